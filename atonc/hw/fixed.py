@@ -1,0 +1,57 @@
+"""Number handling that all processing units share: rounding shifts, saturation, byte extraction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[Any]  # an integer array wide enough for what is in it
+
+
+def shift_right_rounded(values: Ints, shift: int) -> Ints:
+    """Right shift, round half away from zero (ROUND=1, RNDMODE=1: the only mode that compilers emit)."""
+    if shift == 0:
+        return values
+    half = 1 << (shift - 1)
+    # for negative numbers "half away" is floor(v + half - 1): subtract one where the sign bit is set
+    return (values + (half + (values >> (values.dtype.itemsize * 8 - 1)))) >> shift
+
+
+def shift_right(values: Ints, shift: int, rounded: bool) -> Ints:
+    return shift_right_rounded(values, shift) if rounded else values >> shift
+
+
+def saturate(values: Ints, nbytes: int, unsigned: bool = False) -> Ints:
+    low, high = limits(nbytes, unsigned)
+    return np.clip(values, low, high)
+
+
+def limits(nbytes: int, unsigned: bool = False) -> tuple[int, int]:
+    bits = 8 * nbytes
+    return (0, (1 << bits) - 1) if unsigned else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def wrap(values: Ints, nbytes: int) -> Ints:
+    """Keeps the low bytes, read as signed."""
+    bits = 8 * nbytes
+    if bits == 8:
+        return values.astype(np.int8).astype(values.dtype)
+    if bits == 16:
+        return values.astype(np.int16).astype(values.dtype)
+    mask, sign = (1 << bits) - 1, 1 << (bits - 1)
+    result: Ints = ((values & mask) ^ sign) - sign
+    return result
+
+
+def finish(values: Ints, shift: int, nbytes: int, rounded: bool, saturated: bool) -> Ints:
+    """The output stage of a unit: shift, round, then saturate or wrap to the output bytes."""
+    shifted = shift_right(values, shift, rounded)
+    return saturate(shifted, nbytes) if saturated else wrap(shifted, nbytes)
+
+
+def signed(value: int, bits: int) -> int:
+    """Reads the low bits of a Python int as a signed number."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value

@@ -1,0 +1,85 @@
+"""What flows through the stream switch: the elements of all frames of one source, as one array.
+
+Words on a link carry up to 24 bits. Elements are kept in the smallest array type that holds them; a consumer takes the
+low bytes that it is configured for. 24-bit memory reads exist only as transport of packed bytes, so they are kept as
+bytes (`packed`) and turned into numbers only when somebody asks for numbers.
+
+Engines often read the same frames again (features once per group of output channels). `index` then says which stored
+frame each frame of the stream is, so that consumers can work on the distinct ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Frames of equal size. `data` is [stored frames, elements] ([stored frames, bytes] when packed)."""
+
+    data: Array
+    index: NDArray[np.int64] | None = None  # stored frame of every frame in the stream; None: one to one, in order
+    word_bytes: int = 0  # above 0: data are uint8 lanes of words that long
+
+    @property
+    def frames(self) -> int:
+        return int(self.data.shape[0] if self.index is None else self.index.size)
+
+    @property
+    def frame_elements(self) -> int:
+        return int(self.data.shape[1]) // max(1, self.word_bytes)
+
+    @property
+    def elements(self) -> int:
+        return self.frames * self.frame_elements
+
+    def flat(self) -> Array:
+        """All elements in order, in the array type they are stored in."""
+        return self._numbers(self.data if self.index is None else self.data[self.index]).reshape(-1)
+
+    def bytes(self) -> NDArray[np.uint8]:
+        """All bytes of the stream in order."""
+        data = self.data if self.index is None else self.data[self.index]
+        return np.ascontiguousarray(data).view(np.uint8).reshape(-1)
+
+    def rechunk(self, frame_elements: int, frames: int) -> Stream:
+        """The first `frames` frames of another size; keeps the repeat structure where the sizes agree."""
+        if frame_elements == self.frame_elements and not self.word_bytes:
+            index = None if self.index is None else self.index[:frames]
+            return Stream(self.data[:frames] if index is None else self.data, index)
+        flat = self.flat()[: frame_elements * frames]
+        return Stream(flat.reshape(-1, frame_elements))
+
+    def keep(self, frames: Array) -> Stream:
+        """Only the listed frames."""
+        if self.index is None:
+            return Stream(self.data[frames], None, self.word_bytes)
+        return Stream(self.data, self.index[frames], self.word_bytes)
+
+    def _numbers(self, data: Array) -> Array:
+        if not self.word_bytes:
+            return data
+        lanes = data.reshape(-1, self.word_bytes).astype(np.int32)
+        words: Array = sum(lanes[:, k] << 8 * k for k in range(self.word_bytes))
+        return words
+
+
+def low_bytes(data: Array, nbytes: int, unsigned: bool) -> Array:
+    """What a consumer sees that takes the low bytes of each word, as an array of the natural type."""
+    size = data.dtype.itemsize
+    if nbytes == 1:
+        wanted: Any = np.uint8 if unsigned else np.int8
+        return data.view(wanted) if size == 1 else data.astype(wanted)
+    if nbytes == 2:
+        wanted = np.uint16 if unsigned else np.int16
+        return data.view(wanted) if size == 2 else data.astype(wanted)
+    wide = data.astype(np.int32) if size < 4 else data
+    if unsigned:
+        return wide & 0xFFFFFF
+    return wide
