@@ -1,0 +1,132 @@
+"""A translation unit: its functions and globals as syntax trees, errors with file and line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from atonc.emu.files.c_preprocess import Preprocessed, preprocess
+from atonc.errors import InputError, ToolError
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+MAX_SOURCE_BYTES = 64 << 20
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Parser:
+    try:
+        import tree_sitter
+        import tree_sitter_c
+    except ImportError as error:
+        remedy = "pip install tree-sitter tree-sitter-c"
+        raise ToolError("reading generated C needs a C parser", remedy=remedy) from error
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_c.language()))
+
+
+@dataclass
+class Unit:
+    """One parsed C file. `text` is what the tree's offsets refer to."""
+
+    path: str
+    text: bytes
+    root: Node
+    source: Preprocessed
+    functions: dict[str, Node] = field(default_factory=dict)
+    globals: dict[str, Node] = field(default_factory=dict)  # name -> init_declarator (or bare declarator)
+
+    def slice(self, node: Node) -> str:
+        return self.text[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+    def where(self, node: Node) -> str:
+        return f"{self.path}:{node.start_point[0] + 1}"
+
+    def error(self, what: str, node: Node, remedy: str = "") -> InputError:
+        return InputError(what, where=self.where(node), remedy=remedy)
+
+
+def read_source(path: Path) -> bytes:
+    """The bytes of a C file, or a clear error."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_SOURCE_BYTES:
+            raise InputError(f"{size} bytes is too large for a generated C file", where=str(path))
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
+
+
+def parse_unit(source: bytes, path: str) -> Unit:
+    """Parses C text. Broken syntax is reported when a broken function is used, not before."""
+    from atonc.emu.files.c_values import evaluate_condition
+
+    if len(source) > MAX_SOURCE_BYTES:
+        raise InputError("too large for a generated C file", where=path)
+    prepared = preprocess(source, path, evaluate_condition)
+    unit = Unit(path, prepared.text, _parser().parse(prepared.text).root_node, prepared)
+    for node in unit.root.named_children:
+        if node.type == "function_definition":
+            name = declared_name(node, unit)
+            if name:
+                unit.functions[name] = node
+        elif node.type == "declaration":
+            _collect_globals(node, unit)
+    return unit
+
+
+def parse_expression(text: str) -> tuple[Unit, Node] | None:
+    """A lone expression as a tree; None if it is not one."""
+    wrapped = f"int x = ({text});".encode()
+    unit = Unit("macro", wrapped, _parser().parse(wrapped).root_node, Preprocessed(wrapped))
+    if unit.root.has_error or unit.root.named_child_count != 1:
+        return None
+    declaration = unit.root.named_children[0]
+    declarator = declaration.child_by_field_name("declarator")
+    value = declarator.child_by_field_name("value") if declarator is not None else None
+    return None if value is None else (unit, value)
+
+
+def declared_name(node: Node, unit: Unit) -> str | None:
+    """The identifier that a definition or declarator introduces."""
+    for _ in range(32):
+        if node.type == "identifier":
+            return unit.slice(node)
+        inner = node.child_by_field_name("declarator")
+        if inner is None:
+            inner = next((c for c in node.named_children if c.type.endswith(("declarator", "identifier"))), None)
+        if inner is None:
+            return None
+        node = inner
+    return None
+
+
+def _collect_globals(declaration: Node, unit: Unit) -> None:
+    for declarator in declaration.children_by_field_name("declarator"):
+        name = declared_name(declarator, unit)
+        if name and declarator.type != "function_declarator":
+            unit.globals[name] = declarator
+
+
+def first_error(node: Node) -> Node | None:
+    """The first place inside `node` that is not C."""
+    if not node.has_error:
+        return None
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if current.is_error or current.is_missing:
+            return current
+        stack.extend(child for child in reversed(current.children) if child.has_error or child.is_missing)
+    return node
+
+
+def require_sound(node: Node, unit: Unit) -> None:
+    """Raises where `node` contains something that is not C."""
+    bad = first_error(node)
+    if bad is not None:
+        excerpt = unit.slice(bad)[:60].strip().replace("\n", " ")
+        what = f"missing {bad.type!r}" if bad.is_missing else f"this is not C: {excerpt!r}"
+        raise unit.error(what, bad, remedy="the file is damaged or cut off; generate or fetch it again")
