@@ -1,4 +1,4 @@
-"""Epoch-controller programs: instructions, blobs and containers, generated headers."""
+"""Epoch-controller programs: instructions, blobs and containers, generated headers, assembly text, write merging."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from atonc.hw.ec.instructions import (
     decode,
     encode,
 )
+from atonc.hw.ec.merge import Barrier, merge_writes
+from atonc.hw.ec.symbols import Relocated, bind_symbols, collect_relocations, container_of, instructions_of
 from atonc.hw.ec.tables import Patch, Relocation
+from atonc.hw.ec.text import assemble, disassemble, format_program, parse_program, parse_trace
 
 __all__ = [
+    "Barrier",
     "Binding",
     "Blob",
     "BlobHeader",
@@ -32,14 +36,25 @@ __all__ = [
     "Label",
     "Patch",
     "Poll",
+    "Relocated",
     "Relocation",
     "Write",
     "WriteField",
     "WriteFieldLong",
     "apply_patches",
+    "assemble",
+    "bind_symbols",
     "build_container",
+    "collect_relocations",
+    "container_of",
     "decode",
+    "disassemble",
     "encode",
+    "format_program",
+    "instructions_of",
+    "merge_writes",
+    "parse_program",
+    "parse_trace",
     "read_blobs",
     "read_container",
     "read_header",

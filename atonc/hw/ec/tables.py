@@ -5,6 +5,7 @@ Offsets in the header count bytes from the container's start, offsets in a table
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,8 @@ VERSIONS: dict[int, Layout] = {
 }
 _RELOCATION_ENTRY = 1
 _RELOCATION_WORDS = 3
+_MAX_NAME = 256
+_NAME = re.compile(rf"[!-'*-:<-~]{{1,{_MAX_NAME}}}")  # printable, and without what delimits it in the assembly text
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,13 @@ class _Section:
 
     def entries(self, words_per_entry: int) -> list[list[int]]:
         count = self.words[0] if self.words else 0
-        if 1 + count * words_per_entry > len(self.words):
+        end = 1 + count * words_per_entry
+        if end > len(self.words):
             raise InputError(f"{count} entries do not fit the table of {len(self.words)} words", where=self.where)
-        return [self.words[1 + i * words_per_entry :][:words_per_entry] for i in range(count)]
+        entries = [self.words[i : i + words_per_entry] for i in range(1, end, words_per_entry)]
+        if sum(entry[-2] for entry in entries) > len(self.words):  # lists that share words would cost quadratic time
+            raise InputError("the lists are longer than the table", where=self.where)
+        return entries
 
     def offsets(self, count: int, start: int) -> tuple[int, ...]:
         if start % 4 or start // 4 + count > len(self.words):
@@ -92,12 +99,12 @@ class _Section:
         return found
 
     def name(self, start: int) -> str:
-        data = np.array(self.words, dtype="<u4").tobytes()
-        end = data.find(b"\0", start)
-        raw = data[start:end] if 0 <= start <= end else b""
-        if not raw or not all(33 <= byte < 127 for byte in raw):
-            raise InputError(f"no readable name at {start:#x}", where=self.where)
-        return raw.decode("ascii")
+        words = self.words[start // 4 : start // 4 + _MAX_NAME // 4 + 2]
+        raw, terminator, _ = np.array(words, dtype="<u4").tobytes()[start % 4 :].partition(b"\0")
+        name = raw.decode("ascii", "replace")
+        if not terminator:
+            raise InputError(f"the name at {start:#x} does not end", where=self.where)
+        return _checked_name(name, self.where)
 
 
 def read_tables(layout: Layout, prefix: list[int], program_length: int, where: str) -> Tables:
@@ -152,6 +159,12 @@ def _patches(section: _Section, words_per_entry: int) -> tuple[Patch, ...]:
     return tuple(result)
 
 
+def _checked_name(name: str, where: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{name[:_MAX_NAME]!r} is not a name of up to {_MAX_NAME} characters", where=where)
+    return name
+
+
 def _check_unique(items: Sequence[str] | Sequence[int], kind: str, where: str) -> None:
     if len(set(items)) != len(items):
         raise InputError(f"a {kind} is listed twice", where=where)
@@ -201,7 +214,7 @@ def _table(rows: Sequence[tuple[str, list[int], Sequence[int]]]) -> list[int]:
     for name, extra, offsets in rows:
         entries += [name_at + len(names), *extra, len(offsets), 4 * (list_at + len(lists))]
         lists += offsets
-        names += name.encode("ascii", "replace") + b"\0"
+        names += _checked_name(name, "container").encode("ascii") + b"\0"
     names += bytes(-(name_at + len(names)) % 8)
     return [*entries, *lists, *np.frombuffer(names, dtype="<u4").tolist()]
 
