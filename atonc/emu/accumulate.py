@@ -1,0 +1,131 @@
+"""Chains of CONVACC units that sum over groups of input channels, with or without a loop back to the start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from atonc.errors import InputError
+from atonc.hw.epoch import Epoch
+from atonc.hw.fields import not_modelled
+from atonc.hw.fixed import Ints
+from atonc.hw.stream import Stream
+from atonc.hw.units import convacc
+from atonc.hw.units.convacc import ConvaccConfig
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Units in the order in which the partial sum passes; `loop` says how it returns to the first one."""
+
+    units: tuple[str, ...]
+    loop: bool
+
+
+def find_chains(epoch: Epoch) -> dict[str, Chain]:
+    """The chain of every CONVACC in the epoch."""
+    configs = {name: c for name, c in epoch.units.items() if isinstance(c, ConvaccConfig)}
+    chains: dict[str, Chain] = {}
+    following = {link.source: link.destination for link in epoch.links if _passes_sum(link, configs)}
+    for name, config in configs.items():
+        source = epoch.sources(name).get(2)
+        if source is not None and source.source in configs and not config.generate_first_sum:
+            continue  # inside a chain, reached from its head
+        units = _follow(name, following, configs)
+        loop = source is not None
+        if loop and source is not None and source.source not in configs:
+            _check_memory_loop(epoch, source.source, units[-1])
+        chain = Chain(units, loop)
+        chains.update(dict.fromkeys(units, chain))
+    missing = [name for name in configs if name not in chains]
+    if missing:
+        raise InputError(
+            f"the accumulator ports of {', '.join(missing)} form a ring without a first unit",
+            where=f"epoch {epoch.number}",
+            rule="exactly one GEN1SUM unit per accumulator ring",
+        )
+    return chains
+
+
+def _passes_sum(link: object, configs: dict[str, ConvaccConfig]) -> bool:
+    source, destination, port = link.source, link.destination, link.port  # type: ignore[attr-defined]
+    return source in configs and destination in configs and port == 2 and not configs[destination].generate_first_sum
+
+
+def _follow(name: str, following: dict[str, str], configs: dict[str, ConvaccConfig]) -> tuple[str, ...]:
+    units = [name]
+    while (after := following.get(units[-1])) is not None and after not in units:
+        units.append(after)
+    return tuple(units)
+
+
+def _check_memory_loop(epoch: Epoch, reader: str, tail: str) -> None:
+    """A sum that returns through memory must come from a writer of the same frames, fed by the last unit."""
+    engine = epoch.readers().get(reader)
+    writers = [epoch.writers().get(link.destination) for link in epoch.destinations(tail)]
+    if engine is not None and any(
+        w is not None
+        and (w.address, w.frame_elements, w.element_bytes) == (engine.address, engine.frame_elements, 2)
+        and engine.element_bytes == 2
+        and engine.sign_extend
+        for w in writers
+    ):
+        return
+    raise not_modelled(f"epoch {epoch.number} {reader}", "an accumulator input that no writer of the epoch feeds", 2)
+
+
+def run_chain(epoch: Epoch, chain: Chain, inputs: dict[str, tuple[Stream, Stream]]) -> dict[str, Stream]:
+    """Output streams of all units of the chain."""
+    configs = [_config(epoch, name) for name in chain.units]
+    sums = [convacc.partial_sums(c, *inputs[n], n) for n, c in zip(chain.units, configs, strict=True)]
+    frames = min(s.shape[0] for s in sums)
+    sums = [s[:frames] for s in sums]
+    if any(s.shape[1:] != sums[0].shape[1:] for s in sums):
+        raise InputError(
+            f"the units {', '.join(chain.units)} do not produce frames of one size",
+            where=f"epoch {epoch.number}",
+            rule="accumulator chain: equal output size and kernels in all units",
+        )
+    outputs = _looped(configs, sums) if chain.loop else _straight(configs, sums, None)
+    return {
+        name: Stream(values.reshape(frames, -1).astype({1: np.int8, 2: np.int16}.get(config.out_bytes, np.int32)))
+        for name, config, values in zip(chain.units, configs, outputs, strict=True)
+    }
+
+
+def _config(epoch: Epoch, name: str) -> ConvaccConfig:
+    config = epoch.units[name]
+    assert isinstance(config, ConvaccConfig)
+    return config
+
+
+def _straight(configs: list[ConvaccConfig], sums: list[Ints], carried: Ints | None) -> list[Ints]:
+    """One pass through the chain; `carried` enters the first unit."""
+    outputs: list[Ints] = []
+    for config, own in zip(configs, sums, strict=True):
+        total = own if carried is None else own + (carried.astype(own.dtype) << config.in_shift)
+        carried = convacc.finish(config, total)
+        outputs.append(carried)
+    return outputs
+
+
+def _looped(configs: list[ConvaccConfig], sums: list[Ints]) -> list[Ints]:
+    """Several passes: frame j of a group starts from the result of frame j - 1, or from zero outside FIRST..LAST."""
+    head = configs[0]
+    if head.accumulator_filter != convacc.FRAME_ZERO:
+        raise not_modelled("CONVACC", "CTRL.AFILTMODE of an accumulator loop", head.accumulator_filter)
+    period = max(1, head.frames_per_sum)
+    if head.sum_first == 0 and not head.generate_first_sum:
+        raise not_modelled("CONVACC", "AFILT.FIRST of an accumulator loop", 0)
+    frames = sums[0].shape[0]
+    outputs = [np.empty(s.shape, s.dtype) for s in sums]
+    for step in range(period):
+        now = slice(step, frames, period)
+        before = slice(step - 1, frames, period)
+        carried = None
+        if step > 0 and head.sum_first <= step <= head.sum_last:
+            carried = outputs[-1][before][: len(range(*now.indices(frames)))]
+        for out, values in zip(outputs, _straight(configs, [s[now] for s in sums], carried), strict=True):
+            out[now] = values
+    return outputs

@@ -1,0 +1,219 @@
+"""Replays an epoch-controller program into epochs.
+
+The replay keeps the registers and coefficient memories as the chip would. When the program begins to wait for its
+stream engines, everything is configured and enabled: that is the moment the epoch is read off the registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from atonc.hw import regs
+from atonc.hw.ec.instructions import (
+    BurstWrite,
+    BurstWriteInc,
+    Instruction,
+    Label,
+    Poll,
+    Write,
+    WriteField,
+    WriteFieldLong,
+)
+from atonc.hw.epoch import Epoch, Event
+from atonc.hw.fields import UnitConfig
+from atonc.hw.units import activ, arith, convacc, decompress, pool, stream_engine
+from atonc.hw.units.switch import Link, decode_link
+
+_EN, _CLR, _CONFCLR, _RUNNING = 0, 1, 30, 31
+_TRANSLATE = 11  # ARITH.TRANSLATEADDR
+
+
+class Replay:
+    """Registers of all units, written instruction by instruction."""
+
+    def __init__(self) -> None:
+        self.words: dict[int, dict[int, int]] = {unit.id: {} for unit in regs.UNITS}
+        self.arith = {unit.id: np.zeros((arith.ROWS, 3), np.int16) for unit in regs.UNITS if unit.kind == "ARITH"}
+        self.rom0 = {unit.id: np.zeros(activ.ROM0_ROWS, np.uint8) for unit in regs.UNITS if unit.kind == "ACTIV"}
+        self.rom1 = {unit.id: np.zeros((activ.ROM1_ROWS, 3), np.int16) for unit in regs.UNITS if unit.kind == "ACTIV"}
+
+    def value(self, unit: regs.Unit, register: int) -> int:
+        known = regs.registers_by_index(unit.kind).get(register)
+        return self.words[unit.id].get(register, known.reset if known else 0)
+
+    def store(self, unit: regs.Unit, register: int, value: int) -> None:
+        if register >= 256:
+            self._store_memory(unit, register, value)
+            return
+        if register == 0 and value >> _CONFCLR & 1:
+            self.words[unit.id].clear()  # back to reset; coefficient memories survive
+            return
+        if register == 0:
+            value &= ~(1 << _CLR)
+        self.words[unit.id][register] = value
+
+    def store_field(self, unit: regs.Unit, register: int, lsb: int, width: int, value: int) -> None:
+        mask = (1 << width) - 1
+        word = self.value(unit, register)
+        self.store(unit, register, word & ~(mask << lsb) | (value & mask) << lsb)
+
+    def _store_memory(self, unit: regs.Unit, register: int, value: int) -> None:
+        if unit.kind == "ARITH":
+            place = arith.memory_row(register, bool(self.words[unit.id].get(_TRANSLATE, 0) & 1))
+            if place is not None and place[0] < arith.ROWS:
+                _store_row(self.arith[unit.id], place, value)
+        elif unit.kind == "ACTIV":
+            if activ.ROM0 <= register < activ.ROM0 + activ.ROM0_ROWS:
+                self.rom0[unit.id][register - activ.ROM0] = value & 0xFF
+            elif activ.ROM1 <= register < activ.ROM1 + 2 * activ.ROM1_ROWS:
+                _store_row(self.rom1[unit.id], divmod(register - activ.ROM1, 2), value)
+
+    def enabled(self) -> list[regs.Unit]:
+        kinds = ("STRENG", "CONVACC", "ARITH", "ACTIV", "POOL", "DECUN", "RECBUF")
+        return [u for u in regs.UNITS if u.kind in kinds and self.words[u.id].get(0, 0) & 1]
+
+    def config(self, unit: regs.Unit) -> UnitConfig:
+        words = self.words[unit.id]
+        if unit.kind == "STRENG":
+            return stream_engine.decode(words)
+        if unit.kind == "CONVACC":
+            return convacc.decode(words)
+        if unit.kind == "ARITH":
+            return arith.decode(words, self.arith[unit.id])
+        if unit.kind == "ACTIV":
+            return activ.decode(words, self.rom0[unit.id], self.rom1[unit.id])
+        if unit.kind == "POOL":
+            return pool.decode(words)
+        return decompress.decode(unit.kind, words)
+
+    def links(self) -> tuple[Link, ...]:
+        switch = regs.UNIT_BY_NAME["STRSWITCH0"]
+        found = (decode_link(register, word) for register, word in sorted(self.words[switch.id].items()))
+        return tuple(link for link in found if link is not None)
+
+
+def _store_row(rows: np.ndarray, place: tuple[int, int], value: int) -> None:
+    row, half = place
+    if half == 0:
+        rows[row, :2] = np.array([value & 0xFFFF, value >> 16 & 0xFFFF], np.uint16).view(np.int16)
+    else:
+        rows[row, 2] = np.uint16(value & 0xFFFF).view(np.int16)
+
+
+class _Builder:
+    """Collects one epoch while its instructions pass."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.events: list[Event] = []
+        self.units: dict[str, UnitConfig] = {}
+        self.registers: dict[str, dict[int, int]] = {}
+        self.links: tuple[Link, ...] = ()
+        self.waits: list[str] = []
+        self.words = 0
+        self._configured: set[str] = set()
+
+    def note(self, what: str, unit: str, *detail: int) -> None:
+        if what == "configure":
+            if unit in self._configured or self.waits:
+                return
+            self._configured.add(unit)
+        event = Event(what, unit, detail)
+        if not (self.events and self.events[-1] == event):
+            self.events.append(event)
+
+    def snapshot(self, replay: Replay) -> None:
+        self.links = replay.links()
+        for unit in replay.enabled():
+            self.units[unit.name] = replay.config(unit)
+            self.registers[unit.name] = dict(replay.words[unit.id])
+
+    def build(self) -> Epoch:
+        return Epoch(
+            self.number, self.units, self.links, tuple(self.waits), tuple(self.events), self.words, self.registers
+        )
+
+
+def decode_epochs(program: Iterable[Instruction], replay: Replay | None = None, number: int = 0) -> list[Epoch]:
+    """The epochs of a program, empty ones (labels of CPU epochs) included.
+
+    `replay` carries the state over from an earlier program; `number` is used until the first label.
+    """
+    replay = replay or Replay()
+    builder, epochs = _Builder(number), []
+    for instruction in program:
+        if isinstance(instruction, Label):
+            if builder.words:
+                epochs.append(builder.build())
+            builder = _Builder(instruction.value)
+        builder.words += instruction.size
+        _step(instruction, replay, builder)
+    epochs.append(builder.build())
+    return [epoch for epoch in epochs if epoch.words]
+
+
+def _step(instruction: Instruction, replay: Replay, builder: _Builder) -> None:
+    if isinstance(instruction, Poll):
+        _poll(instruction, replay, builder)
+    elif isinstance(instruction, (Write, WriteField, WriteFieldLong, BurstWrite, BurstWriteInc)):
+        unit = regs.UNIT_BY_ID.get(instruction.unit)
+        if unit is None:
+            return
+        if isinstance(instruction, (WriteField, WriteFieldLong)):
+            _field(instruction, unit, replay, builder)
+        else:
+            for register, value in _stores(instruction):
+                _observe(unit, register, value, replay, builder)
+                replay.store(unit, register, value)
+
+
+def _stores(instruction: Write | BurstWrite | BurstWriteInc) -> Sequence[tuple[int, int]]:
+    if isinstance(instruction, Write):
+        return ((instruction.reg, instruction.value),)
+    if isinstance(instruction, BurstWrite):
+        return [(instruction.reg, value) for value in instruction.values]
+    return [(instruction.reg + k, value) for k, value in enumerate(instruction.values)]
+
+
+def _poll(instruction: Poll, replay: Replay, builder: _Builder) -> None:
+    unit = regs.UNIT_BY_ID.get(instruction.unit)
+    if unit is None:
+        return
+    if unit.kind == "STRENG" and (instruction.reg, instruction.lsb) == (0, _RUNNING):
+        if not builder.waits:
+            builder.snapshot(replay)
+        builder.waits.append(unit.name)
+        builder.note("wait", unit.name, instruction.value, instruction.timeout)
+    else:
+        builder.note("poll", unit.name, instruction.value, instruction.timeout)
+
+
+def _field(
+    instruction: WriteField | WriteFieldLong, unit: regs.Unit, replay: Replay, builder: _Builder
+) -> None:
+    if unit.kind not in ("CLKCTRL", "STRSWITCH") and (instruction.reg, instruction.lsb) == (0, _EN):
+        builder.note("enable" if instruction.value else "disable", unit.name)
+    replay.store_field(unit, instruction.reg, instruction.lsb, instruction.width, instruction.value)
+
+
+def _observe(unit: regs.Unit, register: int, value: int, replay: Replay, builder: _Builder) -> None:
+    """What a store means for the order rules."""
+    if unit.kind == "CLKCTRL":
+        return
+    if unit.kind == "STRSWITCH":
+        if register == 0:
+            clears = value >> _CLR & 1 or value >> _CONFCLR & 1
+            builder.note("switch clear" if clears else "switch enable", unit.name)
+        else:
+            builder.note("link" if value & 0x10001 else "unlink", unit.name)
+        return
+    if register == 0:
+        if value >> _CLR & 1 or value >> _CONFCLR & 1:
+            builder.note("disable", unit.name)
+            return
+        if value & 1 and not replay.words[unit.id].get(0, 0) & 1:
+            builder.note("enable", unit.name)
+            return
+    builder.note("configure", unit.name)

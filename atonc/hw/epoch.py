@@ -1,0 +1,54 @@
+"""An epoch: units with their configurations, the links between them, and what ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from atonc.hw.fields import UnitConfig
+from atonc.hw.units.stream_engine import StrengConfig
+from atonc.hw.units.switch import Link
+
+
+@dataclass(frozen=True)
+class Event:
+    """One step of the program in the order that it is executed: `what` is configure, link, switch, enable, wait,
+    unlink or disable; `detail` carries the value that a rule may want (poll value and timeout)."""
+
+    what: str
+    unit: str
+    detail: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Epoch:
+    number: int
+    units: Mapping[str, UnitConfig]
+    links: tuple[Link, ...]
+    waits: tuple[str, ...]  # engines whose end ends the epoch
+    events: tuple[Event, ...] = ()
+    words: int = 0  # length of its part of the program
+    registers: Mapping[str, Mapping[int, int]] = field(default_factory=dict, repr=False, compare=False)
+
+    def of_kind(self, kind: str) -> dict[str, UnitConfig]:
+        return {name: config for name, config in self.units.items() if config.KIND == kind}
+
+    def engines(self) -> dict[str, StrengConfig]:
+        return {name: config for name, config in self.units.items() if isinstance(config, StrengConfig)}
+
+    def readers(self) -> dict[str, StrengConfig]:
+        return {name: config for name, config in self.engines().items() if not config.to_memory}
+
+    def writers(self) -> dict[str, StrengConfig]:
+        return {name: config for name, config in self.engines().items() if config.to_memory}
+
+    def sources(self, unit: str) -> dict[int, Link]:
+        """Links into a unit by port."""
+        return {link.port: link for link in self.links if link.destination == unit}
+
+    def destinations(self, unit: str) -> tuple[Link, ...]:
+        return tuple(link for link in self.links if link.source == unit)
+
+    @property
+    def empty(self) -> bool:
+        return not self.units
