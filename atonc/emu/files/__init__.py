@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from atonc.emu.files.initialisers import Segment, load_initialisers
 from atonc.emu.files.network_c import find_networks, read_network
 from atonc.emu.files.types import (
     BufferInfo,
@@ -23,8 +24,10 @@ __all__ = [
     "EpochBlock",
     "EpochFlags",
     "Pool",
+    "Segment",
     "Symbol",
     "UserBuffer",
     "find_networks",
+    "load_initialisers",
     "read_network",
 ]

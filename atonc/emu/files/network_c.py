@@ -75,6 +75,7 @@ def read_network(
         internals=tables["Internal"],
         blobs=blobs,
         blob_file=header_path,
+        weights_encrypted=_encrypted(reader, suffix),
     )
 
 
@@ -209,6 +210,12 @@ def _function(item: dict[str, CValue], key: str, where: str) -> str | None:
     if isinstance(value, Symbol):
         return value.name
     raise InputError(f"{key} is not a function", where=where)
+
+
+def _encrypted(reader: FunctionReader, suffix: str) -> bool:
+    name = f"LL_ATON_WeightEncryption_Info_{suffix}"
+    value = reader.returned(name) if name in reader.unit.functions else None
+    return isinstance(value, dict) and bool(integer(value, "enable", reader.unit.path))
 
 
 def _table(reader: FunctionReader, kind: str, suffix: str) -> tuple[BufferInfo, ...]:

@@ -143,6 +143,7 @@ class CompiledNetwork:
     internals: tuple[BufferInfo, ...]
     blobs: Mapping[str, Container] = field(default_factory=dict)  # by the name that `EpochBlock.blob` gives
     blob_file: Path | None = None
+    weights_encrypted: bool = False
 
     @property
     def directory(self) -> Path:
