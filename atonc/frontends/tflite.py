@@ -1,0 +1,187 @@
+"""TFLite (int8, uint8, float islands) -> Graph. Old uint8 models keep their type; passes may shift them later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from atonc.errors import ModelError, UnsupportedError
+from atonc.frontends import flatbuffer, limits, tflite_moves, tflite_ops
+from atonc.frontends.flatbuffer import Table
+from atonc.frontends.tflite_schema import (
+    ELEMENT_TYPES,
+    OPERATORS,
+    BufferField,
+    CodeField,
+    ModelField,
+    OperatorField,
+    QuantField,
+    SubgraphField,
+    TensorField,
+)
+from atonc.ir import Array, Graph, Op, Quantisation, Tensor, check
+
+TRANSLATORS = tflite_ops.TRANSLATORS
+_REGISTERED = (tflite_ops, tflite_moves)
+
+
+def read_tflite(data: bytes, name: str = "") -> Graph:
+    """The first subgraph of the file; anything damaged is a ModelError."""
+    model = flatbuffer.root(data, b"TFL3")
+    subgraphs = model.tables(ModelField.SUBGRAPHS)
+    if not subgraphs:
+        raise ModelError("the file has no subgraph", where=name)
+    codes = [operator_name(table) for table in model.tables(ModelField.OPERATOR_CODES)]
+    tensors = _Tensors(data, model.tables(ModelField.BUFFERS), subgraphs[0])
+    ops = _operators(subgraphs[0], codes, tensors)
+    inputs, outputs = (
+        [tensors.at(int(i)).name for i in subgraphs[0].array(number, "<i4")]
+        for number in (SubgraphField.INPUTS, SubgraphField.OUTPUTS)
+    )
+    used = {t for op in ops for t in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
+    kept = {tensor.name: tensor for tensor in tensors.all() if tensor.name in used}
+    graph = Graph(kept, tuple(ops), tuple(dict.fromkeys(inputs)), tuple(dict.fromkeys(outputs)), name, "tflite")
+    return check(graph)
+
+
+def read_file(path: Path) -> Graph:
+    return read_tflite(limits.read_bytes(path), path.stem)
+
+
+def operator_name(table: Table) -> str:
+    """Codes above 127 live in the newer field."""
+    code = max(table.int8(CodeField.OLD_BUILTIN), table.int32(CodeField.BUILTIN))
+    name = OPERATORS.get(code, f"operator number {code}")
+    return f"CUSTOM {table.text(CodeField.CUSTOM)[:80]!r}" if name == "CUSTOM" else name
+
+
+class _Tensors:
+    """Tensors by index, with unique names, plus the constants made during translation."""
+
+    def __init__(self, data: bytes, buffers: list[Table], subgraph: Table) -> None:
+        self.data, self.buffers = data, buffers
+        tables = subgraph.tables(SubgraphField.TENSORS)
+        limits.count(len(tables), limits.MAX_TENSORS, "tensors")
+        self.total_bytes = 0
+        self.names: set[str] = set()
+        self.listed = [self._read(index, table) for index, table in enumerate(tables)]
+        self.made: dict[str, Tensor] = {}
+
+    def at(self, index: int) -> Tensor:
+        if not 0 <= index < len(self.listed):
+            raise ModelError(f"tensor {index} does not exist, the file has {len(self.listed)}")
+        return self.listed[index]
+
+    def add(self, tensor: Tensor) -> None:
+        self.made[tensor.name] = tensor
+
+    def all(self) -> Sequence[Tensor]:
+        return [*self.listed, *self.made.values()]
+
+    def _unique(self, name: str, index: int) -> str:
+        name = name[: limits.MAX_NAME] or f"tensor_{index}"
+        if name in self.names or ":" in name[-12:]:
+            name = f"{name}#{index}" if name in self.names else name
+        self.names.add(name)
+        return name
+
+    def _read(self, index: int, table: Table) -> Tensor:
+        name = self._unique(table.text(TensorField.NAME), index)
+        code = table.int8(TensorField.TYPE)
+        if code not in ELEMENT_TYPES:
+            raise UnsupportedError(f"element type {code} is not supported", where=name)
+        dtype = ELEMENT_TYPES[code]
+        shape = limits.shape(tuple(int(d) for d in table.array(TensorField.SHAPE, "<i4")), name)
+        if table.table(TensorField.SPARSITY) is not None:
+            raise UnsupportedError("sparse constants are not supported", where=name)
+        data = self._constant(table.uint32(TensorField.BUFFER), dtype, shape, name)
+        return Tensor(name, shape, dtype, _quantisation(table, dtype, shape), data)
+
+    def _constant(self, buffer: int, dtype: str, shape: tuple[int, ...], name: str) -> Array | None:
+        if buffer >= len(self.buffers):
+            raise ModelError(f"buffer {buffer} does not exist", where=name)
+        raw = self._bytes(self.buffers[buffer], name)
+        if raw.size == 0:
+            return None
+        self.total_bytes += raw.size
+        limits.count(self.total_bytes, limits.MAX_TOTAL_CONSTANT_BYTES, "bytes of constants")
+        if dtype == "int4":
+            return _unpack_int4(raw, shape, name)
+        item = np.dtype(dtype)
+        if raw.size != int(np.prod(shape, dtype=np.int64)) * item.itemsize:
+            raise ModelError(f"constant has {raw.size} bytes, shape {shape} of {dtype} needs another number", where=name)
+        return raw.view(item.newbyteorder("<")).astype(item).reshape(shape)
+
+    def _bytes(self, buffer: Table, name: str) -> Array:
+        """Large files keep their constants behind the tables, at an offset from the start."""
+        offset, size = buffer.uint64(BufferField.OFFSET), buffer.uint64(BufferField.SIZE)
+        if offset <= 1:
+            return buffer.array(BufferField.DATA, "u1")
+        if offset + size > len(self.data):
+            raise ModelError("constant reaches beyond the end of the file", where=name)
+        return np.frombuffer(self.data, np.uint8, size, offset)
+
+
+def _unpack_int4(raw: Array, shape: tuple[int, ...], name: str) -> Array:
+    """Two values per byte, the low half first."""
+    count = int(np.prod(shape, dtype=np.int64))
+    if raw.size != (count + 1) // 2:
+        raise ModelError("packed 4-bit constant has the wrong size", where=name)
+    halves = np.stack([raw & 15, raw >> 4], axis=-1).reshape(-1)[:count].astype(np.int8)
+    return np.where(halves > 7, halves - 16, halves).astype(np.int8).reshape(shape)
+
+
+def _quantisation(table: Table, dtype: str, shape: tuple[int, ...]) -> Quantisation | None:
+    quant = table.table(TensorField.QUANTISATION)
+    if quant is None or dtype.startswith("float") or dtype == "bool":
+        return None
+    scales = quant.array(QuantField.SCALE, "<f4").astype(np.float64)
+    if scales.size == 0:
+        return None
+    zeros = quant.array(QuantField.ZERO_POINT, "<i8").astype(np.int64)
+    zeros = np.zeros(scales.size, np.int64) if zeros.size == 0 else zeros
+    if zeros.size == 1 and scales.size > 1:
+        zeros = np.repeat(zeros, scales.size)
+    axis = quant.int32(QuantField.AXIS)
+    if dtype == "int32" and len(shape) == 1:
+        axis = 0  # some converters give biases the axis of their weights
+    return Quantisation(scales, zeros, axis if scales.size > 1 else None)
+
+
+def _operators(subgraph: Table, codes: list[str], tensors: _Tensors) -> list[Op]:
+    tables = subgraph.tables(SubgraphField.OPERATORS)
+    limits.count(len(tables), limits.MAX_OPS, "operators")
+    return [_operator(index, table, codes, tensors) for index, table in enumerate(tables)]
+
+
+def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors) -> Op:
+    number = table.uint32(OperatorField.CODE)
+    if number >= len(codes):
+        raise ModelError(f"operator code {number} does not exist", where=f"operator {index}")
+    name = f"{codes[number]}_{index}"
+    if codes[number] not in TRANSLATORS:
+        raise UnsupportedError(
+            f"{codes[number]} is not supported", where=name, remedy="replace the operator or cut the model before it"
+        )
+    operands = [_indices(table, which, name) for which in (OperatorField.INPUTS, OperatorField.OUTPUTS)]
+    source = tflite_ops.Source(
+        codes[number],
+        name,
+        table.table(OperatorField.OPTIONS) or tflite_ops.EMPTY,
+        [None if i < 0 else tensors.at(i) for i in operands[0]],
+        [tensors.at(i) for i in operands[1]],
+    )
+    done = TRANSLATORS[source.code](source)
+    for tensor in source.made:
+        tensors.add(tensor)
+    outputs = tuple(tensor.name for tensor in source.outputs)
+    return Op(done.kind, name, tuple(done.inputs), outputs, done.attrs, (name,))
+
+
+def _indices(table: Table, number: int, where: str) -> list[int]:
+    values = [int(v) for v in table.array(number, "<i4")]
+    if len(values) > limits.MAX_OPERANDS:
+        raise ModelError(f"{len(values)} operands", where=where)
+    return values

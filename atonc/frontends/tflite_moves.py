@@ -1,0 +1,196 @@
+"""TFLite operators that move, reduce or resize: the second half of the translation table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from atonc.errors import ModelError, UnsupportedError
+from atonc.frontends.tflite_ops import Source, Translated, axis_of, names, translates
+
+REDUCTIONS = {"MEAN": "mean", "SUM": "sum", "REDUCE_MAX": "reduce_max", "REDUCE_MIN": "reduce_min",
+              "REDUCE_PROD": "reduce_prod"}  # fmt: skip
+
+
+@translates("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+def reshape(source: Source) -> Translated:
+    """The shape of the output tensor says it all."""
+    if source.input(0).elements != source.output().elements:
+        raise ModelError(f"{source.input(0).shape} cannot become {source.output().shape}", where=source.name)
+    return Translated("reshape", [source.input(0).name], {})
+
+
+@translates("TRANSPOSE")
+def transpose(source: Source) -> Translated:
+    perm = tuple(source.integers(1, "permutation"))
+    if sorted(perm) != list(range(len(source.input(0).shape))):
+        raise ModelError(f"{perm} is not a permutation", where=source.name)
+    return Translated("transpose", [source.input(0).name], {"perm": perm})
+
+
+@translates("CONCATENATION")
+def concat(source: Source) -> Translated:
+    if source.activation(1) != "none":
+        raise UnsupportedError("CONCATENATION with a fused activation", where=source.name)
+    axis = axis_of(source.options.int32(0), len(source.output().shape), source.name)
+    return Translated("concat", names(source.inputs), {"axis": axis})
+
+
+@translates("PACK")
+def pack(source: Source) -> Translated:
+    axis = axis_of(source.options.int32(1), len(source.output().shape), source.name)
+    return Translated("pack", names(source.inputs), {"axis": axis})
+
+
+@translates("UNPACK")
+def unpack(source: Source) -> Translated:
+    axis = axis_of(source.options.int32(1), len(source.input(0).shape), source.name)
+    return Translated("unpack", [source.input(0).name], {"axis": axis})
+
+
+@translates("SPLIT")
+def split(source: Source) -> Translated:
+    axis = axis_of(source.integers(0, "axis")[0], len(source.input(1).shape), source.name)
+    return Translated("split", [source.input(1).name], {"axis": axis})
+
+
+@translates("SPLIT_V")
+def split_v(source: Source) -> Translated:
+    axis = axis_of(source.integers(2, "axis")[0], len(source.input(0).shape), source.name)
+    return Translated("split", [source.input(0).name], {"axis": axis})
+
+
+@translates("PAD", "PADV2", "MIRROR_PAD")
+def pad(source: Source) -> Translated:
+    flat = source.integers(1, "paddings")
+    pads = tuple(zip(flat[::2], flat[1::2], strict=True)) if len(flat) % 2 == 0 else ()
+    if len(pads) != len(source.input(0).shape) or min(flat, default=0) < 0:
+        raise ModelError(f"{flat} are no paddings for shape {source.input(0).shape}", where=source.name)
+    attrs: dict[str, Any] = {"pads": pads, "mode": "constant"}
+    if source.code == "MIRROR_PAD":
+        attrs["mode"] = "symmetric" if source.options.int8(0) == 1 else "reflect"
+    if source.code == "PADV2":
+        value = source.input(2)
+        code = float(source.constant(2, "pad value").reshape(-1)[0])
+        attrs["value"] = (code - value.zero_point) * value.scale
+    return Translated("pad", [source.input(0).name], attrs)
+
+
+@translates("SLICE")
+def slice_values(source: Source) -> Translated:
+    begins, sizes = source.integers(1, "begin"), source.integers(2, "size")
+    stops = [None if size == -1 else begin + size for begin, size in zip(begins, sizes, strict=False)]
+    return _slice(source, begins, stops, [1] * len(begins))
+
+
+@translates("STRIDED_SLICE")
+def strided_slice(source: Source) -> Translated:
+    """Masks are resolved to plain Python slices; new axes are not supported."""
+    if any(source.input(i).data is None for i in (1, 2, 3)):
+        raise UnsupportedError("STRIDED_SLICE with bounds computed at run time", where=source.name)
+    begins, stops, steps = (source.integers(i, "bounds") for i in (1, 2, 3))
+    begin_mask, end_mask, shrink = (source.options.int32(i) for i in (0, 1, 4))
+    if source.options.int32(2) or source.options.int32(3):
+        raise UnsupportedError("STRIDED_SLICE with ellipsis or new axes", where=source.name)
+    resolved: list[int | None] = list(stops)
+    starts: list[int | None] = list(begins)
+    for i in range(min(len(begins), len(stops), len(steps))):
+        if shrink >> i & 1:
+            resolved[i], steps[i] = (begins[i] + 1 or None), 1
+            continue
+        starts[i] = None if begin_mask >> i & 1 else begins[i]
+        resolved[i] = None if end_mask >> i & 1 else stops[i]
+    return _slice(source, starts, resolved, steps)
+
+
+def _slice(source: Source, starts: list[Any], stops: list[Any], steps: list[int]) -> Translated:
+    rank = len(source.input(0).shape)
+    if not len(starts) == len(stops) == len(steps) <= rank or 0 in steps:
+        raise ModelError("slice bounds do not fit the input", where=source.name)
+    missing = rank - len(starts)
+    attrs = {
+        "starts": tuple(starts) + (None,) * missing,
+        "stops": tuple(stops) + (None,) * missing,
+        "steps": tuple(steps) + (1,) * missing,
+    }
+    return Translated("slice", [source.input(0).name], attrs)
+
+
+@translates("TILE", "BROADCAST_TO")
+def tile(source: Source) -> Translated:
+    kind = "tile" if source.code == "TILE" else "expand"
+    return Translated(kind, [source.input(0).name], {})
+
+
+@translates("GATHER")
+def gather(source: Source) -> Translated:
+    if source.options.int32(1):
+        raise UnsupportedError("GATHER with batch dimensions", where=source.name)
+    axis = axis_of(source.options.int32(0), len(source.input(0).shape), source.name)
+    return Translated("gather", names(source.inputs[:2]), {"axis": axis})
+
+
+@translates("REVERSE_V2")
+def reverse(source: Source) -> Translated:
+    rank = len(source.input(0).shape)
+    axes = tuple(axis_of(a, rank, source.name) for a in source.integers(1, "axes"))
+    return Translated("reverse", [source.input(0).name], {"axes": axes})
+
+
+@translates("FILL")
+def fill(source: Source) -> Translated:
+    return Translated("fill", [source.input(1).name], {})
+
+
+@translates(*REDUCTIONS)
+def reduce(source: Source) -> Translated:
+    rank = len(source.input(0).shape)
+    axes = tuple(sorted({axis_of(a, rank, source.name) for a in source.integers(1, "axes")}))
+    attrs = {"axes": axes, "keepdims": bool(source.options.uint8(0))}
+    return Translated(REDUCTIONS[source.code], [source.input(0).name], attrs)
+
+
+@translates("ARG_MAX", "ARG_MIN")
+def arg_extreme(source: Source) -> Translated:
+    axis = axis_of(source.integers(1, "axis")[0], len(source.input(0).shape), source.name)
+    return Translated(source.code.lower(), [source.input(0).name], {"axis": axis})
+
+
+@translates("RESIZE_BILINEAR")
+def resize_bilinear(source: Source) -> Translated:
+    return Translated("resize_linear", [source.input(0).name], {"coordinates": _coordinates(source, 2)})
+
+
+@translates("RESIZE_NEAREST_NEIGHBOR")
+def resize_nearest(source: Source) -> Translated:
+    coordinates = _coordinates(source, 0)
+    attrs: dict[str, Any] = {"coordinates": coordinates, "rounding": "floor"}
+    if coordinates == "align_corners":
+        attrs["rounding"] = "round_prefer_ceil"
+    if coordinates == "half_pixel":
+        attrs["keep_half"] = True
+    return Translated("resize_nearest", [source.input(0).name], attrs)
+
+
+def _coordinates(source: Source, first: int) -> str:
+    if source.options.uint8(first):
+        return "align_corners"
+    return "half_pixel" if source.options.uint8(first + 1) else "asymmetric"
+
+
+@translates("SPACE_TO_DEPTH", "DEPTH_TO_SPACE")
+def space_depth(source: Source) -> Translated:
+    block = source.options.int32(0)
+    if block < 1:
+        raise ModelError(f"block size {block}", where=source.name)
+    return Translated(source.code.lower(), [source.input(0).name], {"block": block, "layout": "NHWC"})
+
+
+@translates("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND")
+def space_batch(source: Source) -> Translated:
+    blocks, flat = tuple(source.integers(1, "blocks")), source.integers(2, "paddings")
+    if min(blocks, default=0) < 1 or len(flat) != 2 * len(blocks) or min(flat) < 0:
+        raise ModelError(f"blocks {blocks} with borders {flat}", where=source.name)
+    borders = tuple(zip(flat[::2], flat[1::2], strict=True))
+    if source.code == "SPACE_TO_BATCH_ND":
+        return Translated("space_to_batch", [source.input(0).name], {"blocks": blocks, "pads": borders})
+    return Translated("batch_to_space", [source.input(0).name], {"blocks": blocks, "crops": borders})

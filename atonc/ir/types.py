@@ -1,0 +1,136 @@
+"""The model, free of hardware: tensors, operators and the graph between them.
+
+Layout: tensors keep the dimension order of their source (TFLite: channel last, ONNX: channel first). Operators for
+which the order matters carry an explicit `layout` attribute ("NHWC" or "NCHW") or axes that refer to the tensor as
+it is, so no transpose is ever implied. Weights are normalised at import: convolutions [out, height, width, in/groups],
+dense layers [out, in].
+
+Values: quantised tensors hold integer codes, real = (code - zero_point) * scale; every other tensor holds its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+INTEGER_TYPES = ("int4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+FLOAT_TYPES = ("float16", "float32", "float64")
+TYPES = (*INTEGER_TYPES, *FLOAT_TYPES, "bool")
+
+
+@dataclass(frozen=True, eq=False)
+class Quantisation:
+    """real = (code - zero_point) * scale, one pair for the tensor or one per index along `axis`."""
+
+    scales: NDArray[np.float64]
+    zero_points: NDArray[np.int64]
+    axis: int | None = None
+
+    @staticmethod
+    def per_tensor(scale: float, zero_point: int = 0) -> Quantisation:
+        return Quantisation(np.array([scale], np.float64), np.array([zero_point], np.int64))
+
+    @property
+    def is_per_tensor(self) -> bool:
+        return self.scales.size == 1
+
+    def same_as(self, other: Quantisation | None) -> bool:
+        return (
+            other is not None
+            and (self.is_per_tensor or self.axis == other.axis)
+            and np.array_equal(self.scales, other.scales)
+            and np.array_equal(self.zero_points, other.zero_points)
+        )
+
+    def along(self, values: Array, rank: int) -> Array:
+        """Scales or zero points shaped so that they broadcast over a tensor of this rank."""
+        if self.is_per_tensor or self.axis is None:
+            return values.reshape((1,) * rank)
+        return values.reshape(tuple(-1 if i == self.axis else 1 for i in range(rank)))
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A named value; `data` is set for constants only."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    quant: Quantisation | None = None
+    data: Array | None = None
+
+    @property
+    def scale(self) -> float:
+        """The per-tensor scale; 1.0 when the values are plain numbers."""
+        return 1.0 if self.quant is None else float(self.quant.scales[0])
+
+    @property
+    def zero_point(self) -> int:
+        return 0 if self.quant is None else int(self.quant.zero_points[0])
+
+    @property
+    def is_constant(self) -> bool:
+        return self.data is not None
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in FLOAT_TYPES
+
+    @property
+    def elements(self) -> int:
+        count = 1
+        for dim in self.shape:
+            count *= dim
+        return count
+
+    @property
+    def code_range(self) -> tuple[int, int]:
+        """Smallest and largest code that the element type can hold."""
+        if self.dtype == "int4":
+            return -8, 7
+        limits = np.iinfo(np.dtype(self.dtype))
+        return int(limits.min), int(limits.max)
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One operator. An absent optional input is the empty name. `origin` names the source nodes."""
+
+    kind: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    origin: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Operators in an order in which they can run, and every tensor that they name."""
+
+    tensors: Mapping[str, Tensor]
+    ops: tuple[Op, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    name: str = ""
+    source: str = ""  # "tflite" or "onnx"
+
+    @cached_property
+    def producers(self) -> dict[str, Op]:
+        return {name: op for op in self.ops for name in op.outputs if name}
+
+    @cached_property
+    def consumers(self) -> dict[str, list[Op]]:
+        found: dict[str, list[Op]] = {}
+        for op in self.ops:
+            for name in dict.fromkeys(op.inputs):
+                if name:
+                    found.setdefault(name, []).append(op)
+        return found

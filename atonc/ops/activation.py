@@ -1,0 +1,128 @@
+"""Functions of one value: the Relu family, sigmoid, tanh, hard-swish and friends, and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from atonc.errors import UnsupportedError
+from atonc.ops.registry import computes
+from atonc.ops.values import Call, Real
+
+RANGES: dict[str, tuple[float, float]] = {
+    "relu": (0.0, np.inf),
+    "relu6": (0.0, 6.0),
+    "relu_n1_to_1": (-1.0, 1.0),
+    "relu_0_to_1": (0.0, 1.0),
+}
+
+
+def fused_activation(values: Real, attrs: Mapping[str, Any]) -> Real:
+    """The clamp that an operator carries in its `activation` attribute."""
+    activation = attrs.get("activation", "none")
+    if activation == "none":
+        return values
+    if activation not in RANGES:
+        raise UnsupportedError(f"fused activation {activation} has no reference kernel")
+    return np.clip(values, *RANGES[activation])
+
+
+def sigmoid(x: Real) -> Real:
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, small) / (1.0 + small)
+
+
+def erf(x: Real) -> Real:
+    """Abramowitz & Stegun 7.1.26 is too coarse: use the C library's erf."""
+    from math import erf as scalar
+
+    codes, inverse = np.unique(x, return_inverse=True)
+    return np.array([scalar(v) for v in codes])[inverse].reshape(x.shape)
+
+
+def gelu(x: Real, approximate: bool) -> Real:
+    if approximate:
+        return 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1.0 + erf(x / np.sqrt(2.0)))
+
+
+FUNCTIONS: dict[str, Callable[[Real], Real]] = {
+    "logistic": sigmoid,
+    "tanh": np.tanh,
+    "hard_swish": lambda x: x * np.clip(x + 3.0, 0.0, 6.0) / 6.0,
+    "silu": lambda x: x * sigmoid(x),
+    "mish": lambda x: x * np.tanh(np.logaddexp(0.0, x)),
+    "softplus": lambda x: np.logaddexp(0.0, x),
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "square": np.square,
+    "abs": np.abs,
+    "neg": np.negative,
+    "sign": np.sign,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "sin": np.sin,
+    "cos": np.cos,
+    "erf": erf,
+    "reciprocal": lambda x: 1.0 / x,
+    "logical_not": lambda x: (x == 0).astype(np.float64),
+}
+
+
+@computes(*FUNCTIONS)
+def function(call: Call) -> list[Real]:
+    with np.errstate(all="ignore"):  # the edges of log and sqrt saturate like any other value
+        return [FUNCTIONS[call.op.kind](call.arg(0).real)]
+
+
+@computes("relu", "relu6", "relu_n1_to_1", "relu_0_to_1")
+def relu(call: Call) -> list[Real]:
+    return [np.clip(call.arg(0).real, *RANGES[call.op.kind])]
+
+
+@computes("clip")
+def clip(call: Call) -> list[Real]:
+    return [np.clip(call.arg(0).real, call.attrs["low"], call.attrs["high"])]
+
+
+@computes("leaky_relu")
+def leaky_relu(call: Call) -> list[Real]:
+    x = call.arg(0).real
+    return [np.where(x >= 0, x, x * call.attrs["alpha"])]
+
+
+@computes("prelu")
+def prelu(call: Call) -> list[Real]:
+    """The slope broadcasts as the source format says (ONNX: one per channel is [C, 1, 1])."""
+    x, slope = call.arg(0).real, call.arg(1).real
+    return [np.where(x >= 0, x, x * slope)]
+
+
+@computes("elu")
+def elu(call: Call) -> list[Real]:
+    x = call.arg(0).real
+    return [np.where(x >= 0, x, call.attrs.get("alpha", 1.0) * np.expm1(np.minimum(x, 0.0)))]
+
+
+@computes("hard_sigmoid")
+def hard_sigmoid(call: Call) -> list[Real]:
+    return [np.clip(call.arg(0).real * call.attrs["alpha"] + call.attrs["beta"], 0.0, 1.0)]
+
+
+@computes("gelu")
+def gelu_op(call: Call) -> list[Real]:
+    return [gelu(call.arg(0).real, call.attrs.get("approximate", False))]
+
+
+@computes("softmax", "log_softmax")
+def softmax(call: Call) -> list[Real]:
+    axis = call.attrs.get("axis", -1)
+    x = call.arg(0).real * call.attrs.get("beta", 1.0)
+    shifted = x - x.max(axis=axis, keepdims=True)
+    total = np.exp(shifted).sum(axis=axis, keepdims=True)
+    return [shifted - np.log(total) if call.op.kind == "log_softmax" else np.exp(shifted) / total]

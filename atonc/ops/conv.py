@@ -1,0 +1,125 @@
+"""Convolutions: plain, grouped, depthwise, transposed. Integer sums are exact, scales are applied once at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from atonc.errors import ModelError
+from atonc.ir import Array
+from atonc.ops.activation import fused_activation
+from atonc.ops.registry import computes
+from atonc.ops.values import Arg, Call, Real
+from atonc.ops.windows import Geometry, channel_last, restore_layout
+
+PATCH_BYTES = 48 << 20  # patches are gathered for as many output rows as fit
+
+
+def exact_type(x: Arg, weights: Arg) -> type[np.floating[Any]]:
+    """float32 if no partial sum of these integers can leave its 24 bits, else float64 (53 bits)."""
+    if x.tensor.is_float or weights.tensor.is_float or not x.codes.size:
+        return np.float64
+    largest_sum = np.abs(weights.centred).reshape(weights.codes.shape[0], -1).sum(axis=1).max()
+    return np.float32 if largest_sum * np.abs(x.centred).max() < 1 << 24 else np.float64
+
+
+def bias_in_real(bias: Arg | None, scale: Real) -> Real | float:
+    """Biases without a quantisation of their own count in units of the accumulator."""
+    if bias is None:
+        return 0.0
+    if bias.tensor.quant is None and not bias.tensor.is_float:
+        return bias.centred.reshape(-1) * scale
+    return bias.real.reshape(-1)
+
+
+@computes("conv")
+def conv(call: Call) -> list[Real]:
+    """Weights [out, height, width, in/groups]; bias in accumulator units, quantised or float."""
+    x, weights = call.arg(0), call.arg(1)
+    layout, rank = call.attrs["layout"], x.codes.ndim
+    scale = x.scales * weights.scales
+    dtype = exact_type(x, weights)
+    picture = channel_last(x.centred.astype(dtype), layout)
+    acc = accumulate(picture, weights.centred.astype(dtype), call.attrs)
+    real = acc.astype(np.float64) * scale + bias_in_real(call.optional(2), scale)
+    return [fused_activation(restore_layout(real, layout, rank), call.attrs)]
+
+
+def accumulate(picture: Array, weights: Array, attrs: Any) -> Array:
+    geometry = Geometry.of(attrs, weights.shape[1:3])
+    groups = attrs.get("groups", 1)
+    channels = picture.shape[3]
+    if channels != groups * weights.shape[3] or weights.shape[0] % groups:
+        raise ModelError(f"{channels} input channels do not fit weights {weights.shape} in {groups} groups")
+    size = geometry.output_size(picture.shape[1], picture.shape[2])
+    padded = geometry.pad(picture, 0)
+    if groups == 1:
+        return _dense(padded, weights, geometry, size)
+    if weights.shape[3] == 1:
+        return _depthwise(padded, weights, geometry, size)
+    xs, ws = np.split(padded, groups, axis=3), np.split(weights, groups, axis=0)
+    return np.concatenate([_dense(x, w, geometry, size) for x, w in zip(xs, ws, strict=True)], axis=3)
+
+
+def _dense(padded: Array, weights: Array, geometry: Geometry, size: tuple[int, int]) -> Array:
+    count, _, _, channels = padded.shape
+    outputs = weights.shape[0]
+    matrix = np.ascontiguousarray(weights.reshape(outputs, -1).T)
+    if geometry.kernel == (1, 1):
+        taps = next(geometry.taps(padded, size))[2]
+        return (taps.reshape(-1, channels) @ matrix).reshape(count, *size, outputs)
+    result = np.empty((count, *size, outputs), padded.dtype)
+    step = max(1, PATCH_BYTES // max(1, count * size[1] * matrix.shape[0] * padded.itemsize))
+    for first in range(0, size[0], step):
+        rows = min(step, size[0] - first)
+        part = padded[:, first * geometry.stride[0] :]
+        patches = np.stack([tap for _, _, tap in geometry.taps(part, (rows, size[1]))], axis=3)
+        result[:, first : first + rows] = (patches.reshape(-1, matrix.shape[0]) @ matrix).reshape(
+            count, rows, size[1], outputs
+        )
+    return result
+
+
+def _depthwise(padded: Array, weights: Array, geometry: Geometry, size: tuple[int, int]) -> Array:
+    """One input channel per output: a multiply-add per kernel position over the whole picture."""
+    multiplier = weights.shape[0] // padded.shape[3]
+    if multiplier > 1:
+        padded = np.repeat(padded, multiplier, axis=3)
+    acc = np.zeros((padded.shape[0], *size, weights.shape[0]), padded.dtype)
+    product = np.empty_like(acc)
+    for i, j, tap in geometry.taps(padded, size):
+        np.multiply(tap, weights[:, i, j, 0], out=product)
+        acc += product
+    return acc
+
+
+@computes("transpose_conv")
+def transpose_conv(call: Call) -> list[Real]:
+    """Scatters x * weights; `padding` is what is cut from the full result at (top, left)."""
+    x, weights = call.arg(0), call.arg(1)
+    layout, rank = call.attrs["layout"], x.codes.ndim
+    scale = x.scales * weights.scales
+    groups = call.attrs.get("groups", 1)
+    picture = channel_last(x.centred, layout)
+    height, width = channel_last(np.empty(call.out.shape, np.int8), layout).shape[1:3]
+    xs, ws = np.split(picture, groups, axis=3), np.split(weights.centred, groups, axis=0)
+    acc = np.concatenate([_scatter(a, b, call.attrs, (height, width)) for a, b in zip(xs, ws, strict=True)], axis=3)
+    real = acc * scale + bias_in_real(call.optional(2), scale)
+    return [fused_activation(restore_layout(real, layout, rank), call.attrs)]
+
+
+def _scatter(picture: Real, weights: Real, attrs: Any, size: tuple[int, int]) -> Real:
+    count, rows, columns, _ = picture.shape
+    (step_y, step_x), (top, left) = attrs["stride"], attrs["padding"][:2]
+    dilate_y, dilate_x = attrs.get("dilation", (1, 1))
+    kernel_y, kernel_x = weights.shape[1:3]
+    full_y = max((rows - 1) * step_y + (kernel_y - 1) * dilate_y + 1, top + size[0])
+    full_x = max((columns - 1) * step_x + (kernel_x - 1) * dilate_x + 1, left + size[1])
+    full = np.zeros((count, full_y, full_x, weights.shape[0]))
+    for i in range(kernel_y):
+        for j in range(kernel_x):
+            y, x = i * dilate_y, j * dilate_x
+            window = full[:, y : y + (rows - 1) * step_y + 1 : step_y, x : x + (columns - 1) * step_x + 1 : step_x]
+            window += picture @ weights[:, i, j].T
+    return full[:, top : top + size[0], left : left + size[1]]

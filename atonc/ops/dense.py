@@ -1,0 +1,29 @@
+"""Fully connected layers and matrix products, with exact integer sums."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from atonc.ops.activation import fused_activation
+from atonc.ops.conv import bias_in_real
+from atonc.ops.registry import computes
+from atonc.ops.values import Call, Real
+
+
+@computes("dense")
+def dense(call: Call) -> list[Real]:
+    """Weights [out, in]; the input is read as rows of `in` values."""
+    x, weights = call.arg(0), call.arg(1)
+    scale = x.scales * weights.scales
+    rows = x.centred.reshape(-1, weights.codes.shape[1])
+    real = (rows @ weights.centred.T) * scale + bias_in_real(call.optional(2), scale)
+    return [fused_activation(real.reshape(call.out.shape), call.attrs)]
+
+
+@computes("matmul")
+def matmul(call: Call) -> list[Real]:
+    """Both factors are data. Per-channel scales of the second one run along its last axis."""
+    a, b = call.arg(0), call.arg(1)
+    left = np.swapaxes(a.centred, -1, -2) if call.attrs.get("transpose_a") else a.centred
+    right = np.swapaxes(b.centred, -1, -2) if call.attrs.get("transpose_b") else b.centred
+    return [fused_activation((left @ right) * a.scales * b.scales, call.attrs)]

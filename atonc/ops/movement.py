@@ -1,0 +1,148 @@
+"""Operators that move values and compute nothing: they see codes of the output's format and return them rearranged."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from atonc.ir import Array
+from atonc.ops.registry import moves
+from atonc.ops.values import Call
+
+
+@moves("reshape", "squeeze", "expand_dims", "flatten", data_inputs=1)
+def reshape(call: Call, data: list[Array]) -> list[Array]:
+    return [data[0].reshape(call.out.shape)]
+
+
+@moves("transpose", data_inputs=1)
+def transpose(call: Call, data: list[Array]) -> list[Array]:
+    return [np.transpose(data[0], call.attrs["perm"])]
+
+
+@moves("concat")
+def concat(call: Call, data: list[Array]) -> list[Array]:
+    return [np.concatenate(data, axis=call.attrs["axis"])]
+
+
+@moves("pack")
+def pack(call: Call, data: list[Array]) -> list[Array]:
+    return [np.stack(data, axis=call.attrs["axis"])]
+
+
+@moves("unpack", data_inputs=1)
+def unpack(call: Call, data: list[Array]) -> list[Array]:
+    axis = call.attrs["axis"]
+    return [np.take(data[0], i, axis=axis) for i in range(len(call.outputs))]
+
+
+@moves("split", data_inputs=1)
+def split(call: Call, data: list[Array]) -> list[Array]:
+    """The output shapes say where to cut."""
+    axis = call.attrs["axis"]
+    ends = np.cumsum([tensor.shape[axis] for tensor in call.outputs])
+    return np.split(data[0], ends[:-1], axis=axis)
+
+
+@moves("slice", data_inputs=1)
+def slice_values(call: Call, data: list[Array]) -> list[Array]:
+    """`starts`, `stops` (None: to the very end) and `steps`, one per dimension."""
+    attrs = call.attrs
+    window = tuple(slice(*part) for part in zip(attrs["starts"], attrs["stops"], attrs["steps"], strict=True))
+    return [data[0][window].reshape(call.out.shape)]
+
+
+@moves("pad", data_inputs=1)
+def pad(call: Call, data: list[Array]) -> list[Array]:
+    """`pads`: (before, after) per dimension. Constant padding is the code of the real `value`, 0 unless told."""
+    mode, pads = call.attrs.get("mode", "constant"), call.attrs["pads"]
+    if any(amount < 0 for both in pads for amount in both):
+        window = tuple(slice(max(0, -a), (n - max(0, -b))) for (a, b), n in zip(pads, data[0].shape, strict=True))
+        data, pads = [data[0][window]], [(max(0, a), max(0, b)) for a, b in pads]
+    if mode != "constant":
+        return [np.pad(data[0], pads, mode=mode)]
+    fill = round(call.attrs.get("value", 0.0) / call.out.scale) + call.out.zero_point
+    if call.out.is_float:
+        fill = call.attrs.get("value", 0.0)
+    return [np.pad(data[0], pads, constant_values=fill)]
+
+
+@moves("tile", "expand", data_inputs=1)
+def tile(call: Call, data: list[Array]) -> list[Array]:
+    if call.op.kind == "expand":
+        return [np.broadcast_to(data[0], call.out.shape)]
+    return [np.tile(data[0], [o // i for o, i in zip(call.out.shape, data[0].shape, strict=True)])]
+
+
+@moves("space_to_depth", data_inputs=1)
+def space_to_depth(call: Call, data: list[Array]) -> list[Array]:
+    block, x = call.attrs["block"], data[0]
+    if call.attrs["layout"] == "NCHW":
+        n, c, h, w = x.shape
+        parts = x.reshape(n, c, h // block, block, w // block, block).transpose(0, 3, 5, 1, 2, 4)
+    else:
+        n, h, w, c = x.shape
+        parts = x.reshape(n, h // block, block, w // block, block, c).transpose(0, 1, 3, 2, 4, 5)
+    return [parts.reshape(call.out.shape)]
+
+
+@moves("depth_to_space", data_inputs=1)
+def depth_to_space(call: Call, data: list[Array]) -> list[Array]:
+    """`order` DCR (blocks slowest in the channels, TFLite and ONNX default) or CRD."""
+    block, x = call.attrs["block"], data[0]
+    if call.attrs["layout"] == "NHWC":
+        n, h, w, c = x.shape
+        parts = x.reshape(n, h, w, block, block, c // block**2).transpose(0, 1, 3, 2, 4, 5)
+        return [parts.reshape(call.out.shape)]
+    n, c, h, w = x.shape
+    if call.attrs.get("order", "DCR") == "DCR":
+        parts = x.reshape(n, block, block, c // block**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        parts = x.reshape(n, c // block**2, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return [parts.reshape(call.out.shape)]
+
+
+@moves("space_to_batch", data_inputs=1)
+def space_to_batch(call: Call, data: list[Array]) -> list[Array]:
+    """Blocks and paddings of the two (or one) spatial dimensions after the batch."""
+    blocks, pads = call.attrs["blocks"], call.attrs["pads"]
+    spatial = len(blocks)
+    width = [(0, 0), *pads] + [(0, 0)] * (data[0].ndim - 1 - spatial)
+    x = np.pad(data[0], width, constant_values=call.out.zero_point)
+    rest = x.shape[1 + spatial :]
+    split_dims = [part for size, block in zip(x.shape[1:], blocks, strict=False) for part in (size // block, block)]
+    parts = x.reshape(x.shape[0], *split_dims, *rest)
+    order = [2 * i + 2 for i in range(spatial)] + [0] + [2 * i + 1 for i in range(spatial)]
+    return [parts.transpose(*order, *range(2 * spatial + 1, parts.ndim)).reshape(call.out.shape)]
+
+
+@moves("batch_to_space", data_inputs=1)
+def batch_to_space(call: Call, data: list[Array]) -> list[Array]:
+    blocks, crops, x = call.attrs["blocks"], call.attrs["crops"], data[0]
+    spatial = len(blocks)
+    batch = x.shape[0] // int(np.prod(blocks))
+    parts = x.reshape(*blocks, batch, *x.shape[1:])
+    order = [spatial]
+    for i in range(spatial):
+        order += [spatial + 1 + i, i]
+    order += list(range(2 * spatial + 1, parts.ndim))
+    merged = [size * block for size, block in zip(x.shape[1:], blocks, strict=False)]
+    picture = parts.transpose(order).reshape(batch, *merged, *x.shape[1 + spatial :])
+    window = [slice(None)] + [slice(a, size - b) for (a, b), size in zip(crops, merged, strict=True)]
+    return [picture[tuple(window)]]
+
+
+@moves("gather", data_inputs=1)
+def gather(call: Call, data: list[Array]) -> list[Array]:
+    indices = call.arg(1).codes.astype(np.int64)
+    return [np.take(data[0], indices, axis=call.attrs["axis"])]
+
+
+@moves("gather_nd", data_inputs=1)
+def gather_nd(call: Call, data: list[Array]) -> list[Array]:
+    indices = call.arg(1).codes.astype(np.int64)
+    return [data[0][tuple(np.moveaxis(indices, -1, 0))]]
+
+
+@moves("reverse", data_inputs=1)
+def reverse(call: Call, data: list[Array]) -> list[Array]:
+    return [np.flip(data[0], axis=call.attrs["axes"])]

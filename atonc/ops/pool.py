@@ -1,0 +1,79 @@
+"""Pooling and reductions. Sums are integers until the division."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from atonc.ir import Array
+from atonc.ops.activation import fused_activation
+from atonc.ops.registry import computes
+from atonc.ops.values import Call, Real
+from atonc.ops.windows import Geometry, channel_last, pair, restore_layout
+
+
+@computes("max_pool")
+def max_pool(call: Call) -> list[Real]:
+    x, layout = call.arg(0), call.attrs["layout"]
+    geometry = Geometry.of(call.attrs, pair(call.attrs["window"]))
+    picture = channel_last(x.real, layout)
+    size = geometry.output_size(picture.shape[1], picture.shape[2])
+    padded = geometry.pad(picture, -np.inf)
+    result = np.full((picture.shape[0], *size, picture.shape[3]), -np.inf)
+    for _, _, tap in geometry.taps(padded, size):
+        np.maximum(result, tap, out=result)
+    return [fused_activation(restore_layout(result, layout, x.codes.ndim), call.attrs)]
+
+
+@computes("average_pool")
+def average_pool(call: Call) -> list[Real]:
+    """Padding counts as values only with `count_include_pad`."""
+    x, layout = call.arg(0), call.attrs["layout"]
+    geometry = Geometry.of(call.attrs, pair(call.attrs["window"]))
+    picture = channel_last(x.centred, layout)
+    size = geometry.output_size(picture.shape[1], picture.shape[2])
+    total = _window_sum(geometry, picture, size)
+    count: Array | int = geometry.kernel[0] * geometry.kernel[1]
+    if not call.attrs.get("count_include_pad", False):
+        count = _window_sum(geometry, np.ones((1, *picture.shape[1:3], 1)), size)
+    real = restore_layout(total / count, layout, x.codes.ndim) * x.scales[0]
+    return [fused_activation(real, call.attrs)]
+
+
+def _window_sum(geometry: Geometry, picture: Array, size: tuple[int, int]) -> Real:
+    padded = geometry.pad(picture, 0)
+    total = np.zeros((picture.shape[0], *size, picture.shape[3]))
+    for _, _, tap in geometry.taps(padded, size):
+        total += tap
+    return total
+
+
+@computes("mean", "sum", "reduce_max", "reduce_min", "reduce_prod")
+def reduce(call: Call) -> list[Real]:
+    x, axes = call.arg(0), tuple(call.attrs["axes"])
+    keep = call.attrs.get("keepdims", False)
+    if call.op.kind in ("mean", "sum"):
+        total = x.centred.sum(axis=axes, keepdims=keep) * x.scales[0]
+        return [total / _extent(x.codes.shape, axes) if call.op.kind == "mean" else total]
+    function = {"reduce_max": np.max, "reduce_min": np.min, "reduce_prod": np.prod}[call.op.kind]
+    return [np.asarray(function(x.real, axis=axes, keepdims=keep), np.float64)]
+
+
+def _extent(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    count = 1
+    for axis in axes:
+        count *= shape[axis]
+    return count
+
+
+@computes("arg_max", "arg_min")
+def arg_extreme(call: Call) -> list[Real]:
+    """The first of equal values wins."""
+    function = np.argmax if call.op.kind == "arg_max" else np.argmin
+    found = function(call.arg(0).codes, axis=call.attrs["axis"])
+    return [found.reshape(call.out.shape).astype(np.float64)]
+
+
+@computes("l2_norm")
+def l2_norm(call: Call) -> list[Real]:
+    x = call.arg(0).real
+    return [x / np.sqrt(np.maximum(np.square(x).sum(axis=-1, keepdims=True), 1e-12))]

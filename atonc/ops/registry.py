@@ -1,0 +1,66 @@
+"""Which function computes which kind of operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from atonc.errors import UnsupportedError
+from atonc.ir import Array, Graph, Op
+from atonc.ops.values import Arg, Call, Real, Result, finish, real_codes, same_codes, to_codes
+
+RealKernel = Callable[[Call], list[Real]]
+MoveKernel = Callable[[Call, list[Array]], list[Array]]
+
+_real: dict[str, RealKernel] = {}
+_move: dict[str, tuple[MoveKernel, int | None]] = {}
+
+
+def computes(*kinds: str) -> Callable[[RealKernel], RealKernel]:
+    """Registers a kernel that returns real numbers."""
+
+    def register(kernel: RealKernel) -> RealKernel:
+        _real.update(dict.fromkeys(kinds, kernel))
+        return kernel
+
+    return register
+
+
+def moves(*kinds: str, data_inputs: int | None = None) -> Callable[[MoveKernel], MoveKernel]:
+    """Registers a kernel that only moves values: it sees its (first) data inputs already in codes of the output."""
+
+    def register(kernel: MoveKernel) -> MoveKernel:
+        _move.update(dict.fromkeys(kinds, (kernel, data_inputs)))
+        return kernel
+
+    return register
+
+
+def kinds() -> frozenset[str]:
+    return frozenset(_real) | frozenset(_move)
+
+
+def is_move(kind: str) -> bool:
+    return kind in _move
+
+
+def evaluate(graph: Graph, op: Op, values: Sequence[Array | None]) -> list[Result]:
+    """Runs one operator on the values of its inputs (None for an absent optional one)."""
+    args = tuple(
+        None if value is None or not name else Arg(graph.tensors[name], value)
+        for name, value in zip(op.inputs, values, strict=True)
+    )
+    call = Call(op, args, tuple(graph.tensors[name] for name in op.outputs))
+    if op.kind in _real:
+        return [finish(real, tensor) for real, tensor in zip(_real[op.kind](call), call.outputs, strict=True)]
+    if op.kind in _move:
+        return _run_move(call, *_move[op.kind])
+    raise UnsupportedError(f"operator {op.kind} has no reference kernel", where=op.name)
+
+
+def _run_move(call: Call, kernel: MoveKernel, data_inputs: int | None) -> list[Result]:
+    target = call.out
+    data = [arg for arg in call.args[:data_inputs] if arg is not None]
+    if all(same_codes(arg.tensor, target) for arg in data):
+        return [Result(moved) for moved in kernel(call, [arg.codes for arg in data])]
+    unrounded = kernel(call, [real_codes(arg.real, target.quant) for arg in data])
+    return [Result(to_codes(real, tensor), real) for real, tensor in zip(unrounded, call.outputs, strict=True)]

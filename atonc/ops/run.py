@@ -1,0 +1,46 @@
+"""Runs a whole graph in exact arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from atonc.errors import AtoncError, InputError, ModelError
+from atonc.ir import Array, Graph, Op, Tensor
+from atonc.ops.registry import evaluate
+from atonc.ops.values import Result
+
+
+def run_graph(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Every tensor's value by name. Quantised tensors hold codes, float ones float64, rounded nowhere."""
+    values = start_values(graph, inputs)
+    for op in graph.ops:
+        results = run_op(graph, op, values)
+        values.update((name, result.codes) for name, result in zip(op.outputs, results, strict=True) if name)
+    return values
+
+
+def start_values(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Constants and the checked inputs."""
+    values = {name: tensor.data for name, tensor in graph.tensors.items() if tensor.data is not None}
+    for name in graph.inputs:
+        if name not in inputs:
+            raise InputError(f"no value for input {name!r}", where=graph.name)
+        values[name] = _fit(inputs[name], graph.tensors[name])
+    return values
+
+
+def run_op(graph: Graph, op: Op, values: Mapping[str, Array]) -> list[Result]:
+    try:
+        return evaluate(graph, op, [values[name] if name else None for name in op.inputs])
+    except AtoncError:
+        raise
+    except (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, OverflowError, MemoryError) as error:
+        raise ModelError(f"{op.kind} cannot be computed: {error}", where=op.name) from error
+
+
+def _fit(value: Array, tensor: Tensor) -> Array:
+    if value.shape != tensor.shape:
+        raise InputError(f"input has shape {value.shape}, the model wants {tensor.shape}", where=tensor.name)
+    return value.astype(np.float64) if tensor.is_float else value.astype(tensor.dtype)

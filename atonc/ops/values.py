@@ -1,0 +1,123 @@
+"""Exact arithmetic on quantised values: what an operator sees of its inputs and how a result becomes codes.
+
+A kernel computes real numbers in float64 from exact integers; the only rounding is `to_codes` at the very end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.errors import ModelError
+from atonc.ir import Array, Op, Quantisation, Tensor
+
+Real = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Arg:
+    """One input of an operator: its type and its value."""
+
+    tensor: Tensor
+    codes: Array
+
+    @cached_property
+    def centred(self) -> Real:
+        """code - zero point, exact; plain values when the tensor is not quantised."""
+        values = self.codes.astype(np.float64)
+        quant = self.tensor.quant
+        if quant is None or not np.any(quant.zero_points):
+            return values
+        values -= quant.along(quant.zero_points, self.codes.ndim)
+        return values
+
+    @cached_property
+    def real(self) -> Real:
+        quant = self.tensor.quant
+        return self.centred if quant is None else self.centred * quant.along(quant.scales, self.codes.ndim)
+
+    @property
+    def scales(self) -> Real:
+        """One scale, or one per channel; 1 when the tensor holds plain numbers."""
+        return np.ones(1) if self.tensor.quant is None else self.tensor.quant.scales
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """An operator with its inputs at hand. Absent optional inputs are None."""
+
+    op: Op
+    args: tuple[Arg | None, ...]
+    outputs: tuple[Tensor, ...]
+
+    def arg(self, index: int) -> Arg:
+        found = self.args[index] if index < len(self.args) else None
+        if found is None:
+            raise ModelError(f"{self.op.kind} needs input {index}", where=self.op.name)
+        return found
+
+    def optional(self, index: int) -> Arg | None:
+        return self.args[index] if index < len(self.args) else None
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        return self.op.attrs
+
+    @property
+    def out(self) -> Tensor:
+        return self.outputs[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """One output: its codes, and the real value in units of codes before rounding (None: the codes are exact)."""
+
+    codes: Array
+    unrounded: Real | None = None
+
+    @property
+    def exact(self) -> Real:
+        return self.codes.astype(np.float64) if self.unrounded is None else self.unrounded
+
+
+def round_half_away(values: Real) -> Real:
+    """Nearest integer, ties away from zero: the rounding of the NPU and of TFLite."""
+    return np.copysign(np.floor(np.abs(values) + 0.5), values)
+
+
+def real_codes(values: Real, quant: Quantisation | None) -> Real:
+    """Real values in units of the output's codes, not rounded."""
+    if quant is None:
+        return values
+    return values / quant.along(quant.scales, values.ndim) + quant.along(quant.zero_points, values.ndim)
+
+
+def to_codes(unrounded: Real, tensor: Tensor) -> Array:
+    """The one rounding. Float tensors stay float64: nothing is lost on the way to the next quantised tensor."""
+    if tensor.is_float:
+        return unrounded
+    if tensor.dtype == "bool":
+        return unrounded != 0
+    low, high = tensor.code_range
+    dtype = np.dtype("int8" if tensor.dtype == "int4" else tensor.dtype)
+    if dtype.itemsize == 8:  # the limits of 64 bit are not float64 numbers
+        return round_half_away(unrounded).astype(dtype)
+    return np.clip(round_half_away(unrounded), low, high).astype(dtype)
+
+
+def finish(values: Real, tensor: Tensor) -> Result:
+    """Real values -> the result of an operator."""
+    unrounded = real_codes(values, tensor.quant)
+    return Result(to_codes(unrounded, tensor), unrounded)
+
+
+def same_codes(source: Tensor, target: Tensor) -> bool:
+    """True if a value can move from source to target without arithmetic."""
+    if source.quant is None or target.quant is None:
+        return source.quant is None and target.quant is None
+    return source.quant.is_per_tensor and source.dtype == target.dtype and source.quant.same_as(target.quant)
