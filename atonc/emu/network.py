@@ -1,0 +1,152 @@
+"""A compiled network on the emulated chip: its program as steps, its memories, and how to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from atonc.emu import cpu, tensors
+from atonc.emu.bus import Memory
+from atonc.emu.files.initialisers import load_initialisers
+from atonc.emu.files.network_c import read_network
+from atonc.emu.files.types import BufferInfo, Call, CompiledNetwork, EpochBlock
+from atonc.emu.npu import run_epoch
+from atonc.errors import AtoncError, InputError
+from atonc.hw import ll
+from atonc.hw.decode import Replay, decode_epochs
+from atonc.hw.ec import instructions, relocate
+from atonc.hw.epoch import Epoch
+
+ON_CHIP_BASE, ON_CHIP_BYTES = 0x3400_0000, 0x3C_0000  # AXISRAM1 to 6 lie side by side: pools may span them
+_MAX_POOL_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is executed as one epoch."""
+
+    number: int
+    kind: str  # npu, cpu, hybrid
+    epoch: Epoch | None = None
+    calls: tuple[Call, ...] = ()
+    blob: str = ""  # epoch-controller program that it is part of
+    origin: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        return not self.calls and (self.epoch is None or self.epoch.empty)
+
+
+@dataclass
+class EmulatedNetwork:
+    network: CompiledNetwork
+    memory: Memory
+    steps: tuple[Step, ...]
+    _written: set[str] = field(default_factory=set)
+
+    @property
+    def inputs(self) -> tuple[BufferInfo, ...]:
+        return self.network.inputs
+
+    @property
+    def outputs(self) -> tuple[BufferInfo, ...]:
+        return self.network.outputs
+
+    def write_input(self, index: int, value: NDArray[Any]) -> None:
+        tensors.write_input(self.inputs[index], value, self.memory)
+
+    def read_output(self, index: int) -> NDArray[Any]:
+        return tensors.read_memory_order(self.outputs[index], self.memory)
+
+    def run(self, until: int | None = None, after: Callable[[Step], None] | None = None) -> Iterator[Step]:
+        """Executes step by step; `after` sees memory as each step left it. Stops behind epoch `until`."""
+        for step in self.steps:
+            if until is not None and step.number > until:
+                return
+            self.execute(step)
+            if after is not None:
+                after(step)
+            yield step
+
+    def execute(self, step: Step) -> None:
+        try:
+            if step.epoch is not None and not step.epoch.empty:
+                run_epoch(step.epoch, self.memory)
+            for call in step.calls:
+                cpu.run_call(call.name, list(call.args), self.memory)
+        except AtoncError as error:
+            where = error.where if error.where.startswith("epoch ") else f"epoch {step.number} {error.where}".strip()
+            error.where = where
+            raise
+
+
+def load(directory: Path, name: str | None = None, weights: Sequence[Path] | None = None) -> EmulatedNetwork:
+    """Reads a folder that the compiler wrote: C file, blobs, initialisers."""
+    network = read_network(directory, name)
+    memory = memory_of(network)
+    for segment in load_initialisers(network, weights):
+        memory.write(segment.address, _as_bytes(segment.data))
+    return EmulatedNetwork(network, memory, tuple(plan_steps(network, memory)))
+
+
+def memory_of(network: CompiledNetwork) -> Memory:
+    memory = Memory()
+    memory.add("on-chip RAM", ON_CHIP_BASE, ON_CHIP_BYTES)
+    for pool in network.pools:
+        if pool.virtual or pool.size_bytes == 0 or memory.region_at(pool.base) is not None:
+            continue
+        if pool.size_bytes > _MAX_POOL_BYTES:
+            raise InputError(f"pool {pool.name} claims {pool.size_bytes} bytes", where=str(network.c_file))
+        memory.add(pool.name, pool.base, pool.size_bytes)
+    for user in network.user_buffers:
+        if memory.region_at(user.address) is None:
+            # engines may prefetch behind the end, exactly as behind any other buffer
+            memory.add(user.symbol, user.address, user.size_bytes + 64)
+    return memory
+
+
+def plan_steps(network: CompiledNetwork, memory: Memory) -> Iterator[Step]:
+    """The epochs of all blocks in the order in which the runtime walks them."""
+    replay = Replay()
+    bases = network.relocation_bases()
+    for block in network.blocks:
+        if block.blob is not None:
+            yield from _blob_steps(network, block, bases, replay)
+        else:
+            yield from _block_steps(block, memory, replay)
+
+
+def _blob_steps(network: CompiledNetwork, block: EpochBlock, bases: dict[str, int], replay: Replay) -> Iterator[Step]:
+    assert block.blob is not None
+    container = network.blobs[block.blob]
+    wanted = {r.symbol for r in container.relocations}
+    blob = relocate(container, {symbol: base for symbol, base in bases.items() if symbol in wanted})
+    program = instructions.decode(blob.program)
+    for epoch in decode_epochs(program, replay, block.epoch_num or 0):
+        yield Step(epoch.number, "npu", epoch, blob=block.blob)
+
+
+def _block_steps(block: EpochBlock, memory: Memory, replay: Replay) -> Iterator[Step]:
+    number = block.epoch_num if block.epoch_num is not None else block.index
+    calls = (*block.start_calls, *block.end_calls)
+    kernels = tuple(call for call in calls if cpu.is_kernel(call.name))
+    if kernels:
+        yield Step(number, "cpu" if all(c.name.startswith("ll_sw_") for c in kernels) else "hybrid", calls=kernels)
+        return
+    pairs = [(call.name, list(call.args)) for call in block.start_calls]
+    if not any(name in ll.HANDLED for name, _ in pairs):
+        yield Step(number, "npu")
+        return
+    program = ll.epoch_program(pairs, block.wait_mask, memory.read)
+    for epoch in decode_epochs(program, replay, number):
+        yield Step(number, "npu", epoch)
+
+
+def _as_bytes(data: bytes) -> NDArray[Any]:
+    import numpy as np
+
+    return np.frombuffer(data, np.uint8)

@@ -1,0 +1,93 @@
+"""Buffers of a compiled network as arrays: element types, memory layouts, quantisation."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.emu.bus import Memory
+from atonc.emu.files.types import BufferInfo
+from atonc.errors import InputError, UnsupportedError
+
+Array = NDArray[Any]
+
+_TYPES = {"INT8": "i1", "UINT8": "u1", "INT16": "<i2", "UINT16": "<u2", "INT32": "<i4", "UINT32": "<u4"}
+
+
+def dtype_of(info: BufferInfo) -> np.dtype[Any]:
+    if info.type == "FLOAT" and info.nbits in (16, 32, 64):
+        return np.dtype(f"<f{info.nbits // 8}")
+    if info.type in _TYPES:
+        return np.dtype(_TYPES[info.type])
+    if info.nbits in (8, 16, 32):  # fixed point without a type of its own
+        return np.dtype(f"<{'u' if info.q_unsigned else 'i'}{info.nbits // 8}")
+    raise UnsupportedError(f"elements of type {info.type}, {info.nbits} bits", where=f"buffer {info.name}")
+
+
+def io_shape(info: BufferInfo) -> tuple[int, ...]:
+    """The shape in which an application sees the buffer: the order of the bytes in memory."""
+    return info.mem_shape or info.shape
+
+
+def read_memory_order(info: BufferInfo, memory: Memory) -> Array:
+    """The elements as they lie in memory, in the shape of that layout."""
+    dtype, shape = dtype_of(info), io_shape(info)
+    size = prod(shape) * dtype.itemsize
+    if size > info.size_bytes:
+        raise InputError(
+            f"shape {shape} needs {size} bytes, the buffer has {info.size_bytes}", where=f"buffer {info.name}"
+        )
+    return memory.read(info.address, size).view(dtype).reshape(shape)
+
+
+def channel_last(info: BufferInfo, data: Array) -> Array:
+    """Logical N,H,W,C order of elements given in memory order."""
+    if info.chpos == "Mixed" and data.ndim == 5:
+        batch, groups, height, width, channels = data.shape
+        return data.transpose(0, 2, 3, 1, 4).reshape(batch, height, width, groups * channels)
+    if info.chpos == "First" and data.ndim == 4:
+        return data.transpose(0, 2, 3, 1)
+    return data
+
+
+def write_input(info: BufferInfo, value: Array, memory: Memory) -> None:
+    """Stores an input; element count, and shape up to dimensions of size one, must agree."""
+    dtype, shape = dtype_of(info), io_shape(info)
+    if _squeezed(value.shape) != _squeezed(shape):
+        raise InputError(
+            f"input {info.name} has shape {'x'.join(map(str, shape))}, the data {'x'.join(map(str, value.shape))}",
+            rule="the data has the shape that the network was compiled for",
+            remedy="resize or transpose the data first",
+        )
+    memory.write(info.address, np.ascontiguousarray(_converted(info, value, dtype)).view(np.uint8).reshape(-1))
+
+
+def _converted(info: BufferInfo, value: Array, dtype: np.dtype[Any]) -> Array:
+    if value.dtype == dtype:
+        return value
+    if value.dtype.kind == "f" and dtype.kind in "iu":
+        return quantise(info, value, dtype)
+    if dtype.kind == "f":
+        return value.astype(dtype)
+    limits = np.iinfo(dtype)
+    if value.dtype.kind in "iu" and limits.min <= value.min(initial=0) and value.max(initial=0) <= limits.max:
+        return value.astype(dtype)
+    raise InputError(
+        f"input {info.name} takes {dtype.name}, the data is {value.dtype.name} with values outside that range",
+        remedy=f"give {dtype.name} codes, or float32 values to have them quantised",
+    )
+
+
+def quantise(info: BufferInfo, value: Array, dtype: np.dtype[Any]) -> Array:
+    if not info.scales or not np.isfinite(value).all():
+        raise InputError(f"float data for input {info.name} cannot be quantised", remedy=f"give {dtype.name} codes")
+    limits = np.iinfo(dtype)
+    codes = np.rint(value / info.scales[0]) + (info.offsets[0] if info.offsets else 0)
+    return np.clip(codes, limits.min, limits.max).astype(dtype)
+
+
+def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
