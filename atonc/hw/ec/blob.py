@@ -22,7 +22,7 @@ from atonc.hw.ec.tables import (
     read_tables,
 )
 
-MAX_WORDS = 1 << 26
+MAX_WORDS = 1 << 23
 CACHE_LINE_WORDS = 16
 
 

@@ -1,7 +1,7 @@
 """Generated `*_ecblobs.h` headers: the stored blobs, and which C variable each relocation symbol is bound to.
 
 Only a fixed shape of C occurs in these files, so they are tokenised directly: megabytes of numbers are no work for a
-general parser. What deviates from the shape is an error, never skipped.
+general parser. An array that holds anything but numbers, or no blob, is an error.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ import numpy as np
 from atonc.errors import InputError
 from atonc.hw.ec.blob import Container, read_container
 
-MAX_HEADER_BYTES = 1 << 28
-_MAX_ARRAY = 1 << 25
+MAX_HEADER_BYTES = 1 << 26
+MAX_BLOBS = 4096
+_MAX_ARRAY = 1 << 22
 
-_COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
-_ARRAY = re.compile(r"\buint64_t\s+([A-Za-z_]\w*)\s*\[\s*(\w*)\s*\]\s*(=\s*\{|;)")
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+(\S.*?)[ \t\r]*$", re.MULTILINE)
+# Possessive throughout: a hostile file must not cost quadratic time. What is not closed ends with the line or file.
+_COMMENT_OR_STRING = re.compile(r'/\*.*?(?:\*/|\Z)|//[^\n]*+|"(?:\\.|[^"\\\n])*+"?', re.DOTALL)
+_ARRAY = re.compile(r"\buint64_t\s++([A-Za-z_]\w*+)\s*+\[\s*+(\w*+)\s*+\]\s*+(=\s*+\{|;)")
+_DEFINE = re.compile(r"^[ \t]*+#[ \t]*+define[ \t]++([A-Za-z_]\w*+)[ \t]++(\S[^\n]*+)", re.MULTILINE)
 _NUMBER = r"(?:0[xX][0-9a-fA-F]{1,16}|[1-9][0-9]{0,19}|0)"
 _NUMBERS = re.compile(_NUMBER)
 _NUMBER_LIST = re.compile(rf"\s*+(?:{_NUMBER}[uUlL]{{0,3}}+\s*+(?:,\s*+|$))++")
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*")
 _STORED_SUFFIXES = ("_reloc", "_binary")
 
 
@@ -81,8 +83,10 @@ def read_header_file(path: Path) -> BlobHeader:
 def read_header(text: str, where: str = "header") -> BlobHeader:
     """All blobs that the header's text holds; none is fine (a network without epoch controller)."""
     text = _COMMENT_OR_STRING.sub(" ", text)
-    defines = {match[1]: match[2] for match in _DEFINE.finditer(text)}
+    defines = {match[1]: match[2].rstrip() for match in _DEFINE.finditer(text)}
     stored, runtime = _arrays(text, where)
+    if len(stored) > MAX_BLOBS:
+        raise InputError(f"{len(stored)} blobs are more than any network has", where=where)
     blobs = tuple(_blob(array, words, runtime, defines, where) for array, words in stored.items())
     return BlobHeader(blobs, _aliases(blobs, runtime, defines), defines)
 
@@ -143,15 +147,17 @@ def _declared_size(size: str, where: str) -> int | None:
 def _blob(array: str, words: list[int], runtime: set[str], defines: Mapping[str, str], where: str) -> HeaderBlob:
     name = _network_name(array, runtime)
     where = f"{where}, array {array}"
-    if any(value == "true" for key, value in defines.items() if _tells_encryption(key, name)):
+    if _is_encrypted(name, defines):
         raise InputError("the blob is encrypted", where=where, remedy="compile the network without encryption")
     container = read_container(words, where)
     bindings = [_binding(name, i, r.symbol, defines, where) for i, r in enumerate(container.relocations)]
     return HeaderBlob(name, array, container, tuple(binding for binding in bindings if binding))
 
 
-def _tells_encryption(key: str, name: str) -> bool:
-    return key == f"EC_DECRYPT_{name}" or (key.startswith("LL_ATON_EC_MustDecryptBlob_") and key.endswith(f"_{name}"))
+def _is_encrypted(name: str, defines: Mapping[str, str]) -> bool:
+    network = name.removeprefix("_ec_blob_").rpartition("_")[0]
+    keys = (f"EC_DECRYPT_{name}", f"LL_ATON_EC_MustDecryptBlob_{network}_{name}")
+    return any(defines.get(key, "false") not in ("false", "0") for key in keys)
 
 
 def _network_name(array: str, runtime: set[str]) -> str:

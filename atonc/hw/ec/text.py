@@ -29,7 +29,7 @@ from atonc.hw.ec.instructions import (
 from atonc.hw.ec.merge import Barrier
 from atonc.hw.ec.symbols import Relocated, container_of, instructions_of
 
-MAX_TEXT_CHARACTERS = 1 << 28
+MAX_TEXT_CHARACTERS = 1 << 26
 BARRIER_COMMENT = "Block ECASM optimizations"
 
 _NUMBER = r"0[xX][0-9a-fA-F]{1,8}|[0-9]{1,10}"
