@@ -14,9 +14,12 @@ def shift_right_rounded(values: Ints, shift: int) -> Ints:
     """Right shift, round half away from zero (ROUND=1, RNDMODE=1: the only mode that compilers emit)."""
     if shift == 0:
         return values
-    half = 1 << (shift - 1)
     # for negative numbers "half away" is floor(v + half - 1): subtract one where the sign bit is set
-    return (values + (half + (values >> (values.dtype.itemsize * 8 - 1)))) >> shift
+    result: Ints = values >> (values.dtype.itemsize * 8 - 1)
+    result += 1 << (shift - 1)
+    result += values
+    result >>= shift
+    return result
 
 
 def shift_right(values: Ints, shift: int, rounded: bool) -> Ints:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw import fields
-from atonc.hw.fixed import Ints, finish, shift_right, signed
+from atonc.hw.fixed import Ints, finish, shift_right
 from atonc.hw.stream import Array, low_bytes
 
 bits = fields.declare("ARITH")
@@ -144,48 +144,84 @@ def _by_table(config: ArithConfig, x: Array, unit: str) -> Ints:
 
 
 def _compute(config: ArithConfig, x: Array, y: Array | None, unit: str) -> Ints:
-    wide = x.astype(np.int64)
     if config.operation == CLIP:
-        result: Ints = np.clip(wide, config.a, config.c)
-    elif config.operation == MULTIPLY:
-        assert y is not None
-        result = wide * y
-    elif config.operation in (MIN, MAX):
-        assert y is not None
-        result = (np.minimum if config.operation == MIN else np.maximum)(wide, y.astype(np.int64))
+        result: Ints = np.clip(x.astype(np.int32), config.a, config.c)
+    elif config.operation == AFFINE:
+        result = _affine(config, x, y)
     else:
-        result = _affine(config, wide, y)
+        assert y is not None  # check() has seen DUALIN
+        combine = {MULTIPLY: np.multiply, MIN: np.minimum, MAX: np.maximum}[config.operation]
+        result = combine(x.astype(np.int64), y.astype(np.int64))
     result = finish(result, config.shift_out, config.out_bytes, bool(config.rounded), bool(config.saturated))
     if config.clip_out:
         result = np.clip(result, config.clip_min, config.clip_max)
     return result.astype({1: np.int8, 2: np.int16}.get(config.out_bytes, np.int32))
 
 
-def _affine(config: ArithConfig, x: Ints, y: Array | None) -> Ints:
+def _affine(config: ArithConfig, x: Array, y: Array | None) -> Ints:
+    """((A*x) >> AX) + ((B*y) >> BY) + (C << C_SHIFT) before the output stage."""
     a, b, c = _coefficients(config, x.size)
-    grid = a.shape
-    result = (x.reshape(*grid[:-1], -1) if a.ndim > 1 else x) * a
+    wide = _wide_enough(config, x, y, a, b, c)
+    grid = max((a, b, c), key=lambda values: values.ndim)
+    shape = (grid.shape[0], -1, grid.shape[2]) if grid.ndim == 3 else (-1,)
+    result = x.reshape(shape) * a.astype(wide)
     if config.shift_a:
         result = shift_right(result, config.shift_a, bool(config.rounded))
     if y is not None:
-        term = y.astype(np.int64).reshape(result.shape) * b
-        result += shift_right(term, config.shift_b, bool(config.rounded))
-    result += c << config.shift_c if not config.combine_bc else c
+        result += shift_right(y.reshape(shape) * b.astype(wide), config.shift_b, bool(config.rounded))
+    if c.any():
+        result += c.astype(wide) << (0 if config.combine_bc else config.shift_c)
     return result.reshape(-1)
 
 
+def _wide_enough(config: ArithConfig, x: Array, y: Array | None, a: Ints, b: Ints, c: Ints) -> type[np.signedinteger]:
+    """int32 where no intermediate value can leave it, judged by the values that are really there."""
+    total = _largest(x) * _largest(a) + (_largest(c) << (0 if config.combine_bc else config.shift_c))
+    if y is not None:
+        total += _largest(y) * _largest(b) + (1 << config.shift_b)
+    total += (1 << config.shift_out) + (1 << config.shift_a)
+    return np.int32 if total < 1 << 31 else np.int64
+
+
+def _largest(values: Array) -> int:
+    return max(abs(int(values.min(initial=0))), abs(int(values.max(initial=0))))
+
+
 def _coefficients(config: ArithConfig, elements: int) -> tuple[Ints, Ints, Ints]:
-    """A, B and the addend, per element or as single values."""
+    """A, B and the addend: single values, per element, or [groups, 1, run] where the rows repeat regularly."""
     scalar = [np.array([v], np.int64) for v in (config.a, config.b, config.c)]
     if config.is_vector:
-        rows = config.rows()[row_numbers(config, elements)].astype(np.int64)
+        numbers = regular_rows(config, elements)
+        rows = config.rows()[row_numbers(config, elements) if numbers is None else numbers].astype(np.int64)
         flags = (config.vector_a, config.vector_b, config.vector_c)
-        scalar = [rows[:, k] if flag else scalar[k] for k, flag in enumerate(flags)]
+        scalar = [rows[..., k] if flag else scalar[k] for k, flag in enumerate(flags)]
     a, b, c = scalar
     if config.combine_bc:
         c = (b << 16) | (c & 0xFFFF)
         b = np.zeros(1, np.int64)
     return a, b, c
+
+
+def regular_rows(config: ArithConfig, elements: int) -> NDArray[np.int64] | None:
+    """The row numbers as [groups, 1, run] for the usual broadcasts: a run of rows that starts over for every pixel,
+    moves on with the next group of channels and returns to the first group at the end. None when it is not so."""
+    run, group = config.reset1_every + 1, config.reset2_every + 1
+    period = config.step_every + 1
+    if not config.count1 or run % period or elements % run:
+        return None
+    inner = np.arange(run) // period * config.step
+    if (inner[-1] + config.offset1) % ROWS:
+        return None
+    if not (config.count2 or config.count3):
+        return (config.start_row + inner)[None, None, :] % ROWS
+    cycle = config.reset3_every + 1
+    if not (config.count2 and config.count3) or group % run or elements % group or cycle % group:
+        return None
+    forward, groups = int(inner[-1]) + config.offset2, cycle // group
+    if ((groups - 1) * forward + inner[-1] + config.offset3) % ROWS:
+        return None
+    starts = config.start_row + np.arange(elements // group) % groups * forward
+    return (starts[:, None, None] + inner) % ROWS
 
 
 def check(config: ArithConfig, unit: str) -> None:
@@ -200,8 +236,3 @@ def check(config: ArithConfig, unit: str) -> None:
         raise fields.not_modelled(unit, "INSHIFTER.FBYTES", config.bytes_x | config.bytes_y << 4)
     if config.operation in (MULTIPLY, MIN, MAX) and not config.dual_input:
         raise fields.not_modelled(unit, "CTRL.DUALIN for this operation", 0)
-
-
-def combined(config: ArithConfig) -> int:
-    """The scalar 32-bit addend when B and C are one number."""
-    return signed(config.b << 16 | config.c & 0xFFFF, 32)
