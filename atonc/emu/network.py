@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from atonc.emu import cpu, tensors
@@ -84,12 +85,14 @@ class EmulatedNetwork:
             raise
 
 
-def load(directory: Path, name: str | None = None, weights: Sequence[Path] | None = None) -> EmulatedNetwork:
-    """Reads a folder that the compiler wrote: C file, blobs, initialisers."""
-    network = read_network(directory, name)
+def load(
+    directory: Path, name: str | None = None, weights: Sequence[Path] | None = None, blob_file: Path | None = None
+) -> EmulatedNetwork:
+    """Reads a folder that the compiler wrote: C file, blobs, initialisers (or the named ones)."""
+    network = read_network(directory, name, blob_file=blob_file)
     memory = memory_of(network)
     for segment in load_initialisers(network, weights):
-        memory.write(segment.address, _as_bytes(segment.data))
+        memory.write(segment.address, np.frombuffer(segment.data, np.uint8))
     return EmulatedNetwork(network, memory, tuple(plan_steps(network, memory)))
 
 
@@ -113,11 +116,12 @@ def plan_steps(network: CompiledNetwork, memory: Memory) -> Iterator[Step]:
     """The epochs of all blocks in the order in which the runtime walks them."""
     replay = Replay()
     bases = network.relocation_bases()
+    generation = ll.generation_of(network.atonn_version)
     for block in network.blocks:
         if block.blob is not None:
             yield from _blob_steps(network, block, bases, replay)
         else:
-            yield from _block_steps(block, memory, replay)
+            yield from _block_steps(block, memory, replay, generation)
 
 
 def _blob_steps(network: CompiledNetwork, block: EpochBlock, bases: dict[str, int], replay: Replay) -> Iterator[Step]:
@@ -130,23 +134,22 @@ def _blob_steps(network: CompiledNetwork, block: EpochBlock, bases: dict[str, in
         yield Step(epoch.number, "npu", epoch, blob=block.blob)
 
 
-def _block_steps(block: EpochBlock, memory: Memory, replay: Replay) -> Iterator[Step]:
+def _block_steps(block: EpochBlock, memory: Memory, replay: Replay, generation: ll.Generation) -> Iterator[Step]:
     number = block.epoch_num if block.epoch_num is not None else block.index
     calls = (*block.start_calls, *block.end_calls)
     kernels = tuple(call for call in calls if cpu.is_kernel(call.name))
     if kernels:
         yield Step(number, "cpu" if all(c.name.startswith("ll_sw_") for c in kernels) else "hybrid", calls=kernels)
         return
-    pairs = [(call.name, list(call.args)) for call in block.start_calls]
-    if not any(name in ll.HANDLED for name, _ in pairs):
+    if not any(ll.is_driver_call(call.name) for call in block.start_calls):
         yield Step(number, "npu")
         return
-    program = ll.epoch_program(pairs, block.wait_mask, memory.read)
+
+    def read(address: int, size_bytes: int) -> bytes:
+        return memory.view(address, size_bytes).tobytes()
+
+    driver = [call for call in block.start_calls if ll.is_driver_call(call.name)]
+    undo = [call for call in block.end_calls if ll.is_driver_call(call.name)]
+    program = ll.epoch_program(driver, block.wait_mask, undo, read, generation)
     for epoch in decode_epochs(program, replay, number):
         yield Step(number, "npu", epoch)
-
-
-def _as_bytes(data: bytes) -> NDArray[Any]:
-    import numpy as np
-
-    return np.frombuffer(data, np.uint8)

@@ -86,7 +86,8 @@ def quantise(info: BufferInfo, value: Array, dtype: np.dtype[Any]) -> Array:
         raise InputError(f"float data for input {info.name} cannot be quantised", remedy=f"give {dtype.name} codes")
     limits = np.iinfo(dtype)
     codes = np.rint(value / info.scales[0]) + (info.offsets[0] if info.offsets else 0)
-    return np.clip(codes, limits.min, limits.max).astype(dtype)
+    result: Array = np.clip(codes, limits.min, limits.max).astype(dtype)
+    return result
 
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ class Epoch:
     registers: Mapping[str, Mapping[int, int]] = field(default_factory=dict, repr=False, compare=False)
 
     def of_kind(self, kind: str) -> dict[str, UnitConfig]:
-        return {name: config for name, config in self.units.items() if config.KIND == kind}
+        return {name: config for name, config in self.units.items() if kind == config.KIND}
 
     def engines(self) -> dict[str, StrengConfig]:
         return {name: config for name, config in self.units.items() if isinstance(config, StrengConfig)}

@@ -71,8 +71,8 @@ def not_modelled(unit: str, what: str, value: int) -> NotModelledError:
 
 def encode(config: UnitConfig) -> dict[int, int]:
     """Register index -> value, for every register that the config declares."""
-    kind, words = config.KIND, {}
-    table = regs.registers(kind)
+    words: dict[int, int] = {}
+    table = regs.registers(config.KIND)
     for field, place in places(type(config)):
         register = table[place.register]
         bits = register.field(place.field)
@@ -100,13 +100,14 @@ def decode(cls: type[C], words: Mapping[int, int], **extra: Any) -> C:
 
 
 @cache
-def places(cls: type[UnitConfig]) -> tuple[tuple[str, Place], ...]:
+def places(cls: Any) -> tuple[tuple[str, Place], ...]:
+    """Names of the config fields with the register fields that hold them."""
     fields = dataclasses.fields(cls)
     return tuple((f.name, f.metadata["place"]) for f in fields if "place" in f.metadata)
 
 
 @cache
-def _undeclared(cls: type[UnitConfig]) -> tuple[tuple[regs.Register, regs.Field], ...]:
+def _undeclared(cls: Any) -> tuple[tuple[regs.Register, regs.Field], ...]:
     declared = {(place.register, place.field) for _, place in places(cls)}
     return tuple(
         (register, field)

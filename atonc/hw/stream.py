@@ -66,7 +66,8 @@ class Stream:
         if not self.word_bytes:
             return data
         lanes = data.reshape(-1, self.word_bytes).astype(np.int32)
-        words: Array = sum(lanes[:, k] << 8 * k for k in range(self.word_bytes))
+        shifts = 8 * np.arange(self.word_bytes)
+        words: Array = (lanes << shifts).sum(axis=1, dtype=np.int32)
         return words
 
 

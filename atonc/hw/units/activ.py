@@ -81,8 +81,9 @@ def execute(config: ActivConfig, x: Array, unit: str = "ACTIV") -> Ints:
     check(config, unit)
     codes = low_bytes(x, 1, False)
     if config.type == FUNCTION:
-        return function_table(config)[codes.view(np.uint8) ^ 0x80]
-    result: Ints = np.where(codes > config.parameter, codes, np.int8(config.parameter2))
+        result: Ints = function_table(config)[codes.view(np.uint8) ^ 0x80]
+    else:
+        result = np.where(codes > config.parameter, codes, np.int8(config.parameter2))
     return result
 
 

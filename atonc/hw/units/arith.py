@@ -140,7 +140,8 @@ def _by_table(config: ArithConfig, x: Array, unit: str) -> Ints:
     """A scalar function of one byte: compute its 256 values once."""
     codes = np.arange(-128, 128, dtype=np.int8)
     values = _compute(config, codes, None, unit)
-    return values[x.view(np.uint8) ^ 0x80]
+    result: Ints = values[x.view(np.uint8) ^ 0x80]
+    return result
 
 
 def _compute(config: ArithConfig, x: Array, y: Array | None, unit: str) -> Ints:

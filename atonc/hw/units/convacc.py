@@ -308,7 +308,7 @@ def _exact_type(config: ConvaccConfig, maps: Array, sets: Array) -> type[np.floa
 def _pad(config: ConvaccConfig, maps: Array, exact: type) -> Array:
     """Crops, removes the zero point, adds the constant frame and the window padding (zero after FSUB)."""
     rows, columns = config.crop_rows, config.crop_columns
-    body = maps[:, rows[0] : rows[1], columns[0] : columns[1]].astype(exact)
+    body: Array = maps[:, rows[0] : rows[1], columns[0] : columns[1]].astype(exact)
     if config.feature_offset:
         body -= config.feature_offset
     top, bottom, left, right = config.padding
