@@ -1,0 +1,16 @@
+"""ST's driver calls as register programs: networks compiled without epoch controller run like blobs."""
+
+from __future__ import annotations
+
+from atonc.hw.ll.generation import GENERATIONS, Generation, generation_of
+from atonc.hw.ll.program import DriverCall, driver_program, epoch_program, is_driver_call
+
+__all__ = [
+    "GENERATIONS",
+    "DriverCall",
+    "Generation",
+    "driver_program",
+    "epoch_program",
+    "generation_of",
+    "is_driver_call",
+]
