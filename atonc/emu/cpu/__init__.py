@@ -1,1 +1,56 @@
+"""CPU epochs (`ll_sw_*`) and hybrid epochs (`LL_ATON_LIB_*`) in NumPy.
 
+`run_call` executes one call of an epoch function with evaluated arguments; `KERNELS` holds one function per name, one
+file per family. `describe_call` says in a few words what a call does, `call_cost` what it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from atonc.emu.bus import Memory
+from atonc.emu.cpu import (  # noqa: F401  (importing a family registers its functions)
+    activ,
+    arith,
+    conv,
+    dense,
+    gather,
+    lib_cast,
+    lib_concat,
+    lib_pad,
+    lib_slice,
+    lib_softmax,
+    lib_space,
+    lib_transpose,
+    pool,
+    quantize,
+    reduce,
+    resize,
+    softmax,
+)
+from atonc.emu.cpu.cycles import CallCost, call_cost
+from atonc.emu.cpu.describe import describe_call
+from atonc.emu.cpu.registry import KERNELS, Kernel
+from atonc.emu.files.types import CValue
+from atonc.errors import NotModelledError
+
+__all__ = ["KERNELS", "CallCost", "Kernel", "call_cost", "describe_call", "is_library_call", "run_call"]
+
+_PREFIXES = ("ll_sw_", "LL_ATON_LIB_")
+
+
+def is_library_call(name: str) -> bool:
+    """Whether `run_call` is responsible for a function: cache maintenance and driver calls are not."""
+    return name.startswith(_PREFIXES) and name != "LL_ATON_LIB_UNUSED"
+
+
+def run_call(name: str, args: Sequence[CValue], memory: Memory) -> None:
+    """Executes one call on the shared memories."""
+    kernel = KERNELS.get(name)
+    if kernel is None:
+        raise NotModelledError(
+            f"{name} is not among the {len(KERNELS)} library functions that the emulator computes",
+            where=name,
+            rule="the emulator never guesses what a function computes",
+        )
+    kernel(args, memory)
