@@ -153,7 +153,7 @@ def header_of(trace: Path) -> Path | None:
 
 def check_all(roots: Iterable[Path]) -> tuple[list[Result], list[str]]:
     results, notes, alone, seen = [], [], {}, set()
-    for root, trace in ((root, trace) for root in roots for trace in sorted(root.rglob("*_blob_trace.c"))):
+    for root, trace in ((folder, t) for folder in roots for t in sorted(folder.rglob("*_blob_trace.c"))):
         header, content = header_of(trace), trace.read_bytes()
         title = f"{trace.relative_to(root).parts[0]}: {trace.name.removesuffix('_blob_trace.c')}"
         if header is None:
