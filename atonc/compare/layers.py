@@ -3,8 +3,6 @@
 The graph is run once in exact arithmetic. Wherever a buffer of the emulator run holds the tensor that was just
 computed, the two are compared, and the run goes on with the observed values: so each result is computed from the
 nearest observed ancestors, through as many operators as lie between, rounded only where the model rounds.
-
-A buffer belongs to a tensor if quantisation and size agree and no other buffer is closer to the computed value.
 """
 
 from __future__ import annotations
@@ -14,11 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atonc.compare.observed import ObservedBuffer, Real, centre, distance, may_hold, to_tensor
+from atonc.compare.matching import CLOSE, Match, Matcher
+from atonc.compare.observed import ObservedBuffer, Real, centre, may_hold, to_tensor
+from atonc.compare.subgraph import code_size, computed_ops, keeps_values, observed_ancestors, parts_of_concats, weighted_consumers
 from atonc.ir import Array, Graph, Op, Tensor
-from atonc.ops import Result, is_move, run_op, start_values
+from atonc.ops import Result, run_op, start_values
 
-CLOSE = 2.0  # mean difference in codes up to which a buffer may be this tensor at all
+MAX_TRIALS = 6  # buffers that are tried in place of a tensor that no buffer resembles
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,14 @@ class LayerResult:
     tensor: str
     kind: str
     ops: tuple[str, ...]  # evaluated from the observed inputs, the producer last
+    computing_ops: int  # those of them that do more than move values
     inputs: tuple[str, ...]  # the observed tensors (and graph inputs) that they read
     buffer: str
     epoch: int
     elements: int
     max_diff: float
     differ_percent: float
+    over_one_percent: float
     mean_diff: float
     max_real_error: float  # largest distance of a code from the real number before rounding
     note: str = ""
@@ -52,10 +54,10 @@ class Unmatched:
 class LayerReport:
     results: tuple[LayerResult, ...]
     unmatched: tuple[Unmatched, ...]
-    unused_buffers: tuple[str, ...]  # could have held a tensor, but none was close
+    unused_buffers: tuple[str, ...]  # have the quantisation of some tensor, but resemble none
 
     def exceptions(self, allowed: float = 1.0) -> tuple[LayerResult, ...]:
-        """Layers that are further than `allowed` from exact arithmetic."""
+        """Layers that are further than `allowed` codes from exact arithmetic."""
         return tuple(result for result in self.results if result.max_diff > allowed)
 
     @property
@@ -69,22 +71,13 @@ class LayerReport:
         return sum(result.differ_percent * result.elements for result in self.results) / total if total else 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class _Match:
-    buffer: ObservedBuffer
-    values: Array  # centred, in the tensor's shape
-    note: str = ""
-
-
-def check_layers(
-    graph: Graph, inputs: Mapping[str, Array], observed: Sequence[ObservedBuffer]
-) -> LayerReport:
+def check_layers(graph: Graph, inputs: Mapping[str, Array], observed: Sequence[ObservedBuffer]) -> LayerReport:
     """Compares an emulator run with the model. `inputs` are the model's inputs by name."""
-    first = _Walk(graph, inputs, observed, {})
-    first.run()
-    parts = _parts_of_concats(graph, first.matches)
-    walk = _Walk(graph, inputs, observed, parts) if parts else first
-    if parts:
+    walk = _Walk(graph, inputs, observed, {})
+    walk.run()
+    parts = parts_of_concats(graph, walk.matches)
+    if parts:  # once more, now that tensors inside of concatenations are known
+        walk = _Walk(graph, inputs, observed, parts)
         walk.run()
     return walk.report()
 
@@ -93,20 +86,20 @@ class _Walk:
     """One exact run through the graph that takes over every observed tensor."""
 
     def __init__(
-        self, graph: Graph, inputs: Mapping[str, Array], observed: Sequence[ObservedBuffer], parts: dict[str, _Match]
+        self, graph: Graph, inputs: Mapping[str, Array], observed: Sequence[ObservedBuffer], parts: dict[str, Match]
     ) -> None:
-        self.graph, self.parts = graph, parts
-        self.observed = sorted(observed, key=lambda buffer: buffer.epoch)
+        self.graph, self.observed, self.parts = graph, observed, parts
+        self.matcher = Matcher(observed)
         self.values = start_values(graph, inputs)
         self.epochs: dict[str, int] = {}  # the latest epoch that a value depends on
-        self.matches: dict[str, _Match] = {}
-        self.claimed: set[int] = set()
+        self.matches: dict[str, Match] = {}
         self.results: list[LayerResult] = []
         self.unmatched: list[Unmatched] = []
 
     def run(self) -> None:
-        for name in self.graph.inputs:
-            self._claim_copies_of_input(self.graph.tensors[name])
+        for name in self.graph.inputs:  # copies of the input in memory
+            tensor = self.graph.tensors[name]
+            self.matcher.claim_copies(tensor, centre(self.values[name], tensor.zero_point, tensor))
         for op in self.graph.ops:
             earliest = max((self.epochs.get(name, -1) for name in op.inputs), default=-1)
             for name, result in zip(op.outputs, run_op(self.graph, op, self.values), strict=True):
@@ -117,16 +110,9 @@ class _Walk:
         unused = (
             buffer.name
             for buffer in self.observed
-            if id(buffer) not in self.claimed and any(may_hold(buffer, tensor) for tensor in tensors)
+            if self.matcher.free(buffer) and not buffer.is_raw and any(may_hold(buffer, t) for t in tensors)
         )
         return LayerReport(tuple(self.results), tuple(self.unmatched), tuple(unused))
-
-    def _claim_copies_of_input(self, tensor: Tensor) -> None:
-        for buffer in self.observed:
-            if may_hold(buffer, tensor):
-                expected = centre(self.values[tensor.name], tensor)
-                if any(np.array_equal(values, expected) for values in buffer.arrangements(tensor)):
-                    self.claimed.add(id(buffer))
 
     def _take(self, op: Op, tensor: Tensor, result: Result, earliest: int) -> None:
         """Finds the tensor among the buffers, records the difference, goes on with the observed value."""
@@ -134,70 +120,81 @@ class _Walk:
         self.epochs[tensor.name] = earliest
         if tensor.quant is None and not tensor.is_float:
             return  # shape arithmetic
-        match, reason = self._find(op, tensor, result, earliest)
+        match = self._find(tensor, result, earliest, keeps_values(op.kind)) or self.parts.get(tensor.name)
+        match = match or self._by_its_consumers(tensor, result, earliest)
         if match is None:
-            self.unmatched.append(Unmatched(tensor.name, op.kind, reason))
+            self.unmatched.append(Unmatched(tensor.name, op.kind, self._reason(tensor, result, earliest)))
             return
         self.matches[tensor.name] = match
-        self.claimed.add(id(match.buffer))
         self.epochs[tensor.name] = max(earliest, match.buffer.epoch)
         self.results.append(self._compare(op, tensor, result, match))
         self.values[tensor.name] = to_tensor(match.values, tensor)
 
-    def _find(self, op: Op, tensor: Tensor, result: Result, earliest: int) -> tuple[_Match | None, str]:
-        expected, unit = centre(result.codes, tensor), code_size(self.graph, tensor, result.codes)
-        candidates: list[tuple[float, bool, int, _Match]] = []
-        for buffer in self.observed:
-            if buffer.epoch < earliest or not may_hold(buffer, tensor):
-                continue
-            taken = id(buffer) in self.claimed
-            for values in buffer.arrangements(tensor):
-                far = distance(values, expected, unit, sampled=True)
-                candidates.append((far, taken and not is_move(op.kind), buffer.epoch, _Match(buffer, values)))
-        if not candidates:
-            return self._part(tensor), "no buffer has its scale, zero point and size: fused into another layer"
-        best = self._closest(candidates, expected, unit)
-        if best is None:
-            near = min(candidates, key=lambda c: c[0])
-            reason = f"not in memory: nearest buffer {near[3].buffer.name} is {near[0]:.1f} codes away on average"
-            return self._part(tensor), reason
-        return best, ""
+    def _find(self, tensor: Tensor, result: Result, earliest: int, reuse: bool) -> Match | None:
+        expected, unit = centre(result.codes, tensor.zero_point, tensor), code_size(self.graph, tensor, result.codes)
+        return self.matcher.find(tensor, expected, unit, earliest, reuse)
 
-    def _closest(
-        self, candidates: list[tuple[float, bool, int, _Match]], expected: Array, unit: float
-    ) -> _Match | None:
-        """The sample only selects; the decision is taken on all values. Equal ones go to the earliest free buffer."""
-        nearest = min(c[0] for c in candidates)
-        if nearest > CLOSE:
+    def _by_its_consumers(self, tensor: Tensor, result: Result, earliest: int) -> Match | None:
+        """A layer that went wrong resembles no buffer. But if a convolution of some buffer is found in memory, that
+        buffer is what the convolution read, whatever it contains."""
+        consumers = weighted_consumers(self.graph, tensor.name)
+        if not consumers:
             return None
-        short = [c for c in candidates if c[0] <= 1.5 * nearest + 0.05]
-        ranked = [(distance(m.values, expected, unit, sampled=False), taken, epoch, m) for _, taken, epoch, m in short]
-        far, taken, _, match = min(ranked, key=lambda c: c[:3])
-        return None if far > CLOSE or (taken and far > 0) else match
+        expected, unit = centre(result.codes, tensor.zero_point, tensor), code_size(self.graph, tensor, result.codes)
+        candidates = self.matcher.candidates(tensor, expected, unit, earliest)
+        free = [c for c in candidates if self.matcher.free(c.buffer)]
+        for candidate in sorted(free, key=lambda c: c.buffer.epoch)[:MAX_TRIALS]:
+            match = candidate.match(tensor, "found by what its consumer computed")
+            if any(self._explains(chain, tensor, match) for chain in consumers):
+                self.matcher.claim(match.buffer)
+                return match
+        return None
 
-    def _part(self, tensor: Tensor) -> _Match | None:
-        """A tensor that exists only inside the buffer of a later concatenation."""
-        return self.parts.get(tensor.name)
+    def _explains(self, chain: tuple[Op, ...], tensor: Tensor, match: Match) -> bool:
+        values = {**self.values, tensor.name: to_tensor(match.values, tensor)}
+        for op in chain:
+            results = run_op(self.graph, op, values)
+            values[op.outputs[0]] = results[0].codes
+        target = self.graph.tensors[chain[-1].outputs[0]]
+        expected = centre(results[0].codes, target.zero_point, target)
+        unit = code_size(self.graph, target, results[0].codes)
+        found = self.matcher.candidates(target, expected, unit, match.buffer.epoch)
+        return any(c.distance < CLOSE / 4 and self.matcher.free(c.buffer) for c in found)
 
-    def _compare(self, op: Op, tensor: Tensor, result: Result, match: _Match) -> LayerResult:
+    def _reason(self, tensor: Tensor, result: Result, earliest: int) -> str:
+        expected, unit = centre(result.codes, tensor.zero_point, tensor), code_size(self.graph, tensor, result.codes)
+        found = self.matcher.candidates(tensor, expected, unit, earliest)
+        if not found:
+            return "no later buffer has its scale, zero point and size: fused into another layer"
+        near = min(found, key=lambda c: c.distance)
+        state = "free" if self.matcher.free(near.buffer) else "another tensor's"
+        return f"not seen: the nearest buffer {near.buffer.name} ({state}) is {near.distance:.1f} codes away on average"
+
+    def _compare(self, op: Op, tensor: Tensor, result: Result, match: Match) -> LayerResult:
         unit = code_size(self.graph, tensor, result.codes)
-        difference = (match.values - centre(result.codes, tensor)).astype(np.float64) / unit
-        differs = np.abs(difference) > (1e-3 if tensor.is_float else 0)
+        difference = (match.values - centre(result.codes, tensor.zero_point, tensor)).astype(np.float64) / unit
+        size = np.abs(difference)
         ops, ancestors = observed_ancestors(self.graph, tensor.name, set(self.matches))
         return LayerResult(
             tensor=tensor.name,
             kind=op.kind,
             ops=ops,
+            computing_ops=computed_ops(self.graph, ops),
             inputs=ancestors,
             buffer=match.buffer.name,
             epoch=match.buffer.epoch,
             elements=tensor.elements,
-            max_diff=float(np.abs(difference).max(initial=0)),
-            differ_percent=100.0 * float(differs.mean()) if differs.size else 0.0,
+            max_diff=float(size.max(initial=0)),
+            differ_percent=percent(size > (1e-3 if tensor.is_float else 0)),
+            over_one_percent=percent(size > 1.001),
             mean_diff=float(difference.mean()) if difference.size else 0.0,
             max_real_error=_real_error(match.values, result, tensor, unit),
             note=match.note,
         )
+
+
+def percent(mask: Array) -> float:
+    return 100.0 * float(mask.mean()) if mask.size else 0.0
 
 
 def _real_error(values: Array, result: Result, tensor: Tensor, unit: float) -> float:
@@ -206,64 +203,3 @@ def _real_error(values: Array, result: Result, tensor: Tensor, unit: float) -> f
         low, high = tensor.code_range
         exact = np.clip(exact, low, high) - tensor.zero_point
     return float((np.abs(values - exact) / unit).max(initial=0))
-
-
-def code_size(graph: Graph, tensor: Tensor, values: Array) -> float:
-    """What one code is worth: 1 for codes, for floats the scale of the quantised tensor that they come from."""
-    if not tensor.is_float:
-        return 1.0
-    name = tensor.name
-    for _ in range(64):
-        op = graph.producers.get(name)
-        if op is None or not (op.kind in ("dequantize", "identity") or is_move(op.kind)):
-            break
-        name = op.inputs[0]
-        if graph.tensors[name].quant is not None:
-            return graph.tensors[name].scale
-    return float(np.abs(values).max(initial=0)) / 255 or 1.0
-
-
-def observed_ancestors(graph: Graph, name: str, observed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The operators between a tensor and the nearest observed tensors, and those tensors."""
-    ops: dict[str, Op] = {}
-    ancestors: dict[str, None] = {}
-    pending = [name]
-    while pending:
-        current = pending.pop()
-        op = graph.producers.get(current)
-        if op is None or (current != name and current in observed):
-            if not graph.tensors[current].is_constant:
-                ancestors[current] = None
-            continue
-        if op.name not in ops:
-            ops[op.name] = op
-            pending.extend(i for i in op.inputs if i)
-    return tuple(reversed(ops)), tuple(ancestors)
-
-
-def _parts_of_concats(graph: Graph, matches: Mapping[str, _Match]) -> dict[str, _Match]:
-    """Compilers let layers write straight into the buffer of a concatenation or reshape: find them there."""
-    found: dict[str, _Match] = {}
-    for op in reversed(graph.ops):
-        if op.kind not in ("concat", "reshape") or len(op.outputs) != 1:
-            continue
-        match = matches.get(op.outputs[0]) or found.get(op.outputs[0])
-        if match is None:
-            continue
-        start, target = 0, graph.tensors[op.outputs[0]]
-        for name in op.inputs:
-            tensor = graph.tensors[name]
-            values, start = _cut(op, match.values, tensor, start)
-            same = tensor.quant is not None and tensor.quant.same_as(target.quant) and tensor.dtype == target.dtype
-            if same and name not in matches and not tensor.is_constant and name not in graph.inputs:
-                found.setdefault(name, _Match(match.buffer, values, f"inside {match.buffer.name}"))
-    return found
-
-
-def _cut(op: Op, values: Array, tensor: Tensor, start: int) -> tuple[Array, int]:
-    if op.kind == "reshape":
-        return values.reshape(tensor.shape), 0
-    axis = op.attrs["axis"]
-    stop = start + tensor.shape[axis]
-    window = tuple(slice(start, stop) if i == axis else slice(None) for i in range(values.ndim))
-    return values[window], stop

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import permutations
 
 import numpy as np
@@ -15,14 +14,16 @@ from atonc.ir import Array, Tensor
 Real = NDArray[np.float64]
 
 SCALE_TOLERANCE = 1e-6
-SAMPLES = 4096
+SAMPLES = 2048
+MAX_GROUPS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class ObservedBuffer:
     """A buffer right after the epoch that wrote it, values in logical channel-last order.
 
-    `scale` None: no quantisation known; the values are plain numbers if they are floats, else unusable.
+    `scale` None: no quantisation is known. Floats are plain numbers then, 8-bit integers are codes of whatever
+    tensor they turn out to be. A one-dimensional `shape_nhwc` is a stream between two units: channels come in groups.
     """
 
     name: str
@@ -32,27 +33,72 @@ class ObservedBuffer:
     shape_nhwc: tuple[int, ...]
     data: Array
 
-    @cached_property
-    def centred(self) -> Array:
-        """code - zero point, or the plain values of a float buffer."""
-        if self.scale is None:
-            return self.data
-        return self.data.astype(np.int32) - np.int32(self.zero_point)
+    @property
+    def is_raw(self) -> bool:
+        """8-bit codes without a quantisation of their own."""
+        return self.scale is None and self.data.dtype.kind in "iu" and self.data.dtype.itemsize == 1
 
-    def arrangements(self, tensor: Tensor) -> Iterator[Array]:
-        """The values in the tensor's shape: every order of axes that fits, the plain one first.
+    @property
+    def is_stream(self) -> bool:
+        return len(self.shape_nhwc) == 1
+
+    def offset_for(self, tensor: Tensor) -> int:
+        """The code of real zero in this buffer."""
+        if not self.is_raw:
+            return self.zero_point
+        signed = tensor.zero_point - (128 if tensor.dtype == "uint8" else 0)
+        return signed if self.data.dtype.kind == "i" else signed + 128
+
+    def arrangements(self, tensor: Tensor) -> Iterator[Arrangement]:
+        """The stored values in the tensor's shape: every order that fits, the plain one first.
 
         Compilers add and move axes of length 1 and call some other axis the channels, so only lengths count.
         """
-        values = self.centred.reshape(self.shape_nhwc).squeeze()
-        wanted = tuple(dim for dim in tensor.shape if dim != 1)
-        if values.size != tensor.elements:
+        if self.data.size != tensor.elements:
             return
+        if self.is_stream:
+            yield from _grouped(self.data, tensor)
+            return
+        values = self.data.reshape(self.shape_nhwc).squeeze()
+        wanted = tuple(dim for dim in tensor.shape if dim != 1)
         for order in permutations(range(values.ndim)):
             if tuple(values.shape[axis] for axis in order) == wanted:
-                yield values.transpose(order).reshape(tensor.shape)
+                yield Arrangement(values.transpose(order), tensor.shape)
         if values.ndim != len(wanted):
-            yield values.reshape(tensor.shape)
+            yield Arrangement(values.reshape(tensor.shape), tensor.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """Stored values as a view in some order of axes; copied to the tensor's shape only when needed."""
+
+    view: Array
+    shape: tuple[int, ...]
+    group: int = 0  # above 0: the view is [groups, height, width, group]
+
+    def sample(self, index: tuple[Array, ...]) -> Array:
+        """The values at these indices of the tensor (the index has one array per axis)."""
+        if self.group:
+            _, y, x, channel = index
+            return self.view[channel // self.group, y, x, channel % self.group]
+        kept = tuple(i for i, dim in zip(index, self.shape, strict=True) if dim != 1)
+        return self.view.reshape(self.shape)[index] if len(kept) != self.view.ndim else self.view[kept]
+
+    def full(self) -> Array:
+        view = self.view.transpose(1, 2, 0, 3) if self.group else self.view
+        return view.reshape(self.shape)
+
+
+def _grouped(stream: Array, tensor: Tensor) -> Iterator[Arrangement]:
+    """A stream carries [groups, height, width, channels of a group]; how many groups is not known."""
+    if len(tensor.shape) != 4 or tensor.shape[0] != 1:
+        yield Arrangement(stream.reshape(tensor.shape), tensor.shape)
+        return
+    _, height, width, channels = tensor.shape
+    for groups in range(1, min(channels, MAX_GROUPS) + 1):
+        if channels % groups == 0:
+            group = channels // groups
+            yield Arrangement(stream.reshape(groups, height, width, group), tensor.shape, group)
 
 
 def may_hold(buffer: ObservedBuffer, tensor: Tensor) -> bool:
@@ -61,16 +107,18 @@ def may_hold(buffer: ObservedBuffer, tensor: Tensor) -> bool:
         return False
     if tensor.is_float:
         return buffer.scale is None and buffer.data.dtype.kind == "f"
-    if tensor.quant is None or buffer.scale is None or not tensor.quant.is_per_tensor:
+    if tensor.quant is None or not tensor.quant.is_per_tensor:
         return False
+    if buffer.scale is None:
+        return buffer.is_raw and tensor.dtype in ("int8", "uint8")
     if abs(buffer.scale - tensor.scale) > SCALE_TOLERANCE * tensor.scale:
         return False
     return (buffer.zero_point - tensor.zero_point) % 128 == 0
 
 
-def centre(codes: Array, tensor: Tensor) -> Array:
-    """A tensor's codes in the units in which buffers are compared."""
-    return codes if tensor.quant is None else codes.astype(np.int32) - np.int32(tensor.zero_point)
+def centre(codes: Array, offset: int, tensor: Tensor) -> Array:
+    """Codes without their zero point: the units in which values are compared."""
+    return codes.astype(np.float64) if tensor.is_float else codes.astype(np.int32) - np.int32(offset)
 
 
 def to_tensor(values: Array, tensor: Tensor) -> Array:
@@ -81,12 +129,17 @@ def to_tensor(values: Array, tensor: Tensor) -> Array:
     return np.clip(values + tensor.zero_point, low, high).astype(tensor.dtype)
 
 
-def distance(values: Array, expected: Array, unit: float, sampled: bool) -> float:
-    """Mean absolute difference in codes, of all values or of a fixed sample."""
-    if sampled and expected.size > SAMPLES:
-        index = np.unravel_index(np.linspace(0, expected.size - 1, SAMPLES).astype(np.int64), expected.shape)
-        values, expected = values[index], expected[index]
+def sample_index(shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """Fixed positions spread over a tensor, all of them if it is small."""
+    elements = int(np.prod(shape, dtype=np.int64))
+    flat = np.arange(elements) if elements <= SAMPLES else np.linspace(0, elements - 1, SAMPLES).astype(np.int64)
+    return np.unravel_index(flat, shape) if shape else ()
+
+
+def mean_distance(values: Array, expected: Array, unit: float) -> float:
+    """Mean absolute difference in codes."""
     if not expected.size:
         return 0.0
-    difference = np.abs(values.astype(np.float64) - expected) / unit
-    return float(np.nan_to_num(difference, nan=1e9).mean())
+    with np.errstate(all="ignore"):
+        mean = float(np.abs(values - expected).mean()) / unit
+    return mean if np.isfinite(mean) else 1e9
