@@ -101,13 +101,12 @@ FUNCTIONS: dict[str, Function] = {
 def activ(info: StructView, memory: Memory) -> None:
     source, target = tensor(info, "general.input"), tensor(info, "general.output")
     values, kind = source.read(memory, F32), info.enum("general.type")
-    with np.errstate(all="ignore"):  # infinities and NaNs are results like any other
-        if kind == "LL_SW_PRELU":
-            result = _prelu(values, tensor(info, "operand"), memory)
-        elif kind in FUNCTIONS:
-            result = FUNCTIONS[kind](values, info)
-        else:
-            raise not_modelled(f"activation {kind or '(none)'}", info)
+    if kind == "LL_SW_PRELU":
+        result = _prelu(values, tensor(info, "operand"), memory)
+    elif kind in FUNCTIONS:
+        result = FUNCTIONS[kind](values, info)
+    else:
+        raise not_modelled(f"activation {kind or '(none)'}", info)
     target.write(memory, result, F32)
 
 

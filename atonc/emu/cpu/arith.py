@@ -40,8 +40,7 @@ def arith(info: StructView, memory: Memory) -> None:
         raise not_modelled(f"element-wise operation {kind or '(none)'}", info)
     target = tensor(info, "general.output")
     operands = [tensor(info, name).read(memory, F32) for name in _operand_names(info, kind)]
-    with np.errstate(all="ignore"):
-        target.write(memory, reduce(_broadcasting(OPERATIONS[kind], info), operands), F32)
+    target.write(memory, reduce(_broadcasting(OPERATIONS[kind], info), operands), F32)
 
 
 def _operand_names(info: StructView, kind: str) -> list[str]:
@@ -72,5 +71,4 @@ def eltwise_integer(info: StructView, memory: Memory) -> None:
     by = quantization(info, "operand_s", "operand_zp", memory, right.shape[3], sign_from_scale=True)
     b = read_real(right, by, memory)
     after = quantization(info, "os", "ozp", memory, target.shape[3], sign_from_scale=True)
-    with np.errstate(all="ignore"):
-        write_codes(target, _broadcasting(OPERATIONS[kind], info)(a, b), after, memory)
+    write_codes(target, _broadcasting(OPERATIONS[kind], info)(a, b), after, memory)

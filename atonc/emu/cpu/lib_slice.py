@@ -19,6 +19,7 @@ _STORED_AXIS = {0: 0, 1: 3, 2: 1, 3: 2}
 
 # numbers of the ways to split, as the code generator counts them
 _PURE, _CHANNEL, _BATCHED, _FLAT = (0,), (1, 2), (3, 4), (5, 6, 7, 8, 9, 10, 11, 12)
+DMA_SPLITS = (1, 3, 5, 7, 9, 11)  # the others are done by the CPU
 
 
 @library(_SPLIT_LIKE)

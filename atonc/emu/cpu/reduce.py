@@ -86,8 +86,7 @@ def bn(info: StructView, memory: Memory) -> None:
     values = tensor(info, "general.input").read(memory, F32)
     names = ("mean", "var", "scale", "bias")
     mean, var, scale, bias = (_channel_values(info, name, values.shape[3], memory) for name in names)
-    with np.errstate(all="ignore"):
-        result = (values - mean) / np.sqrt(var + _EPSILON) * scale + bias
+    result = (values - mean) / np.sqrt(var + _EPSILON) * scale + bias
     tensor(info, "general.output").write(memory, result, F32)
 
 
@@ -107,5 +106,4 @@ def lpnormalization(info: StructView, memory: Memory) -> None:
         raise not_modelled(f"a norm of order {order}", info)
     values = tensor(info, "general.input").read(memory, F32).astype(np.float64)
     size = (np.abs(values) ** order).sum(onnx_axis(info), keepdims=True) ** (1 / order)
-    with np.errstate(all="ignore"):
-        tensor(info, "general.output").write(memory, (values / size).astype(F32), F32)
+    tensor(info, "general.output").write(memory, (values / size).astype(F32), F32)
