@@ -1,0 +1,254 @@
+"""`c_info.json`: what the compiler estimated, per epoch and memory pool.
+
+Two writers exist: the compiler itself and the front end, which adds totals and renumbers. Both use schema 2.0; what one
+of them leaves out has a default here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from atonc.emu.files.types import CompiledNetwork
+from atonc.errors import InputError
+
+MAX_JSON_BYTES = 1 << 28
+_EPOCH = re.compile(r"epoch_(\d{1,6})")
+_BLOB = re.compile(r"Epoch Controller (\w+)")
+_KIND = re.compile(r"Node kind=(\w+)")
+
+
+@dataclass(frozen=True)
+class InfoPool:
+    id: int
+    name: str
+    postfix: str
+    address: int | None
+    size_bytes: int
+    used_bytes: int
+    byte_width: int
+    freq_ratio: float
+    cacheable: bool
+    subpools: tuple[int, ...]  # of a virtual pool
+
+
+@dataclass(frozen=True)
+class InfoBuffer:
+    id: int
+    name: str
+    pool: int
+    offset: int
+    size_bytes: int
+    is_param: bool
+    first_epoch: int
+    last_epoch: int
+
+
+@dataclass(frozen=True)
+class Access:
+    """Traffic between an epoch and a pool: bytes and estimated cycles."""
+
+    pool: int
+    reads: int
+    writes: int
+    read_cycles: int
+    write_cycles: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """A compiler node inside an epoch."""
+
+    name: str
+    kind: str
+    unit: str = ""  # as printed: "ARITH_ACC_V2 0"
+
+
+@dataclass(frozen=True)
+class InfoNode:
+    """An epoch."""
+
+    id: int
+    name: str
+    epoch: int | None
+    mapping: str  # HW, EC, SW, SW_HW, NO_X
+    blob: str | None
+    original_nodes: tuple[str, ...]
+    parts: tuple[Part, ...]
+    macc: int = 0
+    ops: int = 0
+    compute_cycles: int = 0
+    max_cycles: int = 0
+    accesses: tuple[Access, ...] = ()
+
+
+@dataclass(frozen=True)
+class CInfo:
+    path: Path
+    tools: Mapping[str, str]
+    pools: tuple[InfoPool, ...]
+    nodes: tuple[InfoNode, ...]
+    buffers: tuple[InfoBuffer, ...]
+    by_epoch: Mapping[int, InfoNode] = field(default_factory=dict, repr=False, compare=False)
+
+
+def find_c_info(network: CompiledNetwork) -> Path | None:
+    """The file beside the network, if there is one."""
+    names = (f"{network.stem}_c_info.json", "c_info.json")
+    return next((p for p in (network.directory / n for n in names) if p.is_file()), None)
+
+
+def read_c_info(path: Path) -> CInfo:
+    root = _Reader(_load(path), str(path))
+    traffic: dict[int, list[Access]] = {}
+    for row in root.rows("memory_accesses"):
+        access = Access(
+            row.integer("mpool_id"),
+            row.integer("reads"),
+            row.integer("writes"),
+            row.integer("read_cycles"),
+            row.integer("write_cycles"),
+        )
+        if access.reads or access.writes or access.read_cycles or access.write_cycles:
+            traffic.setdefault(row.integer("node_id"), []).append(access)
+    estimates = {row.integer("node_id"): row for row in root.rows("power_estimates")}
+    nodes = tuple(
+        _node(row, blob, estimates.get(row.integer("id")), tuple(traffic.get(row.integer("id"), ())))
+        for graph in root.rows("graphs")
+        for row, blob in _epochs(graph)
+    )
+    return CInfo(
+        path=path,
+        tools=_tools(root),
+        pools=tuple(_pool(row) for row in root.rows("memory_pools")),
+        nodes=nodes,
+        buffers=tuple(_buffer(row) for row in root.rows("buffers")),
+        by_epoch={node.epoch: node for node in nodes if node.epoch is not None},
+    )
+
+
+def _load(path: Path) -> Any:
+    try:
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise InputError("too large", where=str(path))
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not JSON: {error}", where=str(path), remedy="fetch or generate it again") from None
+
+
+class _Reader:
+    """A JSON object whose members may be absent but not of a wrong type."""
+
+    def __init__(self, value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            raise InputError("an object is expected here", where=where)
+        self.value, self.where = value, where
+
+    def rows(self, key: str) -> list[_Reader]:
+        return [_Reader(row, f"{self.where}, {key}[{i}]") for i, row in enumerate(self.plain_list(key))]
+
+    def plain_list(self, key: str) -> list[Any]:
+        value = self.value.get(key, [])
+        if value == {}:  # the front end writes an empty object for an empty list
+            value = []
+        return value if isinstance(value, list) else self._wrong(key, "a list")
+
+    def integer(self, key: str) -> int:
+        value = self.value.get(key, 0)
+        return value if type(value) is int else self._wrong(key, "an integer")
+
+    def number(self, key: str) -> float:
+        value = self.value.get(key, 0)
+        return float(value) if type(value) in (int, float) else self._wrong(key, "a number")
+
+    def text(self, key: str) -> str:
+        value = self.value.get(key, "")
+        return value if isinstance(value, str) else self._wrong(key, "a text")
+
+    def part(self, key: str) -> _Reader:
+        return _Reader(self.value.get(key, {}), f"{self.where}, {key}")
+
+    def _wrong(self, key: str, expected: str) -> Any:
+        raise InputError(f"{key} is not {expected}", where=self.where)
+
+
+def _pool(row: _Reader) -> InfoPool:
+    attributes, address = row.part("attributes"), row.text("address")
+    parts = row.text("fname").split(".")  # atonbuf.xSPI2.raw
+    return InfoPool(
+        id=row.integer("id"),
+        name=row.text("name"),
+        postfix=parts[1] if len(parts) > 2 else parts[0],
+        address=int(address) if re.fullmatch(r"\d{1,20}", address) else None,
+        size_bytes=row.integer("size_bytes"),
+        used_bytes=row.integer("used_size_bytes"),
+        byte_width=attributes.integer("byte_width"),
+        freq_ratio=attributes.number("freq_ratio"),
+        cacheable=row.text("cacheable") == "CACHEABLE_ON",
+        subpools=tuple(v for v in row.plain_list("subpools") if isinstance(v, int)),
+    )
+
+
+def _buffer(row: _Reader) -> InfoBuffer:
+    epochs = row.part("epochs")
+    return InfoBuffer(
+        id=row.integer("id"),
+        name=row.text("name"),
+        pool=row.integer("mpool_id"),
+        offset=row.integer("offset_start"),
+        size_bytes=row.integer("size_bytes"),
+        is_param=bool(row.value.get("is_param", False)),
+        first_epoch=epochs.integer("start"),
+        last_epoch=epochs.integer("end"),
+    )
+
+
+def _epochs(graph: _Reader) -> Iterator[tuple[_Reader, str | None]]:
+    """Epochs with the blob that holds them. Compilers since 1.1.3 nest the epochs of a blob in a node of the blob."""
+    for row in graph.rows("nodes"):
+        inner = row.rows("subgraph_nodes")
+        if inner and all(_EPOCH.fullmatch(part.text("name")) for part in inner):
+            yield from ((part, row.text("name")) for part in inner)
+        else:
+            blob = _BLOB.search(row.text("description"))
+            yield row, blob[1] if blob else None
+
+
+def _node(row: _Reader, blob: str | None, estimate: _Reader | None, accesses: tuple[Access, ...]) -> InfoNode:
+    name, mapping = row.text("name"), row.text("mapping").removeprefix("NODE_")
+    epoch = _EPOCH.fullmatch(name)
+
+    def estimated(key: str) -> int:
+        return estimate.integer(key) if estimate is not None else 0
+
+    return InfoNode(
+        id=row.integer("id"),
+        name=name,
+        epoch=int(epoch[1]) if epoch else None,
+        mapping="EC" if blob else mapping,
+        blob=blob,
+        original_nodes=tuple(v for v in row.plain_list("original_nodes") if isinstance(v, str)),
+        parts=tuple(_part(part) for part in row.rows("subgraph_nodes")),
+        macc=row.integer("macc"),
+        ops=estimated("ops"),
+        compute_cycles=estimated("compute_cycles"),
+        max_cycles=estimated("max_cycles"),
+        accesses=accesses,
+    )
+
+
+def _part(row: _Reader) -> Part:
+    kind = _KIND.search(row.text("description"))
+    return Part(row.text("name"), kind[1] if kind else row.text("type"), row.part("attributes").text("HWUnit"))
+
+
+def _tools(root: _Reader) -> dict[str, str]:
+    """Name -> version of the tools that made the file."""
+    tools = root.part("environment").rows("tools")
+    return {tool.text("name"): tool.text("version") for tool in tools}
