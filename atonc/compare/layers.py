@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from atonc.compare.causes import explain
 from atonc.compare.matching import CLOSE, Match, Matcher
 from atonc.compare.observed import ObservedBuffer, Real, centre, may_hold, to_tensor
 from atonc.compare.subgraph import code_size, computed_ops, keeps_values, observed_ancestors, parts_of_concats, weighted_consumers
@@ -39,6 +40,7 @@ class LayerResult:
     mean_diff: float
     max_real_error: float  # largest distance of a code from the real number before rounding
     note: str = ""
+    cause: str = ""  # why more than one code apart, where it is known
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,7 @@ class _Walk:
             mean_diff=float(difference.mean()) if difference.size else 0.0,
             max_real_error=_real_error(match.values, result, tensor, unit),
             note=match.note,
+            cause=explain(self.graph, op, self.values, difference) if np.any(size > 1.001) else "",
         )
 
 
