@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from atonc.emu.bus import Memory
 from atonc.emu.files.initialisers import load_initialisers
 from atonc.emu.files.network_c import read_network
 from atonc.emu.files.types import BufferInfo, Call, CompiledNetwork, EpochBlock
-from atonc.emu.npu import run_epoch
+from atonc.emu.npu import Watch, run_epoch
 from atonc.errors import AtoncError, InputError
 from atonc.hw import ll
 from atonc.hw.decode import Replay, decode_epochs
@@ -47,7 +47,6 @@ class EmulatedNetwork:
     network: CompiledNetwork
     memory: Memory
     steps: tuple[Step, ...]
-    _written: set[str] = field(default_factory=set)
 
     @property
     def inputs(self) -> tuple[BufferInfo, ...]:
@@ -63,20 +62,23 @@ class EmulatedNetwork:
     def read_output(self, index: int) -> NDArray[Any]:
         return tensors.read_memory_order(self.outputs[index], self.memory)
 
-    def run(self, until: int | None = None, after: Callable[[Step], None] | None = None) -> Iterator[Step]:
-        """Executes step by step; `after` sees memory as each step left it. Stops behind epoch `until`."""
+    def run(
+        self, until: int | None = None, after: Callable[[Step], None] | None = None, watch: Watch | None = None
+    ) -> Iterator[Step]:
+        """Executes step by step and stops behind epoch `until`; `after` sees memory as each step left it, `watch`
+        the streams between the units."""
         for step in self.steps:
             if until is not None and step.number > until:
                 return
-            self.execute(step)
+            self.execute(step, watch)
             if after is not None:
                 after(step)
             yield step
 
-    def execute(self, step: Step) -> None:
+    def execute(self, step: Step, watch: Watch | None = None) -> None:
         try:
             if step.epoch is not None and not step.epoch.empty:
-                run_epoch(step.epoch, self.memory)
+                run_epoch(step.epoch, self.memory, watch)
             for call in step.calls:
                 cpu.run_call(call.name, list(call.args), self.memory)
         except AtoncError as error:
@@ -137,7 +139,7 @@ def _blob_steps(network: CompiledNetwork, block: EpochBlock, bases: dict[str, in
 def _block_steps(block: EpochBlock, memory: Memory, replay: Replay, generation: ll.Generation) -> Iterator[Step]:
     number = block.epoch_num if block.epoch_num is not None else block.index
     calls = (*block.start_calls, *block.end_calls)
-    kernels = tuple(call for call in calls if cpu.is_kernel(call.name))
+    kernels = tuple(call for call in calls if cpu.is_library_call(call.name))
     if kernels:
         yield Step(number, "cpu" if all(c.name.startswith("ll_sw_") for c in kernels) else "hybrid", calls=kernels)
         return

@@ -6,6 +6,7 @@ frames is the accumulator loop of a CONVACC chain (`emu/accumulate.py`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,10 +19,20 @@ from atonc.hw.stream import Array, Stream
 from atonc.hw.units import activ, arith, convacc, decompress, pool, stream_engine
 from atonc.hw.units.switch import Link, route
 
+Watch = Callable[[str, Stream], None]
 
-def run_epoch(epoch: Epoch, memory: Memory) -> None:
-    """Executes the epoch on memory; raises when it would hang or uses something that is not modelled."""
-    _Run(epoch, memory).execute()
+
+def run_epoch(epoch: Epoch, memory: Memory, watch: Watch | None = None) -> None:
+    """Executes the epoch on memory; raises when it would hang or uses something that is not modelled.
+
+    `watch(unit, stream)` sees what each processing unit sends to the stream switch.
+    """
+    run = _Run(epoch, memory)
+    run.execute()
+    if watch is not None:
+        for name, stream in run.outputs.items():
+            if not isinstance(epoch.units[name], stream_engine.StrengConfig):
+                watch(name, stream)
 
 
 class _Run:

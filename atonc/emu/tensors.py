@@ -32,6 +32,11 @@ def io_shape(info: BufferInfo) -> tuple[int, ...]:
     return info.mem_shape or info.shape
 
 
+def is_whole(info: BufferInfo) -> bool:
+    """Whether the memory of a buffer holds the whole tensor that its table entry describes."""
+    return prod(io_shape(info)) * dtype_of(info).itemsize <= info.size_bytes
+
+
 def read_memory_order(info: BufferInfo, memory: Memory) -> Array:
     """The elements as they lie in memory, in the shape of that layout."""
     dtype, shape = dtype_of(info), io_shape(info)

@@ -1,0 +1,1 @@
+"""Views over results: text and JSON, no decisions."""

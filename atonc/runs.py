@@ -1,0 +1,249 @@
+"""`atonc run`: a compiled network, its inputs, what it computed and how long the chip would take.
+
+Here the witnesses meet: the emulator (emu), the cycle models and the safety rules (hw), the model side (compare).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.emu import network as emulated
+from atonc.emu import tensors
+from atonc.emu.files.types import BufferInfo
+from atonc.emu.network import EmulatedNetwork, Step
+from atonc.errors import InputError
+from atonc.hw.stream import Stream
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    directory: Path
+    name: str | None = None
+    weights: tuple[Path, ...] = ()
+    blobs: Path | None = None
+    inputs: tuple[Path, ...] = ()
+    seed: int = 0
+    until: int | None = None
+    observe: bool = False  # keep every buffer as the epoch that wrote it left it
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A buffer right after the epoch that wrote it."""
+
+    info: BufferInfo
+    epoch: int
+    data: Array  # in memory order
+
+
+@dataclass(frozen=True)
+class StreamSnapshot:
+    """The bytes that a processing unit sent through the stream switch."""
+
+    unit: str
+    epoch: int
+    data: Array
+
+
+@dataclass(frozen=True)
+class RunResult:
+    net: EmulatedNetwork
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Array]
+    steps: tuple[Step, ...]
+    snapshots: tuple[Snapshot, ...] = ()
+    streams: tuple[StreamSnapshot, ...] = ()
+    seconds: float = 0.0
+    complete: bool = True
+
+
+def run(options: RunOptions, progress: Callable[[int, int], None] | None = None) -> RunResult:
+    """Loads and executes a network; `progress(done, total)` is called after every epoch."""
+    net = load(options)
+    inputs = choose_inputs(net, options)
+    return execute(net, inputs, options, progress)
+
+
+def load(options: RunOptions) -> EmulatedNetwork:
+    return emulated.load(options.directory, options.name, list(options.weights) or None, options.blobs)
+
+
+def execute(
+    net: EmulatedNetwork,
+    inputs: Mapping[str, Array],
+    options: RunOptions,
+    progress: Callable[[int, int], None] | None = None,
+) -> RunResult:
+    start = time.perf_counter()
+    for index, info in enumerate(net.inputs):
+        net.write_input(index, inputs[info.name])
+    watch = _Watcher(net) if options.observe else None
+    done = []
+    for step in net.run(options.until, watch.after if watch else None, watch.stream if watch else None):
+        done.append(step)
+        if progress is not None:
+            progress(len(done), len(net.steps))
+    complete = len(done) == len(net.steps)
+    outputs = {info.name: net.read_output(k) for k, info in enumerate(net.outputs)} if complete else {}
+    seconds = time.perf_counter() - start
+    buffers, streams = (tuple(watch.snapshots), tuple(watch.streams)) if watch else ((), ())
+    return RunResult(net, inputs, outputs, tuple(done), buffers, streams, seconds, complete)
+
+
+class _Watcher:
+    """Copies the buffers that each epoch wrote, and what went between its units."""
+
+    def __init__(self, net: EmulatedNetwork) -> None:
+        self.net, self.snapshots = net, list[Snapshot]()
+        self.streams, self._pending = list[StreamSnapshot](), list[tuple[str, Array]]()
+        self.by_epoch: dict[int, list[BufferInfo]] = {}
+        unique = {(b.name, b.address, b.epoch): b for b in (*net.network.internals, *net.outputs) if not b.is_param}
+        # a scratch buffer holds one frame of a tensor at a time: its table entry is larger than its memory
+        for info in filter(tensors.is_whole, unique.values()):
+            self.by_epoch.setdefault(info.epoch, []).append(info)
+
+    def stream(self, unit: str, stream: Stream) -> None:
+        values = stream.flat()
+        if values.dtype.itemsize == 1:  # wider ones are partial results, not tensors of the model
+            self._pending.append((unit, values))
+
+    def after(self, step: Step) -> None:
+        self.streams += [StreamSnapshot(unit, step.number, data) for unit, data in self._pending]
+        self._pending.clear()
+        for info in self.by_epoch.get(step.number, []):
+            self.snapshots.append(Snapshot(info, step.number, tensors.read_memory_order(info, self.net.memory)))
+
+
+# ------------------------------------------------------------------------------------------------------------ inputs
+
+
+def choose_inputs(net: EmulatedNetwork, options: RunOptions) -> dict[str, Array]:
+    """What the files hold, or natural-looking data from the seed."""
+    if options.inputs:
+        return _from_files(net.inputs, options.inputs)
+    return {info.name: synthetic_input(info, options.seed + k) for k, info in enumerate(net.inputs)}
+
+
+def synthetic_input(info: BufferInfo, seed: int) -> Array:
+    """A photo-like pattern in the codes (or the float range -1..1) of an input."""
+    from atonc.compare.inputs import unit_values
+
+    shape, dtype = tensors.io_shape(info), tensors.dtype_of(info)
+    values = unit_values(shape, seed, "NHWC")
+    if dtype.kind == "f":
+        return (values * 2 - 1).astype(dtype)
+    limits = np.iinfo(dtype)
+    return np.rint(limits.min + values * (int(limits.max) - int(limits.min))).astype(dtype)
+
+
+def _from_files(infos: Sequence[BufferInfo], paths: Sequence[Path]) -> dict[str, Array]:
+    arrays: dict[str, Array] = {}
+    positional: list[Array] = []
+    for path in paths:
+        if path.suffix == ".npz":
+            named = load_npz(path)
+            known = {info.name for info in infos}
+            arrays |= {name: value for name, value in named.items() if name in known}
+            positional += [value for name, value in named.items() if name not in known]
+        elif path.suffix == ".npy":
+            positional.append(_load_numpy(path))
+        else:
+            positional.append(_load_image(path, infos[len(positional) % len(infos)]))
+    missing = [info.name for info in infos if info.name not in arrays]
+    if len(missing) != len(positional):
+        raise InputError(
+            f"the network has {len(infos)} inputs ({', '.join(i.name for i in infos)}), "
+            f"the files give {len(arrays) + len(positional)}",
+            where=", ".join(map(str, paths)),
+            remedy="name the arrays of an .npz after the inputs, or give one file per input in order",
+        )
+    return arrays | dict(zip(missing, positional, strict=True))
+
+
+def load_npz(path: Path) -> dict[str, Array]:
+    loaded = _load_numpy(path)
+    if not hasattr(loaded, "files"):
+        raise InputError("not an .npz archive", where=str(path))
+    try:
+        return {name: loaded[name] for name in loaded.files}
+    except (ValueError, OSError, KeyError, EOFError) as error:
+        raise InputError(f"damaged archive: {error}", where=str(path)) from None
+
+
+def _load_numpy(path: Path) -> Any:
+    import zipfile
+
+    try:
+        return np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError("there is no such file", where=str(path)) from None
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"cannot be read as NumPy data: {error}", where=str(path)) from None
+
+
+def _load_image(path: Path, info: BufferInfo) -> Array:
+    """An image, resized to the input; uint8 codes are pixels, int8 codes pixels - 128, floats pixels / 255."""
+    from atonc.images import read_image
+
+    shape = tensors.io_shape(info)
+    pixels = read_image(path, shape)
+    dtype = tensors.dtype_of(info)
+    if dtype.kind == "f":
+        return (pixels / np.float32(255)).astype(dtype)
+    return pixels if dtype == np.uint8 else (pixels.astype(np.int16) - 128).astype(dtype)
+
+
+def digest(value: Array) -> str:
+    return hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+
+
+# ----------------------------------------------------------------------------------------------------------- writing
+
+
+def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """An .npz, complete or not there at all."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("wb") as file:
+            np.savez(file, **{_safe(name): value for name, value in arrays.items()})  # type: ignore[arg-type]
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def dump(folder: Path, result: RunResult) -> None:
+    """One .npz per epoch with the buffers that it wrote; the folder appears only when it is complete."""
+    by_epoch: dict[int, dict[str, Array]] = {}
+    for snapshot in result.snapshots:
+        by_epoch.setdefault(snapshot.epoch, {})[snapshot.info.name] = snapshot.data
+    partial = folder.with_name(folder.name + ".partial")
+    try:
+        partial.mkdir(parents=True)
+        for number, arrays in by_epoch.items():
+            save_arrays(partial / f"epoch_{number:04d}.npz", arrays)
+        if folder.is_dir():
+            folder.rmdir()
+        partial.rename(folder)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", where=str(folder)) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _safe(name: str) -> str:
+    """Names come from the network: nothing in them may act as a path."""
+    return re.sub(r"[^\w.:-]", "_", name)

@@ -1,0 +1,179 @@
+"""Runs networks compiled by ST and judges them: every layer against exact arithmetic, outputs against other kernels.
+
+    python benchmarks/run_networks.py --fetched DIR [--only TEXT] [--write]
+
+DIR holds the files that `ST_SETS.csv` lists, as `owner+name[@commit]/path`. Two photo-like inputs per network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fetched import Compilation, compilations
+
+from atonc import comparing, runs
+from atonc.compare import reference
+from atonc.compare.metrics import cosine
+from atonc.errors import AtoncError
+from atonc.ir import Graph
+
+RESULTS = Path(__file__).parent / "results" / "networks.md"
+SEEDS = (1, 2)
+
+
+@dataclass
+class Row:
+    title: str
+    epochs: int = 0
+    cpu: int = 0
+    layers: int = 0
+    worst: float = 0.0
+    differ: float = 0.0
+    exceptions: list[str] = field(default_factory=list)
+    unmatched: int = 0
+    cosines: list[float] = field(default_factory=list)  # worst output per input
+    spread: list[float] = field(default_factory=list)  # worst of the reference's own other kernels
+    seconds: float = 0.0
+    reference_seconds: float = 0.0
+
+    @property
+    def close(self) -> bool:
+        return all(c >= 0.999 or c >= s - 0.003 for c, s in zip(self.cosines, self.spread, strict=True))
+
+
+def judge(item: Compilation) -> Row:
+    row = Row(item.title)
+    options = runs.RunOptions(
+        item.network_c, weights=item.weights[:1], blobs=item.ecblobs if item.epoch_controller else None, observe=True
+    )
+    net = runs.load(options)
+    graph = comparing.read_model(item.model_file)
+    real = [s for s in net.steps if not s.empty]
+    row.epochs, row.cpu = len(real), sum(1 for s in real if s.kind != "npu")
+    for seed in SEEDS:
+        inputs = {info.name: runs.synthetic_input(info, seed + 10 * k) for k, info in enumerate(net.inputs)}
+        started = time.perf_counter()
+        result = runs.execute(net, inputs, options)
+        row.seconds = time.perf_counter() - started
+        layers = comparing.layer_report(result, graph)
+        row.layers, row.unmatched = len(layers.results), len(layers.unmatched)
+        row.worst, row.differ = max(row.worst, layers.max_diff), max(row.differ, layers.differ_percent)
+        for e in layers.exceptions():
+            row.exceptions.append(f"{e.kind} {e.tensor[-40:]} (epoch {e.epoch}, {e.buffer}): {e.max_diff:g}, {e.differ_percent:.2f} %; {e.cause or e.note}")
+        model_values = comparing.model_inputs(result, graph)
+        started = time.perf_counter()
+        reference_outputs = run_reference(item.model_file, model_values, "reference")
+        row.reference_seconds = time.perf_counter() - started
+        row.cosines.append(output_cosine(result, reference_outputs, graph))
+        row.spread.append(kernel_spread(item.model_file, model_values, reference_outputs, graph))
+    return row
+
+
+def run_reference(path: Path, inputs: Mapping[str, Any], kernels: str) -> dict[str, Any]:
+    if path.suffix == ".onnx":
+        return reference.run_onnx(path, inputs)
+    return reference.run_tflite(path, list(inputs.values()), kernels)
+
+
+def kernel_spread(path: Path, inputs: Mapping[str, Any], expected: Mapping[str, Any], graph: Graph) -> float:
+    """The worst cosine of the framework's own other kernels to its reference kernels."""
+    if path.suffix == ".onnx":
+        return 1.0
+    worst = 1.0
+    for kernels in ("optimised", "xnnpack"):
+        other = run_reference(path, inputs, kernels)
+        for name, value in expected.items():
+            worst = min(worst, cosine(real_values(other[name], graph, name), real_values(value, graph, name)))
+    return worst
+
+
+def output_cosine(result: runs.RunResult, expected: Mapping[str, Any], graph: Graph) -> float:
+    """Worst output; outputs are paired by size and closeness, in any order of axes."""
+    remaining = {name: real_values(value, graph, name) for name, value in expected.items()}
+    worst = 1.0
+    for info in result.net.outputs:
+        value = result.outputs[info.name].astype(np.float64)
+        if value.size and info.scales and info.type != "FLOAT":
+            value = (value - info.offsets[0]) * info.scales[0]
+        scored = [(best_arrangement(value, other), name) for name, other in remaining.items() if other.size == value.size]
+        score, name = max(scored, default=(0.0, ""))
+        remaining.pop(name, None)
+        worst = min(worst, score)
+    return worst
+
+
+def best_arrangement(value: Any, other: Any) -> float:
+    squeezed, wanted = value.squeeze(), other.squeeze()
+    best = cosine(value.reshape(-1), other.reshape(-1))
+    for axes in itertools.permutations(range(squeezed.ndim)):
+        if tuple(squeezed.shape[a] for a in axes) == wanted.shape:
+            best = max(best, cosine(squeezed.transpose(axes).reshape(-1), wanted.reshape(-1)))
+    return best
+
+
+def real_values(value: Any, graph: Graph, name: str) -> Any:
+    tensor = graph.tensors.get(name)
+    out = np.asarray(value, np.float64)
+    if value.dtype.kind != "f" and tensor is not None and tensor.quant is not None:
+        out = (out - float(tensor.quant.zero_points[0])) * float(tensor.quant.scales[0])
+    return out
+
+
+def table(rows: list[Row]) -> str:
+    lines = [
+        "# Networks compiled by ST on the emulator",
+        "",
+        "Date 2026-11-15, 2-core x86-64 Linux, one thread. Script: `benchmarks/run_networks.py`. Two photo-like inputs each;",
+        "nothing inserted from a reference. *Layers*: each layer on the inputs it really had, against exact arithmetic (codes).",
+        "*Cosine*: worst output, free running, to TFLite's reference kernels (onnxruntime without optimisation for ONNX);",
+        "*kernels*: the same for TFLite's own optimised and XNNPACK kernels. Passes at 0.999, or at *kernels* - 0.003.",
+        "",
+        "| network | epochs | CPU/hybrid | layers | max diff | differ % | cosine | kernels | passes | s | reference s |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for r in rows:
+        cos, spread = (" / ".join(f"{v:.5f}" for v in values) for values in (r.cosines, r.spread))
+        lines.append(
+            f"| {r.title} | {r.epochs} | {r.cpu} | {r.layers} | {r.worst:g} | {r.differ:.2f} | {cos} | {spread} "
+            f"| {'yes' if r.close else 'NO'} | {r.seconds:.2f} | {r.reference_seconds:.2f} |"
+        )
+    lines += ["", "Layers further than 1 from exact arithmetic:", ""]
+    lines += [f"- {r.title}: {e}" for r in rows for e in r.exceptions] or ["- none"]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fetched", type=Path, required=True)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    options = parser.parse_args()
+    rows, seen = [], set()
+    for item in compilations(options.fetched):
+        incomplete = item.network_c is None or not item.weights or (item.epoch_controller and item.ecblobs is None)
+        if options.only not in item.title or incomplete or (not item.verified_pair and "4.0.0" not in item.tool) or item.title in seen:
+            continue
+        try:
+            rows.append(judge(item))
+            seen.add(item.title)
+            r = rows[-1]
+            print(r.title, r.epochs, r.layers, f"unmatched {r.unmatched} worst {r.worst:g} differ {r.differ:.2f}%", r.cosines, r.spread, f"{r.seconds:.2f}s / {r.reference_seconds:.2f}s", flush=True)
+            for e in r.exceptions[:8]:
+                print("   ", e)
+        except (AtoncError, ModuleNotFoundError) as error:
+            print(item.title, "FAILED", error, flush=True)
+    text = table(rows)
+    print(text)
+    if options.write:
+        RESULTS.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
