@@ -8,7 +8,7 @@ from pathlib import Path
 
 from atonc.emu.files.c_arrays import unit_array_bytes
 from atonc.emu.files.c_calls import FunctionReader
-from atonc.emu.files.c_syntax import parse_unit, read_source
+from atonc.emu.files.c_syntax import bounded_depth, parse_unit, read_source
 from atonc.emu.files.types import Call, CValue
 from atonc.errors import InputError
 
@@ -40,6 +40,7 @@ class BlobTrace:
         return self.params[start : start + size_bytes]
 
 
+@bounded_depth
 def read_blob_trace(path: Path) -> BlobTrace:
     unit = parse_unit(read_source(path), str(path))
     params = unit_array_bytes(unit, PARAMS_ARRAY) or b""

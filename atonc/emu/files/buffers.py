@@ -43,7 +43,7 @@ def _buffer(name: str, entry: dict[str, CValue], where: str) -> BufferInfo:
         type=_enum(entry, "type", "DataType_"),
         nbits=integer(entry, "nbits", where),
         scales=tuple(float(v) for v in _numbers(entry, "scale", where)),
-        offsets=tuple(int(v) for v in _numbers(entry, "offset", where)),
+        offsets=tuple(_only_integers(_numbers(entry, "offset", where), "offset", where)),
         per_channel=bool(integer(entry, "per_channel", where)),
         epoch=integer(entry, "epoch", where),
         is_user_allocated=bool(integer(entry, "is_user_allocated", where)),
@@ -77,9 +77,16 @@ def _numbers(entry: dict[str, CValue], key: str, where: str) -> list[int | float
 def _integers(entry: dict[str, CValue], key: str, where: str) -> tuple[int, ...]:
     numbers = _numbers(entry, key, where)
     count = integer(entry, "mem_ndims" if key == "mem_shape" else "ndims", where)
-    if not all(isinstance(v, int) for v in numbers) or not 0 <= count <= len(numbers):
+    if not 0 <= count <= len(numbers):
         raise InputError(f"member {key} does not hold {count} integers", where=where)
-    return tuple(int(v) for v in numbers[:count])
+    return tuple(_only_integers(numbers[:count], key, where))
+
+
+def _only_integers(numbers: list[int | float], key: str, where: str) -> list[int]:
+    integers = [v for v in numbers if isinstance(v, int)]
+    if len(integers) != len(numbers):
+        raise InputError(f"member {key} holds something that is not an integer", where=where)
+    return integers
 
 
 def _enum(entry: dict[str, CValue], key: str, prefix: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.emu.files.c_syntax import Unit, declared_name, parse_unit, read_source, require_sound
+from atonc.emu.files.c_syntax import Unit, bounded_depth, declared_name, parse_unit, read_source, require_sound
 from atonc.emu.files.c_values import Evaluator, Scope
 from atonc.errors import InputError
 
@@ -17,6 +17,7 @@ _ELEMENT_BYTES = {
 }  # fmt: skip
 
 
+@bounded_depth
 def c_array_bytes(path: Path, name: str) -> bytes | None:
     """The bytes of a global array in a C file, little endian; None if the file does not define it."""
     source = read_source(path)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from atonc.emu.files.c_preprocess import Preprocessed, preprocess
 from atonc.errors import InputError, ToolError
@@ -14,6 +15,21 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 MAX_SOURCE_BYTES = 64 << 20
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def bounded_depth(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Expressions nested too deeply for us are an error of the input, whatever they are nested in."""
+
+    @wraps(function)
+    def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            raise InputError("nested too deeply", where=str(args[0])[:200] if args else "") from None
+
+    return guarded
 
 
 @lru_cache(maxsize=1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from atonc.emu.files.c_literals import BINARY, NARROW, SIZES, flat_list, number, unescape
 from atonc.emu.files.c_preprocess import Preprocessed
+from atonc.emu.files.c_structs import store, store_indexed
 from atonc.emu.files.c_syntax import Unit, parse_expression
 from atonc.emu.files.types import CValue, EpochFlags, Symbol
 from atonc.errors import InputError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_DEPTH = 80
+MAX_CHAIN = 16  # globals and macros that refer to each other
 MAX_ELEMENTS = 1 << 24
 _WORD = 1 << 64
 
@@ -32,7 +34,6 @@ _TRANSPARENT = {
 _PORT_MACROS = {"ATONN_DSTPORT", "ATONN_SRCPORT"}
 # Macros that stand for a designator: LL_Switch_Init_Source(1) = v means .source1 = v
 _DESIGNATOR_MACRO = re.compile(r"LL_Switch_(?:Init|Deinit)_(Dest|Source|Context|Frames)\s*\(\s*(\d?)\s*\)")
-_UNION_FIELD = re.compile(r"addr_base|\w+_vector")  # unions of pointer types: braces around one address
 
 CONSTANTS: dict[str, CValue] = {f"EpochBlock_Flags_{name}": int(flag) for name, flag in (
     ("NONE", EpochFlags.NONE), ("epoch_start", EpochFlags.EPOCH_START), ("epoch_end", EpochFlags.EPOCH_END),
@@ -67,6 +68,8 @@ class Scope:
             return CONSTANTS[name]
         if name in self._pending:
             raise InputError(f"{name} is defined by itself", where=self.unit.path)
+        if len(self._pending) >= MAX_CHAIN:
+            raise InputError(f"more than {MAX_CHAIN} names defined by each other", where=self.unit.path)
         self._pending.add(name)
         try:
             value = self._evaluate_global(name)
@@ -157,9 +160,9 @@ class Evaluator:
             path, value_node = self._designator(item, scope)
             value = self.value(value_node, scope)
             if isinstance(path[0], int):
-                indexed = _store_indexed(indexed or [], path, value, item, self.unit)
+                indexed = store_indexed(indexed or [], path, value, item, self.unit)
             else:
-                _store(result, path, value, item, self.unit)
+                store(result, path, value, item, self.unit)
         return result if indexed is None else indexed
 
     def _designator(self, pair: Node, scope: Scope) -> tuple[list[str | int], Node]:
@@ -263,7 +266,9 @@ class Evaluator:
         value = self.value(operand, scope)
         if isinstance(value, list) and value:
             return value[0]
-        if isinstance(value, float) and "int32_t" in self.unit.slice(operand):  # *((int32_t*)&a_float): its bits
+        if (
+            isinstance(value, float) and abs(value) < 3e38 and "int32_t" in self.unit.slice(operand)
+        ):  # *((int32_t*)&a_float): its bits
             return int(struct.unpack("<i", struct.pack("<f", value))[0])
         if isinstance(value, int):
             return value
@@ -321,28 +326,6 @@ def _only_child(node: Node, unit: Unit) -> Node:
     if len(children) != 1:
         raise unit.error("this expression is not understood", node)
     return children[0]
-
-
-def _store(result: dict[str, CValue], path: list[str | int], value: CValue, node: Node, unit: Unit) -> None:
-    """`.a.b.c = v` into nested dicts."""
-    for key in path[:-1]:
-        inner = result.setdefault(str(key), {})
-        if not isinstance(inner, dict):
-            raise unit.error(f"field {key} is initialised twice in different ways", node)
-        result = inner
-    name = str(path[-1])
-    if isinstance(value, list) and len(value) == 1 and _UNION_FIELD.fullmatch(name):
-        value = value[0]
-    result[name] = value
-
-
-def _store_indexed(array: list[CValue], path: list[str | int], value: CValue, node: Node, unit: Unit) -> list[CValue]:
-    index = path[0]
-    if len(path) != 1 or not isinstance(index, int) or not 0 <= index < 1 << 20:
-        raise unit.error("this array designator is not understood", node)
-    array.extend([0] * (index + 1 - len(array)))
-    array[index] = value
-    return array
 
 
 _HANDLERS: dict[str, Callable[[Evaluator, Node, Scope], CValue]] = {

@@ -16,6 +16,7 @@ _POOL = re.compile(
 )
 _ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,16}|\d{1,20}")
 MAX_POOLS = 256
+_MAX_POOL_COMMENT = 4000
 
 
 def versions(comments: Iterable[str]) -> tuple[str, str]:
@@ -42,6 +43,8 @@ def pools(comments: Iterable[str]) -> tuple[Pool, ...]:
     result: list[Pool] = []
     used = "?"
     for comment in comments:
+        if len(comment) > _MAX_POOL_COMMENT:
+            continue
         match = _USED.match(comment)
         if match:
             used = match[2]

@@ -71,7 +71,7 @@ def load_initialisers(
         remedy = "compile without encryption"
         raise UnsupportedError("the weights are encrypted", where=str(network.c_file), remedy=remedy)
     required = needs(network)
-    folders = [network.directory, *search]
+    folders = [folder for folder in (network.directory, *search) if folder.is_dir()]
     segments: list[Segment] = []
     for path in files if files is not None else []:
         segments += _load(path, network, required)
@@ -80,7 +80,7 @@ def load_initialisers(
             if not _covers(segments, need):
                 segments += _find(need, network, folders, required)
     for need in required:
-        _check_covered(segments, need, network, folders)
+        _check_covered(segments, need, network)
     _check_disjoint(segments)
     return tuple(segments)
 
@@ -183,7 +183,7 @@ def _covers(segments: Iterable[Segment], need: Need) -> bool:
     return any(s.address <= need.pool.base and s.end >= need.end for s in segments)
 
 
-def _check_covered(segments: list[Segment], need: Need, network: CompiledNetwork, folders: Sequence[Path]) -> None:
+def _check_covered(segments: list[Segment], need: Need, network: CompiledNetwork) -> None:
     pool = need.pool
     inside = [s for s in segments if s.address < pool.base + pool.size_bytes and pool.base < s.end]
     if not inside:
@@ -191,7 +191,7 @@ def _check_covered(segments: list[Segment], need: Need, network: CompiledNetwork
         raise InputError(
             f"no initial contents for pool {pool.postfix} at {pool.base:#x}, which holds {need.constant}{others}",
             where=str(network.c_file),
-            remedy=f"put {network.stem}_atonbuf.{pool.postfix}.raw into {folders[0]} or name the file",
+            remedy=f"put {network.stem}_atonbuf.{pool.postfix}.raw into {network.directory} or name the file",
         )
     for param in network.params:
         start, end = param.address, param.address + param.size_bytes

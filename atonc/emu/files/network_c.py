@@ -10,7 +10,7 @@ from atonc.emu.files import header_comment
 from atonc.emu.files.buffers import buffer_table, integer
 from atonc.emu.files.c_calls import FunctionReader
 from atonc.emu.files.c_literals import number
-from atonc.emu.files.c_syntax import Unit, parse_unit, read_source
+from atonc.emu.files.c_syntax import Unit, bounded_depth, parse_unit, read_source
 from atonc.emu.files.types import BufferInfo, CompiledNetwork, CValue, EpochBlock, EpochFlags, Symbol, UserBuffer
 from atonc.errors import InputError
 from atonc.hw.ec import BlobHeader, Container, read_header_file
@@ -37,6 +37,7 @@ def _may_define_network(path: Path) -> bool:
     return path.is_file() and not path.name.endswith("_blob_trace.c") and not path.name.startswith("stai_")
 
 
+@bounded_depth
 def read_network(
     directory: Path | str,
     name: str | None = None,
