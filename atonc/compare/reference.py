@@ -5,6 +5,7 @@ Both packages are optional; without them a ToolError says what to install.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from atonc.errors import InputError, ToolError
+from atonc.frontends import flatbuffer, limits
+from atonc.frontends.tflite import operator_name
+from atonc.frontends.tflite_schema import CodeField, ModelField
 from atonc.ir import Array
 
 KERNEL_SETS = ("reference", "optimised", "xnnpack")
@@ -32,6 +36,17 @@ def run_tflite(
     return {d["name"]: value for d in wanted if (value := _get(interpreter, d["index"])) is not None}
 
 
+def _content(path: Path, kernels: str) -> bytes:
+    """The model; for the reference kernels with an older version of TILE, whose one kernel they register too low."""
+    data = bytearray(limits.read_bytes(path))
+    if kernels != "reference":
+        return bytes(data)
+    for code in flatbuffer.root(bytes(data), b"TFL3").tables(ModelField.OPERATOR_CODES):
+        if operator_name(code) == "TILE" and code.int32(CodeField.VERSION, 1) > 2:
+            struct.pack_into("<i", data, code.position_of(CodeField.VERSION), 2)
+    return bytes(data)
+
+
 def _interpreter(path: Path, kernels: str, all_tensors: bool) -> Any:
     try:
         from ai_edge_litert import interpreter as litert
@@ -40,7 +55,7 @@ def _interpreter(path: Path, kernels: str, all_tensors: bool) -> Any:
     resolver = getattr(litert.OpResolverType, _RESOLVERS[kernels])
     try:
         made = litert.Interpreter(
-            str(path),
+            model_content=_content(path, kernels),
             num_threads=1,
             experimental_op_resolver_type=resolver,
             experimental_preserve_all_tensors=all_tensors,

@@ -33,7 +33,7 @@ class Table:
     data: bytes
     position: int
 
-    def _field(self, number: int) -> int:
+    def position_of(self, number: int) -> int:
         """Absolute position of a field, 0 if it is absent."""
         vtable = self.position - _number(self.data, "<i", self.position)
         size = _number(self.data, "<H", vtable)
@@ -44,7 +44,7 @@ class Table:
         return self.position + offset if offset else 0
 
     def _scalar(self, number: int, form: str, default: int) -> int:
-        position = self._field(number)
+        position = self.position_of(number)
         return _number(self.data, form, position) if position else default
 
     def int8(self, number: int, default: int = 0) -> int:
@@ -63,14 +63,14 @@ class Table:
         return self._scalar(number, "<Q", default)
 
     def float32(self, number: int, default: float = 0.0) -> float:
-        position = self._field(number)
+        position = self.position_of(number)
         if not position:
             return default
         _number(self.data, "<I", position)
         return float(struct.unpack_from("<f", self.data, position)[0])
 
     def table(self, number: int) -> Table | None:
-        position = self._field(number)
+        position = self.position_of(number)
         return Table(self.data, self._follow(position)) if position else None
 
     def tables(self, number: int) -> list[Table]:
@@ -94,7 +94,7 @@ class Table:
 
     def _vector(self, number: int, item_bytes: int) -> tuple[int, int]:
         """Start and length of a vector that lies inside the file."""
-        position = self._field(number)
+        position = self.position_of(number)
         if not position:
             return 0, 0
         start = self._follow(position)

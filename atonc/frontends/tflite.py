@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from atonc.frontends.tflite_schema import (
     TensorField,
 )
 from atonc.ir import Array, Graph, Op, Quantisation, Tensor, check
+from atonc.ops.shapes import infer_shape
 
 TRANSLATORS = tflite_ops.TRANSLATORS
 _REGISTERED = (tflite_ops, tflite_moves)
@@ -67,6 +69,7 @@ class _Tensors:
         self.total_bytes = 0
         self.names: set[str] = set()
         self.listed = [self._read(index, table) for index, table in enumerate(tables)]
+        self.index = {tensor.name: index for index, tensor in enumerate(self.listed)}
         self.made: dict[str, Tensor] = {}
 
     def at(self, index: int) -> Tensor:
@@ -77,13 +80,17 @@ class _Tensors:
     def add(self, tensor: Tensor) -> None:
         self.made[tensor.name] = tensor
 
+    def named(self, name: str) -> Tensor:
+        made = self.made.get(name)
+        return made if made is not None else self.listed[self.index[name]]
+
     def all(self) -> Sequence[Tensor]:
         return [*self.listed, *self.made.values()]
 
     def _unique(self, name: str, index: int) -> str:
         name = name[: limits.MAX_NAME] or f"tensor_{index}"
-        if name in self.names or ":" in name[-12:]:
-            name = f"{name}#{index}" if name in self.names else name
+        while name in self.names:
+            name = f"{name}#{index}"
         self.names.add(name)
         return name
 
@@ -175,9 +182,29 @@ def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors) -> 
     )
     done = TRANSLATORS[source.code](source)
     for tensor in source.made:
+        if tensor.name in tensors.index:
+            raise ModelError(f"the name {tensor.name!r} is taken", where=name)
         tensors.add(tensor)
     outputs = tuple(tensor.name for tensor in source.outputs)
-    return Op(done.kind, name, tuple(done.inputs), outputs, done.attrs, (name,))
+    op = Op(done.kind, name, tuple(done.inputs), outputs, done.attrs, (name,))
+    if outputs:
+        _check_shape(op, operands[1][0], tensors)
+    return op
+
+
+def _check_shape(op: Op, output: int, tensors: _Tensors) -> None:
+    """Files whose batch was set to 1 by hand keep wrong batches inside: those are mended, other errors are reported."""
+    shapes = [tensors.named(name).shape for name in op.inputs if name]
+    try:
+        expected = infer_shape(op.kind, op.attrs, shapes)
+    except (ModelError, IndexError, ValueError) as error:
+        raise ModelError(f"impossible shapes: {error}", where=op.name) from error
+    declared = tensors.at(output).shape
+    if expected is None or expected == declared:
+        return
+    if expected[1:] != declared[1:]:
+        raise ModelError(f"result has shape {declared}, the operator computes {expected}", where=op.name)
+    tensors.listed[output] = replace(tensors.at(output), shape=limits.shape(expected, op.name))
 
 
 def _indices(table: Table, number: int, where: str) -> list[int]:

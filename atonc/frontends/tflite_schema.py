@@ -34,7 +34,7 @@ class ModelField:
 
 
 class CodeField:
-    OLD_BUILTIN, CUSTOM, BUILTIN = 0, 1, 3
+    OLD_BUILTIN, CUSTOM, VERSION, BUILTIN = 0, 1, 2, 3
 
 
 class SubgraphField:
