@@ -1,0 +1,261 @@
+"""The C reader: literals, constant expressions, initialisers, conditions, scopes, and what it refuses."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atonc.emu.files.c_calls import FunctionReader
+from atonc.emu.files.c_literals import number
+from atonc.emu.files.c_syntax import parse_unit
+from atonc.emu.files.types import CValue, Symbol
+from atonc.errors import InputError
+
+
+def value_of(expression: str, before: str = "") -> CValue:
+    unit = parse_unit(f"{before}\nstatic int f(void) {{ return {expression}; }}".encode(), "test.c")
+    return FunctionReader(unit).returned("f")
+
+
+def initialised(initialiser: str, before: str = "") -> CValue:
+    text = f"static T *f(void) {{ {before} static const T x = {initialiser}; return x; }}"
+    return FunctionReader(parse_unit(text.encode(), "test.c")).returned("f")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", 0),
+        ("42", 42),
+        ("0x342e0000UL", 0x342E0000),
+        ("0xFFFFFFFFFFFFFFFFULL", 2**64 - 1),
+        ("010", 8),
+        ("0b101", 5),
+        ("1.5", 1.5),
+        ("1.", 1.0),
+        (".25", 0.25),
+        ("1e3", 1000.0),
+        ("5.77404045e-08", 5.77404045e-08),
+        ("0.5f", 0.5),
+        ("0x1p4", 16.0),
+        ("-7", -7),
+        ("-0.75", -0.75),
+    ],
+)
+def test_number_literals(text: str, value: float) -> None:
+    assert number(text) == value
+    assert type(number(text)) is type(value)
+
+
+@pytest.mark.parametrize("text", ["", "x", "0x", "08", "1.2.3", "0xg", "12ab", "--3", "1e", "9" * 50])
+def test_not_number_literals(text: str) -> None:
+    assert number(text) is None
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_any_integer_reads_back(value: int) -> None:
+    assert number(str(value)) == number(f"{value:#x}u") == value
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, width=32))
+def test_any_float_reads_back(value: float) -> None:
+    assert number(repr(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("0x342e0000UL + 230400", 0x342E0000 + 230400),
+        ("((uintptr_t)(ATON_LIB_PHYSICAL_TO_VIRTUAL_ADDR(0x70380000UL + 16)))", 0x70380010),
+        ("((unsigned char *)(4096))", 4096),
+        ("(2 + 3) * 4 - 6 / 4 % 3", 19),
+        ("-7 / 2", -3),
+        ("-7 % 2", -1),
+        ("1 << 4 | 3 & ~1 ^ 8", 1 << 4 | (3 & ~1) ^ 8),
+        ("0x80 >> 3", 16),
+        ("(short)40000", 40000 - 65536),
+        ("(uint8_t)(-1)", 255),
+        ("(int)2.9", 2),
+        ("(float)3", 3.0),
+        ("sizeof(float)", 4),
+        ("sizeof(char *)", 4),
+        ("1 ? 5 : 6", 5),
+        ("0 || 3 == 3 && !0", 1),
+        ("1.5 + 2", 3.5),
+        ('"a\\"b"', 'a"b'),
+        ('"two " "parts"', "two parts"),
+        ("NULL", None),
+        ("true", 1),
+        ("SOME_ENUM", Symbol("SOME_ENUM")),
+        ("'A'", 65),
+    ],
+)
+def test_constant_expressions(expression: str, value: CValue) -> None:
+    assert value_of(expression) == value
+
+
+@given(st.integers(-1000, 1000), st.integers(-1000, 1000), st.sampled_from(["+", "-", "*", "|", "&", "^"]))
+def test_arithmetic_is_that_of_python(left: int, right: int, operator: str) -> None:
+    assert value_of(f"({left}) {operator} ({right})") == eval(f"({left}) {operator} ({right})")
+
+
+def test_nested_designators_make_nested_structs() -> None:
+    assert initialised("{ .a.b.c = 1, .a.b.d = 2, .a.e = X, .f = {1, 2}, }") == {
+        "a": {"b": {"c": 1, "d": 2}, "e": Symbol("X")},
+        "f": [1, 2],
+    }
+
+
+def test_unions_of_pointers_are_their_address() -> None:
+    assert initialised("{ .addr_base = {(unsigned char *)(0x10UL)}, .A_vector = {0}, .vec_precision = {16} }") == {
+        "addr_base": 16,
+        "A_vector": 0,
+        "vec_precision": [16],
+    }
+
+
+def test_arrays_of_structs_and_indexed_elements() -> None:
+    assert initialised('{ { .name = NULL, }, { .name = "x" }, }') == [{"name": None}, {"name": "x"}]
+    assert initialised("{ [2] = 7, [0] = 5 }") == [5, 0, 7]
+    assert initialised("{ }") == []
+    assert initialised("{ {STRENG, 6}, {ARITH, 0}, }") == [[Symbol("STRENG"), 6], [Symbol("ARITH"), 0]]
+
+
+def test_link_macros_stand_for_members() -> None:
+    text = (
+        "{ LL_Switch_Init_Dest() = ATONN_DSTPORT(STRSWITCH, 0, ARITH, 1, 0), "
+        "LL_Switch_Init_Source(1) = ATONN_SRCPORT(STRSWITCH, 0, STRENG, 3, 0), LL_Switch_Init_Frames(1) = 9, }"
+    )
+    assert initialised(text) == {
+        "dest": {"unit": Symbol("ARITH"), "instance": 1, "port": 0},
+        "source1": {"unit": Symbol("STRENG"), "instance": 3, "port": 0},
+        "frames1": 9,
+    }
+
+
+def test_pointers_into_arrays() -> None:
+    before = "static const int a[] = { 1, 2, 3 }; static const int *p[] = { a };"
+    assert initialised("{ a, &a[1], a + 2, p[0], *a, a[2], &s }", before) == [
+        [1, 2, 3], [2, 3], [3], [1, 2, 3], 1, 3, Symbol("s"),
+    ]  # fmt: skip
+
+
+@given(st.floats(-(2.0**100), 2.0**100, width=32))
+def test_the_bits_of_a_float(value: float) -> None:
+    text = f"static int f(void) {{ const float v = {value!r}; return *((int32_t*)&v); }}"
+    bits = struct.unpack("<i", struct.pack("<f", value))[0]
+    assert FunctionReader(parse_unit(text.encode(), "t.c")).returned("f") == bits
+
+
+def test_inner_names_hide_outer_ones() -> None:
+    text = """
+    static int v = 1;
+    static int f(void) { int v = 2; { int v = 3; g(v); } g(v); }
+    static int h(void) { g(v); }
+    """
+    reader = FunctionReader(parse_unit(text.encode(), "t.c"))
+    assert [call.args for call in reader.calls("f")] == [(3,), (2,)]
+    assert [call.args for call in reader.calls("h")] == [(1,)]
+
+
+def test_calls_carry_name_arguments_and_line() -> None:
+    text = (
+        "static void f(const void *e)\n{\n  LL_ATON_LIB_UNUSED(e);\n  run(1, &x, e);\n  assert(sizeof(float) == 4);\n}"
+    )
+    calls = FunctionReader(parse_unit(text.encode(), "t.c")).calls("f")
+    assert [(c.name, c.args, c.where) for c in calls] == [("run", (1, Symbol("x"), Symbol("e")), "t.c:4")]
+
+
+def test_conditions_choose_their_branch() -> None:
+    text = """
+    #define ONE 1
+    #if 0
+    broken ( here {
+    #elif ONE == 1 && !defined(NOPE) && UNKNOWN == 0
+    static int a = 10;
+    #else
+    static int a = 20;
+    #endif
+    #ifdef LL_ATON_EB_DBG_INFO
+    static int b = 1;
+    #endif
+    #ifndef ONE
+    static int c = 1;
+    #else
+    static int c = 2;
+    #endif
+    static int f(void) { return a + b + c; }
+    """
+    assert FunctionReader(parse_unit(text.encode(), "t.c")).returned("f") == 13
+
+
+def test_macros_have_values() -> None:
+    assert value_of("BASE + 4", "#define BASE (OTHER << 1)\n#define OTHER 0x10") == 0x24
+
+
+def test_comments_may_stand_anywhere_and_strings_are_not_comments() -> None:
+    assert value_of('/* one */ g /* two */ + 1 // three\n == 2 ? "/*" : "//"', "static int g = 1;") == "/*"
+    assert initialised('{ .a /* x */ = "no /* comment */", }') == {"a": "no /* comment */"}
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "1 / 0",
+        "5 % 0",
+        "1 << 64",
+        "1 << -1",
+        "UNKNOWN + 4",
+        "a[3]",
+        "~1.5",
+        "x->y",
+        "f(1) + 2",
+        "0xFFFFFFFFFFFFFFFFFFF",
+    ],
+)
+def test_what_has_no_value_is_refused(expression: str) -> None:
+    with pytest.raises(InputError, match=r"test\.c:\d+"):
+        value_of(expression, "static const int a[] = { 1, 2, 3 };")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "static int f(void) { return 1;",
+        "static int f(void) { int a[] = { 1, 2; return a; }",
+        "static int f(void) { for (;;) { } }",
+        "static int f(void) { if (UNKNOWN) { g(); } }",
+        "static int f(void) { a.b = 3; }",
+        "static int f(void) { int a = { .x = 1, 2 }; }",
+        "static int f(void) { int a = { .x = 1, .x.y = 2 }; }",
+        "/* never closed\nstatic int f(void) { }",
+        "#if 1\nstatic int f(void) { return 1; }",
+        "#endif\nstatic int f(void) { return 1; }",
+        "#else\nstatic int f(void) { return 1; }",
+        "static int a = b; static int b = a; static int f(void) { return a; }",
+        "static int g(void) { return 1; }",
+        "static int f(void) { return " + "(" * 200 + "1" + ")" * 200 + "; }",
+        "static int f(void) " + "{" * 100 + "}" * 100,
+        "\n".join(f"#define A{i} A{i + 1}" for i in range(100)) + "\nstatic int f(void) { return A0; }",
+        "\n".join(["#if 1"] * 100) + "\n",
+    ],
+)
+def test_broken_text_is_an_input_error(text: str) -> None:
+    with pytest.raises(InputError):
+        FunctionReader(parse_unit(text.encode(), "t.c")).returned("f")
+
+
+def test_an_error_names_file_and_line() -> None:
+    text = b"static int f(void)\n{\n  int a[] = { 1, 2 ;\n  return a;\n}\n"
+    with pytest.raises(InputError, match=r"t\.c:[345]"):
+        FunctionReader(parse_unit(text, "t.c")).returned("f")
+
+
+def test_a_broken_function_does_not_hurt_the_others() -> None:
+    unit = parse_unit(b"static int f(void) { return 1; }\nstatic int g(void) { return ]; }\n", "t.c")
+    assert FunctionReader(unit).returned("f") == 1
+    with pytest.raises(InputError, match=r"t\.c:2"):
+        FunctionReader(unit).returned("g")
