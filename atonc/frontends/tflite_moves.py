@@ -167,7 +167,7 @@ def resize_nearest(source: Source) -> Translated:
     if coordinates == "align_corners":
         attrs["rounding"] = "round_prefer_ceil"
     if coordinates == "half_pixel":
-        attrs["keep_half"] = True
+        attrs["coordinates"] = "tf_half_pixel_for_nn"
     return Translated("resize_nearest", [source.input(0).name], attrs)
 
 

@@ -17,6 +17,8 @@ def source_positions(size_in: int, size_out: int, scale: float, coordinates: str
     index = np.arange(size_out, dtype=np.float64)
     if coordinates == "asymmetric":
         return index / scale
+    if coordinates == "tf_half_pixel_for_nn":
+        return (index + 0.5) / scale
     if coordinates == "half_pixel":
         return (index + 0.5) / scale - 0.5
     if coordinates == "align_corners":
@@ -53,8 +55,6 @@ def resize_nearest(call: Call, data: list[Array]) -> list[Array]:
     values = data[0]
     for axis, size_in, size_out, scale in _axes(call):
         positions = source_positions(size_in, size_out, scale, call.attrs["coordinates"])
-        if call.attrs.get("keep_half", False):  # TFLite half_pixel_centers: floor((i + 0.5) / scale)
-            positions = positions + 0.5
         index = nearest_index(positions, call.attrs["rounding"])
         values = np.take(values, np.clip(index, 0, size_in - 1).astype(np.int64), axis=axis)
     return [values]

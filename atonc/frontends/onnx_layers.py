@@ -1,0 +1,282 @@
+"""ONNX nodes with weights or windows, and everything that quantises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from atonc.errors import ModelError, UnsupportedError
+from atonc.frontends.onnx_node import Node, translates
+from atonc.ir import Quantisation, Tensor
+from atonc.ops.shapes import infer_shape
+
+Pair = tuple[int, int]
+
+
+@translates("QuantizeLinear", "com.microsoft.QuantizeLinear")
+def quantize(node: Node) -> None:
+    x = node.input(0)
+    quant = node.quantisation(1, 2, node.int("axis", 1), len(x.shape))
+    dtype = node.input(2).dtype if node.has(2) else "uint8"
+    node.builder.quantise(node.inputs[0], node.outputs[0], dtype, quant, node.name)
+
+
+@translates("DequantizeLinear", "com.microsoft.DequantizeLinear")
+def dequantize(node: Node) -> None:
+    x = node.input(0)
+    quant = node.quantisation(1, 2, node.int("axis", 1), len(x.shape))
+    node.builder.bind(node.outputs[0], node.builder.give_quantisation(node.inputs[0], quant, node.name))
+
+
+def as_pair(values: tuple[int, ...], node: Node) -> Pair:
+    if len(values) == 1:
+        return 1, values[0]
+    if len(values) != 2:
+        raise UnsupportedError(f"{node.kind} in {len(values)} spatial dimensions", where=node.name)
+    return values[0], values[1]
+
+
+def window_attrs(node: Node, x: Tensor, kernel: tuple[int, ...]) -> dict[str, Any]:
+    """Stride, dilation and explicit padding of a window over the spatial axes (2 and up)."""
+    spatial = len(x.shape) - 2
+    if spatial not in (1, 2) or len(kernel) != spatial or min(kernel) < 1:
+        raise UnsupportedError(f"{node.kind} with kernel {kernel} over shape {x.shape}", where=node.name)
+    stride = as_pair(node.ints("strides", (1,) * spatial), node)
+    dilation = as_pair(node.ints("dilations", (1,) * spatial), node)
+    if min(*stride, *dilation) < 1 or max(*stride, *dilation) > 1 << 16:
+        raise ModelError(f"stride {stride}, dilation {dilation}", where=node.name)
+    size = (1, x.shape[2]) if spatial == 1 else (x.shape[2], x.shape[3])
+    reach = tuple((k - 1) * d + 1 for k, d in zip(as_pair(kernel, node), dilation, strict=True))
+    padding = _padding(node, size, (reach[0], reach[1]), stride, spatial)
+    return {"stride": stride, "dilation": dilation, "padding": padding, "layout": "NCHW"}
+
+
+def _padding(node: Node, size: Pair, reach: Pair, stride: Pair, spatial: int) -> tuple[int, int, int, int]:
+    """(top, left, bottom, right)"""
+    mode = node.text("auto_pad", "NOTSET")
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        total = [max(0, (-(-n // s) - 1) * s + r - n) for n, r, s in zip(size, reach, stride, strict=True)]
+        small, large = [t // 2 for t in total], [t - t // 2 for t in total]
+        first, last = (small, large) if mode == "SAME_UPPER" else (large, small)
+        return first[0], first[1], last[0], last[1]
+    pads = node.ints("pads", (0,) * (2 * spatial)) if mode == "NOTSET" else (0,) * (2 * spatial)
+    if len(pads) != 2 * spatial or min(pads) < 0:
+        raise ModelError(f"{pads} are no paddings for {spatial} dimensions", where=node.name)
+    return (0, pads[0], 0, pads[1]) if spatial == 1 else (pads[0], pads[1], pads[2], pads[3])
+
+
+def ceil_mode(node: Node, x: Tensor, attrs: dict[str, Any], kernel: Pair) -> None:
+    """Rounding up the number of windows means padding the end; windows that start in that padding do not count."""
+    if not node.int("ceil_mode", 0):
+        return
+    top, left, bottom, right = attrs["padding"]
+    size = (1, x.shape[2]) if len(x.shape) == 3 else (x.shape[2], x.shape[3])
+    ends = []
+    for n, k, s, d, before, after in zip(
+        size, kernel, attrs["stride"], attrs["dilation"], (top, left), (bottom, right), strict=True
+    ):
+        reach = (k - 1) * d + 1
+        count = -(-(n + before + after - reach) // s) + 1
+        if (count - 1) * s >= n + before:
+            count -= 1
+        ends.append(max(after, (count - 1) * s + reach - n - before))
+    attrs["padding"] = (top, left, ends[0], ends[1])
+
+
+# --- convolutions ----------------------------------------------------------------------------------------------
+
+
+def conv_weights(node: Node, weights: Tensor) -> Tensor:
+    """[out, in/groups, height, width] -> [out, height, width, in/groups]; sequences get height 1."""
+    if weights.data is None:
+        raise UnsupportedError(f"{node.kind} with weights computed at run time", where=node.name)
+    data = weights.data[:, :, None] if weights.data.ndim == 3 else weights.data
+    if data.ndim != 4:
+        raise UnsupportedError(f"{node.kind} with weights {weights.shape}", where=node.name)
+    quant = weights.quant
+    if quant is not None and not quant.is_per_tensor and quant.axis != 0:
+        raise UnsupportedError("weights with scales along another axis than the outputs", where=node.name)
+    return node.builder.constant(f"{weights.name}:ohwi", np.ascontiguousarray(data.transpose(0, 2, 3, 1)), quant)
+
+
+def conv_attrs(node: Node, x: Tensor, weights: Tensor) -> dict[str, Any]:
+    attrs = window_attrs(node, x, weights.shape[2:])
+    attrs["groups"] = node.int("group", 1)
+    return attrs
+
+
+@translates("Conv")
+def conv(node: Node) -> None:
+    x, weights = node.input(0), node.input(1)
+    attrs = conv_attrs(node, x, weights)
+    node.result("conv", [x, conv_weights(node, weights), node.optional(2)], attrs)
+
+
+@translates("QLinearConv")
+def qlinear_conv(node: Node) -> None:
+    """The bias counts in accumulator units, as a bias without quantisation does here."""
+    builder = node.builder
+    x = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
+    weights = node.input(3)
+    quant = node.quantisation(4, 5, 0, len(weights.shape))
+    weights = builder.give_quantisation(node.inputs[3], quant, node.name)
+    attrs = conv_attrs(node, x, weights)
+    inputs = [x, conv_weights(node, weights), node.optional(8)]
+    node.result("conv", inputs, attrs, dtype=node.input(7).dtype, quant=node.quantisation(6, 7))
+
+
+@translates("ConvTranspose")
+def conv_transpose(node: Node) -> None:
+    """Weights [in, out/groups, height, width] -> [out, height, width, in/groups]."""
+    x, weights = node.input(0), node.input(1)
+    if weights.data is None or weights.data.ndim != 4 or node.text("auto_pad", "NOTSET") != "NOTSET":
+        raise UnsupportedError("ConvTranspose other than 2D with constant weights and explicit pads", where=node.name)
+    groups = node.int("group", 1)
+    attrs = window_attrs(node, x, weights.shape[2:]) | {"groups": groups}
+    parts = np.split(weights.data, groups, axis=0)
+    data = np.concatenate([part.transpose(1, 2, 3, 0) for part in parts], axis=0)
+    quant = weights.quant
+    if quant is not None and not quant.is_per_tensor:
+        if quant.axis != 1 or groups != 1:
+            raise UnsupportedError("ConvTranspose with scales along another axis than the outputs", where=node.name)
+        quant = Quantisation(quant.scales, quant.zero_points, 0)
+    top, left, bottom, right = attrs["padding"]
+    extra = node.ints("output_padding", (0, 0))
+    sizes = [
+        (n - 1) * s + (k - 1) * d + 1 - before - after + e
+        for n, s, k, d, before, after, e in zip(
+            x.shape[2:], attrs["stride"], weights.shape[2:], attrs["dilation"], (top, left), (bottom, right), extra, strict=True
+        )
+    ]
+    shape = (x.shape[0], data.shape[0], *node.ints("output_shape", sizes)[-2:])
+    made = node.builder.constant(f"{weights.name}:ohwi", np.ascontiguousarray(data), quant)
+    node.result("transpose_conv", [x, made, node.optional(2)], attrs, shape=shape)
+
+
+# --- dense layers ----------------------------------------------------------------------------------------------
+
+
+def dense_weights(node: Node, weights: Tensor, transposed: bool) -> Tensor:
+    """[in, out] (or [out, in] if `transposed`) -> [out, in]."""
+    quant = weights.quant
+    outputs_axis = 0 if transposed else 1
+    if weights.data is None or weights.data.ndim != 2:
+        raise UnsupportedError(f"{node.kind} with weights {weights.shape}", where=node.name)
+    if quant is not None and not quant.is_per_tensor:
+        if quant.axis != outputs_axis:
+            raise UnsupportedError("weights with scales along another axis than the outputs", where=node.name)
+        quant = Quantisation(quant.scales, quant.zero_points, 0)
+    data = weights.data if transposed else weights.data.T
+    return node.builder.constant(f"{weights.name}:dense", np.ascontiguousarray(data), quant)
+
+
+def dense(node: Node, x: Tensor, weights: Tensor, transposed: bool, bias: Tensor | None, **type_of: Any) -> None:
+    made = dense_weights(node, weights, transposed)
+    if not x.shape or x.shape[-1] != made.shape[1]:
+        raise ModelError(f"{x.shape} cannot be multiplied by weights {weights.shape}", where=node.name)
+    node.result("dense", [x, made, bias], {}, shape=(*x.shape[:-1], made.shape[0]), **type_of)
+
+
+@translates("Gemm")
+def gemm(node: Node) -> None:
+    if node.int("transA", 0) or node.float("alpha", 1.0) != 1.0 or node.float("beta", 1.0) != 1.0:
+        raise UnsupportedError("Gemm with transA, alpha or beta", where=node.name)
+    dense(node, node.input(0), node.input(1), bool(node.int("transB", 0)), node.optional(2))
+
+
+@translates("MatMul")
+def matmul(node: Node) -> None:
+    a, b = node.input(0), node.input(1)
+    if b.is_constant and len(b.shape) == 2:
+        dense(node, a, b, False, None)
+    else:
+        node.result("matmul", [a, b], {})
+
+
+@translates("QLinearMatMul")
+def qlinear_matmul(node: Node) -> None:
+    builder = node.builder
+    a = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
+    rank = len(node.input(3).shape)
+    b = builder.give_quantisation(node.inputs[3], node.quantisation(4, 5, rank - 1, rank), node.name)
+    kind = {"dtype": node.input(7).dtype, "quant": node.quantisation(6, 7)}
+    if b.is_constant and rank == 2:
+        dense(node, a, b, False, None, **kind)
+    else:
+        node.result("matmul", [a, b], {}, **kind)  # type: ignore[arg-type]
+
+
+@translates("com.microsoft.QGemm")
+def qgemm(node: Node) -> None:
+    if node.int("transA", 0) or node.float("alpha", 1.0) != 1.0 or not node.has(8):
+        raise UnsupportedError("QGemm with transA, alpha or float output", where=node.name)
+    builder, transposed = node.builder, bool(node.int("transB", 0))
+    a = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
+    b = builder.give_quantisation(node.inputs[3], node.quantisation(4, 5, 0 if transposed else 1, 2), node.name)
+    kind = {"dtype": node.input(8).dtype, "quant": node.quantisation(7, 8)}
+    dense(node, a, b, transposed, node.optional(6), **kind)
+
+
+# --- pooling ---------------------------------------------------------------------------------------------------
+
+
+@translates("MaxPool", "AveragePool")
+def pool(node: Node) -> None:
+    x = node.input(0)
+    kernel = node.ints("kernel_shape", ())
+    attrs = window_attrs(node, x, kernel) | {"window": as_pair(kernel, node)}
+    ceil_mode(node, x, attrs, as_pair(kernel, node))
+    if node.kind == "MaxPool":
+        if len([name for name in node.outputs if name]) > 1:
+            raise UnsupportedError("MaxPool with indices", where=node.name)
+        keep = x.quant is not None and x.quant.is_per_tensor  # the largest code is the largest value
+        shape = infer_shape("max_pool", attrs, [x.shape])
+        node.result("max_pool", [x], attrs, shape, x.dtype if keep else "float32", x.quant if keep else None)
+        return
+    attrs["count_include_pad"] = bool(node.int("count_include_pad", 0))
+    node.result("average_pool", [x], attrs)
+
+
+@translates("GlobalAveragePool", "GlobalMaxPool")
+def global_pool(node: Node) -> None:
+    x = node.input(0)
+    kind = "mean" if node.kind == "GlobalAveragePool" else "reduce_max"
+    node.result(kind, [x], {"axes": tuple(range(2, len(x.shape))), "keepdims": True})
+
+
+# --- operators of onnxruntime that are quantised by themselves ---------------------------------------------------
+
+
+@translates("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul")
+def qlinear_binary(node: Node) -> None:
+    builder = node.builder
+    a = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
+    b = builder.give_quantisation(node.inputs[3], node.quantisation(4, 5), node.name)
+    kind = "add" if node.kind.endswith("Add") else "mul"
+    node.result(kind, [a, b], {}, dtype=a.dtype, quant=node.quantisation(6, 7))
+
+
+@translates("com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu", "com.microsoft.QLinearGlobalAveragePool")
+def qlinear_unary(node: Node) -> None:
+    x = node.builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
+    kind, attrs = "logistic", dict[str, Any]()
+    if node.kind.endswith("LeakyRelu"):
+        kind, attrs = "leaky_relu", {"alpha": node.float("alpha", 0.01)}
+    if node.kind.endswith("Pool"):
+        if node.int("channels_last", 0):
+            raise UnsupportedError("QLinearGlobalAveragePool with channels last", where=node.name)
+        kind, attrs = "mean", {"axes": tuple(range(2, len(x.shape))), "keepdims": True}
+    node.result(kind, [x], attrs, dtype=x.dtype, quant=node.quantisation(3, 4))
+
+
+@translates("com.microsoft.QLinearConcat")
+def qlinear_concat(node: Node) -> None:
+    parts = []
+    for first in range(2, len(node.inputs), 3):
+        quant = node.quantisation(first + 1, first + 2)
+        parts.append(node.builder.give_quantisation(node.inputs[first], quant, node.name))
+    if not parts:
+        raise ModelError("QLinearConcat joins nothing", where=node.name)
+    axis = node.axis(node.int("axis", 0), len(parts[0].shape))
+    node.result("concat", parts, {"axis": axis}, dtype=parts[0].dtype, quant=node.quantisation(0, 1))

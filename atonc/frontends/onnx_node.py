@@ -1,0 +1,138 @@
+"""One ONNX node while it is being translated: typed access to attributes, inputs and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from atonc.errors import ModelError, UnsupportedError
+from atonc.frontends.onnx_builder import Builder, per_tensor_or_axis
+from atonc.ir import Array, Quantisation, Tensor
+from atonc.ops import is_move
+from atonc.ops.shapes import infer_shape
+
+
+@dataclass(frozen=True)
+class Node:
+    kind: str  # operator type, with its domain if that is not the default one
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any]
+    opset: int
+    builder: Builder
+
+    def has(self, index: int) -> bool:
+        return index < len(self.inputs) and self.inputs[index] != ""
+
+    def input(self, index: int) -> Tensor:
+        if not self.has(index):
+            raise ModelError(f"{self.kind} lacks input {index}", where=self.name)
+        return self.builder.value(self.inputs[index])
+
+    def optional(self, index: int) -> Tensor | None:
+        return self.input(index) if self.has(index) else None
+
+    def all_inputs(self) -> list[Tensor]:
+        return [self.input(i) for i in range(len(self.inputs))]
+
+    def constant(self, index: int, what: str) -> Array:
+        tensor = self.input(index)
+        if tensor.data is None:
+            raise UnsupportedError(f"{self.kind} with {what} computed at run time", where=self.name)
+        if tensor.quant is not None:
+            return (tensor.data.astype(np.float64) - tensor.zero_point) * tensor.scale
+        return tensor.data
+
+    def integers(self, index: int, what: str) -> list[int]:
+        return [int(v) for v in self.constant(index, what).reshape(-1)]
+
+    def ints(self, key: str, default: Sequence[int]) -> tuple[int, ...]:
+        value = self.attrs.get(key, default)
+        if not isinstance(value, (list, tuple)) or not all(isinstance(v, int) for v in value):
+            raise ModelError(f"attribute {key} is not a list of integers", where=self.name)
+        return tuple(value)
+
+    def int(self, key: str, default: int) -> int:
+        value = self.attrs.get(key, default)
+        if not isinstance(value, int):
+            raise ModelError(f"attribute {key} is not an integer", where=self.name)
+        return value
+
+    def float(self, key: str, default: float) -> float:
+        value = self.attrs.get(key, default)
+        if not isinstance(value, (int, float)):
+            raise ModelError(f"attribute {key} is not a number", where=self.name)
+        return float(value)
+
+    def text(self, key: str, default: str) -> str:
+        value = self.attrs.get(key, default)
+        return value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
+
+    def integers_of(self, key: str, index: int, default: Sequence[int] | None = None) -> list[int] | None:
+        """A list that old opsets keep in an attribute and new ones in an input."""
+        if key in self.attrs:
+            return list(self.ints(key, ()))
+        if self.has(index):
+            return self.integers(index, key)
+        return None if default is None else list(default)
+
+    def axis(self, value: int, rank: int) -> int:
+        if not -rank <= value < rank:
+            raise ModelError(f"axis {value} of a tensor with {rank} dimensions", where=self.name)
+        return value % rank
+
+    def quantisation(self, scale: int, zero: int, axis: int = 1, rank: int = 1) -> Quantisation:
+        """From the inputs with these numbers."""
+        zeros = self.constant(zero, "zero point") if self.has(zero) else None
+        return per_tensor_or_axis(self.constant(scale, "scale"), zeros, axis, rank, self.name)
+
+    def result(
+        self,
+        kind: str,
+        inputs: Sequence[Tensor | None],
+        attrs: Mapping[str, Any] | None = None,
+        shape: tuple[int, ...] | None = None,
+        dtype: str | None = None,
+        quant: Quantisation | None = None,
+    ) -> Tensor:
+        """Emits an operator with one output. The type follows the inputs: movers keep codes, others give floats."""
+        attrs = attrs or {}
+        if shape is None:
+            shape = infer_shape(kind, attrs, [tensor.shape for tensor in inputs if tensor is not None])
+        if shape is None:
+            raise UnsupportedError(f"the shape of {kind} is not known", where=self.name)
+        dtype, quant = (dtype, quant) if dtype else self.type_of(kind, inputs)
+        made = self.builder.emit(kind, self.name, inputs, [Tensor(self.outputs[0], shape, dtype, quant)], attrs)
+        self.builder.bind(self.outputs[0], made[0])
+        return made[0]
+
+    def type_of(self, kind: str, inputs: Sequence[Tensor | None]) -> tuple[str, Quantisation | None]:
+        """A mover of codes yields the same codes; everything else that reads quantised or float values yields reals."""
+        first = next(tensor for tensor in inputs if tensor is not None)
+        data = [tensor for tensor in inputs if tensor is not None]
+        if is_move(kind) and first.quant is not None and first.quant.is_per_tensor:
+            same = all(t.dtype == first.dtype and first.quant.same_as(t.quant) for t in data[: self._movers(kind)])
+            return (first.dtype, first.quant) if same else ("float32", None)
+        if any(tensor.is_float or tensor.quant is not None for tensor in data):
+            return "float32", None
+        return first.dtype, None
+
+    @staticmethod
+    def _movers(kind: str) -> int | None:
+        return None if kind in ("concat", "pack") else 1
+
+
+Translator = Callable[[Node], None]
+TRANSLATORS: dict[str, Translator] = {}
+
+
+def translates(*kinds: str) -> Callable[[Translator], Translator]:
+    def register(function: Translator) -> Translator:
+        TRANSLATORS.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register

@@ -1,0 +1,171 @@
+"""ONNX (QDQ and QLinear forms, float islands) -> Graph. Values keep ONNX's order of dimensions (channels second)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from atonc.errors import AtoncError, ModelError, ToolError, UnsupportedError
+from atonc.frontends import limits, onnx_elements, onnx_layers
+from atonc.frontends.onnx_builder import Builder
+from atonc.frontends.onnx_elements import ELEMENT_TYPES
+from atonc.frontends.onnx_node import TRANSLATORS, Node
+from atonc.ir import Array, Graph, Tensor, check
+
+_REGISTERED = (onnx_elements, onnx_layers)
+_EXTERNAL = 1  # TensorProto.data_location
+
+
+def read_file(path: Path) -> Graph:
+    return read_onnx(limits.read_bytes(path), path.stem)
+
+
+def read_onnx(data: bytes, name: str = "") -> Graph:
+    """The graph of the file; anything damaged is a ModelError. External data is never followed."""
+    model = _parse(data, name)
+    graph = model.graph
+    limits.count(len(graph.node), limits.MAX_OPS, "nodes")
+    limits.count(len(graph.initializer), limits.MAX_TENSORS, "constants")
+    if model.functions or graph.sparse_initializer:
+        raise UnsupportedError("local functions and sparse constants are not supported", where=name)
+    builder = _start(graph)
+    inputs = _read_edges(graph, builder)
+    opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
+    for index, proto in enumerate(graph.node):
+        _translate(_node(proto, index, opsets, builder))
+    return check(builder.finish(inputs, name))
+
+
+def _parse(data: bytes, name: str) -> Any:
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError
+    except ImportError as error:
+        raise ToolError("the package onnx is not installed", remedy="pip install 'onnx>=1.21'") from error
+    try:
+        model = onnx.ModelProto.FromString(data)
+    except (DecodeError, ValueError, RuntimeError) as error:
+        raise ModelError(f"not an ONNX file: {error}", where=name) from error
+    if not model.graph.node and not model.graph.output:
+        raise ModelError("not an ONNX file: it has no graph", where=name)
+    return model
+
+
+def _start(graph: Any) -> Builder:
+    readers = Counter(name for node in graph.node for name in node.input if name)
+    builder = Builder(readers, [output.name for output in graph.output])
+    builder.output_order = tuple(dict.fromkeys(output.name for output in graph.output))
+    floats = (o.name for o in graph.output if o.type.tensor_type.elem_type in (0, 1, 10, 11))
+    builder.float_outputs = frozenset(floats)
+    return builder
+
+
+def _read_edges(graph: Any, builder: Builder) -> list[str]:
+    """Constants and graph inputs; old files list their constants among the inputs."""
+    total = 0
+    for proto in graph.initializer:
+        data = constant_data(proto)
+        total = limits.count(total + data.nbytes, limits.MAX_TOTAL_CONSTANT_BYTES, "bytes of constants")
+        builder.bind(proto.name, builder.constant(proto.name, data))
+    inputs = []
+    for value in graph.input:
+        if value.name in builder.holder:
+            continue
+        tensor = builder.add_tensor(Tensor(value.name, _input_shape(value), _element_type(value)))
+        builder.bind(value.name, tensor)
+        inputs.append(tensor.name)
+    return inputs
+
+
+def _element_type(value: Any) -> str:
+    code = int(value.type.tensor_type.elem_type)
+    if code not in ELEMENT_TYPES:
+        raise UnsupportedError(f"element type {code} is not supported", where=value.name)
+    return ELEMENT_TYPES[code]
+
+
+def _input_shape(value: Any) -> tuple[int, ...]:
+    """A batch that is left open becomes 1."""
+    dims = []
+    for index, dim in enumerate(value.type.tensor_type.shape.dim):
+        size = int(dim.dim_value)
+        if size <= 0 and index:
+            label = dim.dim_param or "unknown"
+            raise ModelError(
+                f"dimension {index} of input {value.name!r} is not fixed ({label[:40]!r})",
+                remedy="fix the input shapes of the model first",
+            )
+        dims.append(max(size, 1))
+    return limits.shape(tuple(dims), value.name)
+
+
+def constant_data(proto: Any) -> Array:
+    """The values of a TensorProto whose data lie in the file itself."""
+    from onnx import numpy_helper
+
+    if proto.data_location == _EXTERNAL or proto.external_data:
+        raise UnsupportedError("constants in other files are not supported", where=proto.name[:200])
+    if proto.data_type not in ELEMENT_TYPES:
+        raise UnsupportedError(f"element type {proto.data_type} is not supported", where=proto.name[:200])
+    shape = limits.shape(tuple(int(dim) for dim in proto.dims), proto.name[:200])
+    _check_stored(proto, int(np.prod(shape, dtype=np.int64)))
+    try:
+        data = numpy_helper.to_array(proto)
+    except (ValueError, TypeError) as error:
+        raise ModelError(f"constant cannot be read: {error}", where=proto.name[:200]) from error
+    return np.asarray(data).reshape(shape)
+
+
+def _check_stored(proto: Any, elements: int) -> None:
+    """A few bytes must not claim to be millions of values."""
+    stored = len(proto.raw_data) + sum(
+        len(field)
+        for field in (proto.float_data, proto.int32_data, proto.int64_data, proto.double_data, proto.uint64_data)
+    )
+    if elements > max(stored, 1):
+        raise ModelError(f"constant of {elements} values stores {stored} bytes", where=proto.name[:200])
+
+
+def _node(proto: Any, index: int, opsets: dict[str, int], builder: Builder) -> Node:
+    domain = "" if proto.domain in ("", "ai.onnx") else proto.domain
+    kind = f"{domain}.{proto.op_type}" if domain else proto.op_type
+    name = (proto.name or f"{proto.op_type}_{index}")[: limits.MAX_NAME]
+    if max(len(proto.input), len(proto.output)) > limits.MAX_OPERANDS or not proto.output:
+        raise ModelError(f"{len(proto.input)} inputs and {len(proto.output)} outputs", where=name)
+    attrs = {attribute.name: _attribute(attribute, name) for attribute in proto.attribute}
+    opset = opsets.get(proto.domain, opsets.get(domain, 1))
+    return Node(kind[:200], name, tuple(proto.input), tuple(proto.output), attrs, opset, builder)
+
+
+def _attribute(proto: Any, node: str) -> Any:
+    from onnx import AttributeProto
+
+    readers = {
+        AttributeProto.FLOAT: lambda: float(proto.f),
+        AttributeProto.INT: lambda: int(proto.i),
+        AttributeProto.STRING: lambda: bytes(proto.s),
+        AttributeProto.TENSOR: lambda: constant_data(proto.t),
+        AttributeProto.FLOATS: lambda: [float(v) for v in proto.floats],
+        AttributeProto.INTS: lambda: [int(v) for v in proto.ints],
+        AttributeProto.STRINGS: lambda: [bytes(v) for v in proto.strings],
+    }
+    if proto.type not in readers:
+        raise UnsupportedError(f"attribute {proto.name[:80]!r} holds a graph or an unknown type", where=node)
+    return readers[proto.type]()
+
+
+def _translate(node: Node) -> None:
+    if node.kind not in TRANSLATORS:
+        raise UnsupportedError(
+            f"{node.kind} is not supported", where=node.name, remedy="replace the operator or cut the model before it"
+        )
+    try:
+        TRANSLATORS[node.kind](node)
+    except AtoncError as error:
+        error.where = error.where or node.name
+        raise
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, StopIteration, ZeroDivisionError) as error:
+        raise ModelError(f"{node.kind} is malformed: {error}", where=node.name) from error
