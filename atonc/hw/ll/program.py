@@ -56,11 +56,13 @@ def driver_program(
     for call in calls:
         if call.name in _UNIT_CALLS:
             kind, build = _UNIT_CALLS[call.name]
-            number, conf = _arguments(call, 2)
+            number, conf = _arguments(call)
+            if not isinstance(number, int):
+                raise InputError(f"{call.name} for an unknown unit", where=call.where)
             if call.name == "LL_Convacc_Init":
                 controls[unit_id(kind, number, call.where)] = convacc.control(Members(conf, call.where))
             result.append(units.clock(kind, number, True, call.where))
-            result += build(int(str(number)), conf, generation, read_memory, call.where)
+            result += build(number, conf, generation, read_memory, call.where)
         elif call.name in _LIST_CALLS:
             result += _list_program(call, controls, generation)
         elif not call.name.startswith(_NO_HARDWARE):
@@ -68,9 +70,9 @@ def driver_program(
     return result
 
 
-def _arguments(call: DriverCall, count: int) -> tuple[object, ...]:
-    if len(call.args) < count:
-        raise InputError(f"{call.name} needs {count} arguments", where=call.where)
+def _arguments(call: DriverCall) -> tuple[object, object]:
+    if len(call.args) < 2:
+        raise InputError(f"{call.name} needs two arguments", where=call.where)
     number, conf = call.args[0], call.args[1]
     if call.name == "LL_Streng_TensorInit" and isinstance(conf, list) and len(conf) == 1:
         conf = conf[0]
@@ -78,7 +80,7 @@ def _arguments(call: DriverCall, count: int) -> tuple[object, ...]:
 
 
 def _list_program(call: DriverCall, controls: dict[int, int], generation: Generation) -> list[Instruction]:
-    entries, count = _arguments(call, 2)
+    entries, count = _arguments(call)
     if call.name == "LL_ATON_EnableUnits_Init":
         return units.enable_program(entries, count, controls, call.where)
     if call.name == "LL_ATON_DisableUnits_Init":
