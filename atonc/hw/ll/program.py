@@ -34,7 +34,6 @@ _UNIT_CALLS: dict[str, tuple[str, _UnitProgram]] = {
 }
 _LIST_CALLS = {
     "LL_Switch_Init",
-    "LL_Switch_Init_NoReset",
     "LL_Switch_Deinit",
     "LL_ATON_EnableUnits_Init",
     "LL_ATON_DisableUnits_Init",
