@@ -42,9 +42,10 @@ def slice_by_axes(args: Sequence[CValue], memory: Memory) -> None:
     in_offsets, out_offsets, starts, ends, steps = (
         as_ints(argument(args, k, _SLICE), _SLICE, rank) for k in (1, 3, 5, 6, 7)
     )
-    require(0 not in steps, "a step of 0", _SLICE)
+    require(0 not in steps and max(map(abs, starts + ends)) < 1 << 32, "impossible bounds", _SLICE)
     picks = [range(*bounds) for bounds in zip(starts, ends, steps, strict=True)]
-    require(all(len(p) > 0 and min(p[0], p[-1]) >= 0 for p in picks), "an empty or negative range", _SLICE)
+    sane = all(0 < len(p) <= MAX_ELEMENTS and min(p[0], p[-1]) >= 0 for p in picks)
+    require(sane, "an empty, negative or huge range", _SLICE)
     shape = tuple(len(p) for p in picks)
     covered = tuple(max(p[0], p[-1]) + 1 for p in picks)
     whole = strided(memory, source.address, covered, in_offsets, source.block)

@@ -23,11 +23,7 @@ I8 = np.dtype(np.int8)
 U8 = np.dtype(np.uint8)
 
 
-def strided(
-    memory: Memory, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
-) -> Array:
-    """A writable view; raises where any element lies outside its memory."""
-    where = f"{address:#010x}"
+def check_shape(shape: tuple[int, ...], strides: tuple[int, ...], where: str) -> None:
     if any(n < 1 for n in shape) or any(s < 0 for s in strides):
         raise fail(f"shape {shape} with strides {strides} is impossible", where)
     elements = 1
@@ -35,6 +31,13 @@ def strided(
         elements *= n
         if elements > MAX_ELEMENTS:
             raise fail(f"shape {shape} has more than {MAX_ELEMENTS} elements", where)
+
+
+def strided(
+    memory: Memory, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+) -> Array:
+    """A writable view; raises where any element lies outside its memory."""
+    check_shape(shape, strides, f"{address:#010x}")
     span = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + dtype.itemsize
     # contiguous: the buffer protocol below needs it, and the bytes of a region are
     buffer = memory.view(address, span)
@@ -89,14 +92,10 @@ def tensor(info: StructView, name: str) -> Tensor:
     if not part.has("mem.start_offset"):
         raise fail("this layer needs the tensor, but it has no address", part.where)
     b, h, w, c = (part.integer(f"dim.tensor_{axis}", 1) for axis in "bhwc")
-    strides = tuple(part.integer(f"stride.{axis}") for axis in "bhwc")
-    return Tensor(
-        part.address("mem.start_offset"),
-        (b, h, w, c),
-        (strides[0], strides[1], strides[2], strides[3]),
-        bool(part.integer("format.is_signed")),
-        part.where,
-    )
+    by, hy, wy, cy = (part.integer(f"stride.{axis}") for axis in "bhwc")
+    check_shape((b, h, w, c), (by, hy, wy, cy), part.where)
+    signed = bool(part.integer("format.is_signed"))
+    return Tensor(part.address("mem.start_offset"), (b, h, w, c), (by, hy, wy, cy), signed, part.where)
 
 
 def vector(info: StructView, name: str, memory: Memory, dtype: np.dtype[Any], at_least: int = 1) -> Array:
