@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from atonc.emu.files import read_network
-from atonc.emu.files.c_info import find_c_info, read_c_info
+from atonc.emu.files.c_info import find_c_info, mismatch, read_c_info
 from atonc.errors import InputError
 from tests.emu.files_samples import write_network
 
@@ -104,6 +104,36 @@ def test_it_is_found_beside_the_network(tmp_path: Path) -> None:
     assert find_c_info(network) != write(tmp_path, sample(), "network_c_info.json")  # more specific from now on
     found = find_c_info(network)
     assert found is not None and found.name == "network_c_info.json"
+
+
+def pair(folder: Path) -> dict[str, Any]:
+    """A JSON that belongs to the sample network: its constant, its last epoch, its blob."""
+    write_network(folder)
+    value = sample()
+    value["memory_pools"][0]["address"] = str(0x70380000)
+    value["buffers"][0] |= {"name": "weights", "offset_start": 16}
+    value["graphs"][0]["nodes"].append(node(99, "epoch_3", "NODE_SW"))
+    return value
+
+
+def test_one_compilation(tmp_path: Path) -> None:
+    value = pair(tmp_path)
+    network = read_network(tmp_path)
+    assert mismatch(read_c_info(write(tmp_path, value)), network) is None
+    value["buffers"][0]["offset_start"] = 48
+    assert "weights lies at 0x70380010" in str(mismatch(read_c_info(write(tmp_path, value)), network))
+    value["buffers"][0]["name"] = "other"
+    assert mismatch(read_c_info(write(tmp_path, value)), network) == "they name no constant in common"
+
+
+def test_other_epochs_are_another_compilation(tmp_path: Path) -> None:
+    value = pair(tmp_path)
+    network = read_network(tmp_path)
+    value["graphs"][0]["nodes"].append(node(100, "epoch_9", "NODE_SW"))
+    assert "ends with epoch 3, the JSON with 9" in str(mismatch(read_c_info(write(tmp_path, value)), network))
+    value["graphs"][0]["nodes"].pop()
+    value["graphs"][0]["nodes"][1]["description"] = ""
+    assert "epoch 1 is part of a blob" in str(mismatch(read_c_info(write(tmp_path, value)), network))
 
 
 @pytest.mark.parametrize(

@@ -252,3 +252,27 @@ def _tools(root: _Reader) -> dict[str, str]:
     """Name -> version of the tools that made the file."""
     tools = root.part("environment").rows("tools")
     return {tool.text("name"): tool.text("version") for tool in tools}
+
+
+def mismatch(info: CInfo, network: CompiledNetwork) -> str | None:
+    """Why these are not the same compilation, in one sentence; None if nothing speaks against it."""
+    bases = {pool.id: pool.address for pool in info.pools}
+    places = {b.name: _address(bases.get(b.pool), b.offset) for b in info.buffers if b.is_param}
+    for param in network.params:
+        other = places.get(param.name)
+        if other is not None and other != param.address:
+            return f"constant {param.name} lies at {param.address:#x} in the C file, at {other:#x} in the JSON"
+    if network.params and not any(param.name in places for param in network.params):
+        return "they name no constant in common"
+    last = max((block.last_epoch_num or block.epoch_num or 0 for block in network.blocks), default=0)
+    if info.by_epoch and not 0 <= max(info.by_epoch) - last <= 1:
+        return f"the C file ends with epoch {last}, the JSON with {max(info.by_epoch)}"
+    for block in network.blocks:
+        node = info.by_epoch.get(block.epoch_num) if block.epoch_num is not None else None
+        if node is not None and (node.blob is not None) != (block.blob is not None):
+            return f"epoch {block.epoch_num} is part of a blob in only one of them"
+    return None
+
+
+def _address(base: int | None, offset: int) -> int | None:
+    return None if base is None else base + offset
