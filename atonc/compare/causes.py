@@ -50,7 +50,9 @@ def lowering(graph: Graph, op: Op, values: Mapping[str, Array]) -> Lowering | No
     sums = weights.centred.reshape(outputs, -1).sum(axis=1)
     shift = max(0, int(np.abs(sums).max(initial=0)).bit_length() - 7)
     total = np.abs(run(weights.centred, x.centred))
-    positive, negative = (run(bound(weights.centred, 0), np.maximum(x.centred, 0)) for bound in (np.maximum, np.minimum))
+    positive, negative = (
+        run(bound(weights.centred, 0), np.maximum(x.centred, 0)) for bound in (np.maximum, np.minimum)
+    )
     multiplier = np.rint(scale * 2.0 ** (14 - np.floor(np.log2(scale.max()))))
     step = scale * 2.0**shift / target.scale
     parts = -(-reach[-1] // PART_CHANNELS) * int(np.prod([-(-size // 3) for size in reach[:-1]]))

@@ -15,7 +15,14 @@ import numpy as np
 from atonc.compare.causes import explain
 from atonc.compare.matching import CLOSE, Match, Matcher
 from atonc.compare.observed import ObservedBuffer, Real, centre, may_hold, to_tensor
-from atonc.compare.subgraph import code_size, computed_ops, keeps_values, observed_ancestors, parts_of_concats, weighted_consumers
+from atonc.compare.subgraph import (
+    code_size,
+    computed_ops,
+    keeps_values,
+    observed_ancestors,
+    parts_of_concats,
+    weighted_consumers,
+)
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.ops import Result, run_op, start_values
 

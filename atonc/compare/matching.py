@@ -105,9 +105,7 @@ class Matcher:
         matches = [c.match(tensor) for c in close if c.distance <= 1.5 * nearest + 0.05]
         if len(matches) == 1:
             return matches[0]
-        return min(
-            matches, key=lambda m: (mean_distance(m.values, expected, unit), m.buffer.is_stream, m.buffer.epoch)
-        )
+        return min(matches, key=lambda m: (mean_distance(m.values, expected, unit), m.buffer.is_stream, m.buffer.epoch))
 
     def _claim(self, best: Match, candidates: list[Candidate], tensor: Tensor) -> None:
         self.claim(best.buffer)

@@ -33,7 +33,8 @@ def run_tflite(
         interpreter.set_tensor(detail["index"], np.ascontiguousarray(value.astype(detail["dtype"])))
     interpreter.invoke()
     wanted = interpreter.get_tensor_details() if all_tensors else interpreter.get_output_details()
-    return {d["name"]: value for d in wanted if (value := _get(interpreter, d["index"])) is not None}
+    found = {d["name"]: _get(interpreter, d["index"]) for d in wanted}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _content(path: Path, kernels: str) -> bytes:

@@ -55,9 +55,7 @@ def observed_ancestors(graph: Graph, name: str, observed: set[str]) -> tuple[tup
 def computed_ops(graph: Graph, names: tuple[str, ...]) -> int:
     """How many of these operators compute; the others only move values or shapes."""
     wanted = set(names)
-    return sum(
-        op.name in wanted and not is_move(op.kind) and not _is_shape_arithmetic(graph, op) for op in graph.ops
-    )
+    return sum(op.name in wanted and not is_move(op.kind) and not _is_shape_arithmetic(graph, op) for op in graph.ops)
 
 
 def _is_shape_arithmetic(graph: Graph, op: Op) -> bool:

@@ -22,7 +22,9 @@ def root(data: bytes, identifier: bytes) -> Table:
 
 def _number(data: bytes, form: str, position: int) -> int:
     if position < 0 or position + struct.calcsize(form) > len(data):
-        raise ModelError("the file ends inside a value", where=f"offset {position}", remedy="the file is cut or damaged")
+        raise ModelError(
+            "the file ends inside a value", where=f"offset {position}", remedy="the file is cut or damaged"
+        )
     return int(struct.unpack_from(form, data, position)[0])
 
 

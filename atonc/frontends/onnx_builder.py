@@ -60,7 +60,9 @@ class Builder:
     ) -> list[Tensor]:
         """Adds an operator, or its result if all inputs are constants."""
         made = [self.add_tensor(tensor) for tensor in outputs]
-        op = Op(kind, node, tuple("" if t is None else t.name for t in inputs), tuple(t.name for t in made), attrs, (node,))
+        op = Op(
+            kind, node, tuple("" if t is None else t.name for t in inputs), tuple(t.name for t in made), attrs, (node,)
+        )
         limits.count(len(self.ops), limits.MAX_OPS, "operators")
         if self._foldable(inputs, made):
             return self._fold(op, made)

@@ -11,8 +11,8 @@ from atonc.frontends.onnx_node import Node, translates
 from atonc.ir import Tensor
 
 UNARY = {
-    "Sigmoid": "logistic", "Tanh": "tanh", "HardSwish": "hard_swish", "Mish": "mish", "Softplus": "softplus", "Exp": "exp",
-    "Log": "log", "Sqrt": "sqrt", "Abs": "abs", "Neg": "neg", "Sign": "sign", "Floor": "floor", "Ceil": "ceil",
+    "Sigmoid": "logistic", "Tanh": "tanh", "HardSwish": "hard_swish", "Mish": "mish", "Softplus": "softplus",
+    "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Abs": "abs", "Neg": "neg", "Sign": "sign", "Floor": "floor", "Ceil": "ceil",
     "Round": "round", "Sin": "sin", "Cos": "cos", "Erf": "erf", "Reciprocal": "reciprocal", "Relu": "relu",
     "Not": "logical_not", "Identity": "identity", "Dropout": "identity",
 }  # fmt: skip
@@ -59,7 +59,7 @@ def variadic(node: Node) -> None:
 
 @translates("Clip")
 def clip(node: Node) -> None:
-    bounds = [node.float("min", -np.inf), node.float("max", np.inf)]
+    bounds = [node.number("min", -np.inf), node.number("max", np.inf)]
     for i in (1, 2):
         if node.has(i):
             bounds[i - 1] = float(node.constant(i, "bounds").reshape(-1)[0])
@@ -68,17 +68,17 @@ def clip(node: Node) -> None:
 
 @translates("LeakyRelu")
 def leaky_relu(node: Node) -> None:
-    node.result("leaky_relu", [node.input(0)], {"alpha": node.float("alpha", 0.01)})
+    node.result("leaky_relu", [node.input(0)], {"alpha": node.number("alpha", 0.01)})
 
 
 @translates("Elu")
 def elu(node: Node) -> None:
-    node.result("elu", [node.input(0)], {"alpha": node.float("alpha", 1.0)})
+    node.result("elu", [node.input(0)], {"alpha": node.number("alpha", 1.0)})
 
 
 @translates("HardSigmoid")
 def hard_sigmoid(node: Node) -> None:
-    node.result("hard_sigmoid", [node.input(0)], {"alpha": node.float("alpha", 0.2), "beta": node.float("beta", 0.5)})
+    node.result("hard_sigmoid", [node.input(0)], {"alpha": node.number("alpha", 0.2), "beta": node.number("beta", 0.5)})
 
 
 @translates("Gelu", "com.microsoft.Gelu")
@@ -89,7 +89,7 @@ def gelu(node: Node) -> None:
 @translates("Softmax", "LogSoftmax")
 def softmax(node: Node) -> None:
     x = node.input(0)
-    axis = node.axis(node.int("axis", 1 if node.opset < 13 else -1), len(x.shape))
+    axis = node.axis(node.integer("axis", 1 if node.opset < 13 else -1), len(x.shape))
     if node.opset < 13 and axis != len(x.shape) - 1 and any(dim != 1 for dim in x.shape[axis + 1 :]):
         raise UnsupportedError("Softmax over several axes (opset below 13)", where=node.name)
     kind = "softmax" if node.kind == "Softmax" else "log_softmax"
@@ -98,7 +98,7 @@ def softmax(node: Node) -> None:
 
 @translates("BatchNormalization")
 def batch_norm(node: Node) -> None:
-    attrs = {"axis": 1, "epsilon": node.float("epsilon", 1e-5)}
+    attrs = {"axis": 1, "epsilon": node.number("epsilon", 1e-5)}
     node.result("batch_norm", [node.input(i) for i in range(5)], attrs)
 
 
@@ -111,7 +111,7 @@ def where(node: Node) -> None:
 
 @translates("Cast")
 def cast(node: Node) -> None:
-    code = node.int("to", 0)
+    code = node.integer("to", 0)
     if code not in ELEMENT_TYPES:
         raise UnsupportedError(f"Cast to element type {code}", where=node.name)
     x, dtype = node.input(0), ELEMENT_TYPES[code]
@@ -125,12 +125,12 @@ def reduce(node: Node) -> None:
     x = node.input(0)
     axes = node.integers_of("axes", 1)
     if not axes:
-        if node.int("noop_with_empty_axes", 0):
+        if node.integer("noop_with_empty_axes", 0):
             raise UnsupportedError(f"{node.kind} without axes", where=node.name)
         axes = list(range(len(x.shape)))
     attrs = {
         "axes": tuple(sorted({node.axis(a, len(x.shape)) for a in axes})),
-        "keepdims": bool(node.int("keepdims", 1)),
+        "keepdims": bool(node.integer("keepdims", 1)),
     }
     node.result(REDUCTIONS[node.kind], [x], attrs)
 
@@ -138,10 +138,10 @@ def reduce(node: Node) -> None:
 @translates("ArgMax", "ArgMin")
 def arg_extreme(node: Node) -> None:
     x = node.input(0)
-    axis = node.axis(node.int("axis", 0), len(x.shape))
-    if node.int("select_last_index", 0):
+    axis = node.axis(node.integer("axis", 0), len(x.shape))
+    if node.integer("select_last_index", 0):
         raise UnsupportedError(f"{node.kind} that takes the last index", where=node.name)
-    kept = [1] if node.int("keepdims", 1) else []
+    kept = [1] if node.integer("keepdims", 1) else []
     shape = (*x.shape[:axis], *kept, *x.shape[axis + 1 :])
     kind = "arg_max" if node.kind == "ArgMax" else "arg_min"
     node.result(kind, [x], {"axis": axis}, shape=shape, dtype="int64")
@@ -174,7 +174,7 @@ def constant_of_shape(node: Node) -> None:
 @translates("Shape")
 def shape_of(node: Node) -> None:
     dims = node.input(0).shape
-    dims = dims[slice(node.int("start", 0), node.attrs.get("end"))]
+    dims = dims[slice(node.integer("start", 0), node.attrs.get("end"))]
     node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], np.array(dims, np.int64)))
 
 
@@ -184,7 +184,7 @@ def reshape(node: Node) -> None:
     wanted = node.integers_of("shape", 1)
     if wanted is None:
         raise ModelError("Reshape without a shape", where=node.name)
-    if not node.int("allowzero", 0):
+    if not node.integer("allowzero", 0):
         wanted = [x.shape[i] if dim == 0 and i < len(x.shape) else dim for i, dim in enumerate(wanted)]
     _reshaped(node, x, wanted)
 
@@ -206,7 +206,7 @@ def _reshaped(node: Node, x: Tensor, wanted: list[int]) -> None:
 @translates("Flatten")
 def flatten(node: Node) -> None:
     x = node.input(0)
-    axis = node.int("axis", 1)
+    axis = node.integer("axis", 1)
     axis = axis + len(x.shape) if axis < 0 else axis
     rows = int(np.prod(x.shape[:axis], dtype=np.int64))
     _reshaped(node, x, [rows, -1])
@@ -216,7 +216,9 @@ def flatten(node: Node) -> None:
 def squeeze(node: Node) -> None:
     x = node.input(0)
     axes = node.integers_of("axes", 1)
-    drop = {i for i, dim in enumerate(x.shape) if dim == 1} if axes is None else {node.axis(a, len(x.shape)) for a in axes}
+    drop = (
+        {i for i, dim in enumerate(x.shape) if dim == 1} if axes is None else {node.axis(a, len(x.shape)) for a in axes}
+    )
     _reshaped(node, x, [dim for i, dim in enumerate(x.shape) if i not in drop])
 
 
@@ -244,13 +246,13 @@ def concat(node: Node) -> None:
     parts = node.all_inputs()
     if not parts:
         raise ModelError("Concat joins nothing", where=node.name)
-    node.result("concat", parts, {"axis": node.axis(node.int("axis", 0), len(parts[0].shape))})
+    node.result("concat", parts, {"axis": node.axis(node.integer("axis", 0), len(parts[0].shape))})
 
 
 @translates("Split")
 def split(node: Node) -> None:
     x = node.input(0)
-    axis = node.axis(node.int("axis", 0), len(x.shape))
+    axis = node.axis(node.integer("axis", 0), len(x.shape))
     parts = len(node.outputs)
     size = -(-x.shape[axis] // parts)
     default = [size] * (parts - 1) + [x.shape[axis] - size * (parts - 1)]
@@ -262,7 +264,9 @@ def split(node: Node) -> None:
         Tensor(name, (*x.shape[:axis], part, *x.shape[axis + 1 :]), dtype, quant)
         for name, part in zip(node.outputs, sizes, strict=True)
     ]
-    for name, made in zip(node.outputs, node.builder.emit("split", node.name, [x], tensors, {"axis": axis}), strict=True):
+    for name, made in zip(
+        node.outputs, node.builder.emit("split", node.name, [x], tensors, {"axis": axis}), strict=True
+    ):
         node.builder.bind(name, made)
 
 
@@ -297,7 +301,7 @@ def _bound(value: int) -> int | None:
 @translates("Gather")
 def gather(node: Node) -> None:
     x = node.input(0)
-    axis = node.axis(node.int("axis", 0), len(x.shape))
+    axis = node.axis(node.integer("axis", 0), len(x.shape))
     node.result("gather", [x, node.input(1)], {"axis": axis})
 
 
@@ -330,7 +334,7 @@ def pad(node: Node) -> None:
     mode = node.text("mode", "constant")
     if mode not in ("constant", "reflect", "edge"):
         raise UnsupportedError(f"Pad in mode {mode}", where=node.name)
-    attrs: dict[str, Any] = {"pads": tuple(pads), "mode": mode, "value": node.float("value", 0.0)}
+    attrs: dict[str, Any] = {"pads": tuple(pads), "mode": mode, "value": node.number("value", 0.0)}
     if node.has(2):
         attrs["value"] = float(node.constant(2, "value").reshape(-1)[0])
     if node.input(0).quant is not None and attrs["value"] != 0.0:
@@ -347,7 +351,7 @@ def resize(node: Node) -> None:
     coordinates = "asymmetric" if old else node.text("coordinate_transformation_mode", "half_pixel")
     mode = node.text("mode", "nearest")
     scales, shape = _resize_target(node, x, 1 if old else 2)
-    if mode not in ("nearest", "linear") or node.int("antialias", 0):
+    if mode not in ("nearest", "linear") or node.integer("antialias", 0):
         raise UnsupportedError(f"Resize in mode {mode}", where=node.name)
     attrs: dict[str, Any] = {"coordinates": coordinates, "scales": scales}
     if mode == "nearest":
@@ -369,7 +373,7 @@ def _resize_target(node: Node, x: Tensor, index: int) -> tuple[tuple[float, ...]
 
 @translates("DepthToSpace", "SpaceToDepth")
 def space_depth(node: Node) -> None:
-    attrs = {"block": node.int("blocksize", 1), "layout": "NCHW", "order": node.text("mode", "DCR")}
+    attrs = {"block": node.integer("blocksize", 1), "layout": "NCHW", "order": node.text("mode", "DCR")}
     if attrs["block"] < 1:  # type: ignore[operator]
         raise ModelError(f"block size {attrs['block']}", where=node.name)
     kind = "depth_to_space" if node.kind == "DepthToSpace" else "space_to_depth"

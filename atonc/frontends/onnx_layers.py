@@ -17,7 +17,7 @@ Pair = tuple[int, int]
 @translates("QuantizeLinear", "com.microsoft.QuantizeLinear")
 def quantize(node: Node) -> None:
     x = node.input(0)
-    quant = node.quantisation(1, 2, node.int("axis", 1), len(x.shape))
+    quant = node.quantisation(1, 2, node.integer("axis", 1), len(x.shape))
     dtype = node.input(2).dtype if node.has(2) else "uint8"
     node.builder.quantise(node.inputs[0], node.outputs[0], dtype, quant, node.name)
 
@@ -25,7 +25,7 @@ def quantize(node: Node) -> None:
 @translates("DequantizeLinear", "com.microsoft.DequantizeLinear")
 def dequantize(node: Node) -> None:
     x = node.input(0)
-    quant = node.quantisation(1, 2, node.int("axis", 1), len(x.shape))
+    quant = node.quantisation(1, 2, node.integer("axis", 1), len(x.shape))
     node.builder.bind(node.outputs[0], node.builder.give_quantisation(node.inputs[0], quant, node.name))
 
 
@@ -68,7 +68,7 @@ def _padding(node: Node, size: Pair, reach: Pair, stride: Pair, spatial: int) ->
 
 def ceil_mode(node: Node, x: Tensor, attrs: dict[str, Any], kernel: Pair) -> None:
     """Rounding up the number of windows means padding the end; windows that start in that padding do not count."""
-    if not node.int("ceil_mode", 0):
+    if not node.integer("ceil_mode", 0):
         return
     top, left, bottom, right = attrs["padding"]
     size = (1, x.shape[2]) if len(x.shape) == 3 else (x.shape[2], x.shape[3])
@@ -102,7 +102,7 @@ def conv_weights(node: Node, weights: Tensor) -> Tensor:
 
 def conv_attrs(node: Node, x: Tensor, weights: Tensor) -> dict[str, Any]:
     attrs = window_attrs(node, x, weights.shape[2:])
-    attrs["groups"] = node.int("group", 1)
+    attrs["groups"] = node.integer("group", 1)
     return attrs
 
 
@@ -132,7 +132,7 @@ def conv_transpose(node: Node) -> None:
     x, weights = node.input(0), node.input(1)
     if weights.data is None or weights.data.ndim != 4 or node.text("auto_pad", "NOTSET") != "NOTSET":
         raise UnsupportedError("ConvTranspose other than 2D with constant weights and explicit pads", where=node.name)
-    groups = node.int("group", 1)
+    groups = node.integer("group", 1)
     attrs = window_attrs(node, x, weights.shape[2:]) | {"groups": groups}
     parts = np.split(weights.data, groups, axis=0)
     data = np.concatenate([part.transpose(1, 2, 3, 0) for part in parts], axis=0)
@@ -146,7 +146,14 @@ def conv_transpose(node: Node) -> None:
     sizes = [
         (n - 1) * s + (k - 1) * d + 1 - before - after + e
         for n, s, k, d, before, after, e in zip(
-            x.shape[2:], attrs["stride"], weights.shape[2:], attrs["dilation"], (top, left), (bottom, right), extra, strict=True
+            x.shape[2:],
+            attrs["stride"],
+            weights.shape[2:],
+            attrs["dilation"],
+            (top, left),
+            (bottom, right),
+            extra,
+            strict=True,
         )
     ]
     shape = (x.shape[0], data.shape[0], *node.ints("output_shape", sizes)[-2:])
@@ -180,9 +187,9 @@ def dense(node: Node, x: Tensor, weights: Tensor, transposed: bool, bias: Tensor
 
 @translates("Gemm")
 def gemm(node: Node) -> None:
-    if node.int("transA", 0) or node.float("alpha", 1.0) != 1.0 or node.float("beta", 1.0) != 1.0:
+    if node.integer("transA", 0) or node.number("alpha", 1.0) != 1.0 or node.number("beta", 1.0) != 1.0:
         raise UnsupportedError("Gemm with transA, alpha or beta", where=node.name)
-    dense(node, node.input(0), node.input(1), bool(node.int("transB", 0)), node.optional(2))
+    dense(node, node.input(0), node.input(1), bool(node.integer("transB", 0)), node.optional(2))
 
 
 @translates("MatMul")
@@ -209,9 +216,9 @@ def qlinear_matmul(node: Node) -> None:
 
 @translates("com.microsoft.QGemm")
 def qgemm(node: Node) -> None:
-    if node.int("transA", 0) or node.float("alpha", 1.0) != 1.0 or not node.has(8):
+    if node.integer("transA", 0) or node.number("alpha", 1.0) != 1.0 or not node.has(8):
         raise UnsupportedError("QGemm with transA, alpha or float output", where=node.name)
-    builder, transposed = node.builder, bool(node.int("transB", 0))
+    builder, transposed = node.builder, bool(node.integer("transB", 0))
     a = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
     b = builder.give_quantisation(node.inputs[3], node.quantisation(4, 5, 0 if transposed else 1, 2), node.name)
     kind = {"dtype": node.input(8).dtype, "quant": node.quantisation(7, 8)}
@@ -234,7 +241,7 @@ def pool(node: Node) -> None:
         shape = infer_shape("max_pool", attrs, [x.shape])
         node.result("max_pool", [x], attrs, shape, x.dtype if keep else "float32", x.quant if keep else None)
         return
-    attrs["count_include_pad"] = bool(node.int("count_include_pad", 0))
+    attrs["count_include_pad"] = bool(node.integer("count_include_pad", 0))
     node.result("average_pool", [x], attrs)
 
 
@@ -262,9 +269,9 @@ def qlinear_unary(node: Node) -> None:
     x = node.builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
     kind, attrs = "logistic", dict[str, Any]()
     if node.kind.endswith("LeakyRelu"):
-        kind, attrs = "leaky_relu", {"alpha": node.float("alpha", 0.01)}
+        kind, attrs = "leaky_relu", {"alpha": node.number("alpha", 0.01)}
     if node.kind.endswith("Pool"):
-        if node.int("channels_last", 0):
+        if node.integer("channels_last", 0):
             raise UnsupportedError("QLinearGlobalAveragePool with channels last", where=node.name)
         kind, attrs = "mean", {"axes": tuple(range(2, len(x.shape))), "keepdims": True}
     node.result(kind, [x], attrs, dtype=x.dtype, quant=node.quantisation(3, 4))
@@ -278,5 +285,5 @@ def qlinear_concat(node: Node) -> None:
         parts.append(node.builder.give_quantisation(node.inputs[first], quant, node.name))
     if not parts:
         raise ModelError("QLinearConcat joins nothing", where=node.name)
-    axis = node.axis(node.int("axis", 0), len(parts[0].shape))
+    axis = node.axis(node.integer("axis", 0), len(parts[0].shape))
     node.result("concat", parts, {"axis": axis}, dtype=parts[0].dtype, quant=node.quantisation(0, 1))

@@ -56,13 +56,13 @@ class Node:
             raise ModelError(f"attribute {key} is not a list of integers", where=self.name)
         return tuple(value)
 
-    def int(self, key: str, default: int) -> int:
+    def integer(self, key: str, default: int) -> int:
         value = self.attrs.get(key, default)
         if not isinstance(value, int):
             raise ModelError(f"attribute {key} is not an integer", where=self.name)
         return value
 
-    def float(self, key: str, default: float) -> float:
+    def number(self, key: str, default: float) -> float:
         value = self.attrs.get(key, default)
         if not isinstance(value, (int, float)):
             raise ModelError(f"attribute {key} is not a number", where=self.name)

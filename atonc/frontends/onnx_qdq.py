@@ -42,7 +42,7 @@ def read_onnx(data: bytes, name: str = "") -> Graph:
 def _parse(data: bytes, name: str) -> Any:
     try:
         import onnx
-        from google.protobuf.message import DecodeError
+        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     except ImportError as error:
         raise ToolError("the package onnx is not installed", remedy="pip install 'onnx>=1.21'") from error
     try:
@@ -167,5 +167,14 @@ def _translate(node: Node) -> None:
     except AtoncError as error:
         error.where = error.where or node.name
         raise
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, StopIteration, ZeroDivisionError) as error:
+    except (
+        ValueError,
+        IndexError,
+        KeyError,
+        TypeError,
+        OverflowError,
+        MemoryError,
+        StopIteration,
+        ZeroDivisionError,
+    ) as error:
         raise ModelError(f"{node.kind} is malformed: {error}", where=node.name) from error

@@ -118,7 +118,9 @@ class _Tensors:
             return _unpack_int4(raw, shape, name)
         item = np.dtype(dtype)
         if raw.size != int(np.prod(shape, dtype=np.int64)) * item.itemsize:
-            raise ModelError(f"constant has {raw.size} bytes, shape {shape} of {dtype} needs another number", where=name)
+            raise ModelError(
+                f"constant has {raw.size} bytes, shape {shape} of {dtype} needs another number", where=name
+            )
         return raw.view(item.newbyteorder("<")).astype(item).reshape(shape)
 
     def _bytes(self, buffer: Table, name: str) -> Array:

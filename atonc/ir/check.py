@@ -65,7 +65,8 @@ def _check_axis(tensor: Tensor) -> None:
         raise ModelError("quantisation axis is outside the shape", where=tensor.name)
     if tensor.shape[quant.axis] != quant.scales.size:
         raise ModelError(
-            f"{quant.scales.size} scales for {tensor.shape[quant.axis]} channels on axis {quant.axis}", where=tensor.name
+            f"{quant.scales.size} scales for {tensor.shape[quant.axis]} channels on axis {quant.axis}",
+            where=tensor.name,
         )
 
 
@@ -87,7 +88,9 @@ def _check_order(graph: Graph) -> None:
 def _check_op(graph: Graph, op: Op, known: set[str]) -> None:
     for name in op.inputs:
         if name and name not in known:
-            raise ModelError(f"input {name!r} is used before it is computed", where=op.name, rule="graphs have no cycles")
+            raise ModelError(
+                f"input {name!r} is used before it is computed", where=op.name, rule="graphs have no cycles"
+            )
     for name in op.outputs:
         if name and name not in graph.tensors:
             raise ModelError(f"output {name!r} has no tensor", where=op.name)

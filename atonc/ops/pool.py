@@ -10,6 +10,8 @@ from atonc.ops.registry import computes
 from atonc.ops.values import Call, Real
 from atonc.ops.windows import Geometry, channel_last, pair, restore_layout
 
+EXTREMES: dict[str, np.ufunc] = {"reduce_max": np.maximum, "reduce_min": np.minimum, "reduce_prod": np.multiply}
+
 
 @computes("max_pool")
 def max_pool(call: Call) -> list[Real]:
@@ -54,8 +56,8 @@ def reduce(call: Call) -> list[Real]:
     if call.op.kind in ("mean", "sum"):
         total = x.centred.sum(axis=axes, keepdims=keep) * x.scales[0]
         return [total / _extent(x.codes.shape, axes) if call.op.kind == "mean" else total]
-    function = {"reduce_max": np.max, "reduce_min": np.min, "reduce_prod": np.prod}[call.op.kind]
-    return [np.asarray(function(x.real, axis=axes, keepdims=keep), np.float64)]
+    function = EXTREMES[call.op.kind]
+    return [np.asarray(function.reduce(x.real, axis=axes, keepdims=keep), np.float64)]
 
 
 def _extent(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
