@@ -1,0 +1,56 @@
+"""The safety checker: does an epoch stay inside what is known to run on the chip?
+
+The stream switch lets a program wire units in ways that never finish, without a fault or a timeout. The rules here
+are true of every public network compiled by ST's tool, or follow from reports of hangs; each carries its evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from atonc.hw.epoch import Epoch
+from atonc.hw.safety import accumulators, balance, forms, hazards, memory, modes, order, wiring
+from atonc.hw.safety.context import Buffer, Context, Pool, PoolKind
+from atonc.hw.safety.registry import registered
+from atonc.hw.safety.view import EpochView
+from atonc.reasons import Rule, Severity, Violation
+
+__all__ = ["Buffer", "Context", "Pool", "PoolKind", "all_rules", "check_epoch", "check_program", "worst"]
+
+FAMILIES = (wiring, balance, order, memory, modes, accumulators, forms, hazards)
+
+
+def check_epoch(epoch: Epoch, context: Context | None = None) -> list[Violation]:
+    """Everything that the rules say about one epoch; an epoch without units (a CPU epoch's label) is fine."""
+    if epoch.empty and not epoch.links:
+        return []
+    view = EpochView(epoch, context or Context())
+    return [
+        Violation(
+            checked.rule, found.seen, found.limit, epoch.number, found.unit, found.severity or checked.rule.severity
+        )
+        for checked in registered()
+        for found in checked.check(view)
+    ]
+
+
+def check_program(epochs: Iterable[Epoch], context: Context | None = None) -> list[Violation]:
+    """All epochs, then the rules that compare epochs with each other."""
+    epochs = list(epochs)
+    return [*_each(epochs, context), *order.check_one_style(epochs)]
+
+
+def _each(epochs: list[Epoch], context: Context | None) -> Iterator[Violation]:
+    for epoch in epochs:
+        yield from check_epoch(epoch, context)
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """For the reference documentation."""
+    return tuple(sorted((*(checked.rule for checked in registered()), order.ONE_STYLE), key=lambda rule: rule.id))
+
+
+def worst(violations: Iterable[Violation]) -> Severity | None:
+    """The gravest severity among them."""
+    present = {violation.severity for violation in violations}
+    return next((severity for severity in Severity if severity in present), None)

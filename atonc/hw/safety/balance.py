@@ -1,0 +1,126 @@
+"""Balance: every consumer gets exactly what it waits for. An epoch that breaks this starves and never ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from atonc.hw.cycles.flow import FEATURES, KERNELS, SUMS
+from atonc.hw.safety.registry import Finding, proven, rule
+from atonc.hw.safety.view import EpochView, kind_of_name
+from atonc.reasons import Evidence, Severity
+
+FAMILY = "balance"
+
+
+@rule(
+    "B01",
+    FAMILY,
+    "each writer takes exactly as many elements as its pipeline produces",
+    proven(15491, "writers"),
+    remedy="make frames times frame size of the writer equal to what arrives; a writer that waits for more never ends",
+)
+def writers_balanced(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.writers.items():
+        words = view.arriving(unit, 0)
+        if words is not None and words.total != config.elements:
+            yield Finding(unit, f"takes {config.elements} elements", f"{words.total} arrive")
+
+
+@rule(
+    "B02",
+    FAMILY,
+    "the features of a CONVACC are a whole number of its frames",
+    proven(6054, "units"),
+    remedy="let the reading engine deliver whole feature frames (width x height x batch)",
+)
+def whole_feature_frames(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.convaccs.items():
+        yield from _whole_frames(view, unit, config.feature_words)
+
+
+@rule(
+    "B03",
+    FAMILY,
+    "the input of a POOL is a whole number of its frames",
+    proven(482, "units"),
+    remedy="let the source deliver whole frames (FEATX x FEATY)",
+)
+def whole_pool_frames(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.poolings.items():
+        yield from _whole_frames(view, unit, config.frame_elements)
+
+
+def _whole_frames(view: EpochView, unit: str, frame: int) -> Iterator[Finding]:
+    words = view.arriving(unit, 0)
+    if words is not None and (frame < 1 or words.total < 1 or words.total % frame):
+        yield Finding(unit, f"{words.total} elements arrive", f"a multiple of {frame}")
+
+
+@rule(
+    "B04",
+    FAMILY,
+    "the kernel stream carries one set of kernels for each output frame",
+    proven(6054, "units"),
+    remedy="set frames and size of the kernel reader to the number of output frames times the set",
+)
+def one_kernel_set_per_frame(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.convaccs.items():
+        features, kernels = view.arriving(unit, FEATURES), view.arriving(unit, KERNELS)
+        if features is None or kernels is None or config.feature_words < 1:
+            continue
+        frames = config.frames_out(features.total // config.feature_words)
+        have, need = kernels.total * kernels.word_bytes, frames * config.set_bytes
+        if have != need:
+            yield Finding(
+                unit, f"{have} bytes of kernels arrive", f"{frames} frames x {config.set_bytes} bytes = {need}"
+            )
+
+
+@rule(
+    "B05",
+    FAMILY,
+    "both inputs of an ARITH carry equally many elements",
+    Evidence(5807, 5835, "units", "in the other 28 an engine feeds Y with more than X needs"),
+    remedy="make the two streams equally long; only an engine at port Y may have some left over",
+)
+def equal_arith_inputs(view: EpochView) -> Iterator[Finding]:
+    for unit in view.ariths:
+        x, y = view.arriving(unit, 0), view.arriving(unit, 1)
+        if x is None or y is None or x.total == y.total:
+            continue
+        left_over = _from_engine(view, unit, 0) and _from_engine(view, unit, 1) and x.total < y.total
+        severity = Severity.NOTE if left_over else None
+        yield Finding(unit, f"X has {x.total} elements, Y {y.total}", "equally many", severity)
+
+
+def _from_engine(view: EpochView, unit: str, port: int) -> bool:
+    link = view.source(unit, port)
+    return link is not None and kind_of_name(link.source) == "STRENG"
+
+
+@rule(
+    "B06",
+    FAMILY,
+    "an accumulator input carries as many elements as the unit puts out",
+    proven(7543, "units"),
+    remedy="give both units of the chain, or reader and writer, the same frames",
+)
+def accumulator_balanced(view: EpochView) -> Iterator[Finding]:
+    for unit in view.convaccs:
+        sums = view.arriving(unit, SUMS)
+        own = view.flow[unit].output.total
+        if sums is not None and sums.total != own:
+            yield Finding(unit, f"{sums.total} elements arrive at port 2", str(own))
+
+
+@rule(
+    "B07",
+    FAMILY,
+    "every engine moves at least one frame of at least one element",
+    proven(46259, "engines"),
+    remedy="set the frame count and the frame size",
+)
+def no_empty_engine(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.engines.items():
+        if config.elements < 1:
+            yield Finding(unit, f"{config.frames} frames of {config.frame_elements} elements", "at least 1 of 1")

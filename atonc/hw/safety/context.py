@@ -1,0 +1,92 @@
+"""What a checker may know beside the epochs: the memories and, if at hand, the buffers in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache, cached_property
+
+from atonc.hw.machine import MemoryBank, secure, stm32n6
+
+
+class PoolKind(StrEnum):
+    FLASH = "flash"
+    ON_CHIP = "on-chip"
+    HYPERRAM = "hyperRAM"
+    USER = "user buffer"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    name: str
+    base: int
+    size_bytes: int
+    kind: PoolKind
+    writable: bool = True
+
+    @property
+    def end(self) -> int:
+        return secure(self.base) + self.size_bytes
+
+    def holds(self, address: int) -> bool:
+        return secure(self.base) <= secure(address) < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    name: str
+    address: int
+    size_bytes: int
+
+    @property
+    def end(self) -> int:
+        return secure(self.address) + self.size_bytes
+
+    def holds(self, address: int) -> bool:
+        return secure(self.address) <= secure(address) < self.end
+
+
+def pool_of_bank(bank: MemoryBank) -> Pool:
+    kind = {"flash": PoolKind.FLASH, "hyperram": PoolKind.HYPERRAM}.get(bank.kind, PoolKind.ON_CHIP)
+    return Pool(bank.name, bank.base, bank.size_bytes, kind, writable=kind != PoolKind.FLASH)
+
+
+@cache
+def default_pools() -> tuple[Pool, ...]:
+    """The memories of the chip and of ST's boards, used when the caller gives none."""
+    return tuple(pool_of_bank(bank) for bank in stm32n6().memories)
+
+
+@dataclass(frozen=True)
+class Context:
+    """`pools` empty: the memories of the chip; `buffers` empty: not checked."""
+
+    pools: tuple[Pool, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+
+    def pool_at(self, address: int) -> Pool | None:
+        """The smallest pool around an address, so that a bank wins over a span of several banks."""
+        return next((pool for pool in self._by_size if pool.holds(address)), None)
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether pools cover both addresses and everything between them."""
+        start, last = secure(first), secure(last)
+        for pool in self._by_address:
+            if start > last:
+                break
+            if pool.holds(start):
+                start = pool.end
+        return start > last
+
+    @cached_property
+    def _by_size(self) -> list[Pool]:
+        return sorted(self.pools or default_pools(), key=lambda pool: pool.size_bytes)
+
+    @cached_property
+    def _by_address(self) -> list[Pool]:
+        return sorted(self.pools or default_pools(), key=lambda pool: secure(pool.base))
+
+    def buffer_at(self, address: int) -> Buffer | None:
+        """The largest buffer around an address, so that a whole tensor wins over its parts."""
+        found = [buffer for buffer in self.buffers if buffer.holds(address)]
+        return max(found, key=lambda buffer: buffer.size_bytes, default=None)

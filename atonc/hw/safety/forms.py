@@ -1,0 +1,127 @@
+"""Forms: links, multicasts, contexts and whole pipelines that public networks were seen to use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from atonc.hw import links, pipelines
+from atonc.hw.proven import Level
+from atonc.hw.safety.registry import Finding, rule
+from atonc.hw.safety.view import EpochView, kind_of_name
+from atonc.reasons import Evidence, Severity
+
+FAMILY = "forms"
+_MOST_READERS, _MOST_WRITERS = 8, 5
+
+
+@rule(
+    "P01",
+    FAMILY,
+    "a link joins kinds of units that public networks join",
+    Evidence(75617, 75617, "links", "27 kinds of links occur, 64 never do"),
+    severity=Severity.UNPROVEN,
+    remedy="send the stream through memory, or through an ARITH",
+)
+def known_links(view: EpochView) -> Iterator[Finding]:
+    for link in view.links:
+        kind = view.link_kind(link)
+        if links.evidence(kind).level == Level.NEVER:
+            yield Finding(link.destination, f"{link}: {kind} was never seen")
+
+
+@rule(
+    "P02",
+    FAMILY,
+    "a link occurs in a program that ST ships as a working demo",
+    Evidence(report="26 of the 27 kinds of links that occur"),
+    severity=Severity.NOTE,
+    remedy="prefer a link that ST ships; the others were compiled by ST's tool, but nobody reported that they ran",
+)
+def shipped_links(view: EpochView) -> Iterator[Finding]:
+    for link in view.links:
+        kind = view.link_kind(link)
+        found = links.evidence(kind)
+        if found.level == Level.SEEN:
+            yield Finding(link.destination, f"{link}: {kind} was {found}")
+
+
+@rule(
+    "P03",
+    FAMILY,
+    "a pipeline has a form that public networks use",
+    Evidence(report="368 forms occur, 156 of them in programs that ST ships"),
+    severity=Severity.UNPROVEN,
+    remedy="cut the pipeline at a link and go through memory",
+)
+def known_pipelines(view: EpochView) -> Iterator[Finding]:
+    for units, text in view.pipelines.items():
+        if pipelines.evidence(text).level == Level.NEVER:
+            yield Finding(units[0], f"pipeline {text or ', '.join(units)}")
+
+
+@rule(
+    "P04",
+    FAMILY,
+    "pipelines share an epoch in combinations that public networks use",
+    Evidence(report="805 combinations occur"),
+    severity=Severity.NOTE,
+    remedy="nothing: independent pipelines do not touch each other",
+)
+def known_topologies(view: EpochView) -> Iterator[Finding]:
+    texts = sorted(view.pipelines.values())
+    if len(texts) > 1 and tuple(texts) not in pipelines.proven_topologies():
+        yield Finding("", " || ".join(texts))
+
+
+@rule(
+    "P05",
+    FAMILY,
+    "a source feeds several ports in a pattern that public networks use",
+    Evidence(report="39 patterns occur, with up to 4 destinations"),
+    severity=Severity.UNPROVEN,
+    remedy="write the stream to memory and read it once for each destination",
+)
+def known_multicasts(view: EpochView) -> Iterator[Finding]:
+    for unit in view.units:
+        fan = [f"{kind_of_name(link.destination)}:{link.port}" for link in view.destinations(unit)]
+        if len(fan) > 1 and links.multicast_evidence(kind_of_name(unit), fan).level == Level.NEVER:
+            yield Finding(unit, f"feeds {', '.join(sorted(fan))}")
+
+
+@rule(
+    "P06",
+    FAMILY,
+    "a link gates frames in a form and number that this kind of link is known for",
+    Evidence(75617, 75617, "links", "drop 1..127 keep 1; drop 2..192 keep 2..64; keep 1..128 drop 255"),
+    severity=Severity.UNPROVEN,
+    remedy="gate only CONVACC outputs and CONVACC feature ports, with counts that occur",
+)
+def known_gates(view: EpochView) -> Iterator[Finding]:
+    for link in view.links:
+        name = links.context_form(link)
+        if name is None or name == links.PERMANENT:
+            continue
+        form, kind = links.contexts()[name], view.link_kind(link)
+        if f"{kind.source}->{kind.destination}:{kind.port}" not in form.links:
+            yield Finding(link.destination, f"{link} is gated", f"{name}: {', '.join(form.links)}")
+        elif not (_inside(link.frames0, form.frames0) and _inside(link.frames1, form.frames1)):
+            yield Finding(link.destination, str(link), f"n in {form.frames0}, m in {form.frames1}")
+
+
+def _inside(value: int, limits: tuple[int, int]) -> bool:
+    return limits[0] <= value <= limits[1]
+
+
+@rule(
+    "P07",
+    FAMILY,
+    f"an epoch has at most {_MOST_READERS} readers and {_MOST_WRITERS} writers",
+    Evidence(9526, 9526, "epochs"),
+    severity=Severity.UNPROVEN,
+    remedy="split the epoch",
+)
+def engine_counts(view: EpochView) -> Iterator[Finding]:
+    if len(view.readers) > _MOST_READERS or len(view.writers) > _MOST_WRITERS:
+        yield Finding(
+            "", f"{len(view.readers)} readers, {len(view.writers)} writers", f"{_MOST_READERS}, {_MOST_WRITERS}"
+        )

@@ -1,0 +1,251 @@
+"""Memory: addresses, limits, alignment and cache flags of the stream engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from atonc.hw.machine import secure, stm32n6
+from atonc.hw.safety.context import PoolKind
+from atonc.hw.safety.registry import Finding, proven, rule
+from atonc.hw.safety.view import EpochView
+from atonc.hw.units.stream_engine import StrengConfig
+from atonc.reasons import Evidence, Severity
+
+FAMILY = "memory"
+PREFETCH_MARGIN = 64  # bytes that ST leaves between the last byte and the limit
+FLASH_ALIGNMENT = 16
+_MASTERED_ALIGNMENT = {0: 8, 1: 16}  # cpuRAM and hyperRAM, by direction
+
+
+@rule(
+    "M01",
+    FAMILY,
+    "address limit, frame limit and the end of prefetch are enabled on every engine (LIMITEN = 7)",
+    proven(46259, "engines"),
+    remedy="set ADDRLIMIT, STOPPREFTC and FRAMELIMIT",
+)
+def limits_enabled(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.engines.items():
+        flags = c.address_limit_enabled, c.stop_prefetch, c.frame_limit_enabled
+        if flags != (1, 1, 1):
+            yield Finding(unit, f"ADDRLIMIT, STOPPREFTC, FRAMELIMIT = {flags}", "1, 1, 1")
+
+
+@rule(
+    "M02",
+    FAMILY,
+    "engines raise only the illegal-configuration event; writers that the CPU drives also the frame overflow",
+    proven(41655, "engines"),
+    remedy="set EVENT to ILLCFG only",
+)
+def events_enabled(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.engines.items():
+        if not c.illegal_config_event or (c.overflow_event and not c.to_memory):
+            yield Finding(unit, f"EN_ILLCFG = {c.illegal_config_event}, EN_OFLOW_FRM = {c.overflow_event}", "1, 0")
+
+
+@rule(
+    "M03",
+    FAMILY,
+    "the address limit lies at or behind the last byte that the engine touches",
+    Evidence(46236, 46259, "engines", "23 broadcast readers of ARITH port Y run past it"),
+    remedy=f"set LIMITADDR to the last byte + {PREFETCH_MARGIN}; an engine that reaches its limit never ends",
+)
+def limit_behind_data(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.engines.items():
+        last = view.spans[unit][1] - 1
+        if config.address_limit < last:
+            mild = Severity.NOTE if _broadcasts_to_y(view, unit, config) else None
+            yield Finding(
+                unit, f"limit {config.address_limit:#010x}, last byte {last:#010x}", "limit >= last byte", mild
+            )
+
+
+def _broadcasts_to_y(view: EpochView, unit: str, config: StrengConfig) -> bool:
+    repeats = any(count > 1 and step == 0 for count, step in config.frame_loops())
+    return repeats and view.role(unit) == "to ARITH:1"
+
+
+@rule(
+    "M04",
+    FAMILY,
+    f"the address limit leaves {PREFETCH_MARGIN} bytes behind the last byte for prefetch",
+    Evidence(45820, 46259, "engines", "the others are mostly packed 24-bit readers whose last word runs over"),
+    severity=Severity.NOTE,
+    limit=f"{PREFETCH_MARGIN} bytes",
+    remedy=f"set LIMITADDR to the last byte + {PREFETCH_MARGIN}",
+)
+def prefetch_margin(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.engines.items():
+        margin = config.address_limit - (view.spans[unit][1] - 1)
+        if 0 <= margin < PREFETCH_MARGIN:
+            yield Finding(unit, f"{margin} bytes", f"{PREFETCH_MARGIN}")
+
+
+@rule(
+    "M05",
+    FAMILY,
+    "no engine touches an address below the one at which it starts",
+    proven(46259, "engines"),
+    remedy="start at the lowest address and step upwards",
+)
+def nothing_below_start(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.engines.items():
+        first = view.spans[unit][0]
+        if first < config.address:
+            yield Finding(unit, f"reaches down to {first:#010x}", f"{config.address:#010x}")
+
+
+@rule(
+    "M06",
+    FAMILY,
+    "pixels of a raster do not overlap: pixel step >= depth x element bytes",
+    proven(12996, "rasters"),
+    remedy="raise DEPTH.OFFSET",
+)
+def pixels_apart(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.engines.items():
+        need = config.depth * config.element_bytes
+        if not config.raw and config.pixel_offset < need:
+            yield Finding(unit, f"pixel step {config.pixel_offset}", f">= {need}")
+
+
+@rule(
+    "M07",
+    FAMILY,
+    "lines of a raster do not overlap: line step >= width x pixel step; a writer may store transposed",
+    proven(12996, "rasters", "109 writers store transposed"),
+    remedy="raise the line step",
+)
+def lines_apart(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.engines.items():
+        lines, pixels, _ = config.shape
+        need = pixels * config.pixel_offset
+        if config.raw or config.line_offset >= need:
+            continue
+        transposed = config.to_memory and 0 < config.line_offset < config.pixel_offset
+        if not transposed:
+            yield Finding(unit, f"line step {config.line_offset} for {lines} lines", f">= {need}")
+
+
+@rule(
+    "M08",
+    FAMILY,
+    f"addresses in flash are multiples of {FLASH_ALIGNMENT}",
+    proven(7017, "readers"),
+    remedy=f"align weights to {FLASH_ALIGNMENT} bytes",
+)
+def flash_aligned(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.engines.items():
+        if _kind(view, unit) == PoolKind.FLASH and config.address % FLASH_ALIGNMENT:
+            yield Finding(unit, f"starts at {config.address:#010x}", f"a multiple of {FLASH_ALIGNMENT}")
+
+
+@rule(
+    "M09",
+    FAMILY,
+    "addresses in cpuRAM and hyperRAM are multiples of 8 for reading and of 16 for writing",
+    proven(1128, "engines"),
+    remedy="align the buffer",
+)
+def slow_memory_aligned(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.engines.items():
+        bank = stm32n6().memory_at(config.address)
+        step = _MASTERED_ALIGNMENT[config.to_memory]
+        if bank is not None and bank.kind in ("cpu_ram", "hyperram") and config.address % step:
+            yield Finding(unit, f"starts at {config.address:#010x} in {bank.name}", f"a multiple of {step}")
+
+
+@rule(
+    "M10",
+    FAMILY,
+    "on-chip memory and user buffers are not cached: CACHEABLE = 0, ALLOC = 0",
+    proven(38799, "engines"),
+    remedy="clear CACHEABLE and ALLOC: only external memory lies behind the NPU cache",
+)
+def on_chip_uncached(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.engines.items():
+        inside = _kind(view, unit) in (PoolKind.ON_CHIP, PoolKind.USER)
+        if inside and (config.cacheable or config.cache_allocate):
+            yield Finding(unit, f"CACHEABLE = {config.cacheable}, ALLOC = {config.cache_allocate}", "0, 0")
+
+
+@rule(
+    "M11",
+    FAMILY,
+    "flash is read through the cache: CACHEABLE = 1",
+    Evidence(7010, 7017, "readers", "7 readers of 2 programs go past the cache"),
+    severity=Severity.NOTE,
+    remedy="set CACHEABLE",
+)
+def flash_cached(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.engines.items():
+        if _kind(view, unit) == PoolKind.FLASH and not config.cacheable:
+            yield Finding(unit, "reads flash with CACHEABLE = 0", "1")
+
+
+@rule(
+    "M12",
+    FAMILY,
+    "lines of flash are kept in the cache (ALLOC = 1) only for streams into ARITH port Y and for kernels",
+    proven(780, "readers", "770 into ARITH port Y, 10 kernel readers"),
+    remedy="clear ALLOC: streams read once would evict what is read again",
+)
+def allocation_is_rare(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.engines.items():
+        if not config.cache_allocate or _kind(view, unit) != PoolKind.FLASH:
+            continue
+        role = view.role(unit)
+        if role not in ("to ARITH:1", "to CONVACC:1") or not config.cacheable:
+            yield Finding(unit, f"ALLOC = 1 for a stream {role}", "to ARITH:1 or to CONVACC:1")
+
+
+@rule(
+    "M13",
+    FAMILY,
+    "nothing is written to flash",
+    proven(15491, "writers"),
+    remedy="place the buffer in RAM; dirty cache lines towards flash hang the system",
+)
+def flash_not_written(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.writers.items():
+        pool = view.memory_of[unit]
+        if pool is not None and (pool.kind == PoolKind.FLASH or not pool.writable):
+            yield Finding(unit, f"writes {config.address:#010x} in {pool.name}")
+
+
+@rule(
+    "M14",
+    FAMILY,
+    "an engine touches only memory that exists",
+    proven(46259, "engines"),
+    remedy="place the buffer inside the pools",
+)
+def inside_memory(view: EpochView) -> Iterator[Finding]:
+    given = bool(view.context.pools)
+    for unit, config in view.engines.items():
+        first, end = view.spans[unit]
+        outside_user = not given and stm32n6().memory_at(config.address) is None  # a buffer of the application
+        if outside_user or config.address_limit < end - 1 or view.context.covers(first, end - 1):
+            continue  # what the limit cuts off is reported there
+        yield Finding(unit, f"touches {first:#010x}..{end - 1:#010x}", "inside the memory pools")
+
+
+@rule(
+    "M15",
+    FAMILY,
+    "a writer stays inside the buffer in which it starts",
+    Evidence(),
+    remedy="correct the writer's frames, or the buffer's size",
+)
+def writers_inside_buffers(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.writers.items():
+        buffer = view.context.buffer_at(config.address)
+        end = secure(view.spans[unit][1] - 1) + 1
+        if buffer is not None and end > buffer.end:
+            yield Finding(unit, f"writes up to {end - 1:#010x}", f"{buffer.name} ends at {buffer.end - 1:#010x}")
+
+
+def _kind(view: EpochView, unit: str) -> PoolKind | None:
+    pool = view.memory_of[unit]
+    return None if pool is None else pool.kind
