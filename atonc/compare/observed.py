@@ -75,18 +75,22 @@ class Arrangement:
     view: Array
     shape: tuple[int, ...]
     group: int = 0  # above 0: the view is [groups, height, width, group]
+    channel_axis: int = 3  # of the tensor, for groups
 
     def sample(self, index: tuple[Array, ...]) -> Array:
         """The values at these indices of the tensor (the index has one array per axis)."""
         if self.group:
-            _, y, x, channel = index
-            return self.view[channel // self.group, y, x, channel % self.group]
+            channel = index[self.channel_axis]
+            y, x = (i for axis, i in enumerate(index) if axis not in (0, self.channel_axis))
+            grouped: Array = self.view[channel // self.group, y, x, channel % self.group]
+            return grouped
         kept = tuple(i for i, dim in zip(index, self.shape, strict=True) if dim != 1)
-        return self.view.reshape(self.shape)[index] if len(kept) != self.view.ndim else self.view[kept]
+        values: Array = self.view.reshape(self.shape)[index] if len(kept) != self.view.ndim else self.view[kept]
+        return values
 
     def full(self) -> Array:
-        view = self.view.transpose(1, 2, 0, 3) if self.group else self.view
-        return view.reshape(self.shape)
+        order = (1, 2, 0, 3) if self.channel_axis == 3 else (0, 3, 1, 2)
+        return (self.view.transpose(order) if self.group else self.view).reshape(self.shape)
 
 
 def _grouped(stream: Array, tensor: Tensor) -> Iterator[Arrangement]:
@@ -94,11 +98,13 @@ def _grouped(stream: Array, tensor: Tensor) -> Iterator[Arrangement]:
     if len(tensor.shape) != 4 or tensor.shape[0] != 1:
         yield Arrangement(stream.reshape(tensor.shape), tensor.shape)
         return
-    _, height, width, channels = tensor.shape
-    for groups in range(1, min(channels, MAX_GROUPS) + 1):
-        if channels % groups == 0:
-            group = channels // groups
-            yield Arrangement(stream.reshape(groups, height, width, group), tensor.shape, group)
+    for channel_axis in (3, 1):  # channels last as in TFLite, or first as in ONNX
+        channels = tensor.shape[channel_axis]
+        height, width = (dim for axis, dim in enumerate(tensor.shape) if axis not in (0, channel_axis))
+        for groups in range(1, min(channels, MAX_GROUPS) + 1):
+            if channels % groups == 0:
+                view = stream.reshape(groups, height, width, channels // groups)
+                yield Arrangement(view, tensor.shape, channels // groups, channel_axis)
 
 
 def may_hold(buffer: ObservedBuffer, tensor: Tensor) -> bool:

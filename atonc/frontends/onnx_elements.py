@@ -12,9 +12,9 @@ from atonc.ir import Tensor
 
 UNARY = {
     "Sigmoid": "logistic", "Tanh": "tanh", "HardSwish": "hard_swish", "Mish": "mish", "Softplus": "softplus",
-    "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Abs": "abs", "Neg": "neg", "Sign": "sign", "Floor": "floor", "Ceil": "ceil",
-    "Round": "round", "Sin": "sin", "Cos": "cos", "Erf": "erf", "Reciprocal": "reciprocal", "Relu": "relu",
-    "Not": "logical_not", "Identity": "identity", "Dropout": "identity",
+    "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Abs": "abs", "Neg": "neg", "Sign": "sign", "Floor": "floor",
+    "Ceil": "ceil", "Round": "round", "Sin": "sin", "Cos": "cos", "Erf": "erf", "Reciprocal": "reciprocal",
+    "Relu": "relu", "Not": "logical_not", "Identity": "identity", "Dropout": "identity",
 }  # fmt: skip
 
 BINARY = {
