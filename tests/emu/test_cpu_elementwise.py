@@ -94,16 +94,19 @@ def test_rounding_of_ties_and_of_not_a_number() -> None:
     assert np.array_equal(bench.result(out, np.float32).reshape(-1), [-2, -1, 1, 3, np.inf, np.nan], equal_nan=True)
 
 
-@pytest.mark.parametrize("spare", [0, 1])
-def test_float_prelu(spare: int) -> None:
-    """ST's compiler may give one slope more than there are channels."""
+@pytest.mark.parametrize("counted", [False, True])
+def test_float_prelu(counted: bool) -> None:
+    """ST's compiler writes the number of channels before the slopes."""
     bench, values = Bench(), RNG.normal(0, 1, (1, 3, 4, 6)).astype(np.float32)
-    slopes = RNG.uniform(0, 1, (1, 1, 1, 6 + spare)).astype(np.float32)
+    slopes = RNG.uniform(0, 1, 6).astype(np.float32)
+    stored = np.concatenate([[6], slopes]).astype(np.float32) if counted else slopes
+    operand = {"operand": bench.tensor(stored.reshape(1, 1, 1, -1))}
     source, out = bench.tensor(values), bench.output(values.shape, np.float32)
-    run_call(
-        "ll_sw_forward_activ", [general("LL_SW_PRELU", source, out) | {"operand": bench.tensor(slopes)}], bench.memory
-    )
-    assert np.array_equal(bench.result(out, np.float32), np.where(values <= 0, values * slopes[..., :6], values))
+    run_call("ll_sw_forward_activ", [general("LL_SW_PRELU", source, out) | operand], bench.memory)
+    assert np.array_equal(bench.result(out, np.float32), np.where(values <= 0, values * slopes, values))
+    wrong = {"operand": bench.tensor(np.full((1, 1, 1, 7), 0.5, np.float32))}
+    with pytest.raises(InputError, match="do not fit"):
+        run_call("ll_sw_forward_activ", [general("LL_SW_PRELU", source, out) | wrong], bench.memory)
 
 
 @pytest.mark.parametrize("quantised", [False, True])

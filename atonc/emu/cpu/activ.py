@@ -115,9 +115,10 @@ def _prelu(values: Array, slope: Tensor, memory: Memory) -> Array:
 
 
 def slope_for(slope: Array, shape: tuple[int, ...], where: str) -> Array:
-    """Cuts a slope tensor to the channels: ST's compiler may append one spare element."""
-    if slope.shape[3] != 1:
-        slope = slope[..., : shape[3]]
+    """Slopes for a tensor. ST's compiler writes the number of channels before those of float layers."""
+    channels = shape[3]
+    if slope.shape == (1, 1, 1, channels + 1) and slope[0, 0, 0, 0] == channels:
+        slope = slope[..., 1:]
     if any(n not in (1, of) for n, of in zip(slope.shape, shape, strict=True)):
         raise fail(f"slopes of shape {slope.shape} do not fit {shape}", where)
     return slope
