@@ -13,6 +13,7 @@ from atonc.hw.fixed import Ints
 from atonc.hw.stream import Stream
 from atonc.hw.units import convacc
 from atonc.hw.units.convacc import ConvaccConfig
+from atonc.hw.units.switch import Link
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Chain:
 def find_chains(epoch: Epoch) -> dict[str, Chain]:
     """The chain of every CONVACC in the epoch."""
     configs = {name: c for name, c in epoch.units.items() if isinstance(c, ConvaccConfig)}
+    for name, config in configs.items():
+        _check_sum_port(epoch, name, config)
     chains: dict[str, Chain] = {}
     following = {link.source: link.destination for link in epoch.links if _passes_sum(link, configs)}
     for name, config in configs.items():
@@ -48,9 +51,23 @@ def find_chains(epoch: Epoch) -> dict[str, Chain]:
     return chains
 
 
-def _passes_sum(link: object, configs: dict[str, ConvaccConfig]) -> bool:
-    source, destination, port = link.source, link.destination, link.port  # type: ignore[attr-defined]
-    return source in configs and destination in configs and port == 2 and not configs[destination].generate_first_sum
+def _check_sum_port(epoch: Epoch, name: str, config: ConvaccConfig) -> None:
+    source = epoch.sources(name).get(2)
+    if (source is not None) == bool(config.no_sum):
+        raise InputError(
+            f"{name} {'does not add' if config.no_sum else 'waits for'} an accumulator input that is "
+            f"{'linked' if source else 'not linked'}",
+            where=f"epoch {epoch.number}",
+            rule="CONVACC port 2 is linked exactly when the unit accumulates",
+        )
+    inside = source is not None and source.source.startswith("CONVACC") and not config.generate_first_sum
+    if inside and config.accumulator_filter:
+        raise not_modelled(f"epoch {epoch.number} {name}", "CTRL.AFILTMODE inside a chain", config.accumulator_filter)
+
+
+def _passes_sum(link: Link, configs: dict[str, ConvaccConfig]) -> bool:
+    inside = link.source in configs and link.destination in configs and link.port == 2
+    return inside and not configs[link.destination].generate_first_sum
 
 
 def _follow(name: str, following: dict[str, str], configs: dict[str, ConvaccConfig]) -> tuple[str, ...]:
@@ -116,7 +133,7 @@ def _looped(configs: list[ConvaccConfig], sums: list[Ints]) -> list[Ints]:
     if head.accumulator_filter != convacc.FRAME_ZERO:
         raise not_modelled("CONVACC", "CTRL.AFILTMODE of an accumulator loop", head.accumulator_filter)
     period = max(1, head.frames_per_sum)
-    if head.sum_first == 0 and not head.generate_first_sum:
+    if head.sum_first == 0:
         raise not_modelled("CONVACC", "AFILT.FIRST of an accumulator loop", 0)
     frames = sums[0].shape[0]
     outputs = [np.empty(s.shape, s.dtype) for s in sums]

@@ -14,6 +14,9 @@ def shift_right_rounded(values: Ints, shift: int) -> Ints:
     """Right shift, round half away from zero (ROUND=1, RNDMODE=1: the only mode that compilers emit)."""
     if shift == 0:
         return values
+    if shift >= values.dtype.itemsize * 8 - 1:
+        values = values.astype(np.int64)
+        shift = min(shift, 62)  # nothing that fits 62 bits survives more
     # for negative numbers "half away" is floor(v + half - 1): subtract one where the sign bit is set
     result: Ints = values >> (values.dtype.itemsize * 8 - 1)
     result += 1 << (shift - 1)
@@ -23,7 +26,7 @@ def shift_right_rounded(values: Ints, shift: int) -> Ints:
 
 
 def shift_right(values: Ints, shift: int, rounded: bool) -> Ints:
-    return shift_right_rounded(values, shift) if rounded else values >> shift
+    return shift_right_rounded(values, shift) if rounded else values >> min(shift, values.dtype.itemsize * 8 - 1)
 
 
 def saturate(values: Ints, nbytes: int, unsigned: bool = False) -> Ints:

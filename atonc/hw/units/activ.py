@@ -98,7 +98,9 @@ def check(config: ActivConfig, unit: str) -> None:
     if config.type == FUNCTION:
         if (config.normalise, config.parameter) != (8, 0x7F80):
             raise fields.not_modelled(unit, "ACTIVPARAM", config.parameter & 0xFFFF | config.normalise << 16)
-        if config.index_bits > 5 or config.round_mode != 1 or not config.saturated or not config.rounded:
+        if config.round_mode != 1:
+            raise fields.not_modelled(unit, "CTRL.ORNDMODE", config.round_mode)
+        if config.index_bits > 5 or not config.saturated or not config.rounded:
             raise fields.not_modelled(unit, "FUNC", config.index_bits << 23)
     elif not -128 <= config.parameter2 <= 127:
         raise fields.not_modelled(unit, "ACTIVPARAM2.PARAM2", config.parameter2 & 0xFFFF)

@@ -231,9 +231,14 @@ def check(config: ArithConfig, unit: str) -> None:
         raise fields.not_modelled(unit, "CTRL.OP", config.operation)
     if config.shift_x != 16 or config.shift_y != 16:
         raise fields.not_modelled(unit, "INSHIFTER.FSHIFT", config.shift_x | config.shift_y << 8)
-    if config.rounded and config.round_mode != 1 and config.shift_out:
+    shifts = config.shift_out or config.shift_a or (config.shift_b and config.dual_input)
+    if config.round_mode > 1 or (config.rounded and config.round_mode == 0 and shifts):
         raise fields.not_modelled(unit, "CTRL.ORNDMODE", config.round_mode)
     if config.bytes_x not in (1, 2) or config.out_bytes == 0 or (config.dual_input and config.bytes_y not in (1, 2)):
         raise fields.not_modelled(unit, "INSHIFTER.FBYTES", config.bytes_x | config.bytes_y << 4)
+    if config.out_bytes_x < config.bytes_x or (config.dual_input and config.out_bytes_y < config.bytes_y):
+        raise fields.not_modelled(unit, "INSHIFTER.FOBYTES", config.out_bytes_x | config.out_bytes_y << 4)
+    if config.combine_bc and config.dual_input:
+        raise fields.not_modelled(unit, "CTRL.COMBINEBC with two inputs", 1)
     if config.operation in (MULTIPLY, MIN, MAX) and not config.dual_input:
         raise fields.not_modelled(unit, "CTRL.DUALIN for this operation", 0)

@@ -191,14 +191,44 @@ def check(config: ConvaccConfig, unit: str) -> None:
         raise fields.not_modelled(unit, "CTRL.AFILTMODE", config.accumulator_filter)
     if config.kernel_set_enable != (3 if config.deep else 0):
         raise fields.not_modelled(unit, "CTRL.KSETEN", config.kernel_set_enable)
-    if config.simd == 3 or config.out_bytes == 0 or config.feature_bytes == 0:
-        raise fields.not_modelled(unit, "CTRL.SIMD / DFORMAT", config.simd)
-    if config.rounded and config.round_mode != 1 and config.out_shift:
+    if config.round_mode > 1 or (config.rounded and config.round_mode == 0 and config.out_shift):
         raise fields.not_modelled(unit, "DFORMAT.ORNDMODE", config.round_mode)
-    if config.deep and (config.kernel_width, config.kernel_height) != (1, 1):
-        raise fields.not_modelled(unit, "KFORMAT in deep mode", config.kernel_width | config.kernel_height << 8)
-    if min(config.batch, config.kernels, config.stride_x, config.stride_y, *config.out_size) < 1:
+    if config.out_bytes == 0:
+        raise fields.not_modelled(unit, "DFORMAT.OBYTES", 0)
+    _check_mode(config, unit)
+    _check_geometry(config, unit)
+
+
+def _check_mode(config: ConvaccConfig, unit: str) -> None:
+    """Only the combinations of element size and packing that networks use."""
+    shape = (config.kernel_width, config.kernel_height)
+    if config.simd == 3:
+        raise fields.not_modelled(unit, "CTRL.SIMD", 3)
+    if config.deep and (shape != (1, 1) or config.dss2):
+        raise fields.not_modelled(unit, "KFORMAT in deep mode", shape[0] | shape[1] << 8)
+    if config.dss2 and (shape != (3, 3) or (config.stride_x, config.stride_y) != (2, 2)):
+        raise fields.not_modelled(unit, "KFORMAT in depthwise stride 2 mode", shape[0] | shape[1] << 8)
+    bytes_allowed = {3: (1, 3), 2: (1, 2)}.get(config.packing, {0: (2,), 1: (1,), 2: (2,)}.get(config.simd, ()))
+    if config.feature_bytes not in bytes_allowed:
+        raise fields.not_modelled(unit, f"DFORMAT.FBYTES with CTRL.SIMD {config.simd}", config.feature_bytes)
+
+
+def _check_geometry(config: ConvaccConfig, unit: str) -> None:
+    sizes = (config.batch, config.kernels, config.kernel_width, config.kernel_height, config.stride_x, config.stride_y)
+    if min(*sizes, *config.out_size) < 1 or config.crop_columns[0] >= config.crop_columns[1]:
         raise InputError("the frame, kernel or stride has size zero", where=unit, rule="every dimension is at least 1")
+    if config.line_elements % config.batch or config.crop_rows[0] >= config.crop_rows[1]:
+        raise InputError(
+            f"lines of {config.line_elements} elements are no whole pixels of {config.batch} channels",
+            where=unit,
+            rule="FFORMAT.WIDTH is a multiple of the batch",
+        )
+    if config.set_kernels > config.kernels:
+        first, last, total = config.kernel_first, config.kernel_last, config.kernels_per_round
+        if first >= total or last >= total:
+            raise InputError(f"kernels {first}..{last} of {total} do not exist", where=unit, rule="KFILT inside TOT")
+        if total % config.kernels or first % config.kernels or last - first + 1 != config.kernels:
+            raise fields.not_modelled(unit, "KFILT", total | first << 8 | last << 16)
 
 
 def kernel_sets(config: ConvaccConfig, kernels: Stream, unit: str) -> Array:
@@ -245,6 +275,8 @@ def feature_maps(config: ConvaccConfig, features: Stream) -> tuple[Array, Array]
         data = low_bytes(data, config.feature_bytes, bool(config.features_unsigned))
     maps = data.reshape(-1, config.height, config.width, config.batch)
     if config.feature_stationary:
+        if config.stationary_sets == 0:
+            raise fields.not_modelled("CONVACC", "SAMPLE.FSTATCNT", 0)
         index = np.repeat(index, config.stationary_sets)
     return maps, index
 

@@ -129,7 +129,25 @@ def check(config: PoolConfig, unit: str) -> None:
         raise fields.not_modelled(unit, "CTRL.FSHIFT", config.feature_shift)
     if config.feature_bytes not in (1, 2) or config.out_bytes == 0:
         raise fields.not_modelled(unit, "CTRL.FBYTES", config.feature_bytes)
-    if config.out_shift and config.rounded and config.round_mode != 1:
+    if config.feature_out_bytes < config.feature_bytes:
+        raise fields.not_modelled(unit, "RNDCTRL.FOBYTES", config.feature_out_bytes)
+    if config.type == MAX and config.out_bytes < config.feature_bytes:
+        raise fields.not_modelled(unit, "RNDCTRL.OBYTES of a maximum", config.out_bytes)
+    if config.round_mode > 1 or (config.out_shift and config.rounded and config.round_mode == 0):
         raise fields.not_modelled(unit, "RNDCTRL.ORNDMODE", config.round_mode)
-    if min(config.batch, config.frame_elements, config.out_elements, config.stride_x or config.is_global) < 1:
+    _check_geometry(config, unit)
+
+
+def _check_geometry(config: PoolConfig, unit: str) -> None:
+    sizes = [config.batch, config.frame_elements, config.out_elements]
+    if not config.is_global:
+        sizes += [config.stride_x, config.stride_y, config.window_x, config.window_y]
+    if min(sizes) < 1:
         raise InputError("the frame or window has size zero", where=unit, rule="every dimension is at least 1")
+    outside = config.crop_top >= min(config.height, config.crop_bottom + 1) or config.crop_left > config.crop_right
+    if config.line_elements % config.batch or (config.crop_enable and outside):
+        raise InputError(
+            f"lines of {config.line_elements} elements, {config.batch} to a pixel, leave nothing inside the crop",
+            where=unit,
+            rule="FDIMS.FEATX is a multiple of the batch and the crop keeps a part of the frame",
+        )

@@ -169,6 +169,8 @@ def check(config: StrengConfig, unit: str) -> None:
     sizes = (config.size0, config.size1, config.size2)
     if sizes not in {(8, 0, 0), (8, 8, 0), (8, 8, 8)}:
         raise fields.not_modelled(unit, "CTRL.SIZE0..2", config.size0 | config.size1 << 4 | config.size2 << 8)
+    if config.sign_extend != config.align_right:
+        raise fields.not_modelled(unit, "CTRL.LSBMODE/SIGNEXT", config.align_right | config.sign_extend << 1)
     if not config.frame_limit_enabled:
         raise fields.not_modelled(unit, "LIMITEN.FRAMELIMIT", 0)
 

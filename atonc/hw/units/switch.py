@@ -84,7 +84,8 @@ def encode_link(link: Link) -> tuple[int, int]:
 
 def kept_frames(link: Link, frames: int) -> np.ndarray | None:
     """Numbers of the frames that pass; None when all do."""
-    if link.tick_type or (link.enabled0 and link.enabled1 and not link.permanent):
+    both = link.enabled0 and link.enabled1 and not link.permanent
+    if link.tick_type or both or (link.permanent and not link.enabled0):
         raise fields.not_modelled(f"{link.destination}:{link.port}", "stream switch link", encode_link(link)[1])
     if link.permanent:
         return None
