@@ -18,7 +18,7 @@ from atonc.hw.units.stream_engine import StrengConfig
 
 def epoch_lines(epoch: Epoch) -> Iterator[str]:
     if epoch.empty:
-        yield f"epoch {epoch.number}: empty, its work is done by the CPU"
+        yield f"epoch {epoch.number}: nothing for the NPU"
         return
     yield f"epoch {epoch.number}: {epoch.words} words, waits for {', '.join(epoch.waits) or 'nothing'}"
     for name, config in epoch.units.items():

@@ -1,0 +1,108 @@
+"""Cycles of a run: ST's estimate and the hardware model side by side, per epoch and in all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from atonc.emu import cpu
+from atonc.emu.files.types import CompiledNetwork
+from atonc.emu.network import EmulatedNetwork, Step
+from atonc.hw.cycles import hardware, st_estimate
+from atonc.hw.machine import Machine, PoolTiming, stm32n6
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """One epoch. Cycles count at the NPU's clock, those of CPU epochs too."""
+
+    st_cycles: int
+    st_bound_by: str
+    cycles: int
+    bound_by: str
+    milliseconds: float
+    cpu_ms: float
+    origin: str
+    known: bool = True
+
+
+@dataclass(frozen=True)
+class NetworkCost:
+    steps: tuple[StepCost, ...]
+    npu_mhz: float
+    cpu_mhz: float
+    unknown: tuple[str, ...]  # library functions without a measured constant
+
+    @property
+    def latency_ms(self) -> float:
+        return sum(step.milliseconds for step in self.steps)
+
+    @property
+    def cpu_ms(self) -> float:
+        return sum(step.cpu_ms for step in self.steps)
+
+    @property
+    def npu_ms(self) -> float:
+        return self.latency_ms - self.cpu_ms
+
+    @property
+    def cycles(self) -> int:
+        return sum(step.cycles for step in self.steps)
+
+    @property
+    def st_cycles(self) -> int:
+        return sum(step.st_cycles for step in self.steps)
+
+    @property
+    def bound_by(self) -> Mapping[str, float]:
+        """Share of the cycles by what bounds them, largest first."""
+        total = Counter[str]()
+        for step in self.steps:
+            total[step.bound_by] += step.cycles
+        return {label: count / max(1, self.cycles) for label, count in total.most_common() if count}
+
+
+def network_cost(net: EmulatedNetwork, steps: Sequence[Step], machine: Machine | None = None) -> NetworkCost:
+    machine = machine or stm32n6()
+    pools = pool_timings(net.network)
+    names = _origins(net.network)
+    costs = [_step_cost(step, pools, machine, names) for step in steps]
+    unknown = {c.name for s in steps for c in s.calls if not cpu.call_cost(c.name, list(c.args)).known}
+    return NetworkCost(tuple(costs), machine.clocks.npu_mhz, machine.clocks.cpu_mhz, tuple(sorted(unknown)))
+
+
+def pool_timings(network: CompiledNetwork) -> tuple[PoolTiming, ...]:
+    return tuple(PoolTiming(p.name, p.base, p.size_bytes, p.byte_width, p.freq_ratio) for p in network.pools)
+
+
+def _step_cost(
+    step: Step, pools: tuple[PoolTiming, ...], machine: Machine, names: Mapping[int, str]
+) -> StepCost:
+    origin = names.get(step.number, "")
+    clocks = machine.clocks
+    if step.calls:
+        parts = [cpu.call_cost(call.name, list(call.args)) for call in step.calls]
+        cpu_ms = sum(p.cpu_cycles for p in parts) / clocks.cpu_mhz / 1e3
+        total = cpu_ms + sum(p.npu_cycles for p in parts) / clocks.npu_mhz / 1e3
+        origin = "; ".join(cpu.describe_call(call.name, list(call.args)) for call in step.calls)
+        cycles = round(total * clocks.npu_mhz * 1e3)
+        return StepCost(0, "", cycles, "cpu", total, cpu_ms, origin, all(p.known for p in parts))
+    if step.epoch is None:
+        return StepCost(0, "", 0, "", 0.0, 0.0, origin)
+    estimate = st_estimate.epoch_cycles(step.epoch, pools)
+    programmed_by = hardware.CONTROLLER if step.blob else hardware.CPU
+    real = hardware.epoch_cycles(step.epoch, machine, programmed_by)
+    milliseconds = real.cycles / clocks.npu_mhz / 1e3
+    return StepCost(
+        estimate.cycles, estimate.bound_by, real.cycles, real.bound_by, milliseconds, 0.0, origin
+    )
+
+
+def _origins(network: CompiledNetwork) -> dict[int, str]:
+    """The tensors that each epoch writes, as the compiler names them: the nearest thing to layer names."""
+    names: dict[int, list[str]] = {}
+    for buffer in network.internals:
+        if not buffer.is_param:
+            names.setdefault(buffer.epoch, []).append(buffer.name)
+    return {epoch: ", ".join(dict.fromkeys(listed)) for epoch, listed in names.items()}
