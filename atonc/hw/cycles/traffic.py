@@ -1,0 +1,110 @@
+"""What a stream engine asks of the memories: bytes, 8-byte beats, jumps, and how they fall on neighbouring memories."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from atonc.hw.machine import secure
+from atonc.hw.units.stream_engine import StrengConfig
+
+BEAT = 8  # bytes of one bus transfer
+
+
+class Place(Protocol):
+    @property
+    def base(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+
+P = TypeVar("P", bound=Place)
+
+
+def total_bytes(engine: StrengConfig) -> int:
+    return engine.elements * engine.element_bytes
+
+
+def distinct_frames(engine: StrengConfig) -> int:
+    """Frames at different addresses: a loop that does not move reads the same frame again."""
+    return min(engine.frames, math.prod(count for count, step in engine.frame_loops() if step))
+
+
+def distinct_bytes(engine: StrengConfig) -> int:
+    return distinct_frames(engine) * engine.frame_elements * engine.element_bytes
+
+
+def run_bytes(engine: StrengConfig) -> int:
+    """Bytes that follow each other in memory: a pixel's elements, a line, or the frame."""
+    return _runs(engine)[0]
+
+
+def beats(engine: StrengConfig) -> int:
+    """Bus transfers: each run pays for the beats that it touches, given where it starts within a beat."""
+    length, loops = _runs(engine)
+    starts = [0] * BEAT  # how many runs start at each position within a beat
+    starts[engine.address % BEAT] = 1
+    for count, step in loops:
+        starts = _spread(starts, count, step)
+    return sum(runs * ((position + length + BEAT - 1) // BEAT) for position, runs in enumerate(starts))
+
+
+def jumps(engine: StrengConfig) -> int:
+    """Frames that do not begin where the one before ended."""
+    size = engine.frame_elements * engine.element_bytes
+    loops = engine.frame_loops()
+    if len(loops) == 1:
+        return max(0, engine.frames - 1) if loops[0][1] != size else 0
+    (turns, outer), (count, inner) = loops
+    within = engine.frames - turns if inner != size else 0
+    between = turns - 1 if outer - (count - 1) * inner != size else 0
+    return within + between
+
+
+def shares(engine: StrengConfig, places: Sequence[P]) -> list[tuple[P, float]]:
+    """Which part of the engine's traffic each memory gets; buffers may lie across neighbouring ones."""
+    low, high = engine.span()
+    high += secure(low) - low
+    low = secure(low)
+    size = max(1, high - low)
+    parts = []
+    for place in places:
+        base = secure(place.base)
+        part = min(high, base + place.end - place.base) - max(low, base)
+        if part > 0:
+            parts.append((place, part / size))
+    return parts
+
+
+def _runs(engine: StrengConfig) -> tuple[int, list[tuple[int, int]]]:
+    """Length of a run, and the loops (count, byte step) over all runs."""
+    size = engine.element_bytes
+    lines, pixels, depth = engine.shape
+    line_step, pixel_step, _ = engine.steps
+    loops = _frame_loops(engine)
+    if engine.raw:
+        return depth * size, loops
+    if pixel_step != depth * size:
+        return depth * size, [*loops, (lines, line_step), (pixels, pixel_step)]
+    if line_step != pixels * depth * size:
+        return pixels * depth * size, [*loops, (lines, line_step)]
+    return lines * pixels * depth * size, loops
+
+
+def _frame_loops(engine: StrengConfig) -> list[tuple[int, int]]:
+    loops = list(engine.frame_loops())
+    if len(loops) == 2 and engine.frames % loops[1][0]:
+        return [(engine.frames, 0)]  # the last turn is cut short: take every frame to start like the first
+    return loops
+
+
+def _spread(starts: list[int], count: int, step: int) -> list[int]:
+    """Start positions within a beat after a loop of `count` equal steps: they repeat after eight."""
+    turns, rest = divmod(count, BEAT)
+    spread = [0] * BEAT
+    for k in range(BEAT):
+        times = turns + (k < rest)
+        for position, runs in enumerate(starts):
+            spread[(position + k * step) % BEAT] += runs * times
+    return spread

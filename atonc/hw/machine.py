@@ -1,0 +1,197 @@
+"""The machine as data: units, memories, clocks and the constants of the cycle models."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from atonc.errors import InputError
+from atonc.hw.tolerant_json import Node, read_json
+
+_MAX_UNITS = 64
+
+
+@dataclass(frozen=True)
+class PoolTiming:
+    """What ST's estimate knows about a memory pool: cycles per byte = freq_ratio / byte_width."""
+
+    name: str
+    base: int
+    size_bytes: int
+    byte_width: int
+    freq_ratio: float
+
+    @property
+    def end(self) -> int:
+        return self.base + self.size_bytes
+
+    @property
+    def cycles_per_byte(self) -> float:
+        return self.freq_ratio / self.byte_width
+
+
+@dataclass(frozen=True)
+class MemoryBank:
+    """A memory of the chip or the board; `kind` is cpu_ram, npu_ram, flash or hyperram."""
+
+    name: str
+    kind: str
+    base: int
+    size_bytes: int
+    byte_width: int
+    freq_ratio: float
+    latency: str
+
+    @property
+    def end(self) -> int:
+        return self.base + self.size_bytes
+
+    @property
+    def external(self) -> bool:
+        return self.kind in ("flash", "hyperram")
+
+    @property
+    def timing(self) -> PoolTiming:
+        return PoolTiming(self.name, self.base, self.size_bytes, self.byte_width, self.freq_ratio)
+
+
+@dataclass(frozen=True)
+class Clocks:
+    npu_mhz: float
+    cpu_mhz: float
+    npu_ram_mhz: float
+    noc_mhz: float
+    flash_mb_per_s: float
+    hyperram_mb_per_s: float
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Constants of the hardware model; `stm32n6.toml` gives the evidence of each."""
+
+    epoch: float
+    write_beat: float
+    read_beat: float
+    single_read_beat: float
+    noc_beat: float
+    cache_discontinuity: float
+    frame_turn: float
+    frame_turn_words: int
+    fill_lines: float
+    fill_per_line: float
+    fill_constant: float
+    controller_word: float
+    cpu_before_word: float
+    cpu_before_constant: float
+    cpu_after_constant: float
+    cpu_after_streng: float
+    cpu_after_convacc: float
+    cpu_after_arith: float
+
+
+@dataclass(frozen=True)
+class Machine:
+    name: str
+    units: Mapping[str, int]
+    engine_ports: Mapping[int, tuple[int, ...]]  # bus interface -> stream engines
+    memories: tuple[MemoryBank, ...]
+    clocks: Clocks
+    timing: Timing
+
+    def memory_at(self, address: int) -> MemoryBank | None:
+        address = secure(address)
+        return next((bank for bank in self.memories if bank.base <= address < bank.end), None)
+
+    def pool_timings(self) -> tuple[PoolTiming, ...]:
+        """What ST's pool files say of these memories, for networks that come without one."""
+        return tuple(bank.timing for bank in self.memories)
+
+    def with_clocks(self, **changes: float) -> Machine:
+        """The same machine at other clocks; constants that depend on a clock ratio follow."""
+        if any(not value > 0 for value in changes.values()):
+            raise InputError("a clock must be above zero", where=", ".join(changes))
+        old, new = self.clocks, replace(self.clocks, **changes)
+        ram = (new.npu_mhz / new.npu_ram_mhz) / (old.npu_mhz / old.npu_ram_mhz)
+        noc = (new.npu_mhz / new.noc_mhz) / (old.npu_mhz / old.noc_mhz)
+        timing = replace(
+            self.timing,
+            write_beat=self.timing.write_beat * ram,
+            read_beat=self.timing.read_beat * ram,
+            single_read_beat=self.timing.single_read_beat * ram,
+            noc_beat=self.timing.noc_beat * noc,
+        )
+        return replace(self, clocks=new, timing=timing)
+
+    def external_cycles_per_byte(self, bank: MemoryBank) -> float:
+        rate = self.clocks.flash_mb_per_s if bank.kind == "flash" else self.clocks.hyperram_mb_per_s
+        return self.clocks.npu_mhz / rate
+
+    def npu_cycles(self, cpu_cycles: float) -> float:
+        """How many NPU cycles pass while the CPU works."""
+        return cpu_cycles * self.clocks.npu_mhz / self.clocks.cpu_mhz
+
+    def milliseconds(self, npu_cycles: float) -> float:
+        return npu_cycles / (self.clocks.npu_mhz * 1000)
+
+
+def secure(address: int) -> int:
+    """On-chip memory answers at a secure (0x3...) and a non-secure (0x2...) address; this is the secure one."""
+    return address | 0x1000_0000 if address >> 28 == 0x2 else address
+
+
+@cache
+def stm32n6() -> Machine:
+    return _machine(tomllib.loads(resources.files("atonc.hw").joinpath("stm32n6.toml").read_text("utf-8")))
+
+
+def read_machine(path: Path) -> Machine:
+    """A machine from a `.toml` in the form of `stm32n6.toml`, or from ST's `.mdesc`."""
+    if path.suffix == ".mdesc":
+        return read_mdesc(path)
+    try:
+        return _machine(tomllib.loads(path.read_text("utf-8")))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"not a machine description: {error}", where=str(path)) from None
+
+
+def read_mdesc(path: Path) -> Machine:
+    """ST's machine description. It names units and the NPU clock; memories and constants are those of the STM32N6."""
+    machine = Node(read_json(path), str(path)).child("machine")
+    counts: dict[str, int] = {}
+    ports: dict[int, tuple[int, ...]] = {}
+    for node in (*machine.children("switches", _MAX_UNITS), *machine.children("accelerators", _MAX_UNITS)):
+        kind, count = node.text("type"), int(node.number("num", default=1))
+        if not kind or not 0 <= count <= _MAX_UNITS:
+            raise InputError(f"a unit needs a type and a num of at most {_MAX_UNITS}", where=node.where)
+        counts[kind] = counts.get(kind, 0) + count
+        if kind == "STRENG":
+            first, port = int(node.number("index")), _memory_port(node)
+            ports[port] = ports.get(port, ()) + tuple(range(first, first + count))
+    if "STRENG" not in counts:
+        raise InputError("names no stream engine", where=str(path), rule="machine.accelerators lists the units")
+    base = stm32n6()
+    described = replace(base, name=machine.text("name", default=base.name), units=counts, engine_ports=ports)
+    return described.with_clocks(npu_mhz=machine.number("frequency", default=base.clocks.npu_mhz))
+
+
+def _memory_port(node: Node) -> int:
+    params = node.children("params", _MAX_UNITS)
+    return int(next((p.number("val", "value") for p in params if p.text("name") == "MEM_PORT"), 0))
+
+
+def _machine(data: Mapping[str, Any]) -> Machine:
+    return Machine(
+        name=str(data["name"]),
+        units={str(kind): int(count) for kind, count in data["units"].items()},
+        engine_ports={int(port): tuple(engines) for port, engines in data["engine_ports"].items()},
+        memories=tuple(MemoryBank(**bank) for bank in data["memories"]),
+        clocks=Clocks(**data["clocks"]),
+        timing=Timing(**data["timing"]),
+    )
