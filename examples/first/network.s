@@ -1,0 +1,238 @@
+; first: three epochs. Made by examples/make_first.py
+
+; epoch 1: convolution 3x3, requantisation, ReLU
+; begin
+label 0x1
+; configure CONVACC0
+writefield 0 4 [10] 0x1
+write 15 0 0x34
+burstwriteinc 15 2 0x8040303 0x1155 0x10634200 0x400100 0xff0000 0x3f0000
+; configure ARITH0
+writefield 0 4 [18] 0x1
+write 23 0 0x96000fc
+write 23 2 0x68000
+burstwriteinc 23 4 0x7 0x7fff 0x7fff 0x1
+burstwriteinc 23 9 0x7e403f9 0x1 0x1
+writefield 23 11 [0] 0x1
+burstwriteinc 23 256 0x2000 0x0 0x2222 0x0 0x2222 0x0 0x2aab 0x0 0x2222 0x0 0x38e4 0x0 0x51ec 0x0 0x16c1 0x0
+; configure ARITH1
+writefield 0 4 [19] 0x1
+write 24 0 0x156000fc
+write 24 2 0xa0000
+burstwriteinc 24 4 0x7 0x7fff 0x7fff 0x7f80
+burstwriteinc 24 9 0x7e403f9 0x1 0x1
+writefield 24 11 [0] 0x1
+burstwriteinc 24 256 0xf87f7f80 0x8000 0xf87f7f80 0x8000 0xf87f7f80 0x8000 0xf87f7f80 0x8000 0xf87f7f80 0x8000 0xf87f7f80 0x8000 0xf87f7f80 0x8000 0xf87f7f80 0x8000
+; configure STRENG0
+writefield 0 4 [0] 0x1
+write 5 0 0x80104
+burstwriteinc 5 2 0x342e0000 0x4000
+burstwriteinc 5 6 0x4000 0x1
+burstwriteinc 5 9 0x24 0x100000
+burstwriteinc 5 12 0x7 0x1 0x342e403f
+; configure STRENG1
+writefield 0 4 [1] 0x1
+write 6 0 0x80184
+burstwriteinc 6 2 0x70380000 0x120
+burstwriteinc 6 9 0x24 0x100000
+burstwriteinc 6 12 0x7 0x1 0x7038015f
+write 6 18 0x8
+; configure STRENG6
+writefield 0 4 [6] 0x1
+write 11 0 0x8010c
+burstwriteinc 11 2 0x34200000 0x8000
+write 11 6 0x8000
+burstwriteinc 11 9 0x24 0x100000
+burstwriteinc 11 12 0x7 0x1 0x3420803f
+; wire the stream switch
+write 4 0 0x2
+poll 4 0 [1] 0x0 100
+write 4 0 0x40000000
+poll 4 0 [30] 0x0 100
+write 4 0 0x1
+write 4 8 0x27
+burstwriteinc 4 12 0x1 0x3
+write 4 30 0x15
+write 4 32 0x25
+; start
+writefield 11 0 [0] 0x1
+write 15 0 0x35
+writefield 23 0 [0] 0x1
+writefield 24 0 [0] 0x1
+writefield 5 0 [0] 0x1
+writefield 6 0 [0] 0x1
+; wait for the writer
+poll 11 0 [31] 0x0 100
+; unwire
+write 4 8 0x0
+burstwriteinc 4 12 0x0 0x0
+write 4 30 0x0
+write 4 32 0x0
+; release STRENG6
+write 11 0 0x2
+poll 11 0 [1] 0x0 100
+write 11 0 0x40000000
+poll 11 0 [30] 0x0 100
+writefield 0 4 [6] 0x0
+; release CONVACC0
+write 15 0 0x2
+poll 15 0 [1] 0x0 100
+write 15 0 0x40000000
+poll 15 0 [30] 0x0 100
+writefield 0 4 [10] 0x0
+; release ARITH0
+write 23 0 0x8000002
+poll 23 0 [1] 0x0 100
+write 23 0 0x48000000
+poll 23 0 [30] 0x0 100
+writefield 0 4 [18] 0x0
+; release ARITH1
+write 24 0 0x8000002
+poll 24 0 [1] 0x0 100
+write 24 0 0x48000000
+poll 24 0 [30] 0x0 100
+writefield 0 4 [19] 0x0
+; release STRENG0
+write 5 0 0x2
+poll 5 0 [1] 0x0 100
+write 5 0 0x40000000
+poll 5 0 [30] 0x0 100
+writefield 0 4 [0] 0x0
+; release STRENG1
+write 6 0 0x2
+poll 6 0 [1] 0x0 100
+write 6 0 0x40000000
+poll 6 0 [30] 0x0 100
+writefield 0 4 [1] 0x0
+
+; epoch 2: maximum 2x2
+; begin
+label 0x2
+; configure POOL0
+writefield 0 4 [22] 0x1
+write 27 0 0x41c0c0
+burstwriteinc 27 2 0x20000892 0x400200 0x200020
+burstwriteinc 27 6 0x1ff0000 0x3f0000 0x50001
+; configure STRENG2
+writefield 0 4 [2] 0x1
+write 7 0 0x80104
+burstwriteinc 7 2 0x34200000 0x8000
+write 7 6 0x8000
+burstwriteinc 7 9 0x24 0x100000
+burstwriteinc 7 12 0x7 0x1 0x3420803f
+; configure STRENG7
+writefield 0 4 [7] 0x1
+write 12 0 0x8010c
+burstwriteinc 12 2 0x34270000 0x2000
+write 12 6 0x2000
+burstwriteinc 12 9 0x24 0x100000
+burstwriteinc 12 12 0x7 0x1 0x3427203f
+; wire the stream switch
+write 4 0 0x2
+poll 4 0 [1] 0x0 100
+write 4 0 0x40000000
+poll 4 0 [30] 0x0 100
+write 4 0 0x1
+write 4 9 0x2d
+write 4 38 0x5
+; start
+writefield 12 0 [0] 0x1
+writefield 27 0 [0] 0x1
+writefield 7 0 [0] 0x1
+; wait for the writer
+poll 12 0 [31] 0x0 100
+; unwire
+write 4 9 0x0
+write 4 38 0x0
+; release STRENG7
+write 12 0 0x2
+poll 12 0 [1] 0x0 100
+write 12 0 0x40000000
+poll 12 0 [30] 0x0 100
+writefield 0 4 [7] 0x0
+; release POOL0
+write 27 0 0x420002
+poll 27 0 [1] 0x0 100
+write 27 0 0x40420000
+poll 27 0 [30] 0x0 100
+writefield 0 4 [22] 0x0
+; release STRENG2
+write 7 0 0x2
+poll 7 0 [1] 0x0 100
+write 7 0 0x40000000
+poll 7 0 [30] 0x0 100
+writefield 0 4 [2] 0x0
+
+; epoch 3: mean of each channel
+; begin
+label 0x3
+; configure POOL1
+writefield 0 4 [23] 0x1
+write 28 0 0x41d0e8
+burstwriteinc 28 2 0x20000440 0x200100 0x10001 0x4000 0xff0000 0x1f0000 0x60001
+; configure ARITH2
+writefield 0 4 [20] 0x1
+write 25 0 0x15000060
+write 25 2 0x78008
+burstwriteinc 25 7 0xbfc07f7f 0x3f
+; configure STRENG3
+writefield 0 4 [3] 0x1
+write 8 0 0x80104
+burstwriteinc 8 2 0x34270000 0x2000
+write 8 6 0x2000
+burstwriteinc 8 9 0x24 0x100000
+burstwriteinc 8 12 0x7 0x1 0x3427203f
+; configure STRENG8
+writefield 0 4 [8] 0x1
+write 13 0 0x8010c
+burstwriteinc 13 2 0x34350000 0x8
+write 13 6 0x8
+burstwriteinc 13 9 0x24 0x100000
+burstwriteinc 13 12 0x7 0x1 0x34350047
+; wire the stream switch
+write 4 0 0x2
+poll 4 0 [1] 0x0 100
+write 4 0 0x40000000
+poll 4 0 [30] 0x0 100
+write 4 0 0x1
+write 4 10 0x29
+write 4 34 0x2f
+write 4 39 0x7
+; start
+writefield 13 0 [0] 0x1
+writefield 28 0 [0] 0x1
+writefield 25 0 [0] 0x1
+writefield 8 0 [0] 0x1
+; wait for the writer
+poll 13 0 [31] 0x0 100
+; unwire
+write 4 10 0x0
+write 4 34 0x0
+write 4 39 0x0
+; release STRENG8
+write 13 0 0x2
+poll 13 0 [1] 0x0 100
+write 13 0 0x40000000
+poll 13 0 [30] 0x0 100
+writefield 0 4 [8] 0x0
+; release POOL1
+write 28 0 0x420002
+poll 28 0 [1] 0x0 100
+write 28 0 0x40420000
+poll 28 0 [30] 0x0 100
+writefield 0 4 [23] 0x0
+; release ARITH2
+write 25 0 0x8000002
+poll 25 0 [1] 0x0 100
+write 25 0 0x48000000
+poll 25 0 [30] 0x0 100
+writefield 0 4 [20] 0x0
+; release STRENG3
+write 8 0 0x2
+poll 8 0 [1] 0x0 100
+write 8 0 0x40000000
+poll 8 0 [30] 0x0 100
+writefield 0 4 [3] 0x0
+
+; done
+irq 0x0
