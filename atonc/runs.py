@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -132,23 +133,25 @@ class _Watcher:
 def choose_inputs(net: EmulatedNetwork, options: RunOptions) -> dict[str, Array]:
     """What the files hold, or natural-looking data from the seed."""
     if options.inputs:
-        return _from_files(net.inputs, options.inputs)
-    return {info.name: synthetic_input(info, options.seed + k) for k, info in enumerate(net.inputs)}
+        return _from_files(net, options.inputs)
+    return {info.name: synthetic_input(net, info, options.seed + k) for k, info in enumerate(net.inputs)}
 
 
-def synthetic_input(info: BufferInfo, seed: int) -> Array:
-    """A photo-like pattern in the codes (or the float range -1..1) of an input."""
+def synthetic_input(net: EmulatedNetwork, info: BufferInfo, seed: int) -> Array:
+    """A photo-like pattern over the codes (or the quantised range of floats) of an input."""
     from atonc.compare.inputs import unit_values
 
     shape, dtype = tensors.io_shape(info), tensors.dtype_of(info)
     values = unit_values(shape, seed, "NHWC")
     if dtype.kind == "f":
-        return (values * 2 - 1).astype(dtype)
+        low, high = float_range(net, info)
+        return (low + values * (high - low)).astype(dtype)
     limits = np.iinfo(dtype)
     return np.rint(limits.min + values * (int(limits.max) - int(limits.min))).astype(dtype)
 
 
-def _from_files(infos: Sequence[BufferInfo], paths: Sequence[Path]) -> dict[str, Array]:
+def _from_files(net: EmulatedNetwork, paths: Sequence[Path]) -> dict[str, Array]:
+    infos = net.inputs
     arrays: dict[str, Array] = {}
     positional: list[Array] = []
     for path in paths:
@@ -160,7 +163,7 @@ def _from_files(infos: Sequence[BufferInfo], paths: Sequence[Path]) -> dict[str,
         elif path.suffix == ".npy":
             positional.append(_load_numpy(path))
         else:
-            positional.append(_load_image(path, infos[len(positional) % len(infos)]))
+            positional.append(image_input(net, infos[len(positional) % len(infos)], path))
     missing = [info.name for info in infos if info.name not in arrays]
     if len(missing) != len(positional):
         raise InputError(
@@ -193,16 +196,28 @@ def _load_numpy(path: Path) -> Any:
         raise InputError(f"cannot be read as NumPy data: {error}", where=str(path)) from None
 
 
-def _load_image(path: Path, info: BufferInfo) -> Array:
-    """An image, resized to the input; uint8 codes are pixels, int8 codes pixels - 128, floats pixels / 255."""
+def image_input(net: EmulatedNetwork, info: BufferInfo, path: Path) -> Array:
+    """An image, resized to the input; uint8 codes are pixels, int8 codes pixels - 128, floats span the range that the
+    network quantises them with."""
     from atonc.images import read_image
 
-    shape = tensors.io_shape(info)
-    pixels = read_image(path, shape)
+    pixels = read_image(path, tensors.io_shape(info))
     dtype = tensors.dtype_of(info)
     if dtype.kind == "f":
-        return (pixels / np.float32(255)).astype(dtype)
+        low, high = float_range(net, info)
+        return (low + pixels / np.float32(255) * (high - low)).astype(dtype)
     return pixels if dtype == np.uint8 else (pixels.astype(np.int16) - 128).astype(dtype)
+
+
+def float_range(net: EmulatedNetwork, info: BufferInfo) -> tuple[float, float]:
+    """The real numbers that the codes of a float input's quantised copy stand for; 0..1 when there is none."""
+    elements = prod(tensors.io_shape(info))
+    for buffer in sorted(net.network.internals, key=lambda b: b.epoch):
+        if buffer.type in ("INT8", "UINT8") and buffer.scales and prod(tensors.io_shape(buffer)) == elements:
+            limits = np.iinfo(tensors.dtype_of(buffer))
+            offset, scale = buffer.offsets[0], buffer.scales[0]
+            return (limits.min - offset) * scale, (limits.max - offset) * scale
+    return 0.0, 1.0
 
 
 def digest(value: Array) -> str:

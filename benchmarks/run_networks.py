@@ -24,8 +24,9 @@ from atonc.compare import reference
 from atonc.compare.metrics import cosine
 from atonc.emu import tensors
 from atonc.emu.files.types import BufferInfo
+from atonc.emu.network import EmulatedNetwork
 from atonc.errors import AtoncError
-from atonc.images import read_image
+from atonc.images import is_picture
 from atonc.ir import Graph
 
 RESULTS = Path(__file__).parent / "results" / "networks.md"
@@ -52,15 +53,10 @@ class Row:
         return sum(1 for c, s in zip(self.cosines, self.spread, strict=True) if c >= 0.999 or c >= s - 0.003)
 
 
-def make_input(info: BufferInfo, photo: Path, seed: int) -> Any:
-    """uint8 codes are pixels, int8 codes pixels - 128, floats pixels / 127.5 - 1."""
-    shape, dtype = tensors.io_shape(info), tensors.dtype_of(info)
-    if len(shape) != 4 or shape[3] not in (1, 3):
-        return runs.synthetic_input(info, seed)
-    pixels = read_image(photo, shape)
-    if dtype.kind == "f":
-        return (pixels / np.float32(127.5) - 1).astype(dtype)
-    return pixels if dtype == np.uint8 else (pixels.astype(np.int16) - 128).astype(dtype)
+def make_input(net: EmulatedNetwork, info: BufferInfo, photo: Path, seed: int) -> Any:
+    if is_picture(tensors.io_shape(info)) and min(tensors.io_shape(info)[1:3]) != 1:
+        return runs.image_input(net, info, photo)
+    return runs.synthetic_input(net, info, seed)
 
 
 def judge(item: Compilation, photos: list[Path]) -> Row:
@@ -73,7 +69,7 @@ def judge(item: Compilation, photos: list[Path]) -> Row:
     real = [s for s in net.steps if not s.empty]
     row.epochs, row.cpu = len(real), sum(1 for s in real if s.kind != "npu")
     for seed, photo in enumerate(photos):
-        inputs = {info.name: make_input(info, photo, seed + 10 * k) for k, info in enumerate(net.inputs)}
+        inputs = {info.name: make_input(net, info, photo, seed + 10 * k) for k, info in enumerate(net.inputs)}
         started = time.perf_counter()
         result = runs.execute(net, inputs, options)
         row.seconds = time.perf_counter() - started

@@ -8,9 +8,9 @@ shown, while executing it raises a clear error instead of a guess.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from atonc.errors import NotModelledError
 from atonc.hw import regs
@@ -99,9 +99,13 @@ def decode(cls: type[C], words: Mapping[int, int], **extra: Any) -> C:
     return cls(**values, unmodelled=_leftovers(cls, words), **extra)
 
 
-@cache
-def places(cls: Any) -> tuple[tuple[str, Place], ...]:
+def places(cls: type[UnitConfig]) -> tuple[tuple[str, Place], ...]:
     """Names of the config fields with the register fields that hold them."""
+    return _places(cast(Hashable, cls))
+
+
+@cache
+def _places(cls: Any) -> tuple[tuple[str, Place], ...]:
     fields = dataclasses.fields(cls)
     return tuple((f.name, f.metadata["place"]) for f in fields if "place" in f.metadata)
 
@@ -119,7 +123,7 @@ def _undeclared(cls: Any) -> tuple[tuple[regs.Register, regs.Field], ...]:
 
 def _leftovers(cls: type[UnitConfig], words: Mapping[int, int]) -> tuple[tuple[str, int], ...]:
     out = []
-    for register, field in _undeclared(cls):
+    for register, field in _undeclared(cast(Hashable, cls)):
         word = words.get(register.index)
         if word is None:
             continue
