@@ -105,11 +105,16 @@ class Builder:
         x = self.value(source)
         index = self.writer.get(x.name)
         alone = self.readers[source] == 1 and source not in self.outputs and not self._is_shared(x)
-        if index is not None and alone and (x.is_float or is_move(self.ops[index].kind)):
+        if index is not None and alone and (x.is_float or self._passes_codes(self.ops[index])):
             self._rewrite_output(index, x, Tensor(target, x.shape, dtype, quant), target, node)
             return
         made = self.emit("quantize", node, [x], [Tensor(target, x.shape, dtype, quant)], {})
         self.bind(target, made[0])
+
+    @staticmethod
+    def _passes_codes(op: Op) -> bool:
+        """True if the operator kept the format of its input only because it did not know better."""
+        return is_move(op.kind) or op.kind == "max_pool"
 
     def _is_shared(self, tensor: Tensor) -> bool:
         """True if other ONNX names are held by the same tensor."""

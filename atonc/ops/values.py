@@ -105,9 +105,10 @@ def to_codes(unrounded: Real, tensor: Tensor) -> Array:
         return unrounded != 0
     low, high = tensor.code_range
     dtype = np.dtype("int8" if tensor.dtype == "int4" else tensor.dtype)
-    if dtype.itemsize == 8:  # the limits of 64 bit are not float64 numbers
-        return round_half_away(unrounded).astype(dtype)
-    return np.clip(round_half_away(unrounded), low, high).astype(dtype)
+    with np.errstate(invalid="ignore"):  # what is not a number has no right code either
+        if dtype.itemsize == 8:  # the limits of 64 bit are not float64 numbers
+            return round_half_away(unrounded).astype(dtype)
+        return np.clip(round_half_away(unrounded), low, high).astype(dtype)
 
 
 def finish(values: Real, tensor: Tensor) -> Result:
