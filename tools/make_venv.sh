@@ -27,7 +27,7 @@ if ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
     fi
 fi
 
-[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+"$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$python" -m venv "$venv"
 if ! "$venv/bin/python" -m pip install --quiet --editable '.[dev]'; then
     say "The packages could not be installed. Check the network or the package index (pip config list) and repeat."
     exit 4
