@@ -56,7 +56,7 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     run.add_argument("--save-input", type=Path, metavar="FILE.npz", help="write the inputs that were used")
     run.add_argument("--until", type=int, metavar="E", help="stop behind epoch E")
     run.add_argument("--dump", type=Path, metavar="DIR", help="write every buffer after the epoch that wrote it")
-    run.add_argument("--compare", type=Path, metavar="REF", help="an --output file or a --dump folder: exit 1 if unequal")
+    run.add_argument("--compare", type=Path, metavar="REF", help="--output file or --dump folder; exit 1 if unequal")
     run.add_argument("--layers", type=Path, metavar="MODEL", help="each layer against exact arithmetic")
     run.add_argument("--no-check", action="store_true", help="skip the safety rules")
     run.add_argument("--json", action="store_true", help="one JSON document on standard output")

@@ -1,7 +1,8 @@
 """Replays an epoch-controller program into epochs.
 
 The replay keeps the registers and coefficient memories as the chip would. When the program begins to wait for its
-stream engines, everything is configured and enabled: that is the moment the epoch is read off the registers.
+stream engines (or, if it does not, to clear up), everything is configured and enabled: that is the moment the epoch
+is read off the registers.
 """
 
 from __future__ import annotations
@@ -125,6 +126,9 @@ class _Builder:
             self.events.append(event)
 
     def snapshot(self, replay: Replay) -> None:
+        """Reads the epoch off the registers; a program that never waits is read when it begins to clear up."""
+        if self.units or not any(event.what == "enable" for event in self.events):
+            return
         self.links = replay.links()
         for unit in replay.enabled():
             self.units[unit.name] = replay.config(unit)
@@ -145,11 +149,12 @@ def decode_epochs(program: Iterable[Instruction], replay: Replay | None = None, 
     builder, epochs = _Builder(number), []
     for instruction in program:
         if isinstance(instruction, Label):
-            if builder.words:
-                epochs.append(builder.build())
+            builder.snapshot(replay)
+            epochs.append(builder.build())
             builder = _Builder(instruction.value)
         builder.words += instruction.size
         _step(instruction, replay, builder)
+    builder.snapshot(replay)
     epochs.append(builder.build())
     return [epoch for epoch in epochs if epoch.words]
 
@@ -182,8 +187,7 @@ def _poll(instruction: Poll, replay: Replay, builder: _Builder) -> None:
     if unit is None:
         return
     if unit.kind == "STRENG" and (instruction.reg, instruction.lsb) == (0, _RUNNING):
-        if not builder.waits:
-            builder.snapshot(replay)
+        builder.snapshot(replay)
         builder.waits.append(unit.name)
         builder.note("wait", unit.name, instruction.value, instruction.timeout)
     else:
@@ -206,11 +210,15 @@ def _observe(unit: regs.Unit, register: int, value: int, replay: Replay, builder
         if register == 0:
             clears = value >> _CLR & 1 or value >> _CONFCLR & 1
             builder.note("switch clear" if clears else "switch enable", unit.name)
+        elif value & 0x10001:
+            builder.note("link", unit.name)
         else:
-            builder.note("link" if value & 0x10001 else "unlink", unit.name)
+            builder.snapshot(replay)
+            builder.note("unlink", unit.name)
         return
     if register == 0:
         if value >> _CLR & 1 or value >> _CONFCLR & 1:
+            builder.snapshot(replay)
             builder.note("disable", unit.name)
             return
         if value & 1 and not replay.words[unit.id].get(0, 0) & 1:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from atonc.comparing import BufferDifference
 from atonc.compare.layers import LayerReport
+from atonc.comparing import BufferDifference
 from atonc.costs import NetworkCost
 from atonc.reasons import Severity, Violation
 from atonc.runs import RunResult, digest
