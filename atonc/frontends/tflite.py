@@ -146,7 +146,8 @@ def _quantisation(table: Table, dtype: str, shape: tuple[int, ...]) -> Quantisat
     quant = table.table(TensorField.QUANTISATION)
     if quant is None or dtype.startswith("float") or dtype == "bool":
         return None
-    scales = quant.array(QuantField.SCALE, "<f4").astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        scales = quant.array(QuantField.SCALE, "<f4").astype(np.float64)
     if scales.size == 0:
         return None
     zeros = quant.array(QuantField.ZERO_POINT, "<i8").astype(np.int64)

@@ -35,8 +35,7 @@ BINARY: dict[str, Callable[[Real, Real], Real]] = {
 @computes(*BINARY)
 def binary(call: Call) -> list[Real]:
     a, b = call.arg(0), call.arg(1)
-    with np.errstate(all="ignore"):
-        values = BINARY[call.op.kind](a.real, b.real).astype(np.float64)
+    values = BINARY[call.op.kind](a.real, b.real).astype(np.float64)
     if call.op.kind == "div" and not (call.out.is_float or call.out.quant):
         values = np.trunc(values)  # integer division
     return [fused_activation(values, call.attrs)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op
 from atonc.ops.values import Arg, Call, Real, Result, finish, real_codes, same_codes, to_codes
@@ -50,10 +52,11 @@ def evaluate(graph: Graph, op: Op, values: Sequence[Array | None]) -> list[Resul
         for name, value in zip(op.inputs, values, strict=True)
     )
     call = Call(op, args, tuple(graph.tensors[name] for name in op.outputs))
-    if op.kind in _real:
-        return [finish(real, tensor) for real, tensor in zip(_real[op.kind](call), call.outputs, strict=True)]
-    if op.kind in _move:
-        return _run_move(call, *_move[op.kind])
+    with np.errstate(all="ignore"):  # infinities saturate like any other value
+        if op.kind in _real:
+            return [finish(real, tensor) for real, tensor in zip(_real[op.kind](call), call.outputs, strict=True)]
+        if op.kind in _move:
+            return _run_move(call, *_move[op.kind])
     raise UnsupportedError(f"operator {op.kind} has no reference kernel", where=op.name)
 
 
