@@ -60,6 +60,8 @@ def _check_sum_port(epoch: Epoch, name: str, config: ConvaccConfig) -> None:
             where=f"epoch {epoch.number}",
             rule="CONVACC port 2 is linked exactly when the unit accumulates",
         )
+    if source is not None and not source.permanent:
+        raise not_modelled(f"{name}:2", "a gate in front of the accumulator port", source.frames0)
     inside = source is not None and source.source.startswith("CONVACC") and not config.generate_first_sum
     if inside and config.accumulator_filter:
         raise not_modelled(f"epoch {epoch.number} {name}", "CTRL.AFILTMODE inside a chain", config.accumulator_filter)
@@ -121,10 +123,16 @@ def _straight(configs: list[ConvaccConfig], sums: list[Ints], carried: Ints | No
     """One pass through the chain; `carried` enters the first unit."""
     outputs: list[Ints] = []
     for config, own in zip(configs, sums, strict=True):
-        total = own if carried is None else own + (carried.astype(own.dtype) << config.in_shift)
+        total = own if carried is None else _add_shifted(own, carried, config.in_shift)
         carried = convacc.finish(config, total)
         outputs.append(carried)
     return outputs
+
+
+def _add_shifted(own: Ints, carried: Ints, shift: int) -> Ints:
+    """own + (carried << shift), in 64 bits where 32 might not hold it (sums that pass have up to 24 bits)."""
+    wide = own.dtype if shift <= 6 else np.dtype(np.int64)
+    return own + (carried.astype(wide) << shift)
 
 
 def _looped(configs: list[ConvaccConfig], sums: list[Ints]) -> list[Ints]:

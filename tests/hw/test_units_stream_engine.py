@@ -158,7 +158,6 @@ def test_the_last_frame_at_an_address_wins(repeat: int) -> None:
     assert memory.tobytes() == bytes(expected)
 
 
-@pytest.mark.xfail(reason="overlapping frames with a negative step are stored in memory order", strict=False)
 def test_later_frames_overwrite_earlier_ones() -> None:
     config = engine(to_memory=1, frames=2, frame_offset=-2)
     memory, expected = np.zeros(MEMORY, np.uint8), bytearray(MEMORY)

@@ -156,12 +156,22 @@ def write(config: StrengConfig, stream: Stream, memory: NDArray[np.uint8], base:
         reversed_first = np.unique(offsets[::-1], return_index=True)
         last = np.sort(config.frames - 1 - reversed_first[1])
         data, offsets = data[last], offsets[last]
+    one_by_one = _may_collide(config)
     target = _window(config, memory, base, offsets, unit, writeable=True)
-    if isinstance(target, list):
+    if one_by_one or isinstance(target, list):
         for frame, values in zip(target, data, strict=True):
             frame[...] = values
     else:
         target[...] = data
+
+
+def _may_collide(config: StrengConfig) -> bool:
+    """Whether a frame may overwrite a part of another one, so that their order matters."""
+    step = min((abs(step) for count, step in config.frame_loops() if count > 1 and step), default=0)
+    run = config.shape[2] * config.element_bytes  # frames that lie between each other's pixels do not collide
+    interleaved = not config.raw and run <= step and config.frames * step <= abs(config.pixel_offset)
+    reach = sum((count - 1) * abs(size) for count, size in zip(config.shape, config.steps, strict=True))
+    return 0 < step < reach + config.element_bytes and not interleaved
 
 
 def check(config: StrengConfig, unit: str) -> None:
