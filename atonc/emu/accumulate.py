@@ -132,7 +132,8 @@ def _straight(configs: list[ConvaccConfig], sums: list[Ints], carried: Ints | No
 def _add_shifted(own: Ints, carried: Ints, shift: int) -> Ints:
     """own + (carried << shift), in 64 bits where 32 might not hold it (sums that pass have up to 24 bits)."""
     wide = own.dtype if shift <= 6 else np.dtype(np.int64)
-    return own + (carried.astype(wide) << shift)
+    total: Ints = own + (carried.astype(wide) << shift)
+    return total
 
 
 def _looped(configs: list[ConvaccConfig], sums: list[Ints]) -> list[Ints]:

@@ -81,7 +81,7 @@ def execute(config: PoolConfig, x: Array, unit: str = "POOL") -> Ints:
     check(config, unit)
     frames = x.size // config.frame_elements
     data = low_bytes(x[: frames * config.frame_elements], config.feature_bytes, False)
-    maps = data.reshape(frames, config.height, -1, config.batch)
+    maps = data.reshape(frames, config.height, config.line_elements // config.batch, config.batch)
     if config.crop_enable:
         rows = slice(config.crop_top, config.crop_bottom + 1)
         maps = maps[:, rows, config.crop_left // config.batch : (config.crop_right + 1) // config.batch]
