@@ -86,6 +86,18 @@ def explain(graph: Graph, op: Op, values: Mapping[str, Array], difference: Array
     return "; ".join(f"{number} of {int(bad.sum())} {what}" for what, number in counts.items() if number)
 
 
+def saturation(graph: Graph, op: Op, values: Mapping[str, Array]) -> str:
+    """How many values of a layer leave 16 bits, in the end or perhaps on the way; empty if none does."""
+    found = lowering(graph, op, values)
+    if found is None:
+        return ""
+    saturated = (found.accumulator > LIMIT) | (found.intermediate > LIMIT)
+    partial = ~saturated & (found.one_sided > LIMIT)
+    counts = {"saturate a 16-bit stage": int(saturated.sum()), "may saturate in a partial sum": int(partial.sum())}
+    said = [f"{number} of {saturated.size} values of {op.name} {what}" for what, number in counts.items() if number]
+    return ", ".join(said)
+
+
 def _loss(found: Lowering, mask: Array) -> str:
     channels = np.unique(np.nonzero(mask)[-1])
     if not channels.size:

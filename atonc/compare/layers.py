@@ -7,12 +7,13 @@ nearest observed ancestors, through as many operators as lie between, rounded on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from atonc.compare.causes import explain
+from atonc.compare.causes import explain, saturation
 from atonc.compare.matching import CLOSE, Match, Matcher
 from atonc.compare.observed import ObservedBuffer, Real, centre, may_hold, to_tensor
 from atonc.compare.subgraph import (
@@ -84,9 +85,9 @@ def check_layers(graph: Graph, inputs: Mapping[str, Array], observed: Sequence[O
     """Compares an emulator run with the model. `inputs` are the model's inputs by name."""
     walk = _Walk(graph, inputs, observed, {})
     walk.run()
-    parts = parts_of_concats(graph, walk.matches)
-    if parts:  # once more, now that tensors inside of concatenations are known
-        walk = _Walk(graph, inputs, observed, parts)
+    known = parts_of_concats(graph, walk.matches) | walk.left_over()
+    if known:  # once more, with tensors inside of concatenations and those that only one buffer can be
+        walk = _Walk(graph, inputs, observed, known)
         walk.run()
     return walk.report()
 
@@ -95,9 +96,9 @@ class _Walk:
     """One exact run through the graph that takes over every observed tensor."""
 
     def __init__(
-        self, graph: Graph, inputs: Mapping[str, Array], observed: Sequence[ObservedBuffer], parts: dict[str, Match]
+        self, graph: Graph, inputs: Mapping[str, Array], observed: Sequence[ObservedBuffer], known: dict[str, Match]
     ) -> None:
-        self.graph, self.observed, self.parts = graph, observed, parts
+        self.graph, self.observed, self.known = graph, observed, known
         self.matcher = Matcher(observed)
         self.values = start_values(graph, inputs)
         self.epochs: dict[str, int] = {}  # the latest epoch that a value depends on
@@ -123,18 +124,40 @@ class _Walk:
         )
         return LayerReport(tuple(self.results), tuple(self.unmatched), tuple(unused))
 
+    def left_over(self) -> dict[str, Match]:
+        """Tensors for which exactly one unclaimed buffer is left, and no other tensor for that buffer.
+
+        If what follows was found from the computed value, that value was right and the buffer is something else.
+        """
+        tensors = [self.graph.tensors[row.tensor] for row in self.unmatched if not self._has_seen_readers(row.tensor)]
+        free = [b for b in self.observed if self.matcher.free(b) and not b.is_raw]
+        holders = {t.name: [b for b in free if may_hold(b, t) and b.epoch >= self.epochs[t.name]] for t in tensors}
+        takers = Counter(id(buffer) for found in holders.values() for buffer in found)
+        result = {}
+        for tensor in tensors:
+            if len(found := holders[tensor.name]) == 1 and takers[id(found[0])] == 1:
+                stored = next(found[0].arrangements(tensor), None)
+                if stored is not None:
+                    values = centre(stored.full(), found[0].offset_for(tensor), tensor)
+                    result[tensor.name] = Match(found[0], values, "the only buffer left")
+        return result
+
+    def _has_seen_readers(self, name: str) -> bool:
+        return any(output in self.matches for op in self.graph.consumers.get(name, []) for output in op.outputs)
+
     def _take(self, op: Op, tensor: Tensor, result: Result, earliest: int) -> None:
         """Finds the tensor among the buffers, records the difference, goes on with the observed value."""
         self.values[tensor.name] = result.codes
         self.epochs[tensor.name] = earliest
         if tensor.quant is None and not tensor.is_float:
             return  # shape arithmetic
-        match = self._find(tensor, result, earliest, keeps_values(op.kind)) or self.parts.get(tensor.name)
+        match = self._find(tensor, result, earliest, keeps_values(op.kind)) or self.known.get(tensor.name)
         match = match or self._by_its_consumers(tensor, result, earliest)
         if match is None:
             self.unmatched.append(Unmatched(tensor.name, op.kind, self._reason(tensor, result, earliest)))
             return
         self.matches[tensor.name] = match
+        self.matcher.claim(match.buffer)
         self.epochs[tensor.name] = max(earliest, match.buffer.epoch)
         self.results.append(self._compare(op, tensor, result, match))
         self.values[tensor.name] = to_tensor(match.values, tensor)
@@ -199,8 +222,15 @@ class _Walk:
             mean_diff=float(difference.mean()) if difference.size else 0.0,
             max_real_error=_real_error(match.values, result, tensor, unit),
             note=match.note,
-            cause=explain(self.graph, op, self.values, difference) if np.any(size > 1.001) else "",
+            cause=self._cause(op, ops, difference) if np.any(size > 1.001) else "",
         )
+
+    def _cause(self, op: Op, ops: tuple[str, ...], difference: Array) -> str:
+        """Of the layer itself, or of the layers before it that were not seen."""
+        if own := explain(self.graph, op, self.values, difference):
+            return own
+        before = [o for o in self.graph.ops if o.name in ops and o is not op]
+        return "; ".join(found for o in before if (found := saturation(self.graph, o, self.values)))
 
 
 def percent(mask: Array) -> float:

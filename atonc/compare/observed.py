@@ -16,6 +16,7 @@ Real = NDArray[np.float64]
 SCALE_TOLERANCE = 1e-6
 SAMPLES = 2048
 MAX_GROUPS = 64
+MIN_RAW = 8  # fewer codes without a scale prove nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,7 @@ def may_hold(buffer: ObservedBuffer, tensor: Tensor) -> bool:
     if tensor.quant is None or not tensor.quant.is_per_tensor:
         return False
     if buffer.scale is None:
-        return buffer.is_raw and tensor.dtype in ("int8", "uint8")
+        return buffer.is_raw and tensor.dtype in ("int8", "uint8") and tensor.elements >= MIN_RAW
     if abs(buffer.scale - tensor.scale) > SCALE_TOLERANCE * tensor.scale:
         return False
     return (buffer.zero_point - tensor.zero_point) % 128 == 0
