@@ -25,7 +25,7 @@ _PROCESSING = ("ARITH", "ACTIV", "POOL", "CONVACC")
     "H1",
     FAMILY,
     "ACTIV does not feed a CONVACC",
-    Evidence(0, 75617, "links", "36 epochs with such links never ended on a board, 582 without them did (4.0.1)"),
+    proven(75617, "links", "36 epochs with such links never ended on a board, 582 without them did (4.0.1)"),
     remedy="put an ARITH between them, or write the activation to memory",
 )
 def activ_into_convacc(view: EpochView) -> Iterator[Finding]:

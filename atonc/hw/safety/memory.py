@@ -14,7 +14,7 @@ from atonc.reasons import Evidence, Severity
 FAMILY = "memory"
 PREFETCH_MARGIN = 64  # bytes that ST leaves between the last byte and the limit
 FLASH_ALIGNMENT = 16
-_MASTERED_ALIGNMENT = {0: 8, 1: 16}  # cpuRAM and hyperRAM, by direction
+READ_ALIGNMENT, WRITE_ALIGNMENT = 8, 16  # in cpuRAM and hyperRAM
 
 
 @rule(
@@ -145,13 +145,13 @@ def flash_aligned(view: EpochView) -> Iterator[Finding]:
     "M09",
     FAMILY,
     "addresses in cpuRAM and hyperRAM are multiples of 8 for reading and of 16 for writing",
-    proven(1128, "engines"),
+    proven(1102, "engines"),
     remedy="align the buffer",
 )
 def slow_memory_aligned(view: EpochView) -> Iterator[Finding]:
     for unit, config in view.engines.items():
         bank = stm32n6().memory_at(config.address)
-        step = _MASTERED_ALIGNMENT[config.to_memory]
+        step = WRITE_ALIGNMENT if config.to_memory else READ_ALIGNMENT
         if bank is not None and bank.kind in ("cpu_ram", "hyperram") and config.address % step:
             yield Finding(unit, f"starts at {config.address:#010x} in {bank.name}", f"a multiple of {step}")
 
@@ -218,7 +218,7 @@ def flash_not_written(view: EpochView) -> Iterator[Finding]:
     "M14",
     FAMILY,
     "an engine touches only memory that exists",
-    proven(46259, "engines"),
+    proven(47582, "engines", "115 programs with their own pools"),
     remedy="place the buffer inside the pools",
 )
 def inside_memory(view: EpochView) -> Iterator[Finding]:
@@ -235,7 +235,7 @@ def inside_memory(view: EpochView) -> Iterator[Finding]:
     "M15",
     FAMILY,
     "a writer stays inside the buffer in which it starts",
-    Evidence(),
+    Evidence(report="holds by construction where the caller names the buffers that live in the epoch"),
     remedy="correct the writer's frames, or the buffer's size",
 )
 def writers_inside_buffers(view: EpochView) -> Iterator[Finding]:

@@ -1,0 +1,123 @@
+"""Faults to plant in legal epochs, where one changed setting is not enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from atonc.hw.epoch import Epoch
+from atonc.hw.fields import UnitConfig
+from tests.hw import safety_epochs as legal
+from tests.hw.safety_parts import (
+    NPU_RAM3,
+    NPU_RAM4,
+    NPU_RAM5,
+    add,
+    change,
+    convacc,
+    exchange,
+    features,
+    kernels,
+    limited,
+    reader,
+    with_events,
+    writer,
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    rule: str
+    what: str
+    plant: Callable[[], Epoch]
+    also: tuple[str, ...] = ()  # further violations that the same fault causes
+
+
+def swap(epoch: Epoch, **units: UnitConfig) -> Epoch:
+    """Replaces whole units."""
+    return with_events(replace(epoch, units={**epoch.units, **units}))
+
+
+def without(epoch: Epoch, *units: str) -> Epoch:
+    kept = {name: config for name, config in epoch.units.items() if name not in units}
+    links = tuple(k for k in epoch.links if k.source not in units and k.destination not in units)
+    waits = tuple(unit for unit in epoch.waits if unit not in units)
+    return with_events(replace(epoch, units=kept, links=links, waits=waits))
+
+
+def moved(epoch: Epoch, what: str, unit: str, place: int) -> Epoch:
+    """One event at another place among all events."""
+    moved = next(event for event in epoch.events if (event.what, event.unit) == (what, unit))
+    rest = [event for event in epoch.events if event is not moved]
+    return replace(epoch, events=(*rest[:place], moved, *rest[place:]))
+
+
+def activ_into_convacc() -> Epoch:
+    epoch = exchange(legal.convolution(), "STRENG0 > CONVACC0:0", "STRENG0 > ACTIV0")
+    activ = legal.activation().units["ACTIV0"]
+    return add(epoch, limited("ACTIV0", "CONVACC0", 2), ACTIV0=activ)
+
+
+def three_convaccs() -> Epoch:
+    epoch = legal.chained_features()
+    conv = epoch.units["CONVACC0"]
+    return add(
+        epoch,
+        *(limited("ARITH2", unit, 2) for unit in ("CONVACC1", "CONVACC2")),
+        *("STRENG1 > CONVACC1:1", "STRENG1 > CONVACC2:1", "CONVACC1 > STRENG5", "CONVACC2 > STRENG6"),
+        CONVACC1=conv,
+        CONVACC2=conv,
+        STRENG5=writer(NPU_RAM4, 2048, 2, element_bytes=2),
+        STRENG6=writer(NPU_RAM4 + 0x4000, 2048, 2, element_bytes=2),
+    )
+
+
+def flat(stride: int) -> Epoch:
+    """A convolution of 3 x 1 on two frames of 16 x 1 x 8."""
+    config = convacc(16, 1, 8, 8, (3, 1), pad_left=1, pad_right=1, stride_x=stride, stride_y=stride)
+    units = {
+        "CONVACC0": config,
+        "STRENG0": features(NPU_RAM5, 128, 2),
+        "STRENG1": kernels(2 * 8 * 8 * 3),
+        "STRENG2": writer(NPU_RAM3, 128 // stride, 2),
+    }
+    return swap(legal.convolution(), **units)
+
+
+def ring_of_two() -> Epoch:
+    epoch = legal.chain()
+    closing = {"no_sum": 0, "generate_first_sum": 1, "accumulator_filter": 3, "no_first_sum": 0, "in_shift": 2}
+    return add(change(epoch, "CONVACC0", **closing), "CONVACC1 > CONVACC0:2")
+
+
+def swapped_pools() -> Epoch:
+    epoch = legal.pooling()
+    names = {"POOL0": "POOL1", "POOL1": "POOL0"}
+    units = {names.get(name, name): config for name, config in epoch.units.items()}
+    links = [
+        replace(k, source=names.get(k.source, k.source), destination=names.get(k.destination, k.destination))
+        for k in epoch.links
+    ]
+    return with_events(replace(epoch, units=units, links=tuple(links)))
+
+
+def six_writers() -> Epoch:
+    names = ("STRENG3", "STRENG4", "STRENG5", "STRENG6", "STRENG7")
+    more = {name: writer(NPU_RAM4 + 0x4000 * index, 2048, 4) for index, name in enumerate(names)}
+    return add(legal.copy(), *(f"STRENG0 > {name}" for name in names), **more)
+
+
+def pool_into_convacc() -> Epoch:
+    """A maximum of 3 x 3 over 18 x 18 gives the 16 x 16 that the convolution wants."""
+    size = {"line_elements": 18 * 8, "batch": 8, "height": 18, "out_width": 16, "out_height": 16}
+    pool = replace(legal.pooling().units["POOL0"], **size)
+    epoch = exchange(legal.convolution(), "STRENG0 > CONVACC0:0", "STRENG0 > POOL0")
+    return add(epoch, limited("POOL0", "CONVACC0", 2), POOL0=pool, STRENG0=reader(NPU_RAM5, 18 * 18 * 8, 2))
+
+
+def other_kernel(width: int, height: int, count: int = 8, **settings: int) -> Epoch:
+    """A convolution of other kernels, padded to the same size and balanced."""
+    pads = {"pad_left": width // 2, "pad_right": (width - 1) // 2, "pad_top": height // 2}
+    conv = convacc(16, 16, 8, count, (width, height), pad_bottom=(height - 1) // 2, **pads, **settings)
+    units = {"CONVACC0": conv, "STRENG1": kernels(2 * conv.set_bytes), "STRENG2": writer(NPU_RAM3, 256 * count, 2)}
+    return swap(legal.convolution(), **units)

@@ -1,0 +1,164 @@
+"""The checker finds every planted fault, names the right rule, and says nothing about legal epochs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from atonc.hw.safety import Buffer, Context, Pool, PoolKind, all_rules, check_epoch, check_program, worst
+from atonc.reasons import Severity, Violation
+from tests.hw import safety_epochs as legal
+from tests.hw.safety_faults import FAULTS
+from tests.hw.safety_parts import NPU_RAM3, NPU_RAM4, NPU_RAM5, add, change, reader, with_events, writer
+from tests.hw.safety_plants import Fault, swap
+
+OTHERWISE_TESTED = {"O09", "M15"}  # they need more than one epoch, or buffers
+
+
+def ids(violations: list[Violation], severity: Severity) -> set[str]:
+    return {v.rule.id for v in violations if v.severity == severity}
+
+
+@pytest.mark.parametrize("name", legal.LEGAL)
+def test_legal_epochs_are_clean(name: str) -> None:
+    assert check_epoch(legal.LEGAL[name]()) == []
+
+
+@pytest.mark.parametrize("name", legal.LEGAL)
+def test_the_sequence_of_newer_releases_is_clean_too(name: str) -> None:
+    assert check_epoch(with_events(legal.LEGAL[name](), style=2)) == []
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.rule} {fault.what}")
+def test_planted_fault_is_found(fault: Fault) -> None:
+    found = check_epoch(fault.plant())
+    mine = [v for v in found if v.rule.id == fault.rule]
+    assert mine, f"{fault.rule} says nothing; found {found}"
+    assert {v.severity for v in mine} == {mine[0].rule.severity}
+    assert ids(found, Severity.VIOLATION) - {fault.rule} == set(fault.also)
+
+
+def test_every_rule_has_a_planted_fault() -> None:
+    assert {rule.id for rule in all_rules()} == {fault.rule for fault in FAULTS} | OTHERWISE_TESTED
+
+
+def test_rules_say_what_users_need() -> None:
+    for rule in all_rules():
+        assert rule.sentence and rule.remedy and str(rule.evidence), rule.id
+        assert not rule.sentence.endswith(".") and not rule.remedy.endswith("."), rule.id
+        assert set(rule.as_dict()) == {"id", "family", "sentence", "evidence", "limit", "remedy", "severity"}
+
+
+def test_findings_read_well() -> None:
+    found = check_epoch(swap(legal.convolution(), STRENG2=writer(NPU_RAM3, 2048, 3)))
+    assert str(found[0]) == (
+        "epoch 7, STRENG2: violation B01: takes 6144 elements (limit: 4096 arrive). "
+        "Rule: each writer takes exactly as many elements as its pipeline produces."
+    )
+    assert found[0].as_dict()["evidence"] == "15491 of 15491 writers"
+    assert worst(found) == Severity.VIOLATION and worst([]) is None
+
+
+def test_an_empty_epoch_is_fine() -> None:
+    epoch = legal.convolution()
+    assert check_epoch(replace(epoch, units={}, links=(), waits=(), events=())) == []
+
+
+def test_a_program_keeps_one_way_to_set_up_the_switch() -> None:
+    first, second = legal.convolution(), with_events(legal.addition(), style=2)
+    assert check_program([first, first]) == [] == check_program([second, second])
+    assert [v.rule.id for v in check_program([first, second])] == ["O09"]
+
+
+def test_without_events_only_configurations_are_judged() -> None:
+    assert check_epoch(replace(legal.convolution(), events=())) == []
+
+
+class TestDocumentedExceptions:
+    """What a few public programs do is a note, not a violation."""
+
+    def test_more_for_port_y_than_needed(self) -> None:
+        found = check_epoch(swap(legal.addition(), STRENG1=reader(NPU_RAM4, 1024)))
+        assert ids(found, Severity.NOTE) == {"B05"} and not ids(found, Severity.VIOLATION)
+
+    def test_broadcast_reader_of_port_y_past_its_limit(self) -> None:
+        loop = {"frame_repeat": 8, "frame_offset": 0, "repeat_offset": 32, "address_limit": NPU_RAM4 + 50}
+        found = check_epoch(swap(legal.addition(), STRENG1=reader(NPU_RAM4, 32, 16, **loop)))
+        assert ids(found, Severity.NOTE) == {"M03"} and not ids(found, Severity.VIOLATION)
+
+    def test_chain_with_a_shift_of_one(self) -> None:
+        epoch = change(change(legal.chain(), "CONVACC0", out_shift=1), "CONVACC1", in_shift=1)
+        found = check_epoch(epoch)
+        assert "A06" in ids(found, Severity.NOTE) and not ids(found, Severity.VIOLATION)
+
+    def test_256_frames_need_no_gate(self) -> None:
+        epoch = legal.chained_features()
+        units = {
+            "STRENG0": replace(epoch.engines()["STRENG0"], frames=256, frame_offset=0),
+            "STRENG1": replace(epoch.engines()["STRENG1"], fsize_low=256 * 576 & 0xFFFF, fsize_high=256 * 576 >> 16),
+            "STRENG2": replace(epoch.engines()["STRENG2"], frames=256),
+        }
+        limits = {name: replace(c, address_limit=c.span()[1] + 63) for name, c in units.items()}
+        links = [replace(k, frames0=0, frames1=0, other_source=0) for k in epoch.links]
+        assert not ids(check_epoch(replace(swap(epoch, **limits), links=tuple(links))), Severity.VIOLATION)
+
+    def test_transposed_writer(self) -> None:
+        steps = {"pixel_offset_low": 512, "line_offset_low": 16, "frame_offset": 8192}
+        epoch = change(legal.copy(), "STRENG1", **steps, address_limit=NPU_RAM3 + 0x8000)
+        assert not ids(check_epoch(epoch), Severity.VIOLATION)
+
+
+class TestContext:
+    def test_pools_of_the_caller_decide(self) -> None:
+        flash = Pool("weights", 0x7038_0000, 0x1000, PoolKind.FLASH, writable=False)
+        ram = Pool("ram", NPU_RAM3, 0x1C_0000, PoolKind.ON_CHIP)
+        assert check_epoch(legal.convolution(), Context((flash, ram))) == []
+        short = replace(ram, size_bytes=0xFFF)
+        found = check_epoch(legal.convolution(), Context((flash, short)))
+        assert {(v.rule.id, v.unit) for v in found} == {("M14", "STRENG0"), ("M14", "STRENG2")}
+
+    def test_a_pool_that_is_not_writable(self) -> None:
+        pools = (Pool("all", NPU_RAM3, 0x1C_0000, PoolKind.ON_CHIP, writable=False),)
+        flash = Pool("weights", 0x7038_0000, 0x1000, PoolKind.FLASH, writable=False)
+        assert [v.rule.id for v in check_epoch(legal.convolution(), Context((*pools, flash)))] == ["M13"]
+
+    def test_neighbouring_pools_hold_one_buffer(self) -> None:
+        epoch = swap(legal.convolution(), STRENG2=writer(NPU_RAM4 - 2048, 2048, 2))
+        assert check_epoch(epoch) == []
+
+    def test_non_secure_addresses_are_the_same_memory(self) -> None:
+        epoch = legal.convolution()
+        moved = {n: c.address & ~0x1000_0000 for n, c in epoch.engines().items() if c.address >> 28 == 3}
+        for name, address in moved.items():
+            limit = epoch.engines()[name].address_limit & ~0x1000_0000
+            epoch = change(epoch, name, address=address, address_limit=limit)
+        assert check_epoch(epoch) == []
+
+    def test_writers_stay_in_their_buffer(self) -> None:
+        fits, short = Buffer("out", NPU_RAM3, 4096), Buffer("out", NPU_RAM3, 4095)
+        assert check_epoch(legal.convolution(), Context(buffers=(fits,))) == []
+        found = check_epoch(legal.convolution(), Context(buffers=(short,)))
+        assert [(v.rule.id, v.unit) for v in found] == [("M15", "STRENG2")]
+
+    def test_user_buffers_may_lie_anywhere(self) -> None:
+        assert check_epoch(swap(legal.addition(), STRENG0=reader(0xA000_0000, 512))) == []
+
+
+def test_two_pipelines_in_one_epoch() -> None:
+    epoch = add(
+        legal.convolution(),
+        "STRENG5 > STRENG6",
+        STRENG5=reader(NPU_RAM5 + 0x8000, 512),
+        STRENG6=writer(NPU_RAM4, 512),
+    )
+    assert check_epoch(epoch) == []
+
+
+def test_a_network_of_220_epochs_takes_less_than_a_second() -> None:
+    epochs = [legal.memory_loop() for _ in range(220)]
+    check_epoch(epochs[0])  # reads the data files
+    started = time.process_time()
+    assert check_program(epochs) == []
+    assert time.process_time() - started < 1

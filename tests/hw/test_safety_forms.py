@@ -1,0 +1,109 @@
+"""Links and pipelines as data: texts are canonical, evidence is what the study says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atonc.hw import links, pipelines, proven
+from atonc.hw.epoch import Epoch
+from atonc.hw.links import LinkKind
+from atonc.hw.proven import Level
+from atonc.hw.safety import mode_keys
+from atonc.hw.units.switch import Link
+from tests.hw import safety_epochs as legal
+from tests.hw.pipeline_reader import read_pipeline
+from tests.hw.safety_parts import gated, limited
+
+DATA = Path(proven.__file__).parent / "safety" / "data"
+LARGEST_FILE = 100_000
+
+
+def only_text(epoch: Epoch) -> str:
+    (text,) = pipelines.texts(epoch).values()
+    return text
+
+
+@pytest.mark.parametrize("text", pipelines.proven_pipelines())
+def test_every_proven_pipeline_reads_and_writes_back(text: str) -> None:
+    assert only_text(read_pipeline(text)) == text
+
+
+@given(st.sampled_from(sorted(pipelines.proven_pipelines())), st.randoms(use_true_random=False))
+def test_the_text_does_not_depend_on_numbers_and_order(text: str, chance: object) -> None:
+    epoch = read_pipeline(text)
+    names: dict[str, str] = {}
+    for kind in {config.KIND for config in epoch.units.values()}:
+        mine = [name for name, config in epoch.units.items() if kind == config.KIND]
+        mixed = list(mine)
+        chance.shuffle(mixed)  # type: ignore[attr-defined]
+        names |= dict(zip(mine, mixed, strict=True))
+    units = [(names[name], config) for name, config in epoch.units.items()]
+    wired = [replace(k, source=names[k.source], destination=names[k.destination]) for k in epoch.links]
+    chance.shuffle(units)  # type: ignore[attr-defined]
+    chance.shuffle(wired)  # type: ignore[attr-defined]
+    assert only_text(Epoch(1, dict(units), tuple(wired), ())) == text
+
+
+def test_texts_of_epochs_built_by_hand() -> None:
+    assert only_text(legal.convolution()) == "[f=IN k=IN]>CONVACC>ARITH>ARITH>OUT"
+    assert only_text(legal.ring()) == "~[f=IN k=IN a=CONVACC#1]>CONVACC#1>ARITH>ARITH>OUT"
+    loop = "~[f=IN k=IN a=IN]>CONVACC#1>ARITH>ARITH>OUT ; CONVACC#1>OUT"
+    assert only_text(legal.memory_loop()) == loop
+
+
+def test_counts_are_those_of_the_study() -> None:
+    assert len(proven.networks()) == 114
+    assert sum(network.shipped for network in proven.networks()) == 24
+    assert len(pipelines.proven_pipelines()) == 368
+    assert len(pipelines.proven_topologies()) == 805
+    assert sum(found.level == Level.SHIPPED for found in pipelines.proven_pipelines().values()) == 156
+    assert len(links.proven_links()) == 27
+    assert [len(mode_keys.proven_modes(k)) for k in ("CONVACC", "ARITH", "ACTIV", "POOL", "STRENG")] == [
+        134,
+        26,
+        2,
+        7,
+        101,
+    ]
+
+
+def test_evidence_of_links() -> None:
+    assert links.evidence(LinkKind("STRENG", "CONVACC", 1)).level == Level.SHIPPED
+    assert links.evidence(LinkKind("POOL", "CONVACC", 0)).level == Level.SEEN
+    assert links.evidence(LinkKind("ACTIV", "CONVACC", 0)).level == Level.NEVER
+    assert links.proven_links()[LinkKind("STRENG", "CONVACC", 1)].epochs == 5460
+    assert str(LinkKind("ARITH", "CONVACC", 2)) == "ARITH -> CONVACC (accumulator)"
+    assert str(links.evidence(LinkKind("POOL", "CONVACC", 0))).startswith("seen: 11 times in 6 networks")
+
+
+def test_evidence_of_multicasts() -> None:
+    assert links.multicast_evidence("STRENG", ["CONVACC:1"] * 4).shipped == 22
+    assert links.multicast_evidence("ARITH", ["STRENG:0", "ARITH:0"]).level == Level.SHIPPED
+    assert links.multicast_evidence("ARITH", ["CONVACC:0"] * 3).level == Level.NEVER
+
+
+def test_evidence_of_modes() -> None:
+    epoch = legal.convolution()
+    assert mode_keys.evidence(epoch.units["CONVACC0"]).shipped == 18
+    assert mode_keys.evidence(epoch.units["STRENG1"], "to CONVACC:1").level == Level.SHIPPED
+    assert mode_keys.evidence(epoch.units["STRENG1"], "to POOL:0").level == Level.NEVER
+
+
+def test_forms_of_contexts() -> None:
+    assert links.context_form(Link("ARITH0", "ARITH1", 0)) == links.PERMANENT
+    assert links.context_form(gated("CONVACC0", "ARITH0", 0, 3, 1)) == links.LAST_OF_GROUP
+    assert links.context_form(gated("CONVACC0", "ARITH0", 0, 4, 2)) == links.PART_OF_GROUP
+    assert links.context_form(limited("ARITH0", "CONVACC0", 5)) == links.FIRST_FRAMES
+    assert links.context_form(replace(limited("ARITH0", "CONVACC0", 5), enabled1=True)) is None
+    assert set(links.contexts()) == {links.PERMANENT, links.LAST_OF_GROUP, links.PART_OF_GROUP, links.FIRST_FRAMES}
+
+
+def test_data_files_stay_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in DATA.glob("*.json")}
+    assert set(sizes) == {"links.json", "modes.json", "networks.json", "pipelines.json"}
+    assert max(sizes.values()) < LARGEST_FILE
