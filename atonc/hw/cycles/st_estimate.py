@@ -186,12 +186,14 @@ def _run_bounds(epoch: Epoch, flow: Flow, pools: tuple[PoolTiming, ...]) -> list
 
 def _run_bytes(epoch: Epoch, name: str, engine: StrengConfig) -> int:
     """Bytes of a pixel that lies apart from its neighbours (DSS2 takes two at a time); 0 when all lie together."""
-    _, pixels, depth = engine.shape
-    if engine.raw or pixels < 2 or engine.pixel_offset == depth * engine.element_bytes:
+    lines, pixels, depth = engine.shape
+    size = depth * engine.element_bytes
+    apart = engine.pixel_offset != size if pixels > 1 else lines > 1 and engine.line_offset != size
+    if engine.raw or not apart:
         return 0
     consumers = [epoch.units.get(link.destination) for link in epoch.destinations(name) if link.port == FEATURES]
     dss2 = any(isinstance(config, ConvaccConfig) and config.dss2 for config in consumers)
-    return 2 if dss2 else depth * engine.element_bytes
+    return 2 if dss2 else size
 
 
 def _inside(inner: PoolTiming, outer: PoolTiming) -> bool:
