@@ -11,6 +11,8 @@ from atonc.compare.observed import Arrangement, ObservedBuffer, centre, may_hold
 from atonc.ir import Array, Tensor
 
 CLOSE = 2.0  # mean difference in codes up to which a buffer may be this tensor at all
+HOPELESS = 8.0  # no closer look at an arrangement that is so far off
+SPARSE = 32
 CLOSE_RAW = 0.3  # the same without the scale as a second witness
 
 
@@ -87,7 +89,11 @@ class Matcher:
     ) -> Candidate | None:
         best: Candidate | None = None
         offset = buffer.offset_for(tensor)
+        few = tuple(i[::SPARSE] for i in index)  # most arrangements are far off: a few values show it
         for stored in buffer.arrangements(tensor):
+            far = mean_distance(centre(stored.sample(few), offset, tensor), wanted[::SPARSE], unit)
+            if best is not None and far > HOPELESS:
+                continue
             far = mean_distance(centre(stored.sample(index), offset, tensor), wanted, unit)
             if best is None or far < best.distance:
                 best = Candidate(far, buffer, stored)
