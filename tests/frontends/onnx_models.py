@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 class Net:
     """Collects nodes; `q` and `dq` add the pairs around an operator."""
 
-    def __init__(self, seed: int = 0, opset: int = 17) -> None:
+    def __init__(self, seed: int = 0, opset: int = 21) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self.rng = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ class Net:
             self.constants,
         )
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
-        return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+        return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString())
 
 
 def run(data: bytes, inputs: dict[str, Any]) -> list[Any]:

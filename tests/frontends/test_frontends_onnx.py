@@ -137,7 +137,7 @@ def test_slices_splits_and_gathers() -> None:
     x = net.qdq("x", 0.02)
     far = net.const(np.array([2**63 - 1], np.int64))
     part = net.node("Slice", [x, net.const(np.array([1], np.int64)), far, net.const(np.array([2], np.int64))])[0]
-    first, second = net.node("Split", [part], 2, axis=1)
+    first, second = net.node("Split", [part], 2, axis=1, num_outputs=2)
     close(net, (1, 4, 5, 5), net.qdq(net.node("Concat", [second, first], axis=3)[0], S))
     net = Net()
     picked = net.node("Gather", [net.qdq("x", 0.02), net.const(np.array([2, 0], np.int64))], axis=1)[0]

@@ -13,7 +13,7 @@ from atonc.frontends.tflite import read_tflite
 from atonc.ops import run_graph
 from tests.frontends.tflite_models import O, T, build, chain_model, conv_model
 
-pytest.importorskip("ai_edge_litert")
+pytest.importorskip("ai_edge_litert", exc_type=ImportError)
 
 
 def assert_close(data: bytes, folder: Path, codes: float = 1, seed: int = 0) -> None:
