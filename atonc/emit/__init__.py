@@ -1,0 +1,1 @@
+"""From a placed schedule to programs and files."""

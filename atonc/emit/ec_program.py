@@ -1,0 +1,138 @@
+"""Epochs as epoch-controller programs, in the order that every public network keeps.
+
+label; configure processing units, readers, writers; wire the switch; enable writers, units, readers; wait for the
+writers; unwire; release every unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from atonc.hw import fields, regs
+from atonc.hw.ec import Instruction, Irq, Label, Poll, Write, WriteField, merge_writes
+from atonc.hw.ec.merge import Barrier
+from atonc.hw.epoch import Epoch
+from atonc.hw.fields import UnitConfig
+from atonc.hw.units import activ
+from atonc.hw.units.activ import ActivConfig
+from atonc.hw.units.arith import ArithConfig
+from atonc.hw.units.switch import encode_link
+
+_CLOCK, _CLOCK_GATES = 0, 4
+_SWITCH = regs.UNIT_BY_NAME["STRSWITCH0"].id
+_TRANSLATE = regs.registers("ARITH")["TRANSLATEADDR"].index
+_EN, _CLR, _CONFCLR, _RUNNING = 0, 1, 30, 31
+_TIMEOUT = 100  # in every public program; its unit is unknown
+_WINDOW_ROWS = 384  # coefficient rows that the bus sees at a time
+
+
+def program(epochs: Iterable[Epoch]) -> list[Instruction]:
+    """All epochs and the final interrupt, writes merged."""
+    trace: list[Instruction | Barrier] = []
+    for epoch in epochs:
+        trace += epoch_trace(epoch)
+    return [*merge_writes(trace), Irq(0)]
+
+
+def epoch_trace(epoch: Epoch) -> Iterator[Instruction | Barrier]:
+    """One epoch as plain stores, before merging."""
+    yield Label(epoch.number)
+    if epoch.empty:
+        return
+    writers, readers = sorted(epoch.writers(), key=_id), sorted(epoch.readers(), key=_id)
+    units = sorted((name for name in epoch.units if not name.startswith("STRENG")), key=_id)
+    for name in (*units, *readers, *writers):
+        yield _clock(name, 1)
+        yield from _configure(name, epoch.units[name])
+    yield from _reset(_SWITCH, 0)
+    yield Write(_SWITCH, 0, 1)
+    links = sorted(encode_link(link) for link in epoch.links)
+    yield from (Write(_SWITCH, register, word) for register, word in links)
+    order = (*writers, *units, *readers)
+    yield from (_enable(name, epoch.units[name]) for name in order)
+    yield from (Poll(_id(name), 0, _RUNNING, _RUNNING, _TIMEOUT, 0) for name in writers)
+    yield from (Write(_SWITCH, register, 0) for register, _ in links)
+    for name in order:
+        yield from _reset(_id(name), regs.registers(regs.UNIT_BY_NAME[name].kind)["CTRL"].reset)
+        yield _clock(name, 0)
+
+
+def _id(name: str) -> int:
+    return regs.UNIT_BY_NAME[name].id
+
+
+def _clock(name: str, on: int) -> Instruction:
+    return WriteField(_CLOCK, _CLOCK_GATES, regs.CLOCK_BITS[name], 1, on)
+
+
+def _configure(name: str, config: UnitConfig) -> Iterator[Instruction | Barrier]:
+    """Every register that differs from reset, CTRL always; then the tables."""
+    table = regs.registers_by_index(config.KIND)
+    for index, word in sorted(fields.encode(config).items()):
+        if index == 0 or (word != table[index].reset and index != _TRANSLATE):
+            yield Write(_id(name), index, word)
+        elif index == _TRANSLATE and not isinstance(config, ArithConfig) and word != table[index].reset:
+            yield Write(_id(name), index, word)
+    if isinstance(config, ArithConfig) and config.table:
+        yield from _coefficients(_id(name), config)
+    if isinstance(config, ActivConfig) and config.rom0:
+        yield from _function_tables(_id(name), config)
+
+
+def _coefficients(unit: int, config: ArithConfig) -> Iterator[Instruction | Barrier]:
+    """Rows 0..383 through the translated window, the rest through the plain one."""
+    rows = config.rows().astype(np.uint16).tolist()
+    used = _used_rows(config)
+    yield Barrier()
+    yield Write(unit, _TRANSLATE, 1)
+    yield Barrier()
+    for k, (a, b, c) in enumerate(rows[: min(used, _WINDOW_ROWS)]):
+        yield Write(unit, 256 + 2 * k, a | b << 16)
+        yield Write(unit, 257 + 2 * k, c)
+    if used > _WINDOW_ROWS:
+        yield Barrier()
+        yield Write(unit, _TRANSLATE, 0)
+        yield Barrier()
+        for k, (a, b, c) in enumerate(rows[_WINDOW_ROWS:used], _WINDOW_ROWS - 128):
+            yield Write(unit, 256 + 2 * k, a | b << 16)
+            yield Write(unit, 257 + 2 * k, c)
+        yield Barrier()
+        yield Write(unit, _TRANSLATE, 1)
+    yield Barrier()
+
+
+def _used_rows(config: ArithConfig) -> int:
+    """Rows up to the last that is not zero: memory of earlier epochs may hold other numbers behind it."""
+    rows = config.rows()
+    used = np.flatnonzero(rows.any(axis=1))
+    return int(used[-1]) + 1 if used.size else 1
+
+
+def _function_tables(unit: int, config: ActivConfig) -> Iterator[Instruction | Barrier]:
+    for k, entry in enumerate(config.rom0[: 1 << config.index_bits]):
+        yield Write(unit, activ.ROM0 + k, entry)
+    rows = np.frombuffer(config.rom1, "<i2").reshape(-1, 3).astype(np.uint16).tolist()
+    last = max((k for k, row in enumerate(rows) if any(row)), default=0)
+    for k, (a, b, c) in enumerate(rows[: last + 1]):
+        yield Write(unit, activ.ROM1 + 2 * k, a | b << 16)
+        yield Write(unit, activ.ROM1 + 2 * k + 1, c)
+
+
+def _enable(name: str, config: UnitConfig) -> Instruction:
+    if name.startswith("CONVACC"):
+        return Write(_id(name), 0, fields.encode(config)[0] | 1 << _EN)
+    return WriteField(_id(name), 0, _EN, 1, 1)
+
+
+def _reset(unit: int, control: int) -> list[Instruction]:
+    """Clear, then back to reset values; both end by themselves."""
+    return [
+        Write(unit, 0, control | 1 << _CLR),
+        Poll(unit, 0, _CLR, _CLR, _TIMEOUT, 0),
+        Write(unit, 0, control | 1 << _CONFCLR),
+        Poll(unit, 0, _CONFCLR, _CONFCLR, _TIMEOUT, 0),
+    ]
+
+

@@ -1,0 +1,73 @@
+"""Wires an epoch: takes units as they are needed, links them, names the buffers that engines walk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from atonc.errors import UnsupportedError
+from atonc.hw.fields import UnitConfig
+from atonc.hw.units.stream_engine import StrengConfig
+from atonc.hw.units.switch import Link
+from atonc.plan.types import Buffer, EngineUse, EpochPlan
+
+_COUNTS = {"STRENG": 10, "CONVACC": 4, "ARITH": 4, "ACTIV": 2, "POOL": 2}
+
+
+@dataclass
+class EpochBuilder:
+    """Collects one epoch. Every method returns the name of the unit whose output flows on."""
+
+    origin: tuple[str, ...]
+    title: str
+    units: dict[str, UnitConfig] = field(default_factory=dict)
+    engines: dict[str, EngineUse] = field(default_factory=dict)
+    links: list[Link] = field(default_factory=list)
+    scratch: list[Buffer] = field(default_factory=list)
+
+    def read(self, buffer: str, config: StrengConfig) -> str:
+        name = self._next("STRENG")
+        self.engines[name] = EngineUse(buffer, config)
+        return name
+
+    def write(self, source: str, buffer: str, config: StrengConfig, **gate: int) -> str:
+        name = self._next("STRENG")
+        self.engines[name] = EngineUse(buffer, config)
+        self.link(source, name, 0, **gate)
+        return name
+
+    def unit(self, config: UnitConfig, *sources: str | None, **gate: int) -> str:
+        """A processing unit fed by the sources, in the order of its ports; `gate` applies to port 0."""
+        name = self._next(config.KIND)
+        self.units[name] = config
+        for port, source in enumerate(sources):
+            if source is not None:
+                self.link(source, name, port, **(gate if port == 0 else {}))
+        return name
+
+    def link(self, source: str, destination: str, port: int, *, drop: int = 0, keep: int = 0, stop_after: int = 0) -> None:
+        """`drop` frames then `keep` frames, again and again; or `stop_after` so many frames."""
+        if keep:
+            gated = Link(source, destination, port, False, drop, True, keep)
+        elif stop_after:
+            gated = Link(source, destination, port, True, stop_after, False, 255)
+        else:
+            gated = Link(source, destination, port)
+        self.links.append(gated)
+
+    def available(self, kind: str) -> int:
+        used = self.engines if kind == "STRENG" else self.units
+        return _COUNTS[kind] - sum(1 for name in used if name.startswith(kind))
+
+    def done(self) -> EpochPlan:
+        return EpochPlan(
+            self.origin, self.title, dict(self.units), dict(self.engines), tuple(self.links), tuple(self.scratch)
+        )
+
+    def _next(self, kind: str) -> str:
+        if not self.available(kind):
+            raise UnsupportedError(
+                f"the epoch needs more than {_COUNTS[kind]} {kind} units",
+                where=", ".join(self.origin),
+                rule="units of one epoch",
+            )
+        return f"{kind}{_COUNTS[kind] - self.available(kind)}"

@@ -1,0 +1,118 @@
+"""Stream engines in the forms that networks use: contiguous frames and rasters of channel groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from atonc.hw.units.stream_engine import StrengConfig
+
+_SIZES = {1: (8, 0, 0), 2: (8, 8, 0), 3: (8, 8, 8)}
+
+
+@dataclass(frozen=True)
+class Area:
+    """A picture in a buffer, channel last: steps in bytes, so that slices and interleaved parts are areas too."""
+
+    height: int
+    width: int
+    channels: int
+    line: int  # bytes from a line to the next
+    pixel: int  # bytes from a pixel to the next
+    offset: int = 0  # of the first element
+    element_bytes: int = 1
+
+    @staticmethod
+    def whole(height: int, width: int, channels: int, element_bytes: int = 1) -> Area:
+        pixel = channels * element_bytes
+        return Area(height, width, channels, width * pixel, pixel, 0, element_bytes)
+
+    @property
+    def contiguous(self) -> bool:
+        pixel = self.channels * self.element_bytes
+        return self.pixel == pixel and self.line == self.width * pixel
+
+    def channels_from(self, first: int, count: int) -> Area:
+        return replace(self, channels=count, offset=self.offset + first * self.element_bytes)
+
+    def rows(self, first: int, count: int) -> Area:
+        return replace(self, height=count, offset=self.offset + first * self.line)
+
+    def columns(self, first: int, count: int) -> Area:
+        return replace(self, width=count, offset=self.offset + first * self.pixel)
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Several frames: `inner` of them `inner_step` bytes apart, all that `outer` times, `outer_step` bytes apart."""
+
+    inner: int = 1
+    inner_step: int = 0
+    outer: int = 1
+    outer_step: int = 0
+
+    @property
+    def count(self) -> int:
+        return self.inner * self.outer
+
+
+ONE = Frames()
+
+
+def engine(
+    area: Area, frames: Frames = ONE, *, write: bool = False, signed: bool = False, word_bytes: int = 0, depth: int = 0
+) -> StrengConfig:
+    """An engine on an area. `signed`: extend the sign for a wider consumer. `word_bytes`: pack that many bytes into a
+    word (then `depth` words make a pixel of a raster)."""
+    size = word_bytes or area.element_bytes
+    base = StrengConfig(
+        to_memory=int(write),
+        single=int(frames.count == 1),
+        size0=_SIZES[size][0],
+        size1=_SIZES[size][1],
+        size2=_SIZES[size][2],
+        align_right=int(signed),
+        sign_extend=int(signed),
+        address=area.offset,
+        frames=frames.count,
+        gap_cycles=0,
+        illegal_config_event=1,
+        address_limit_enabled=1,
+        stop_prefetch=1,
+        frame_limit_enabled=1,
+    )
+    shaped = _raw(base, area, size) if area.contiguous and not depth else _raster(base, area, depth or area.channels)
+    return _looped(shaped, frames)
+
+
+def _raw(base: StrengConfig, area: Area, size: int) -> StrengConfig:
+    bytes_per_frame = area.height * area.width * area.channels * area.element_bytes
+    elements = -(-bytes_per_frame // size)
+    return replace(base, raw=1, fsize_low=elements & 0xFFFF, fsize_high=elements >> 16)
+
+
+def _raster(base: StrengConfig, area: Area, depth: int) -> StrengConfig:
+    return replace(
+        base,
+        fsize_low=area.width,
+        fsize_high=area.height,
+        depth=depth,
+        pixel_offset_low=area.pixel & 0xFFFF,
+        pixel_offset_high=area.pixel >> 16,
+        line_offset_low=area.line & 0xFFFF,
+        line_offset_high=area.line >> 16 & 0xFFFF,
+    )
+
+
+def _looped(config: StrengConfig, frames: Frames) -> StrengConfig:
+    if frames.outer == 1:
+        return replace(config, frame_offset=frames.inner_step)
+    return replace(
+        config, frame_offset=frames.inner_step, frame_repeat=frames.inner, repeat_offset=frames.outer_step
+    )
+
+
+def contiguous(size_bytes: int, *, write: bool = False, word_bytes: int = 1, offset: int = 0) -> StrengConfig:
+    """One frame of bytes in a row."""
+    return engine(
+        Area(1, 1, size_bytes, size_bytes, size_bytes, offset), write=write, word_bytes=word_bytes
+    )

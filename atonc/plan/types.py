@@ -1,0 +1,76 @@
+"""What the planner hands on: buffers without addresses, epochs that use them, calls for the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from atonc.hw.fields import UnitConfig
+from atonc.hw.units.stream_engine import StrengConfig
+from atonc.hw.units.switch import Link
+
+
+class BufferKind(StrEnum):
+    ACTIVATION = "activation"
+    SCRATCH = "scratch"  # written and read inside one step
+    CONSTANT = "constant"
+    INPUT = "input"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A piece of memory that will be placed. Activations hold a tensor, channel last, without gaps."""
+
+    name: str
+    size_bytes: int
+    kind: BufferKind
+    tensor: str = ""
+    data: bytes = field(default=b"", repr=False)  # contents of a constant
+
+
+@dataclass(frozen=True)
+class EngineUse:
+    """A stream engine on a buffer; the address in `config` counts from the start of the buffer."""
+
+    buffer: str
+    config: StrengConfig
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """One epoch: processing units with their configuration, engines, links."""
+
+    origin: tuple[str, ...]  # source nodes
+    title: str
+    units: Mapping[str, UnitConfig]
+    engines: Mapping[str, EngineUse]
+    links: tuple[Link, ...]
+    scratch: tuple[Buffer, ...] = ()
+
+    def reads(self) -> set[str]:
+        return {use.buffer for use in self.engines.values() if not use.config.to_memory}
+
+    def writes(self) -> set[str]:
+        return {use.buffer for use in self.engines.values() if use.config.to_memory}
+
+
+@dataclass(frozen=True)
+class CpuPlan:
+    """One operator that the CPU computes, by name of a graph operator."""
+
+    origin: tuple[str, ...]
+    title: str
+    op: str
+    inputs: tuple[str, ...]  # buffers
+    outputs: tuple[str, ...]
+
+    def reads(self) -> set[str]:
+        return set(self.inputs)
+
+    def writes(self) -> set[str]:
+        return set(self.outputs)
+
+
+StepPlan = EpochPlan | CpuPlan
