@@ -50,9 +50,11 @@ def read_memory_order(info: BufferInfo, memory: Memory) -> Array:
 
 def channel_last(info: BufferInfo, data: Array) -> Array:
     """Logical N,H,W,C order of elements given in memory order."""
-    if info.chpos == "Mixed" and data.ndim == 5:
-        batch, groups, height, width, channels = data.shape
-        return data.transpose(0, 2, 3, 1, 4).reshape(batch, height, width, groups * channels)
+    if info.chpos == "Mixed" and data.ndim == 5 and len(info.shape) == 4 and info.shape[3] % max(1, info.batch) == 0:
+        # the printed memory shape may belong to another tensor of the same shape; the batch is always right
+        count, height, width, channels = info.shape
+        groups = data.reshape(count, channels // info.batch, height, width, info.batch)
+        return groups.transpose(0, 2, 3, 1, 4).reshape(info.shape)
     if info.chpos == "First" and data.ndim == 4:
         return data.transpose(0, 2, 3, 1)
     return data
