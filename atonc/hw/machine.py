@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.errors import InputError
-from atonc.hw.tolerant_json import Node, read_json
+from atonc.hw.tolerant_json import MAX_BYTES, Node, read_json
 
 _MAX_UNITS = 64
 
@@ -154,6 +154,8 @@ def read_machine(path: Path) -> Machine:
     if path.suffix == ".mdesc":
         return read_mdesc(path)
     try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError("larger than any machine description", where=str(path))
         return _machine(tomllib.loads(path.read_text("utf-8")))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
