@@ -1,0 +1,48 @@
+"""Which recipe lowers which operator, and how a recipe says no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from atonc.ir import Op
+from atonc.plan.types import StepPlan
+
+if TYPE_CHECKING:
+    from atonc.lower.context import Context
+
+Recipe = Callable[[Op, "Context"], list[StepPlan]]
+
+_RECIPES: dict[str, Recipe] = {}
+
+
+@dataclass(frozen=True)
+class Refusal(Exception):
+    """A recipe cannot put this operator on the NPU: which rule, what was seen, the limit, what to do about it."""
+
+    rule: str
+    seen: str
+    limit: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.seen} (limit: {self.limit}). What to do: {self.remedy}."
+
+
+def recipe(*kinds: str) -> Callable[[Recipe], Recipe]:
+    def register(function: Recipe) -> Recipe:
+        for kind in kinds:
+            if kind in _RECIPES:
+                raise ValueError(f"{kind} has two recipes")
+            _RECIPES[kind] = function
+        return function
+
+    return register
+
+
+def recipe_for(kind: str) -> Recipe | None:
+    from atonc.lower import recipes  # importing the package registers them all
+
+    recipes.load()
+    return _RECIPES.get(kind)
