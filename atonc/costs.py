@@ -102,7 +102,7 @@ def _step_cost(
 def _origins(network: CompiledNetwork) -> dict[int, str]:
     """The tensors that each epoch writes, as the compiler names them: the nearest thing to layer names."""
     names: dict[int, list[str]] = {}
-    for buffer in network.internals:
+    for buffer in (*network.internals, *network.outputs):
         if not buffer.is_param:
             names.setdefault(buffer.epoch, []).append(buffer.name)
     return {epoch: ", ".join(dict.fromkeys(listed)) for epoch, listed in names.items()}

@@ -61,7 +61,8 @@ def main() -> None:
     for detail, value in zip(interpreter.get_input_details(), values, strict=True):
         interpreter.set_tensor(detail["index"], value)
     expected = best(interpreter.invoke)
-    text = f"| {item.title} | {loading:.2f} | {emulated:.2f} | {expected:.2f} | {emulated / expected:.2f} | {peak:.0f} |\n"
+    figures = (loading, emulated, expected, emulated / expected)
+    text = f"| {item.title} | {' | '.join(f'{f:.2f}' for f in figures)} | {peak:.0f} |\n"
     print(HEAD + text)
     if options.write:
         RESULTS.write_text(HEAD + text)
