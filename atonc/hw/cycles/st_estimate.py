@@ -147,7 +147,7 @@ def _buffer_span(epoch: Epoch, engine: StrengConfig) -> int:
     low, high = engine.span()
     for _ in epoch.units:
         spans = [s for s in (r.span() for r in epoch.readers().values()) if s[0] < high and low < s[1]]
-        wider = min(low, *(s[0] for s in spans)), max(high, *(s[1] for s in spans))
+        wider = min([low, *(s[0] for s in spans)]), max([high, *(s[1] for s in spans)])
         if wider == (low, high):
             break
         low, high = wider
