@@ -15,8 +15,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import TypeVar
+
+from safety_mutations import mutations
 
 from atonc.emu.files.network_c import EPOCH_LIST, read_network
 from atonc.emu.files.types import CompiledNetwork
@@ -27,13 +31,14 @@ from atonc.hw.ec import BlobHeader, HeaderBlob, decode, read_header_file, reloca
 from atonc.hw.epoch import Epoch
 from atonc.hw.machine import stm32n6
 from atonc.hw.pipelines import proven_pipelines, texts
-from atonc.hw.safety import Context, Pool, PoolKind, all_rules, check_program
+from atonc.hw.safety import Context, Pool, PoolKind, all_rules, check_epoch, check_program
 from atonc.hw.safety.context import pool_of_bank
 from atonc.reasons import Severity, Violation
 
 T = TypeVar("T")
 
 RESULTS = Path(__file__).parent / "results" / "safety.md"
+EVERY = 8  # one epoch of so many is damaged
 USER_BASE = 0xA000_0000  # where buffers of the application go when nobody says
 MEASURED = "2026-11-15, 2-core x86-64 Linux"
 
@@ -56,6 +61,8 @@ class Tally:
     equal: int = 0
     pipelines: int = 0
     unknown_pipelines: int = 0
+    damaged: Counter[str] = field(default_factory=Counter)
+    noticed: Counter[str] = field(default_factory=Counter)
 
     def check(self, program: Program) -> None:
         started = time.process_time()
@@ -65,6 +72,16 @@ class Tally:
             forms = texts(epoch).values()
             self.pipelines += len(forms)
             self.unknown_pipelines += sum(form not in proven_pipelines() for form in forms)
+        self._damage(program)
+
+    def _damage(self, program: Program) -> None:
+        """How sensitive the rules are: real epochs with one thing broken."""
+        chance = Random(len(self.rows))
+        for epoch in program.epochs[::EVERY]:
+            for kind, broken in mutations(epoch, chance):
+                self.damaged[kind] += 1
+                found = check_epoch(broken, program.context)
+                self.noticed[kind] += any(v.severity == Severity.VIOLATION for v in found)
 
 
 def read_programs(folders: Iterable[Path], tally: Tally) -> Iterator[Program]:
@@ -72,7 +89,7 @@ def read_programs(folders: Iterable[Path], tally: Tally) -> Iterator[Program]:
     seen: set[str] = set()
     for folder in folders:
         for path in sorted(folder.rglob("*_ecblobs.h")):
-            header = _or_note(lambda path=path: read_header_file(path), tally)
+            header = _or_note(partial(read_header_file, path), tally)
             if header is not None and header.blobs and _is_new(_words(header), seen, tally):
                 yield from _blob_program(path, header, str(path.relative_to(folder)), tally)
         for path in sorted(folder.rglob("*.c")):
@@ -215,6 +232,14 @@ def report(tally: Tally) -> str:
         *grave,
         "",
         "Notes are documented exceptions and things worth knowing; they do not stop anything.",
+        "",
+        "## Sensitivity",
+        "",
+        f"Every {EVERY}th epoch with one thing broken: how often a rule reports a violation.",
+        "",
+        "| damage | epochs | noticed |",
+        "|---|---:|---:|",
+        *(f"| {kind} | {count} | {tally.noticed[kind]} |" for kind, count in tally.damaged.items()),
         "",
         "## By rule",
         "",

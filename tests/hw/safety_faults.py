@@ -120,7 +120,7 @@ BALANCE = [
         lambda: swap(legal.chain(), STRENG0=features(NPU_RAM5, 2304, 1)),
         ("B04",),
     ),
-    Fault("B07", "a reader without frames", lambda: change(ADD(), "STRENG0", frames=0), ("B01",)),
+    Fault("B07", "a reader without frames", lambda: change(ADD(), "STRENG0", frames=0), ("B01", "B05")),
 ]
 
 ORDER = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
@@ -79,14 +80,25 @@ def test_without_events_only_configurations_are_judged() -> None:
 class TestDocumentedExceptions:
     """What a few public programs do is a note, not a violation."""
 
-    def test_more_for_port_y_than_needed(self) -> None:
-        found = check_epoch(swap(legal.addition(), STRENG1=reader(NPU_RAM4, 1024)))
+    LOOP: ClassVar[dict[str, int]] = {"frame_repeat": 16, "frame_offset": 0, "repeat_offset": 32}
+
+    def test_a_frame_repeated_for_port_y_too_often(self) -> None:
+        found = check_epoch(swap(legal.addition(), STRENG1=reader(NPU_RAM4, 32, 48, **self.LOOP)))
         assert ids(found, Severity.NOTE) == {"B05"} and not ids(found, Severity.VIOLATION)
 
-    def test_broadcast_reader_of_port_y_past_its_limit(self) -> None:
-        loop = {"frame_repeat": 8, "frame_offset": 0, "repeat_offset": 32, "address_limit": NPU_RAM4 + 50}
-        found = check_epoch(swap(legal.addition(), STRENG1=reader(NPU_RAM4, 32, 16, **loop)))
-        assert ids(found, Severity.NOTE) == {"M03"} and not ids(found, Severity.VIOLATION)
+    def test_such_a_reader_may_run_past_its_limit(self) -> None:
+        loop = {**self.LOOP, "address_limit": NPU_RAM4 + 50}
+        found = check_epoch(swap(legal.addition(), STRENG1=reader(NPU_RAM4, 32, 48, **loop)))
+        assert ids(found, Severity.NOTE) == {"B05", "M03"} and not ids(found, Severity.VIOLATION)
+
+    def test_but_not_before_it_is_done(self) -> None:
+        loop = {**self.LOOP, "address_limit": NPU_RAM4 + 30}
+        found = check_epoch(swap(legal.addition(), STRENG1=reader(NPU_RAM4, 32, 48, **loop)))
+        assert ids(found, Severity.VIOLATION) == {"M03"}
+
+    def test_other_surplus_for_port_y_is_a_fault(self) -> None:
+        found = check_epoch(swap(legal.addition(), STRENG1=reader(NPU_RAM4, 1024)))
+        assert ids(found, Severity.VIOLATION) == {"B05"}
 
     def test_chain_with_a_shift_of_one(self) -> None:
         epoch = change(change(legal.chain(), "CONVACC0", out_shift=1), "CONVACC1", in_shift=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.hw.safety import check_epoch, check_program
+from atonc.hw.safety import check_program
 from atonc.reasons import Severity
 
 FETCHED = os.environ.get("ATONC_FETCHED", "")
@@ -17,14 +17,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(not FETCHED, reason="ATONC_FETCHED names no folder of published networks")
-def test_published_networks_break_no_rule() -> None:
+def test_published_networks_break_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     bench = runpy.run_path(str(ROOT / "benchmarks" / "check_safety.py"), run_name="bench")
     tally = bench["Tally"]()
     for program in bench["read_programs"]([Path(FETCHED)], tally):
         found = check_program(program.epochs, program.context)
         grave = [f"{program.name}: {v}" for v in found if v.severity == Severity.VIOLATION]
         assert not grave, grave[:5]
-        assert all(check_epoch(epoch) is not None for epoch in program.epochs[:1])
 
 
 @pytest.mark.skipif(not (SPEC / "proven").is_dir(), reason="the study of public networks is not at hand")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from atonc.hw.cycles.flow import FEATURES, KERNELS, SUMS
 from atonc.hw.safety.registry import Finding, proven, rule
-from atonc.hw.safety.view import EpochView, kind_of_name
+from atonc.hw.safety.view import EpochView
 from atonc.reasons import Evidence, Severity
 
 FAMILY = "balance"
@@ -51,9 +51,14 @@ def whole_pool_frames(view: EpochView) -> Iterator[Finding]:
 
 
 def _whole_frames(view: EpochView, unit: str, frame: int) -> Iterator[Finding]:
-    words = view.arriving(unit, 0)
-    if words is not None and (frame < 1 or words.total < 1 or words.total % frame):
-        yield Finding(unit, f"{words.total} elements arrive", f"a multiple of {frame}")
+    """Before a gate as behind it: the gate drops whole frames."""
+    words, link = view.arriving(unit, 0), view.source(unit, 0)
+    if words is None or link is None or link.source not in view.units:
+        return
+    for total in {words.total, view.flow[link.source].output.total}:
+        if frame < 1 or total < 1 or total % frame:
+            yield Finding(unit, f"{total} elements arrive", f"a multiple of {frame}")
+            return
 
 
 @rule(
@@ -80,22 +85,26 @@ def one_kernel_set_per_frame(view: EpochView) -> Iterator[Finding]:
     "B05",
     FAMILY,
     "both inputs of an ARITH carry equally many elements",
-    Evidence(5807, 5835, "units", "in the other 28 an engine feeds Y with more than X needs"),
-    remedy="make the two streams equally long; only an engine at port Y may have some left over",
+    Evidence(5807, 5835, "units", "in the other 28 an engine repeats a frame for Y more often than X needs"),
+    remedy="make the two streams equally long",
 )
 def equal_arith_inputs(view: EpochView) -> Iterator[Finding]:
     for unit in view.ariths:
         x, y = view.arriving(unit, 0), view.arriving(unit, 1)
         if x is None or y is None or x.total == y.total:
             continue
-        left_over = _from_engine(view, unit, 0) and _from_engine(view, unit, 1) and x.total < y.total
-        severity = Severity.NOTE if left_over else None
+        severity = Severity.NOTE if overshoots(view, unit) else None
         yield Finding(unit, f"X has {x.total} elements, Y {y.total}", "equally many", severity)
 
 
-def _from_engine(view: EpochView, unit: str, port: int) -> bool:
-    link = view.source(unit, port)
-    return link is not None and kind_of_name(link.source) == "STRENG"
+def overshoots(view: EpochView, unit: str) -> bool:
+    """The documented exception: an engine repeats a frame for port Y, and its first turn is all that X needs."""
+    first, second = view.source(unit, 0), view.source(unit, 1)
+    if first is None or second is None or first.source not in view.readers or second.source not in view.readers:
+        return False
+    engine, needed = view.readers[second.source], view.readers[first.source].elements
+    repeated = engine.frame_repeat > 0 and engine.frame_offset == 0 and engine.frames % engine.frame_repeat == 0
+    return repeated and engine.frame_repeat * engine.frame_elements == needed
 
 
 @rule(

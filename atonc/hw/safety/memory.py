@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from atonc.hw.machine import secure, stm32n6
+from atonc.hw.safety.balance import overshoots
 from atonc.hw.safety.context import PoolKind
 from atonc.hw.safety.registry import Finding, proven, rule
 from atonc.hw.safety.view import EpochView
@@ -48,22 +50,25 @@ def events_enabled(view: EpochView) -> Iterator[Finding]:
     "M03",
     FAMILY,
     "the address limit lies at or behind the last byte that the engine touches",
-    Evidence(46236, 46259, "engines", "23 broadcast readers of ARITH port Y run past it"),
+    Evidence(46236, 46259, "engines", "23 broadcast readers of ARITH port Y are done before they reach it"),
     remedy=f"set LIMITADDR to the last byte + {PREFETCH_MARGIN}; an engine that reaches its limit never ends",
 )
 def limit_behind_data(view: EpochView) -> Iterator[Finding]:
     for unit, config in view.engines.items():
         last = view.spans[unit][1] - 1
         if config.address_limit < last:
-            mild = Severity.NOTE if _broadcasts_to_y(view, unit, config) else None
+            mild = Severity.NOTE if _enough_for_y(view, unit, config) else None
             yield Finding(
                 unit, f"limit {config.address_limit:#010x}, last byte {last:#010x}", "limit >= last byte", mild
             )
 
 
-def _broadcasts_to_y(view: EpochView, unit: str, config: StrengConfig) -> bool:
-    repeats = any(count > 1 and step == 0 for count, step in config.frame_loops())
-    return repeats and view.role(unit) == "to ARITH:1"
+def _enough_for_y(view: EpochView, unit: str, config: StrengConfig) -> bool:
+    """A broadcast reader that has delivered all that X needs before it meets its limit."""
+    users = view.destinations(unit)
+    if not users or any(link.port != 1 or not overshoots(view, link.destination) for link in users):
+        return False
+    return replace(config, frames=config.frame_repeat).span()[1] - 1 <= config.address_limit
 
 
 @rule(
