@@ -67,7 +67,8 @@ def network_cost(net: EmulatedNetwork, steps: Sequence[Step], machine: Machine |
     machine = machine or stm32n6()
     pools = pool_timings(net.network)
     names = _origins(net.network)
-    costs = [_step_cost(step, pools, machine, names) for step in steps]
+    counts_runs = st_estimate.counts_runs(net.network.atonn_version)
+    costs = [_step_cost(step, pools, machine, names, counts_runs) for step in steps]
     unknown = {c.name for s in steps for c in s.calls if not cpu.call_cost(c.name, list(c.args)).known}
     return NetworkCost(tuple(costs), machine.clocks.npu_mhz, machine.clocks.cpu_mhz, tuple(sorted(unknown)))
 
@@ -77,7 +78,7 @@ def pool_timings(network: CompiledNetwork) -> tuple[PoolTiming, ...]:
 
 
 def _step_cost(
-    step: Step, pools: tuple[PoolTiming, ...], machine: Machine, names: Mapping[int, str]
+    step: Step, pools: tuple[PoolTiming, ...], machine: Machine, names: Mapping[int, str], counts_runs: bool
 ) -> StepCost:
     origin = names.get(step.number, "")
     clocks = machine.clocks
@@ -90,7 +91,7 @@ def _step_cost(
         return StepCost(0, "", cycles, "cpu", total, cpu_ms, origin, all(p.known for p in parts))
     if step.epoch is None:
         return StepCost(0, "", 0, "", 0.0, 0.0, origin)
-    estimate = st_estimate.epoch_cycles(step.epoch, pools)
+    estimate = st_estimate.epoch_cycles(step.epoch, pools, counts_runs)
     programmed_by = hardware.CONTROLLER if step.blob else hardware.CPU
     real = hardware.epoch_cycles(step.epoch, machine, programmed_by)
     milliseconds = real.cycles / clocks.npu_mhz / 1e3
