@@ -71,9 +71,8 @@ def _configure(name: str, config: UnitConfig) -> Iterator[Instruction | Barrier]
     """Every register that differs from reset, CTRL always; then the tables."""
     table = regs.registers_by_index(config.KIND)
     for index, word in sorted(fields.encode(config).items()):
-        if index == 0 or (word != table[index].reset and index != _TRANSLATE):
-            yield Write(_id(name), index, word)
-        elif index == _TRANSLATE and not isinstance(config, ArithConfig) and word != table[index].reset:
+        window = isinstance(config, ArithConfig) and index == _TRANSLATE  # written with the coefficients
+        if index == 0 or (word != table[index].reset and not window):
             yield Write(_id(name), index, word)
     if isinstance(config, ArithConfig) and config.table:
         yield from _coefficients(_id(name), config)

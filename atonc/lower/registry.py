@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atonc.ir import Op
@@ -17,14 +16,12 @@ Recipe = Callable[[Op, "Context"], list[StepPlan]]
 _RECIPES: dict[str, Recipe] = {}
 
 
-@dataclass(frozen=True)
 class Refusal(Exception):
     """A recipe cannot put this operator on the NPU: which rule, what was seen, the limit, what to do about it."""
 
-    rule: str
-    seen: str
-    limit: str
-    remedy: str
+    def __init__(self, rule: str, seen: str, limit: str, remedy: str) -> None:
+        super().__init__(rule, seen, limit, remedy)
+        self.rule, self.seen, self.limit, self.remedy = rule, seen, limit, remedy
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.seen} (limit: {self.limit}). What to do: {self.remedy}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from atonc.errors import UnsupportedError
+from atonc.hw import regs
 from atonc.hw.fields import UnitConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.hw.units.switch import Link
@@ -44,12 +45,15 @@ class EpochBuilder:
                 self.link(source, name, port, **(gate if port == 0 else {}))
         return name
 
-    def link(self, source: str, destination: str, port: int, *, drop: int = 0, keep: int = 0, stop_after: int = 0) -> None:
+    def link(
+        self, source: str, destination: str, port: int, *, drop: int = 0, keep: int = 0, stop_after: int = 0
+    ) -> None:
         """`drop` frames then `keep` frames, again and again; or `stop_after` so many frames."""
+        other = regs.SOURCES[source]  # both contexts name the same source
         if keep:
-            gated = Link(source, destination, port, False, drop, True, keep)
+            gated = Link(source, destination, port, False, drop, True, keep, other)
         elif stop_after:
-            gated = Link(source, destination, port, True, stop_after, False, 255)
+            gated = Link(source, destination, port, True, stop_after, False, 255, other)
         else:
             gated = Link(source, destination, port)
         self.links.append(gated)

@@ -59,10 +59,17 @@ ONE = Frames()
 
 
 def engine(
-    area: Area, frames: Frames = ONE, *, write: bool = False, signed: bool = False, word_bytes: int = 0, depth: int = 0
+    area: Area,
+    frames: Frames = ONE,
+    *,
+    write: bool = False,
+    signed: bool = False,
+    word_bytes: int = 0,
+    depth: int = 0,
+    looped: bool = False,
 ) -> StrengConfig:
     """An engine on an area. `signed`: extend the sign for a wider consumer. `word_bytes`: pack that many bytes into a
-    word (then `depth` words make a pixel of a raster)."""
+    word (then `depth` words make a pixel of a raster). `looped`: program the loop even if it turns once."""
     size = word_bytes or area.element_bytes
     base = StrengConfig(
         to_memory=int(write),
@@ -81,7 +88,7 @@ def engine(
         frame_limit_enabled=1,
     )
     shaped = _raw(base, area, size) if area.contiguous and not depth else _raster(base, area, depth or area.channels)
-    return _looped(shaped, frames)
+    return _looped(shaped, frames, looped)
 
 
 def _raw(base: StrengConfig, area: Area, size: int) -> StrengConfig:
@@ -103,8 +110,8 @@ def _raster(base: StrengConfig, area: Area, depth: int) -> StrengConfig:
     )
 
 
-def _looped(config: StrengConfig, frames: Frames) -> StrengConfig:
-    if frames.outer == 1:
+def _looped(config: StrengConfig, frames: Frames, looped: bool) -> StrengConfig:
+    if frames.outer == 1 and not looped:
         return replace(config, frame_offset=frames.inner_step)
     return replace(
         config, frame_offset=frames.inner_step, frame_repeat=frames.inner, repeat_offset=frames.outer_step

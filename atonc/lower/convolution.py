@@ -1,0 +1,168 @@
+"""A convolution as terms that CONVACC units can add up: parts of the kernel on views of the input.
+
+Kernels become 1x1 or 3x3 windows with stride 1 or 2 on views of the input. Larger kernels are cut, dilation and other
+strides become views that skip rows and columns. All terms of a convolution have the same output size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.plan.streams import Area
+
+Weights = NDArray[np.int8]
+WINDOW = 3  # height and width of the windows that large kernels are cut into
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One window of the kernel: `weights` [out, rows, columns, in] on an area with zero padding around it."""
+
+    area: Area
+    weights: Weights
+    padding: tuple[int, int, int, int]  # top, left, bottom, right
+    stride: int
+
+    @property
+    def window(self) -> tuple[int, int]:
+        return self.weights.shape[1], self.weights.shape[2]
+
+    @property
+    def out_size(self) -> tuple[int, int]:
+        top, left, bottom, right = self.padding
+        rows, columns = self.window
+        height = (self.area.height + top + bottom - rows) // self.stride + 1
+        width = (self.area.width + left + right - columns) // self.stride + 1
+        return height, width
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One direction of a window position: where it starts in the input and what it needs around it."""
+
+    first: int  # first input index of the view
+    step: int  # between indices of the view
+    count: int
+    before: int  # padding
+    after: int
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """Outputs (row and column offset and step) that one set of parts computes."""
+
+    row: int
+    column: int
+    row_step: int
+    column_step: int
+    height: int
+    width: int
+    parts: tuple[Part, ...]
+
+
+def phases(
+    area: Area,
+    weights: Weights,
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    out_size: tuple[int, int],
+) -> list[Phase]:
+    """With dilation d every d-th output meets the same view of the input: one phase for each remainder."""
+    result = []
+    rows, columns = (_phase_steps(s, d) for s, d in zip(stride, dilation, strict=True))
+    for row in range(min(rows, out_size[0])):
+        for column in range(min(columns, out_size[1])):
+            height, width = -(-(out_size[0] - row) // rows), -(-(out_size[1] - column) // columns)
+            parts = _parts(area, weights, stride, dilation, padding, (row, column), (height, width))
+            result.append(Phase(row, column, rows, columns, height, width, tuple(parts)))
+    return result
+
+
+def _phase_steps(stride: int, dilation: int) -> int:
+    """Outputs that far apart look at inputs a multiple of the dilation apart."""
+    return dilation // int(np.gcd(stride, dilation))
+
+
+def _parts(
+    area: Area,
+    weights: Weights,
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    first: tuple[int, int],
+    size: tuple[int, int],
+) -> list[Part]:
+    steps = [_phase_steps(s, d) for s, d in zip(stride, dilation, strict=True)]
+    # in units of the dilation, outputs of this phase are `jump` apart
+    jump = [s * n // d for s, n, d in zip(stride, steps, dilation, strict=True)]
+    start = [f * s - p for f, s, p in zip(first, stride, padding[:2], strict=True)]
+    native = jump[0] == jump[1] == 2 and min(weights.shape[1:3]) > 1
+    parts = []
+    for taps_y in _groups(weights.shape[1], jump[0], native):
+        for taps_x in _groups(weights.shape[2], jump[1], native):
+            part = weights[:, taps_y][:, :, taps_x]
+            rows = _axis(area.height, start[0], dilation[0], jump[0], taps_y, size[0], native)
+            columns = _axis(area.width, start[1], dilation[1], jump[1], taps_x, size[1], native)
+            if rows is None or columns is None:
+                continue  # this part of the kernel only ever meets padding
+            parts.append(_part(area, part, rows, columns, 2 if native else 1, size))
+    return parts
+
+
+def _groups(taps: int, jump: int, native: bool) -> list[slice]:
+    """Kernel rows (or columns) that go together: neighbours in the view, at most three."""
+    if native or jump == 1:
+        return [slice(k, min(k + WINDOW, taps)) for k in range(0, taps, WINDOW)]
+    found = []
+    for phase in range(min(jump, taps)):
+        members = range(phase, taps, jump)
+        found += [slice(members[k], members[min(k + WINDOW, len(members)) - 1] + 1, jump)
+                  for k in range(0, len(members), WINDOW)]
+    return found
+
+
+def _axis(size: int, start: int, dilation: int, jump: int, taps: slice, outputs: int, native: bool) -> Axis | None:
+    count = len(range(taps.start, taps.stop, taps.step or 1))
+    step = dilation if native else dilation * jump
+    origin = start + taps.start * dilation  # input index of the first tap for the first output
+    reach = (outputs - 1) * (2 if native else 1) + count  # view positions that are looked at
+    before = max(0, -(origin // step)) if origin < 0 else 0
+    first = origin + before * step
+    inside = max(0, -(-(size - first) // step)) if first < size else 0
+    used = min(inside, reach - before)
+    if used <= 0:
+        return None
+    return Axis(first, step, used, before, reach - before - used)
+
+
+def _part(area: Area, weights: Weights, rows: Axis, columns: Axis, stride: int, size: tuple[int, int]) -> Part:
+    view = replace(
+        area,
+        height=rows.count,
+        width=columns.count,
+        line=area.line * rows.step,
+        pixel=area.pixel * columns.step,
+        offset=area.offset + rows.first * area.line + columns.first * area.pixel,
+    )
+    return Part(view, weights, (rows.before, columns.before, rows.after, columns.after), stride)
+
+
+def widen(part: Part) -> Part:
+    """A 3x3 window with zeros where the part's own window is smaller (1x1 with stride 1 stays)."""
+    rows, columns = part.window
+    if (rows, columns) == (1, 1) and not any(part.padding) and part.stride == 1:
+        return part
+    more_rows, more_columns = WINDOW - rows, WINDOW - columns
+    top, left, bottom, right = part.padding
+    # zeros go to the side with less padding: at most two rows of padding are free
+    above = more_rows if top + more_rows <= bottom else 0
+    before = more_columns if left + more_columns <= right else 0
+    weights = np.pad(
+        part.weights, ((0, 0), (above, more_rows - above), (before, more_columns - before), (0, 0))
+    )
+    padding = (top + above, left + before, bottom + more_rows - above, right + more_columns - before)
+    return replace(part, weights=weights, padding=padding)

@@ -1,0 +1,111 @@
+"""Accumulator to output codes: the shift behind the CONVACC and one 32-bit ARITH with coefficients per channel.
+
+    y = sat8(round((A[c] * acc16 + C[c]) >> R)),   acc16 = sat16(round(acc >> OS))
+
+OS need not hold every possible sum: an accumulator beyond what maps to -128..127 saturates anyway. So OS follows from
+the sums that matter, or from the largest possible sum if that is smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, floor, log2
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.hw.fixed import finish
+from atonc.hw.units.arith import ROWS, ArithConfig
+
+Real = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_MARGIN = 2.0  # codes beyond the range that must still be exact before saturation
+MAX_OUT_SHIFT = 12  # largest that was seen
+_A_MAX = (1 << 15) - 1
+
+
+@dataclass(frozen=True)
+class Requantisation:
+    out_shift: int
+    factors: Ints  # A
+    addends: Ints  # C, 32 bit
+    shift: int  # R
+    error: float  # expected largest distance from exact arithmetic, in codes, before the final rounding
+
+    def apply(self, sums: Ints) -> Ints:
+        """What the units compute from exact sums [..., channels]."""
+        acc = finish(sums.astype(np.int64), self.out_shift, 2, True, True)
+        return finish(acc * self.factors + self.addends, self.shift, 1, True, True)
+
+
+def requantisation(scale: Real, offset: Real, largest: Real, sums: int = 1) -> Requantisation:
+    """For codes = scale[c] * acc + offset[c]; `largest` bounds |acc| per channel.
+
+    `sums`: how often a partial result is rounded to 16 bits on the way; then nothing may saturate before the end.
+    """
+    needed = largest if sums > 1 else np.minimum(largest, _matters(scale, offset))
+    out_shift = max(0, ceil(log2(max(float(needed.max()), 1.0) / 32767.0)))
+    out_shift = min(out_shift, MAX_OUT_SHIFT)
+    unit = scale * 2.0**out_shift  # codes per step of the 16-bit accumulator
+    shift = _shift(unit, offset)
+    factors = np.rint(unit * 2.0**shift).astype(np.int64)
+    addends = np.rint(offset * 2.0**shift).astype(np.int64)
+    reach = np.minimum(needed / 2.0**out_shift, 32768.0)
+    error = np.abs(factors / 2.0**shift - unit) * reach + 0.5 * sums * np.abs(unit) * (out_shift > 0)
+    return Requantisation(out_shift, factors, addends, shift, float(error.max()))
+
+
+def _matters(scale: Real, offset: Real) -> Real:
+    """The largest |acc| whose result is not yet saturated."""
+    slope = np.maximum(np.abs(scale), 1e-30)
+    ends = [np.abs((end - offset) / slope) for end in (-128.0 - _MARGIN, 127.0 + _MARGIN)]
+    return np.maximum(*ends)
+
+
+def _shift(unit: Real, offset: Real) -> int:
+    """As large as the 16-bit factors and the 32-bit addends allow."""
+    steepest = max(float(np.abs(unit).max()), 1e-30)
+    by_factor = floor(log2(_A_MAX / steepest))
+    by_addend = floor(log2((2.0**31 - 2**24) / max(float(np.abs(offset).max()), 1.0)))
+    return max(0, min(by_factor, by_addend, 31))
+
+
+def channel_table(factors: Ints, addends: Ints) -> bytes:
+    table = np.zeros((ROWS, 3), "<i2")
+    table[: factors.size, 0] = factors.astype(np.int16)
+    table[: factors.size, 1] = (addends >> 16).astype(np.int16)
+    table[: factors.size, 2] = (addends & 0xFFFF).astype(np.uint16).view(np.int16)
+    return table.tobytes()
+
+
+def channel_unit(rule: Requantisation, first: int, count: int, batch: int, pixels: int) -> ArithConfig:
+    """The ARITH for `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
+    part = slice(first, first + count)
+    return ArithConfig(
+        vector_a=1,
+        vector_b=1,
+        vector_c=1,
+        count1=1,
+        count2=1,
+        count3=1,
+        step=1,
+        reset1_every=batch - 1,
+        offset1=1 - batch,
+        reset2_every=batch * pixels - 1,
+        offset2=1,
+        reset3_every=count * pixels - 1,
+        offset3=1 - count,
+        combine_bc=1,
+        translate=1,
+        table=channel_table(rule.factors[part], rule.addends[part]),
+        shift_out=rule.shift,
+        rounded=1,
+        saturated=1,
+        round_mode=1,
+        out_bytes=1,
+        bytes_x=2,
+        out_bytes_x=2,
+        bytes_y=2,
+        out_bytes_y=2,
+    )

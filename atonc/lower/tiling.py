@@ -1,0 +1,198 @@
+"""How a convolution is cut for the CONVACC units: features a pass, kernels a pass, units in a chain, passes.
+
+Candidates come from the limits of the unit; only those whose settings occur in public networks are kept, and the one
+with the fewest cycles is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from atonc.hw.safety import mode_keys
+from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig
+from atonc.lower.convolution import Part
+from atonc.lower.registry import Refusal
+
+MAX_CHAIN = 4
+MAX_PASSES = 128  # frames that a gate may drop and keep
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How features are read: element size and sign."""
+
+    simd: int
+    unsigned: bool = False
+    deep: bool = False
+    packed_frame: bool = False  # deep: bytes of the whole frame in a row
+    offset: int = 0  # zero point that the unit subtracts
+
+    @property
+    def feature_bytes(self) -> int:
+        if self.deep:
+            return 3 if self.packed_frame else 1
+        return 2 if self.simd == 2 else 1
+
+
+@dataclass(frozen=True)
+class Tiling:
+    mode: Mode
+    batch: int  # channels of one feature frame
+    kernels: int  # outputs of one frame
+    units: int  # CONVACCs in the chain
+    passes: int  # frames that are summed through a loop
+    configs: tuple[ConvaccConfig, ...]
+    cycles: int
+
+    @property
+    def loop(self) -> str:
+        return "" if self.passes == 1 else "ring" if self.units == 1 else "memory"
+
+
+def limits(mode: Mode, rows: int) -> tuple[int, int, int, int]:
+    """Most kernels, channels, kernel bytes and line elements of a unit, as seen in public networks."""
+    if mode.deep:
+        return 24, 128, 3072, 33_600
+    if rows > 1:
+        return (8, 8, 576, 1920) if mode.simd == 1 else (4, 8, 288, 1024)
+    return 24, 24, 576, 33_600
+
+
+def choose(parts: tuple[Part, ...], channels: int, outputs: int, modes: list[Mode], where: str) -> Tiling:
+    """The cheapest proven tiling of `outputs` kernels over `channels` inputs for parts of one geometry class."""
+    candidates = [t for mode in modes for t in _candidates(parts, channels, outputs, mode)]
+    if not candidates:
+        window = parts[0].window
+        raise Refusal(
+            "CONV-MODE",
+            f"no proven setting for a {window[0]}x{window[1]} window, stride {parts[0].stride}, "
+            f"padding {parts[0].padding}, {channels} channels in {where}",
+            "settings that occur in public networks",
+            "use --allow-unproven, or change padding or kernel size",
+        )
+    return min(candidates, key=lambda t: (t.cycles, t.units, -t.kernels, -t.batch))
+
+
+def _candidates(parts: tuple[Part, ...], channels: int, outputs: int, mode: Mode) -> Iterator[Tiling]:
+    rows, columns = parts[0].window
+    most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
+    width = max(part.area.width for part in parts)
+    for units in _unit_counts(parts, channels):
+        for batch in _batches(channels, units, len(parts), min(most_batch, most_line // width)):
+            kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)))
+            passes = -(-channels // (batch * (units if len(parts) == 1 else 1)))
+            if not kernels or passes > MAX_PASSES:
+                continue
+            tiling = _tiling(parts, mode, batch, kernels, units, passes, outputs)
+            if tiling is not None:
+                yield tiling
+
+
+def _unit_counts(parts: tuple[Part, ...], channels: int) -> list[int]:
+    if len(parts) > 1:
+        return [len(parts)]
+    return list(range(1, MAX_CHAIN + 1))
+
+
+def _batches(channels: int, units: int, parts: int, most: int) -> list[int]:
+    """Batches worth trying: those that spread the channels evenly over units and passes."""
+    share = units if parts == 1 else 1
+    found = set()
+    for passes in range(1, -(-channels // share) + 1):
+        batch = -(-channels // (share * passes))
+        if 1 <= batch <= most:
+            found.add(batch)
+    return sorted(found, reverse=True)[:6]
+
+
+def _kernels(outputs: int, most: int) -> int:
+    """As many as fit, spread evenly over the groups."""
+    if most < 1:
+        return 0
+    groups = -(-outputs // most)
+    return -(-outputs // groups)
+
+
+def _tiling(
+    parts: tuple[Part, ...], mode: Mode, batch: int, kernels: int, units: int, passes: int, outputs: int
+) -> Tiling | None:
+    configs = []
+    for unit in range(units):
+        part = parts[unit if len(parts) > 1 else 0]
+        config = unit_config(part, mode, batch, kernels, unit, units, passes)
+        proven = _proven(config)
+        if proven is None:
+            return None
+        configs.append(proven)
+    height, width = parts[0].out_size
+    words = max(c.feature_words for c in configs)
+    frame = max(words, height * width * kernels)
+    frames = -(-outputs // kernels) * passes
+    return Tiling(mode, batch, kernels, units, passes, tuple(configs), frame * frames)
+
+
+def _proven(config: ConvaccConfig) -> ConvaccConfig | None:
+    """The config as it stands or with the RAW flag the other way (it changes nothing), if that was seen."""
+    for candidate in (config, replace(config, raw_out=1 - config.raw_out)):
+        if mode_keys.mode_key(candidate) in mode_keys.proven_modes("CONVACC"):
+            return candidate
+    return None
+
+
+def unit_config(
+    part: Part, mode: Mode, batch: int, kernels: int, unit: int, units: int, passes: int
+) -> ConvaccConfig:
+    """Unit number `unit` of the chain; the output shift is set later."""
+    rows, columns = part.window
+    top, left, bottom, right = part.padding
+    first, last = unit == 0, unit == units - 1
+    looped = passes > 1
+    line = part.area.width * batch
+    sums = {"no_sum": int(first and not looped), "no_first_sum": int(first and (units > 1 or not looped))}
+    if first and looped:
+        sums |= {
+            "generate_first_sum": int(units == 1),
+            "accumulator_filter": FRAME_ZERO,
+            "frames_per_sum": passes,
+            "sum_first": 1,
+            "sum_last": passes - 1,
+        }
+    filters = {}
+    if units > 1:
+        filters = {
+            "kernels_per_round": units * kernels,
+            "kernel_first": unit * kernels,
+            "kernel_last": (unit + 1) * kernels - 1,
+        }
+    return ConvaccConfig(
+        simd=mode.simd,
+        deep=int(mode.deep),
+        kernel_set_enable=3 if mode.deep else 0,
+        features_unsigned=int(mode.unsigned),
+        feature_bytes=mode.feature_bytes,
+        feature_offset=mode.offset,
+        kernel_width=columns,
+        kernel_height=rows,
+        batch=batch,
+        kernels=kernels,
+        stride_x=part.stride,
+        stride_y=part.stride,
+        pad_top=top,
+        pad_bottom=bottom,
+        pad_left=left,
+        pad_right=right,
+        height=part.area.height,
+        line_elements=line,
+        crop_right=line - 1,
+        crop_bottom=part.area.height - 1,
+        out_bytes=2 if last else 3,
+        raw_out=int(not last),
+        out_shift=0,
+        in_shift=0,
+        rounded=1,
+        saturated=1,
+        round_mode=1,
+        **sums,
+        **filters,
+    )

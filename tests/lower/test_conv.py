@@ -1,0 +1,67 @@
+"""Convolutions on the emulator against exact arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atonc.ir import Op
+from atonc.ops import run_graph
+from tests.lower.harness import activation, constant, graph_of, run
+
+
+def conv_graph(
+    height, width, channels, outputs, kernel=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), zero=-5,
+    groups=1, seed=0,
+):  # fmt: skip
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(-127, 128, (outputs, *kernel, channels // groups)).astype(np.int8)
+    scales = rng.uniform(0.002, 0.004, outputs)
+    bias = rng.integers(-2000, 2000, outputs).astype(np.int32)
+    reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    top, left, bottom, right = padding
+    out = ((height + top + bottom - reach[0]) // stride[0] + 1, (width + left + right - reach[1]) // stride[1] + 1)
+    spread = np.sqrt(kernel[0] * kernel[1] * channels / groups) * 60 * 70 * 0.003 * 0.02 / 40
+    attrs = {"stride": stride, "dilation": dilation, "padding": padding, "groups": groups, "layout": "NHWC"}
+    op = Op("conv", "conv", ("x", "w", "b"), ("y",), attrs)
+    return graph_of(
+        op,
+        activation("x", (1, height, width, channels), 0.02, zero),
+        constant("w", weights, scales, axis=0),
+        constant("b", bias),
+        activation("y", (1, *out, outputs), spread, 3),
+    )
+
+
+def check(graph, most=1, seed=0):
+    x = graph.tensors["x"]
+    codes = np.random.default_rng(seed).integers(-128, 128, x.shape).astype(np.int8)
+    expected = run_graph(graph, {"x": codes})["y"]
+    got = run(graph, {"x": codes})["y"]
+    difference = np.abs(got.astype(int) - expected.astype(int))
+    assert difference.max() <= most, (difference.max(), (difference > 0).mean())
+    assert len(np.unique(expected)) > 20 or expected.size < 40
+
+
+CASES = {
+    "3x3": dict(height=10, width=12, channels=8, outputs=8),
+    "3x3 many channels": dict(height=6, width=7, channels=64, outputs=24),
+    "3x3 three channels": dict(height=16, width=20, channels=3, outputs=16),
+    "3x3 prime": dict(height=9, width=5, channels=13, outputs=17),
+    "3x3 stride 2": dict(height=12, width=12, channels=16, outputs=8, stride=(2, 2), padding=(0, 0, 1, 1)),
+    "3x3 valid": dict(height=12, width=12, channels=16, outputs=8, padding=(0, 0, 0, 0)),
+    "1x1": dict(height=10, width=12, channels=16, outputs=24, kernel=(1, 1), padding=(0, 0, 0, 0)),
+    "1x1 many": dict(height=5, width=6, channels=300, outputs=70, kernel=(1, 1), padding=(0, 0, 0, 0)),
+    "1x1 stride 2": dict(height=8, width=9, channels=20, outputs=12, kernel=(1, 1), padding=(0,) * 4, stride=(2, 2)),
+    "5x5": dict(height=12, width=12, channels=8, outputs=8, kernel=(5, 5), padding=(2, 2, 2, 2)),
+    "5x5 many": dict(height=9, width=9, channels=40, outputs=12, kernel=(5, 5), padding=(2, 2, 2, 2)),
+    "2x2 stride 2": dict(height=8, width=8, channels=8, outputs=8, kernel=(2, 2), padding=(0,) * 4, stride=(2, 2)),
+    "dilated": dict(height=12, width=11, channels=8, outputs=8, padding=(2, 2, 2, 2), dilation=(2, 2)),
+    "1x3": dict(height=6, width=20, channels=8, outputs=8, kernel=(1, 3), padding=(0, 1, 0, 1)),
+}
+
+
+@pytest.mark.parametrize("zero", [-128, -5, 0, 127])
+@pytest.mark.parametrize("name", CASES)
+def test_convolutions(name: str, zero: int) -> None:
+    check(conv_graph(**CASES[name], zero=zero))
