@@ -121,6 +121,8 @@ class Graph:
     outputs: tuple[str, ...]
     name: str = ""
     source: str = ""  # "tflite" or "onnx"
+    notes: tuple[str, ...] = ()  # what the reader wants the user to know
+    aliases: Mapping[str, str] = field(default_factory=dict)  # names of the source -> tensor that holds the value
 
     @cached_property
     def producers(self) -> dict[str, Op]:

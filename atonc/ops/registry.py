@@ -8,7 +8,7 @@ import numpy as np
 
 from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op
-from atonc.ops.values import Arg, Call, Real, Result, finish, real_codes, same_codes, to_codes
+from atonc.ops.values import Arg, Call, Real, Result, finish, same_codes
 
 RealKernel = Callable[[Call], list[Real]]
 MoveKernel = Callable[[Call, list[Array]], list[Array]]
@@ -54,10 +54,22 @@ def evaluate(graph: Graph, op: Op, values: Sequence[Array | None]) -> list[Resul
     call = Call(op, args, tuple(graph.tensors[name] for name in op.outputs))
     with np.errstate(all="ignore"):  # infinities saturate like any other value
         if op.kind in _real:
-            return [finish(real, tensor) for real, tensor in zip(_real[op.kind](call), call.outputs, strict=True)]
+            results = [finish(real, tensor) for real, tensor in zip(_real[op.kind](call), call.outputs, strict=True)]
+            return _clipped(results, op)
         if op.kind in _move:
-            return _run_move(call, *_move[op.kind])
+            return _clipped(_run_move(call, *_move[op.kind]), op)
     raise UnsupportedError(f"operator {op.kind} has no reference kernel", where=op.name)
+
+
+def _clipped(results: list[Result], op: Op) -> list[Result]:
+    """A fused activation of the canonical graph: `clip` = (low, high) in codes of the output."""
+    if "clip" not in op.attrs:
+        return results
+    low, high = op.attrs["clip"]
+    return [
+        Result(np.clip(r.codes, low, high), None if r.unrounded is None else np.clip(r.unrounded, low, high))
+        for r in results
+    ]
 
 
 def _run_move(call: Call, kernel: MoveKernel, data_inputs: int | None) -> list[Result]:
@@ -65,5 +77,7 @@ def _run_move(call: Call, kernel: MoveKernel, data_inputs: int | None) -> list[R
     data = [arg for arg in call.args[:data_inputs] if arg is not None]
     if all(same_codes(arg.tensor, target) for arg in data):
         return [Result(moved) for moved in kernel(call, [arg.codes for arg in data])]
-    unrounded = kernel(call, [real_codes(arg.real, target.quant) for arg in data])
-    return [Result(to_codes(real, tensor), real) for real, tensor in zip(unrounded, call.outputs, strict=True)]
+    converted = [finish(arg.real, target) for arg in data]
+    codes = kernel(call, [value.codes for value in converted])
+    unrounded = kernel(call, [value.exact for value in converted])
+    return [Result(*both) for both in zip(codes, unrounded, strict=True)]

@@ -90,31 +90,33 @@ def round_half_away(values: Real) -> Real:
     return np.copysign(np.floor(np.abs(values) + 0.5), values)
 
 
-def real_codes(values: Real, quant: Quantisation | None) -> Real:
-    """Real values in units of the output's codes, not rounded."""
-    if quant is None:
-        return values
-    return values / quant.along(quant.scales, values.ndim) + quant.along(quant.zero_points, values.ndim)
+def to_codes(steps: Real, tensor: Tensor) -> Array:
+    """The one rounding, of real values in units of the scale; the zero point comes after it, as in TFLite.
 
-
-def to_codes(unrounded: Real, tensor: Tensor) -> Array:
-    """The one rounding. Float tensors stay float64: nothing is lost on the way to the next quantised tensor."""
+    Float tensors stay float64: nothing is lost on the way to the next quantised tensor.
+    """
     if tensor.is_float:
-        return unrounded
+        return steps
     if tensor.dtype == "bool":
-        return unrounded != 0
+        return steps != 0
     low, high = tensor.code_range
     dtype = np.dtype("int8" if tensor.dtype == "int4" else tensor.dtype)
     with np.errstate(invalid="ignore"):  # what is not a number has no right code either
+        rounded = round_half_away(steps)
         if dtype.itemsize == 8:  # the limits of 64 bit are not float64 numbers
-            return round_half_away(unrounded).astype(dtype)
-        return np.clip(round_half_away(unrounded), low, high).astype(dtype)
+            return rounded.astype(dtype)
+        return np.clip(rounded + _zero(tensor, steps.ndim), low, high).astype(dtype)
+
+
+def _zero(tensor: Tensor, rank: int) -> Array | int:
+    return 0 if tensor.quant is None else tensor.quant.along(tensor.quant.zero_points, rank)
 
 
 def finish(values: Real, tensor: Tensor) -> Result:
     """Real values -> the result of an operator."""
-    unrounded = real_codes(values, tensor.quant)
-    return Result(to_codes(unrounded, tensor), unrounded)
+    quant = tensor.quant
+    steps = values if quant is None else values / quant.along(quant.scales, values.ndim)
+    return Result(to_codes(steps, tensor), steps if quant is None else steps + _zero(tensor, steps.ndim))
 
 
 def same_codes(source: Tensor, target: Tensor) -> bool:

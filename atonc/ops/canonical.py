@@ -1,0 +1,39 @@
+"""Operators that only the passes make: tables, shifted edges, gains and offsets per channel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from atonc.errors import ModelError
+from atonc.ir import Array
+from atonc.ops.registry import computes
+from atonc.ops.values import Call, Real
+
+TABLE_SIZE = 256
+
+
+def lookup(codes: Array, table: Array) -> Array:
+    """`table` holds the results for the codes -128 .. 127."""
+    return table[codes.astype(np.int64) + 128]
+
+
+@computes("table")
+def table(call: Call) -> list[Real]:
+    """Any function from int8 codes to int8 codes: attribute `table`, 256 codes of the output."""
+    entries = np.asarray(call.attrs["table"], np.float64)
+    if entries.shape != (TABLE_SIZE,) or call.arg(0).tensor.dtype != "int8":
+        raise ModelError("a table maps 256 int8 codes", where=call.op.name)
+    return [(lookup(call.arg(0).codes, entries) - call.out.zero_point) * call.out.scale]
+
+
+@computes("uint8_to_int8", "int8_to_uint8")
+def shift_edge(call: Call) -> list[Real]:
+    """The same real values: the scale stays, code and zero point move by 128."""
+    return [call.arg(0).real]
+
+
+@computes("affine")
+def affine(call: Call) -> list[Real]:
+    """x * gain + offset; gain and offset are real constants, one value or one per channel (last axis)."""
+    gain, offset = call.arg(1).real, call.arg(2).real
+    return [call.arg(0).real * gain + offset]

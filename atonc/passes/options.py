@@ -1,0 +1,27 @@
+"""What the user may ask of the passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Options(Protocol):
+    """Anything with these attributes will do."""
+
+    @property
+    def cut_outputs(self) -> tuple[str, ...]: ...
+    @property
+    def input_type(self) -> str: ...
+    @property
+    def output_type(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class PassOptions:
+    cut_outputs: tuple[str, ...] = ()  # tensors that become the outputs
+    input_type: str = ""  # float32, int8 or uint8; empty: as in the model
+    output_type: str = ""
+    inputs_channel_position: str = ""  # chfirst or chlast; empty: as in the model
+    outputs_channel_position: str = ""
+    fixed_shapes: dict[str, int] = field(default_factory=dict)  # used by the front ends

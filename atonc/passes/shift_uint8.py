@@ -1,0 +1,76 @@
+"""Old models count in uint8: every tensor is shifted to int8, the same real values. The edges keep their bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from atonc.ir import Graph, Op, Quantisation, Tensor
+from atonc.passes.edit import Editor, rewrite
+
+CODE_READERS = ("cast",)  # operators that look at the codes themselves
+
+
+def shift_uint8(graph: Graph) -> Graph:
+    if not any(_is_uint8(tensor) for tensor in graph.tensors.values()):
+        return graph
+    edges = {*graph.inputs, *graph.outputs}
+    tensors = {
+        name: shifted(tensor) if _is_uint8(tensor) and name not in edges else tensor
+        for name, tensor in graph.tensors.items()
+    }
+    return rewrite(replace(graph, tensors=tensors), _shift_edges)
+
+
+def _is_uint8(tensor: Tensor) -> bool:
+    return tensor.dtype == "uint8" and tensor.quant is not None
+
+
+def shifted(tensor: Tensor) -> Tensor:
+    quant = tensor.quant
+    if quant is None:
+        return tensor
+    moved = Quantisation(quant.scales, quant.zero_points - 128, quant.axis)
+    data = None if tensor.data is None else (tensor.data.astype(np.int16) - 128).astype(np.int8)
+    return replace(tensor, dtype="int8", quant=moved, data=data)
+
+
+def _shift_edges(op: Op, editor: Editor) -> list[Op]:
+    before: list[Op] = []
+    inputs = tuple(_input(name, op, editor, before) for name in op.inputs)
+    outputs, after = [], []
+    for name in op.outputs:
+        tensor = editor.tensor(name) if name else None
+        if tensor is None or not _is_uint8(tensor):
+            outputs.append(name)
+            continue
+        inner = editor.add(replace(shifted(tensor), name=f"{name}:int8"))
+        editor.once(name, "int8", lambda inner=inner: inner)  # type: ignore[misc]
+        outputs.append(inner)
+        after.append(Op("int8_to_uint8", f"{op.name}:uint8", (inner,), (name,), {}, op.origin))
+    return [*before, replace(op, inputs=inputs, outputs=tuple(outputs)), *after]
+
+
+def _input(name: str, op: Op, editor: Editor, before: list[Op]) -> str:
+    if not name:
+        return name
+    tensor = editor.tensor(name)
+    if op.kind in CODE_READERS and tensor.dtype == "int8" and _is_uint8(editor.graph.tensors[name]):
+        made = editor.add(replace(tensor, name=f"{name}:uint8", dtype="uint8", quant=_unshifted(tensor)))
+        before.append(Op("int8_to_uint8", f"{op.name}:uint8", (name,), (made,), {}, op.origin))
+        return made
+    if op.kind in CODE_READERS or not _is_uint8(tensor):
+        return name
+
+    def make() -> str:
+        inner = editor.add(replace(shifted(tensor), name=f"{name}:int8"))
+        before.append(Op("uint8_to_int8", f"{name}:int8", (name,), (inner,), {}, op.origin))
+        return inner
+
+    return editor.once(name, "int8", make)
+
+
+def _unshifted(tensor: Tensor) -> Quantisation | None:
+    quant = tensor.quant
+    return None if quant is None else Quantisation(quant.scales, quant.zero_points + 128, quant.axis)
