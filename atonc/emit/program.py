@@ -7,24 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
-from atonc.plan.types import Buffer, CpuPlan, EpochPlan, StepPlan
-
-_PREFETCH_BYTES = 64  # engines may read that far behind the end
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A buffer with its address; `first` and `last` are the steps between which its contents matter."""
-
-    buffer: Buffer
-    address: int
-    pool: str
-    first: int
-    last: int
-
-    @property
-    def end(self) -> int:
-        return self.address + self.buffer.size_bytes
+from atonc.place.types import PREFETCH_BYTES, Placed
+from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
 
 
 @dataclass(frozen=True)
@@ -55,7 +39,7 @@ def bind_epoch(plan: EpochPlan, number: int, placed: Mapping[str, Placed], cache
         units[name] = replace(
             use.config,
             address=home.address + use.config.address,
-            address_limit=home.end + _PREFETCH_BYTES - 1,
+            address_limit=home.end + PREFETCH_BYTES - 1,
             cacheable=int(home.pool in cached_pools),
         )
     writers = sorted(name for name, use in plan.engines.items() if use.config.to_memory)

@@ -1,0 +1,125 @@
+"""When it does not fit: what is asked for, what there is, what lives at the worst step, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from atonc.errors import CapacityError
+from atonc.place.greedy import Problem
+from atonc.place.lifetimes import Lifetime
+from atonc.place.pools import Board, runs, usable
+from atonc.plan.types import BufferKind, StepPlan
+
+_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class LiveBuffer:
+    """A buffer at the worst step, with the layers that fill and use it."""
+
+    name: str
+    size_bytes: int
+    kind: BufferKind
+    written_by: str
+    read_by: tuple[str, ...]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Lever:
+    """Something that would lower the demand, or raise the capacity, by so many bytes."""
+
+    what: str
+    gain_bytes: int
+    enough: bool
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """`demand_bytes` is the lower bound: no layout needs less."""
+
+    demand_bytes: int
+    capacity_bytes: int
+    peak_step: int
+    peak_title: str
+    live: tuple[LiveBuffer, ...]  # largest first
+    levers: tuple[Lever, ...]
+
+    @property
+    def gap_bytes(self) -> int:
+        return self.demand_bytes - self.capacity_bytes
+
+
+class PlacementError(CapacityError):
+    """Does not fit; `shortage` has the figures."""
+
+    def __init__(self, shortage: Shortage) -> None:
+        self.shortage = shortage
+        shown = ", ".join(f"{b.name} {b.size_bytes:,} B" for b in shortage.live[:_SHOWN])
+        more = len(shortage.live) - _SHOWN
+        super().__init__(
+            f"needs {shortage.demand_bytes:,} bytes of RAM at once, the board has {shortage.capacity_bytes:,}; "
+            f"live then: {shown}" + (f" and {more} more" if more > 0 else ""),
+            where=f"step {shortage.peak_step + 1} ({shortage.peak_title})",
+            rule="all buffers that live in the same step need their own memory",
+            remedy=", or ".join(lever.what for lever in shortage.levers[:3]),
+        )
+
+
+def shortage(ram: Sequence[Lifetime], problem: Problem, plans: Sequence[StepPlan], board: Board) -> Shortage:
+    step = problem.peak_step
+    live = [_live(life, plans) for life in ram if life.first <= step <= life.last]
+    live.sort(key=lambda b: (-b.size_bytes, b.name))
+    demand, capacity = problem.lower_bound, _capacity(board)
+    title = plans[step].title if step < len(plans) else ""
+    return Shortage(demand, capacity, step, title, tuple(live), _levers(ram, problem, demand - capacity, board))
+
+
+def _capacity(board: Board) -> int:
+    spans = [usable(run) for run in (*runs(board.on_chip), *runs(board.external_ram))]
+    return sum(max(0, end - start) for start, end in spans)
+
+
+def _live(life: Lifetime, plans: Sequence[StepPlan]) -> LiveBuffer:
+    writers = dict.fromkeys(_layer(plans[a.step]) for a in life.accesses if a.write)
+    readers = dict.fromkeys(_layer(plans[a.step]) for a in life.accesses if not a.write)
+    return LiveBuffer(
+        life.buffer.name,
+        life.padded_bytes,
+        life.buffer.kind,
+        next(iter(writers), ""),
+        tuple(readers),
+        life.first,
+        life.last,
+    )
+
+
+def _layer(plan: StepPlan) -> str:
+    return plan.origin[0] if plan.origin else plan.title
+
+
+def _levers(ram: Sequence[Lifetime], problem: Problem, gap: int, board: Board) -> tuple[Lever, ...]:
+    """Each lever's gain is the lower bound with it against the lower bound without."""
+    found = []
+    edges = [n for n, life in enumerate(ram) if life.edge]
+    if edges:
+        found.append(("allocate inputs and outputs in the application", _gain(problem, edges)))
+    scratch = [n for n, life in enumerate(ram) if life.buffer.kind == BufferKind.SCRATCH]
+    if scratch:
+        found.append(("make the split layers smaller: they need scratch memory", _gain(problem, scratch)))
+    constants = [n for n, life in enumerate(ram) if life.buffer.kind == BufferKind.CONSTANT]
+    if constants:
+        found.append(("give the board flash for its constants", _gain(problem, constants)))
+    levers = [Lever(what, gain, gain >= gap) for what, gain in found if gain > 0]
+    if not board.external_ram:
+        levers.append(Lever("use a board or pool file with external RAM", max(gap, 0), True))
+    levers.append(Lever("lower the input resolution", max(gap, 0), True))
+    return tuple(sorted(levers, key=lambda lever: (not lever.enough, -lever.gain_bytes)))
+
+
+def _gain(problem: Problem, without: Sequence[int]) -> int:
+    gone = set(without)
+    rest = Problem(tuple(item for n, item in enumerate(problem.items) if n not in gone))
+    return problem.lower_bound - rest.lower_bound

@@ -1,0 +1,159 @@
+"""Every buffer gets an address: constants in flash, the rest in the fastest memory that holds it all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from atonc.place import explain, greedy
+from atonc.place.constants import ConstantLayout, place_constants
+from atonc.place.greedy import Item, Problem
+from atonc.place.lifetimes import Lifetime, lifetimes, root, with_scratch
+from atonc.place.pools import Board, Window, run_windows, segment_windows, usable
+from atonc.place.types import Layout, Placed
+from atonc.plan.types import Buffer, BufferKind, StepPlan
+
+USER_POOL, USER_BASE = "user", 0xD000_0000  # stands for addresses that the application gives at run time
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Addresses of the RAM buffers, in the order of the problem's items."""
+
+    addresses: Sequence[int]
+    solver: str = "greedy"
+    proven: bool = False
+
+
+def place(
+    plans: Sequence[StepPlan],
+    buffers: Mapping[str, Buffer],
+    aliases: Mapping[str, str],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    board: Board,
+    prefer: str = "speed",
+    user_allocated: Collection[str] = (),
+) -> Layout:
+    """`prefer`: "speed" spreads what one epoch uses over the banks, "memory" keeps to the smallest extent.
+
+    Buffers in `user_allocated` take no memory here; they stand at symbolic addresses in the pool "user".
+    """
+    used = lifetimes(plans, buffers, aliases, inputs, outputs, exclude=user_allocated)
+    constants = place_constants([life for life in used if life.buffer.kind == BufferKind.CONSTANT], board)
+    ram = [life for life in used if life.buffer.kind != BufferKind.CONSTANT] + list(constants.left)
+    problem = Problem(tuple(_item(life) for life in ram))
+    packing = pack(problem, board, constants)
+    if packing is None:
+        raise explain.PlacementError(explain.shortage(ram, problem, plans, board))
+    addresses = dict(constants.addresses)
+    addresses |= {life.buffer.name: address for life, address in zip(ram, packing.addresses, strict=True)}
+    placed = _placed(used, addresses, with_scratch(plans, buffers), board)
+    placed |= _user_buffers(user_allocated, aliases, buffers, len(plans))
+    return _layout(placed, ram, packing, problem, constants, board)
+
+
+def pack(problem: Problem, board: Board, constants: ConstantLayout) -> Packing | None:
+    """The fastest memory alone; else all of the chip; else external RAM too."""
+    fast = segment_windows(board.on_chip)
+    if fast and (found := greedy.pack(problem, fast[0])) is not None:
+        addresses, extent = found
+        return Packing(addresses, proven=extent == problem.lower_bound)
+    whole = run_windows(board.on_chip)
+    outside = _external_windows(board, constants)
+
+    def cost(addresses: Sequence[int]) -> float:
+        return traffic_cost(problem, addresses, board)
+
+    for choice in ([whole + fast, fast], [whole + fast + outside, fast + outside]):
+        results = [greedy.pack_windows(problem, windows, cost) for windows in choice if windows]
+        fitting = [addresses for addresses in results if addresses is not None]
+        if fitting:
+            return Packing(min(fitting, key=cost))
+    return None
+
+
+def traffic_cost(problem: Problem, addresses: Sequence[int], board: Board) -> float:
+    """Cycles that the memories take for everything that is moved."""
+    pairs = zip(problem.items, addresses, strict=True)
+    return sum(item.traffic * board.cycles_per_byte(address, address + item.size) for item, address in pairs)
+
+
+def _external_windows(board: Board, constants: ConstantLayout) -> list[Window]:
+    found = []
+    for pool in board.external_ram:
+        start, end = usable([pool])
+        start = -(-constants.ends.get(pool.name, start) // 32) * 32
+        found.append(Window(start, end, npu_ram=False))
+    return found
+
+
+def _item(life: Lifetime) -> Item:
+    return Item(life.padded_bytes, life.first, life.last, life.alignment, life.traffic_bytes, life.npu_ram_only)
+
+
+def _placed(
+    used: Sequence[Lifetime], addresses: Mapping[str, int], buffers: Mapping[str, Buffer], board: Board
+) -> dict[str, Placed]:
+    placed = {}
+    for life in used:
+        address = addresses[life.buffer.name]
+        pool = board.pool_name(address, address + max(1, life.buffer.size_bytes))
+        for name in life.members:
+            buffer = buffers.get(name) or replace(life.buffer, name=name)
+            placed[name] = Placed(buffer, address, pool, life.first, life.last)
+    return placed
+
+
+def _user_buffers(
+    names: Collection[str], aliases: Mapping[str, str], buffers: Mapping[str, Buffer], steps: int
+) -> dict[str, Placed]:
+    placed, address = {}, USER_BASE
+    for owner in dict.fromkeys(root(name, aliases) for name in names):
+        sharing = [name for name in buffers if root(name, aliases) == owner]
+        for name in sharing:
+            placed[name] = Placed(buffers[name], address, USER_POOL, 0, max(0, steps - 1))
+        size = max((buffers[name].size_bytes for name in sharing), default=0)
+        address += -(-(size + 64) // 64) * 64
+    return placed
+
+
+def _layout(
+    placed: Mapping[str, Placed],
+    ram: Sequence[Lifetime],
+    packing: Packing,
+    problem: Problem,
+    constants: ConstantLayout,
+    board: Board,
+) -> Layout:
+    ranges = [(a, a + life.padded_bytes) for a, life in zip(packing.addresses, ram, strict=True)]
+    used = {pool.name: _union(ranges, pool.base, pool.base + pool.size_bytes) for pool in board.pools}
+    peak = sum(used.values())
+    external = {pool.name for pool in board.external_ram}
+    moved = {life.buffer.name for life in ram}
+    spilled = sum(h.buffer.size_bytes for name, h in placed.items() if name in moved and h.pool in external)
+    sizes = {h.address: h.buffer.size_bytes for h in placed.values() if h.buffer.kind == BufferKind.CONSTANT}
+    for pool in board.pools:
+        if pool.name in constants.ends:
+            used[pool.name] += constants.ends[pool.name] - usable([pool])[0]
+    return Layout(
+        placed,
+        problem.lower_bound,
+        peak,
+        {name: size for name, size in used.items() if size},
+        spilled,
+        sum(sizes.values()),
+        board.cached,
+        packing.solver,
+        packing.proven,
+    )
+
+
+def _union(ranges: Sequence[tuple[int, int]], low: int, high: int) -> int:
+    """Bytes of [low, high) that some range covers."""
+    total, covered = 0, low
+    for start, end in sorted(ranges):
+        start, end = max(start, covered), min(end, high)
+        if end > start:
+            total, covered = total + end - start, end
+    return total

@@ -1,0 +1,135 @@
+"""From which step to which the contents of each buffer matter, and what every step moves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from atonc.errors import ModelError
+from atonc.plan.types import Buffer, BufferKind, CpuPlan, StepPlan
+
+NPU_ALIGNMENT = 16
+CPU_ALIGNMENT = 32  # a line of the processor's cache: maintenance must not touch a neighbour
+_SLOW_READ, _SLOW_WRITE = 8, 16  # starts of engines that were seen in cpuRAM and hyperRAM
+
+
+@dataclass(frozen=True)
+class Access:
+    """One step's use of a buffer; `aligned`: engines start where any memory takes it."""
+
+    step: int
+    buffer: str
+    size_bytes: int  # moved, repeats included
+    write: bool
+    by_cpu: bool
+    aligned: bool = True
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """A root buffer, from its first to its last step; `members` are all names that share its memory."""
+
+    buffer: Buffer
+    first: int
+    last: int
+    members: tuple[str, ...]
+    accesses: tuple[Access, ...]
+    edge: bool = False  # input or output: the application touches it
+
+    @property
+    def alignment(self) -> int:
+        return CPU_ALIGNMENT if self.edge or any(a.by_cpu for a in self.accesses) else NPU_ALIGNMENT
+
+    @property
+    def padded_bytes(self) -> int:
+        return max(1, -(-self.buffer.size_bytes // self.alignment)) * self.alignment
+
+    @property
+    def traffic_bytes(self) -> int:
+        return sum(a.size_bytes for a in self.accesses)
+
+    @property
+    def npu_ram_only(self) -> bool:
+        """Some engine starts at an address that was only ever seen in the NPU's own RAM."""
+        return not all(a.aligned for a in self.accesses)
+
+
+def accesses(plans: Sequence[StepPlan], buffers: Mapping[str, Buffer]) -> Iterator[Access]:
+    for step, plan in enumerate(plans):
+        if isinstance(plan, CpuPlan):
+            for write, names in ((False, plan.inputs), (True, plan.outputs)):
+                for name in dict.fromkeys(n for n in names if n):
+                    yield Access(step, name, _buffer(buffers, name).size_bytes, write, by_cpu=True)
+            continue
+        for use in plan.engines.values():
+            config, write = use.config, bool(use.config.to_memory)
+            aligned = config.address % (_SLOW_WRITE if write else _SLOW_READ) == 0
+            size = config.elements * config.element_bytes
+            yield Access(step, use.buffer, size, write, by_cpu=False, aligned=aligned)
+
+
+def lifetimes(
+    plans: Sequence[StepPlan],
+    buffers: Mapping[str, Buffer],
+    aliases: Mapping[str, str],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    exclude: Collection[str] = (),
+) -> list[Lifetime]:
+    """One per root buffer that is used, in order of `buffers`; buffers in `exclude` (the user's own) are left out."""
+    every = with_scratch(plans, buffers)
+    uses: dict[str, list[Access]] = {}
+    for access in accesses(plans, every):
+        uses.setdefault(root(access.buffer, aliases), []).append(access)
+    members: dict[str, list[str]] = {}
+    for name in dict.fromkeys((*every, *aliases)):
+        members.setdefault(root(name, aliases), []).append(name)
+    starts, ends = ({root(name, aliases) for name in names} for names in (inputs, outputs))
+    skipped = {root(name, aliases) for name in exclude}
+    last_step = max(0, len(plans) - 1)
+    found = []
+    for name, shared in members.items():
+        used = tuple(uses.get(name, ()))
+        if name in skipped or not (used or name in starts or name in ends):
+            continue
+        steps = [a.step for a in used]
+        first = 0 if name in starts or not steps else min(steps)
+        last = last_step if name in ends else max(steps, default=first)
+        buffer = _largest(name, [_buffer(every, n) for n in shared if n in every])
+        if buffer.kind == BufferKind.CONSTANT:
+            first, last = 0, last_step
+        found.append(Lifetime(buffer, first, last, tuple(shared), used, name in starts or name in ends))
+    return found
+
+
+def root(name: str, aliases: Mapping[str, str]) -> str:
+    """The buffer whose memory `name` shares."""
+    for _ in range(len(aliases) + 1):
+        if name not in aliases:
+            return name
+        name = aliases[name]
+    raise ModelError("buffers share memory in a circle", where=name)
+
+
+def with_scratch(plans: Sequence[StepPlan], buffers: Mapping[str, Buffer]) -> dict[str, Buffer]:
+    """All buffers, those that epochs declare themselves included."""
+    every = dict(buffers)
+    for plan in plans:
+        if not isinstance(plan, CpuPlan):
+            for buffer in plan.scratch:
+                every.setdefault(buffer.name, buffer)
+    return every
+
+
+def _buffer(buffers: Mapping[str, Buffer], name: str) -> Buffer:
+    if name not in buffers:
+        raise ModelError("a step uses a buffer that nobody declared", where=name)
+    return buffers[name]
+
+
+def _largest(name: str, shared: Sequence[Buffer]) -> Buffer:
+    """The root with room for everything that shares its memory; a constant stays one."""
+    if not shared:
+        raise ModelError("a step uses a buffer that nobody declared", where=name)
+    own = next((b for b in shared if b.name == name), shared[0])
+    return replace(own, name=name, size_bytes=max(b.size_bytes for b in shared))

@@ -1,0 +1,212 @@
+"""Boards: which memories there are, which lie side by side, and in which order they are worth using."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import groupby, pairwise
+from pathlib import Path
+
+from atonc.errors import InputError
+from atonc.hw.machine import secure, stm32n6
+from atonc.hw.mpool import MemoryPool, read_mpool
+from atonc.place.types import PREFETCH_BYTES
+
+_XSPI_TAIL = 32  # bytes at the end of a memory-mapped device that must not be touched
+_ALIGNMENT = 32
+BOARDS = ("stm32n6570-dk", "nucleo-n657x0-q")
+
+
+@dataclass(frozen=True)
+class Board:
+    name: str
+    pools: tuple[MemoryPool, ...]
+
+    @property
+    def read_only(self) -> tuple[MemoryPool, ...]:
+        return tuple(pool for pool in self.pools if not pool.writable)
+
+    @property
+    def external_ram(self) -> tuple[MemoryPool, ...]:
+        return tuple(pool for pool in self.pools if pool.writable and is_external(pool))
+
+    @property
+    def on_chip(self) -> tuple[MemoryPool, ...]:
+        return tuple(pool for pool in self.pools if pool.writable and not is_external(pool))
+
+    @property
+    def cached(self) -> frozenset[str]:
+        return frozenset(pool.name for pool in self.pools if is_external(pool))
+
+    def pools_at(self, start: int, end: int) -> list[tuple[MemoryPool, int]]:
+        """The pools that [start, end) touches, each with the bytes in it, by address."""
+        shares = ((p, min(end, p.base + p.size_bytes) - max(start, p.base)) for p in self.pools)
+        return sorted(((p, n) for p, n in shares if n > 0), key=lambda share: share[0].base)
+
+    def pool_name(self, start: int, end: int) -> str:
+        return "_".join(pool.name for pool, _ in self.pools_at(start, end))
+
+    def cycles_per_byte(self, start: int, end: int) -> float:
+        shares = self.pools_at(start, end)
+        return sum(p.timing.cycles_per_byte * n for p, n in shares) / max(1, end - start)
+
+
+@dataclass(frozen=True)
+class Window:
+    """A contiguous range that buffers may fill, from its start or (`downward`) from its end."""
+
+    start: int
+    end: int
+    downward: bool = False
+    npu_ram: bool = True  # no part of it is slower than the NPU's own RAM
+
+    @property
+    def size_bytes(self) -> int:
+        return max(0, self.end - self.start)
+
+
+def is_external(pool: MemoryPool) -> bool:
+    """Outside the chip: behind the NPU cache."""
+    return not 0x3400_0000 <= secure(pool.base) < 0x3500_0000
+
+
+def is_npu_ram(pool: MemoryPool) -> bool:
+    bank = stm32n6().memory_at(pool.base)
+    return bank is not None and bank.kind == "npu_ram"
+
+
+def usable(pools: Iterable[MemoryPool]) -> tuple[int, int]:
+    """What buffers may fill of neighbouring pools: behind the last buffer an engine still finds memory to read."""
+    run = list(pools)
+    start = min(pool.base for pool in run)
+    end = max(pool.base + pool.size_bytes for pool in run)
+    tail = PREFETCH_BYTES + (_XSPI_TAIL if any(is_external(pool) for pool in run) else 0)
+    return -(-start // _ALIGNMENT) * _ALIGNMENT, (end - tail) // _ALIGNMENT * _ALIGNMENT
+
+
+def runs(pools: Iterable[MemoryPool]) -> list[list[MemoryPool]]:
+    """Pools that follow each other without a gap, as one region each."""
+    found: list[list[MemoryPool]] = []
+    for pool in sorted(pools, key=lambda p: p.base):
+        if found and found[-1][-1].base + found[-1][-1].size_bytes == pool.base:
+            found[-1].append(pool)
+        else:
+            found.append([pool])
+    return found
+
+
+def segments(run: list[MemoryPool]) -> list[list[MemoryPool]]:
+    """Parts of a run that are equally fast."""
+    return [list(group) for _, group in groupby(run, key=_speed)]
+
+
+def window(pools: list[MemoryPool], downward: bool = False) -> Window:
+    start, end = usable(pools)
+    return Window(start, end, downward, all(is_npu_ram(pool) for pool in pools))
+
+
+def segment_windows(pools: Iterable[MemoryPool]) -> list[Window]:
+    """Equally fast regions, the fastest first, of these the largest first."""
+    found = [part for run in runs(pools) for part in segments(run)]
+    found.sort(key=lambda part: (_speed(part[0]), -sum(p.size_bytes for p in part), part[0].base))
+    return [_clear_of_end(part, pools) for part in found]
+
+
+def run_windows(pools: Iterable[MemoryPool]) -> list[Window]:
+    """Whole regions, filled from the end that is faster."""
+    found = sorted(runs(pools), key=lambda run: (min(map(_speed, run)), run[0].base))
+    return [window(run, downward=_speed(run[-1]) < _speed(run[0])) for run in found]
+
+
+def _clear_of_end(part: list[MemoryPool], pools: Iterable[MemoryPool]) -> Window:
+    """A segment needs room for prefetch only where no other pool follows."""
+    whole = window(part)
+    end = part[-1].base + part[-1].size_bytes
+    follows = any(pool.base == end for pool in pools)
+    return Window(whole.start, end if follows else whole.end, npu_ram=whole.npu_ram)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def _speed(pool: MemoryPool) -> float:
+    return pool.timing.cycles_per_byte
+
+
+@cache
+def board(name: str) -> Board:
+    """A board that ships with atonc, by name; spelling of case and separators is free."""
+    wanted = _plain(name)
+    match = next((known for known in BOARDS if wanted in (_plain(known), _plain(known.split("-")[-1]))), None)
+    if match is None:
+        raise InputError(
+            f"no board {name[:60]!r}", rule=f"known boards: {', '.join(BOARDS)}", remedy="or give a .mpool file"
+        )
+    return parse_board(resources.files("atonc.hw.boards").joinpath(f"{match}.toml").read_text("utf-8"), match)
+
+
+def parse_board(text: str, where: str) -> Board:
+    try:
+        data = tomllib.loads(text)
+        pools = tuple(_toml_pool(entry) for entry in data["pools"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"not a board description: {error}", where=where) from None
+    return check_pools(Board(str(data.get("name", where)), pools), where)
+
+
+def read_board(path: Path) -> Board:
+    """A board from its `.toml` or from any memory-pool file."""
+    if path.suffix == ".toml":
+        try:
+            return parse_board(path.read_text("utf-8"), str(path))
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
+    return board_of(path.stem, read_mpool(path).usable, str(path))
+
+
+def board_of(name: str, pools: Iterable[MemoryPool], where: str = "") -> Board:
+    """Pools as a file lists them, without the virtual ones, which are several real ones seen as one."""
+    real = [pool for pool in pools if pool.size_bytes > 0 and pool.size_bytes < 1 << 40]
+    kept = tuple(pool for pool in real if not any(_holds(pool, other) for other in real))
+    return check_pools(Board(name, kept), where or name)
+
+
+def check_pools(found: Board, where: str) -> Board:
+    ordered = sorted(found.pools, key=lambda pool: pool.base)
+    for low, high in pairwise(ordered):
+        if low.base + low.size_bytes > high.base:
+            raise InputError(f"pools {low.name} and {high.name} overlap", where=where)
+    if not any(pool.writable for pool in found.pools):
+        raise InputError("no pool may be written: nowhere to put activations", where=where)
+    return found
+
+
+def _holds(outer: MemoryPool, inner: MemoryPool) -> bool:
+    inside = outer.base <= inner.base and inner.base + inner.size_bytes <= outer.base + outer.size_bytes
+    return inside and outer.size_bytes > inner.size_bytes
+
+
+def _toml_pool(entry: dict[str, object]) -> MemoryPool:
+    pool = MemoryPool(
+        **{**_DEFAULTS, **entry}  # type: ignore[arg-type]
+    )
+    if not isinstance(pool.base, int) or not isinstance(pool.size_bytes, int) or min(pool.base, pool.size_bytes) < 0:
+        raise ValueError(f"pool {pool.name} needs base and size_bytes")
+    if pool.byte_width < 1 or pool.freq_ratio <= 0:
+        raise ValueError(f"pool {pool.name} needs byte_width and freq_ratio")
+    return pool
+
+
+_DEFAULTS: dict[str, object] = {
+    "writable": True,
+    "absolute": True,
+    "cacheable": False,
+    "constants_preferred": False,
+    "throughput": "",
+    "latency": "",
+    "file_format": "FORMAT_RAW",
+}

@@ -1,0 +1,44 @@
+"""What placement hands on: every buffer at its address, and how good the layout is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from atonc.plan.types import Buffer
+
+PREFETCH_BYTES = 64  # engines may read that far behind the end of a buffer
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A buffer with its address; `first` and `last` are the steps (from 0) between which its contents matter."""
+
+    buffer: Buffer
+    address: int
+    pool: str  # of several pools in a row: their names joined by "_"
+    first: int
+    last: int
+
+    @property
+    def end(self) -> int:
+        return self.address + self.buffer.size_bytes
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything lies. Bytes include the padding that alignment asks for."""
+
+    placed: Mapping[str, Placed]
+    lower_bound_bytes: int  # largest sum of live bytes over the steps: no layout needs less
+    peak_bytes: int  # RAM that is used at some time
+    used_by_pool: Mapping[str, int]
+    spilled_bytes: int = 0  # activations outside the chip
+    constant_bytes: int = 0
+    cached_pools: frozenset[str] = field(default_factory=frozenset)  # external: engines go through the NPU cache
+    solver: str = "greedy"
+    proven: bool = False  # no smaller peak exists
+
+    @property
+    def ratio(self) -> float:
+        return self.peak_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
