@@ -31,15 +31,19 @@ class Requantisation:
     factors: Ints  # A
     addends: Ints  # C, 32 bit
     shift: int  # R
-    error: float  # expected largest distance from exact arithmetic, in codes, before the final rounding
+    clip: tuple[int, int] | None = None  # in output codes, where narrower than int8
+    error: float = 0.0  # expected largest distance from exact arithmetic, in codes, before the final rounding
 
     def apply(self, sums: Ints) -> Ints:
         """What the units compute from exact sums [..., channels]."""
         acc = finish(sums.astype(np.int64), self.out_shift, 2, True, True)
-        return finish(acc * self.factors + self.addends, self.shift, 1, True, True)
+        codes = finish(acc * self.factors + self.addends, self.shift, 1, True, True)
+        return codes if self.clip is None else np.clip(codes, *self.clip)
 
 
-def requantisation(scale: Real, offset: Real, largest: Real, sums: int = 1) -> Requantisation:
+def requantisation(
+    scale: Real, offset: Real, largest: Real, sums: int = 1, clip: tuple[int, int] | None = None
+) -> Requantisation:
     """For codes = scale[c] * acc + offset[c]; `largest` bounds |acc| per channel.
 
     `sums`: how often a partial result is rounded to 16 bits on the way; then nothing may saturate before the end.
@@ -53,7 +57,8 @@ def requantisation(scale: Real, offset: Real, largest: Real, sums: int = 1) -> R
     addends = np.rint(offset * 2.0**shift).astype(np.int64)
     reach = np.minimum(needed / 2.0**out_shift, 32768.0)
     error = np.abs(factors / 2.0**shift - unit) * reach + 0.5 * sums * np.abs(unit) * (out_shift > 0)
-    return Requantisation(out_shift, factors, addends, shift, float(error.max()))
+    clip = None if clip is None or (clip[0] <= -128 and clip[1] >= 127) else (int(clip[0]), int(clip[1]))
+    return Requantisation(out_shift, factors, addends, shift, clip, float(error.max()))
 
 
 def _matters(scale: Real, offset: Real) -> Real:
@@ -82,7 +87,11 @@ def channel_table(factors: Ints, addends: Ints) -> bytes:
 def channel_unit(rule: Requantisation, first: int, count: int, batch: int, pixels: int) -> ArithConfig:
     """The ARITH for `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
     part = slice(first, first + count)
+    low, high = rule.clip or (0, 0)
     return ArithConfig(
+        clip_out=int(rule.clip is not None),
+        clip_min=low,
+        clip_max=high,
         vector_a=1,
         vector_b=1,
         vector_c=1,

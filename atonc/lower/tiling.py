@@ -117,19 +117,28 @@ def _kernels(outputs: int, most: int) -> int:
 def _tiling(
     parts: tuple[Part, ...], mode: Mode, batch: int, kernels: int, units: int, passes: int, outputs: int
 ) -> Tiling | None:
-    configs = []
-    for unit in range(units):
-        part = parts[unit if len(parts) > 1 else 0]
-        config = unit_config(part, mode, batch, kernels, unit, units, passes)
-        proven = _proven(config)
-        if proven is None:
-            return None
-        configs.append(proven)
+    configs = chain_configs(parts, mode, batch, kernels, units, passes)
+    if configs is None:
+        return None
     height, width = parts[0].out_size
     words = max(c.feature_words for c in configs)
     frame = max(words, height * width * kernels)
     frames = -(-outputs // kernels) * passes
-    return Tiling(mode, batch, kernels, units, passes, tuple(configs), frame * frames)
+    return Tiling(mode, batch, kernels, units, passes, configs, frame * frames)
+
+
+def chain_configs(
+    parts: tuple[Part, ...], mode: Mode, batch: int, kernels: int, units: int, passes: int = 1
+) -> tuple[ConvaccConfig, ...] | None:
+    """The units of a chain, if each of them has settings that were seen."""
+    configs = []
+    for unit in range(units):
+        part = parts[unit if len(parts) > 1 else 0]
+        proven = _proven(unit_config(part, mode, batch, kernels, unit, units, passes))
+        if proven is None:
+            return None
+        configs.append(proven)
+    return tuple(configs)
 
 
 def _proven(config: ConvaccConfig) -> ConvaccConfig | None:

@@ -65,3 +65,44 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions(name: str, zero: int) -> None:
     check(conv_graph(**CASES[name], zero=zero))
+
+
+DEPTHWISE = {
+    "3x3": dict(height=10, width=12, channels=24, outputs=24),
+    "prime": dict(height=10, width=12, channels=13, outputs=13),
+    "stride 2": dict(height=10, width=12, channels=32, outputs=32, stride=(2, 2), padding=(0, 0, 1, 1)),
+    "wide": dict(height=4, width=200, channels=16, outputs=16),
+    "5x5": dict(height=10, width=12, channels=12, outputs=12, kernel=(5, 5), padding=(2, 2, 2, 2)),
+    "5x5 stride 2": dict(
+        height=10, width=12, channels=12, outputs=12, kernel=(5, 5), padding=(1, 1, 2, 2), stride=(2, 2)
+    ),
+    "multiplier 2": dict(height=9, width=8, channels=6, outputs=12),
+    "multiplier 8": dict(height=9, width=8, channels=3, outputs=24),
+    "dilated": dict(height=9, width=8, channels=8, outputs=8, padding=(2, 2, 2, 2), dilation=(2, 2)),
+    "many": dict(height=3, width=3, channels=700, outputs=700),
+}
+
+
+@pytest.mark.parametrize("zero", [-128, -5, 0])
+@pytest.mark.parametrize("name", DEPTHWISE)
+def test_depthwise_convolutions(name: str, zero: int) -> None:
+    case = DEPTHWISE[name]
+    check(conv_graph(**case, groups=case["channels"], zero=zero))
+
+
+@pytest.mark.parametrize("zero", [-128, -5])
+def test_seven_by_seven_is_summed_from_parts(zero: int) -> None:
+    check(conv_graph(16, 16, 3, 32, kernel=(7, 7), padding=(3, 3, 3, 3), zero=zero))
+
+
+def test_grouped_convolution() -> None:
+    check(conv_graph(8, 8, 12, 16, groups=2))
+
+
+def test_clip_in_output_codes() -> None:
+    graph = conv_graph(8, 8, 12, 16)
+    graph.ops[0].attrs["clip"] = (3, 90)
+    codes = np.random.default_rng(1).integers(-128, 128, (1, 8, 8, 12)).astype(np.int8)
+    expected = np.clip(run_graph(graph, {"x": codes})["y"], 3, 90)
+    got = run(graph, {"x": codes})["y"]
+    assert np.abs(got.astype(int) - expected).max() <= 1 and got.min() == 3 and got.max() == 90

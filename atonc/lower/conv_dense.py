@@ -1,0 +1,128 @@
+"""Convolutions that mix all channels: a chain of CONVACCs over the input channels, one ARITH that requantises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from atonc.hw.units.convacc import ConvaccConfig
+from atonc.lower.context import Context
+from atonc.lower.conv_sums import sum_parts
+from atonc.lower.convolution import Part, phases, widen
+from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine
+from atonc.lower.requantise import channel_unit
+from atonc.lower.tiling import MAX_CHAIN, Tiling, choose
+from atonc.plan.build import EpochBuilder
+from atonc.plan.streams import Area, Frames, engine
+from atonc.plan.types import EpochPlan, StepPlan
+
+SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back with synchronisation
+
+
+def lower(layer: Layer, context: Context) -> list[StepPlan]:
+    plans: list[StepPlan] = []
+    size = (layer.out.height, layer.out.width)
+    for phase in phases(layer.area, layer.weights, layer.stride, layer.dilation, layer.padding, size):
+        parts, target = tuple(widen(part) for part in phase.parts), layer.outputs_of(phase)
+        for first in range(0, layer.outputs, MAX_VECTOR):
+            count = min(MAX_VECTOR, layer.outputs - first)
+            plans += _output_range(layer, context, parts, target, first, count)
+    return plans
+
+
+def _output_range(
+    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
+) -> list[StepPlan]:
+    """Output channels first..first+count: whole groups of kernels, then a smaller group for the rest."""
+    plans: list[StepPlan] = []
+    while count:
+        if len(parts) > MAX_CHAIN:
+            return [*plans, *sum_parts(layer, context, parts, target, first, count)]
+        tiling = choose(parts, layer.area.channels, count, layer.modes(parts), layer.op.name)
+        whole = count // tiling.kernels * tiling.kernels
+        plans.append(_epoch(layer, context, parts, target, tiling, first, whole))
+        first, count = first + whole, count - whole
+    return plans
+
+
+def _epoch(
+    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, tiling: Tiling, first: int, count: int
+) -> EpochPlan:
+    groups, pixels = count // tiling.kernels, target.height * target.width
+    rule = layer.requantisation(tiling.mode.offset, tiling.passes)
+    b = EpochBuilder(layer.origin, f"conv {layer.op.name}")
+    tail = add_chain(b, layer, context, parts, tiling, first, groups, rule.out_shift)
+    gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
+    arith = b.unit(channel_unit(rule, first, count, tiling.kernels, pixels), tail, **gate)
+    b.write(arith, layer.target, output_engine(target, tiling.kernels, first, groups))
+    return b.done()
+
+
+def add_chain(
+    b: EpochBuilder,
+    layer: Layer,
+    context: Context,
+    parts: tuple[Part, ...],
+    tiling: Tiling,
+    first: int,
+    groups: int,
+    out_shift: int,
+) -> str:
+    """The units that sum all parts and channels; returns the last one."""
+    stream = kernel_bytes(parts, tiling, first, groups)
+    kernels = b.read(context.constant(stream, "kernels"), kernel_engine(len(stream)))
+    tail, head = "", ""
+    for unit, config in enumerate(_with_shifts(tiling, out_shift)):
+        features = b.read(layer.source, _features(parts, tiling, unit, groups))
+        tail = b.unit(config, features, kernels, tail or None)
+        head = head or tail
+    if tiling.loop == "ring":
+        b.link(tail, head, 2)
+    elif tiling.loop == "memory":
+        height, width = parts[0].out_size
+        _loop_through_memory(b, context, tail, head, height * width * tiling.kernels, groups * tiling.passes)
+    return tail
+
+
+def _with_shifts(tiling: Tiling, out_shift: int) -> list[ConvaccConfig]:
+    configs = list(tiling.configs)
+    configs[-1] = replace(configs[-1], out_shift=out_shift)
+    if tiling.passes > 1:
+        configs[0] = replace(configs[0], in_shift=out_shift)
+    return configs
+
+
+def _loop_through_memory(b: EpochBuilder, context: Context, tail: str, head: str, elements: int, frames: int) -> None:
+    scratch = context.scratch(2 * elements, "partial sums")
+    area = Area(1, 1, elements, 2 * elements, 2 * elements, 0, 2)
+    again = Frames(frames, 0)
+    writer = b.write(tail, scratch, engine(area, again, write=True))
+    config = engine(area, again, signed=True)
+    if elements <= SYNC_BELOW:
+        config = replace(config, sync=1, sync_source=int(writer.removeprefix("STRENG")))
+    b.link(b.read(scratch, config), head, 2)
+
+
+def _features(parts: tuple[Part, ...], tiling: Tiling, unit: int, groups: int) -> object:
+    """Frames: for every group of kernels all passes; unit k of a chain starts k batches further."""
+    one = len(parts) == 1
+    part, share, start = parts[0 if one else unit], tiling.units if one else 1, unit * tiling.batch if one else 0
+    view = part.area.channels_from(start, tiling.batch)
+    return feature_engine(view, Frames(tiling.passes, share * tiling.batch, groups, 0), tiling.mode)
+
+
+def kernel_bytes(parts: tuple[Part, ...], tiling: Tiling, first: int, groups: int) -> bytes:
+    """[group][pass][unit][kernel][row][column][channel]; channels beyond the last one weigh nothing."""
+    count = groups * tiling.kernels
+    share = tiling.units if len(parts) == 1 else 1
+    padded = tiling.passes * share * tiling.batch
+    blocks = []
+    for part in parts:
+        weights = part.weights[first : first + count]
+        weights = np.pad(weights, ((0, 0), (0, 0), (0, 0), (0, padded - weights.shape[3])))
+        # [group, kernel, row, column, pass, unit, channel] -> [group, pass, unit, kernel, row, column, channel]
+        shape = (groups, tiling.kernels, *part.window, tiling.passes, share, tiling.batch)
+        blocks.append(weights.reshape(shape).transpose(0, 4, 5, 1, 2, 3, 6))
+    ordered = blocks[0] if len(parts) == 1 else np.concatenate(blocks, axis=2)
+    return np.ascontiguousarray(ordered).tobytes()

@@ -1,0 +1,145 @@
+"""Depthwise convolutions: blocks of channels with kernels that look at one channel each, several blocks in parallel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from atonc.hw.units.convacc import ConvaccConfig
+from atonc.lower.context import Context
+from atonc.lower.convolution import Part, phases, widen
+from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine
+from atonc.lower.registry import Refusal
+from atonc.lower.requantise import Requantisation, channel_unit
+from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, limits
+from atonc.plan.build import EpochBuilder
+from atonc.plan.streams import Area, Frames
+from atonc.plan.types import StepPlan
+
+MAX_PIPELINES = 3
+
+
+@dataclass(frozen=True)
+class Cut:
+    """`batch` channels a frame, `kernels` outputs a frame, `repeats` frames for the same channels."""
+
+    mode: Mode
+    batch: int
+    kernels: int
+    repeats: int
+    configs: tuple[ConvaccConfig, ...]
+
+    @property
+    def outputs(self) -> int:
+        return self.kernels * self.repeats
+
+
+def lower(layer: Layer, context: Context) -> list[StepPlan]:
+    plans: list[StepPlan] = []
+    size = (layer.out.height, layer.out.width)
+    for phase in phases(layer.area, layer.weights, layer.stride, layer.dilation, layer.padding, size):
+        parts, target = tuple(widen(part) for part in phase.parts), layer.outputs_of(phase)
+        if len(parts) > MAX_CHAIN:
+            raise Refusal("DW-KERNEL", f"{len(parts)} parts of a depthwise kernel", f"{MAX_CHAIN}", "use a smaller kernel")
+        plans += _channels(layer, context, parts, target)
+    return plans
+
+
+def _channels(layer: Layer, context: Context, parts: tuple[Part, ...], target: Area) -> list[StepPlan]:
+    """Whole blocks first, then a smaller block for the channels that are left."""
+    plans: list[StepPlan] = []
+    channels, first = layer.area.channels, 0
+    while first < channels:
+        cut = _cut(layer, parts, channels - first)
+        blocks = (channels - first) // cut.batch
+        plans += _blocks(layer, context, parts, target, cut, first, blocks)
+        first += blocks * cut.batch
+    return plans
+
+
+def _cut(layer: Layer, parts: tuple[Part, ...], channels: int) -> Cut:
+    multiplier = layer.outputs // layer.area.channels
+    rows, columns = parts[0].window
+    for mode in layer.modes(parts):
+        most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
+        width = max(part.area.width for part in parts)
+        for batch in range(min(most_kernels, most_batch, channels, max(1, most_line // width)), 0, -1):
+            kernels, repeats = _kernels(batch, multiplier, most_kernels)
+            if kernels * batch * rows * columns > most_weights:
+                continue
+            configs = chain_configs(parts, mode, batch, kernels, len(parts))
+            if configs is not None:
+                return Cut(mode, batch, kernels, repeats, configs)
+    window = parts[0].window
+    raise Refusal(
+        "DW-MODE",
+        f"no proven setting for a depthwise {window[0]}x{window[1]} window, stride {parts[0].stride}, "
+        f"padding {parts[0].padding} in {layer.op.name}",
+        "settings that occur in public networks",
+        "use --allow-unproven, or change padding or kernel size",
+    )
+
+
+def _kernels(batch: int, multiplier: int, most: int) -> tuple[int, int]:
+    """Kernels a frame and frames for the same channels."""
+    total = batch * multiplier
+    kernels = max(k for k in range(1, min(total, most) + 1) if total % k == 0)
+    return kernels, total // kernels
+
+
+def _blocks(
+    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut, first: int, blocks: int
+) -> list[StepPlan]:
+    pipelines = min(MAX_PIPELINES, MAX_CHAIN // len(parts), 10 // (len(parts) + 2), blocks)
+    rule = layer.requantisation(cut.mode.offset, 1)
+    share = min(-(-blocks // pipelines), max(1, MAX_VECTOR // cut.outputs))
+    jobs = [(first + k * cut.batch, min(share, blocks - k)) for k in range(0, blocks, share)]
+    plans: list[StepPlan] = []
+    for start in range(0, len(jobs), pipelines):
+        b = EpochBuilder(layer.origin, f"depthwise conv {layer.op.name}")
+        for channel, count in jobs[start : start + pipelines]:
+            _pipeline(b, layer, context, parts, target, cut, rule, channel, count)
+        plans.append(b.done())
+    return plans
+
+
+def _pipeline(
+    b: EpochBuilder,
+    layer: Layer,
+    context: Context,
+    parts: tuple[Part, ...],
+    target: Area,
+    cut: Cut,
+    rule: Requantisation,
+    channel: int,
+    blocks: int,
+) -> None:
+    stream = _kernel_bytes(layer, parts, cut, channel, blocks)
+    kernels = b.read(context.constant(stream, "kernels"), kernel_engine(len(stream)))
+    tail = ""
+    for unit, (part, config) in enumerate(zip(parts, cut.configs, strict=True)):
+        last = unit == len(parts) - 1
+        view = part.area.channels_from(channel, cut.batch)
+        features = b.read(layer.source, feature_engine(view, Frames(cut.repeats, 0, blocks, cut.batch), cut.mode))
+        shifted = replace(config, out_shift=rule.out_shift) if last else config
+        tail = b.unit(shifted, features, kernels, tail or None)
+    multiplier = layer.outputs // layer.area.channels
+    out, count = channel * multiplier, blocks * cut.outputs
+    arith = b.unit(channel_unit(rule, out, count, cut.kernels, target.height * target.width), tail)
+    b.write(arith, layer.target, output_engine(target, cut.kernels, out, count // cut.kernels))
+
+
+def _kernel_bytes(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int) -> bytes:
+    """[block][repeat][unit][kernel][row][column][channel]: zeros except for the channel of each kernel."""
+    multiplier = layer.outputs // layer.area.channels
+    outputs = blocks * cut.outputs
+    of_channel = np.arange(cut.outputs) // multiplier
+    stacked = []
+    for part in parts:
+        own = part.weights[channel * multiplier : channel * multiplier + outputs, :, :, 0]
+        own = own.reshape(blocks, cut.outputs, *part.window)
+        full = np.zeros((blocks, cut.outputs, *part.window, cut.batch), np.int8)
+        full[:, np.arange(cut.outputs), :, :, of_channel] = own.transpose(1, 0, 2, 3)
+        stacked.append(full.reshape(blocks, cut.repeats, cut.kernels, *part.window, cut.batch))
+    return np.ascontiguousarray(np.stack(stacked, axis=2)).tobytes()

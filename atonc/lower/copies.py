@@ -1,0 +1,274 @@
+"""Moving values: copies, copies with requantisation, fills. Several at a time, in words of up to three bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import permutations
+from math import floor, log2
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.hw.fixed import finish
+from atonc.hw.units.arith import ArithConfig
+from atonc.hw.units.stream_engine import StrengConfig
+from atonc.lower.context import Context
+from atonc.lower.pipelines import Pipeline, pack
+from atonc.lower.registry import Refusal
+from atonc.lower.views import View
+from atonc.lower.walks import walk
+from atonc.plan.build import EpochBuilder
+from atonc.plan.streams import Area, Frames, engine
+from atonc.plan.types import StepPlan
+
+Nest = list[tuple[int, int, int]]  # turns, bytes in the source, bytes in the target; outermost first
+
+MOST_MOVES = 320  # pipelines for one operator; beyond that the CPU is the better place
+_MOST_LOOPS = 6
+_WORTH_SPLITTING = 4096  # cycles
+_ALIGNED = 8  # bytes, for words of three bytes
+_PARTS = {1: 4, 2: 3, 3: 2}  # parallel pipelines that the memory can feed, by word size
+
+
+@dataclass(frozen=True)
+class Affine:
+    """codes = sat8(round((a * code + c) >> shift)), the ARITH in its plainest form."""
+
+    a: int
+    c: int
+    shift: int
+
+    @staticmethod
+    def between(scale_in: float, zero_in: int, scale_out: float, zero_out: int) -> Affine:
+        """From codes of one quantisation to codes of another; the largest factor that fits 16 bits."""
+        ratio = scale_in / scale_out
+        shift = max(0, min(23, 14 - floor(log2(ratio))))
+        return Affine(min(round(ratio * 2**shift), 32767), round((zero_out - zero_in * ratio) * 2**shift), shift)
+
+    @staticmethod
+    def constant(code: int) -> Affine:
+        return Affine(0, code << 14, 14)
+
+    def codes(self, x: NDArray[np.int8]) -> NDArray[np.int8]:
+        """What the unit computes."""
+        return finish(x.astype(np.int64) * self.a + self.c, self.shift, 1, True, True).astype(np.int8)
+
+    def unit(self) -> ArithConfig:
+        low = self.c & 0xFFFF
+        return ArithConfig(
+            a=self.a,
+            b=self.c >> 16,
+            c=low - (1 << 16) if low >= 1 << 15 else low,
+            combine_bc=1,
+            shift_out=self.shift,
+            rounded=1,
+            saturated=1,
+            round_mode=1,
+            out_bytes=1,
+            bytes_x=1,
+            out_bytes_x=1,
+            bytes_y=1,
+            out_bytes_y=1,
+        )
+
+
+SAME = Affine(1 << 14, 0, 14)
+
+
+@dataclass(frozen=True)
+class Move:
+    """Two views of equal shape; with `affine` the codes change on the way."""
+
+    source: View
+    target: View
+    affine: Affine | None = None
+
+
+def copy(moves: Iterable[Move], origin: tuple[str, ...], title: str) -> list[StepPlan]:
+    """Epochs for moves that do not depend on each other."""
+    return pack(pipelines(moves), origin, title)
+
+
+def pipelines(moves: Iterable[Move]) -> list[Pipeline]:
+    """Long moves are cut so that the engines share the work."""
+    walks = [found for move in moves for found in _walks(move.source, move.target, nest_of(move), move.affine)]
+    if len(walks) > MOST_MOVES:
+        raise Refusal(
+            "scattered copy",
+            f"{len(walks)} separate pieces",
+            f"{MOST_MOVES}",
+            "arrange the data so that it moves in larger blocks",
+        )
+    return [part.pipeline() for found in _share(walks) for part in found]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A move as one pair of engines."""
+
+    source: View
+    target: View
+    nest: Nest
+    affine: Affine | None
+    word: int
+    reader: StrengConfig
+    writer: StrengConfig
+
+    @property
+    def cost(self) -> int:
+        return self.reader.elements
+
+    def pipeline(self) -> Pipeline:
+        return Pipeline(self._build, {"ARITH": 1} if self.affine else {}, cost=self.cost)
+
+    def _build(self, builder: EpochBuilder) -> None:
+        stream = builder.read(self.source.buffer, self.reader)
+        if self.affine:
+            stream = builder.unit(self.affine.unit(), stream)
+        builder.write(stream, self.target.buffer, self.writer)
+
+    def cut(self, parts: int) -> list[Walk]:
+        """The same move as several, if a loop can be cut; else itself."""
+        axis = max(range(len(self.nest)), key=lambda i: (self.nest[i][1:] != (1, 1), self.nest[i][0]))
+        count, near, far = self.nest[axis]
+        unit = 48 if (near, far) == (1, 1) else 1  # whole words at aligned places
+        size = -(-count // parts)
+        size = -(-size // unit) * unit
+        found: list[Walk] = []
+        for start in range(0, count, size):
+            inner = [*self.nest]
+            inner[axis] = (min(size, count - start), near, far)
+            source = replace(self.source, offset=self.source.offset + start * near)
+            target = replace(self.target, offset=self.target.offset + start * far)
+            found += _walks(source, target, inner, self.affine)
+        return found
+
+
+def _share(walks: Sequence[Walk]) -> Iterator[list[Walk]]:
+    """Cuts the longest moves as long as there are pipelines left in the epoch."""
+    parts = [1] * len(walks)
+    free = (4 if any(w.affine for w in walks) else 5) - len(walks)
+    for _ in range(free):
+        longest = max(range(len(walks)), key=lambda i: walks[i].cost / parts[i])
+        best = walks[longest]
+        if best.cost / parts[longest] < _WORTH_SPLITTING or parts[longest] >= _PARTS[best.word]:
+            break
+        parts[longest] += 1
+    for found, count in zip(walks, parts, strict=True):
+        yield found.cut(count) if count > 1 else [found]
+
+
+def nest_of(move: Move) -> Nest:
+    return normal(list(zip(move.source.shape, move.source.strides, move.target.strides, strict=True)))
+
+
+def normal(nest: Nest) -> Nest:
+    """Without loops of one turn, the target outermost first, neighbours merged."""
+    left = sorted((loop for loop in nest if loop[0] > 1), key=lambda loop: (-abs(loop[2]), -abs(loop[1])))
+    merged: Nest = []
+    for count, near, far in left:
+        if merged and merged[-1][1:] == (count * near, count * far):
+            merged[-1] = (merged[-1][0] * count, near, far)
+        else:
+            merged.append((count, near, far))
+    return merged
+
+
+def _walks(source: View, target: View, nest: Nest, affine: Affine | None) -> list[Walk]:
+    """One pair of engines if possible, else one for every turn of a loop."""
+    backwards = [i for i, loop in enumerate(nest) if loop[1] < 0 or loop[2] < 0]
+    if not backwards and len(nest) <= _MOST_LOOPS:
+        for word in _words(source.offset, target.offset, nest, affine):
+            found = _fit(source, target, nest, affine, word)
+            if found:
+                return [found]
+    axis = backwards[0] if backwards else min(range(len(nest)), key=lambda i: nest[i][0])
+    count, near, far = nest[axis]
+    if count > MOST_MOVES:
+        raise Refusal(
+            "scattered copy",
+            f"{count} separate pieces",
+            f"{MOST_MOVES}",
+            "arrange the data so that it moves in larger blocks",
+        )
+    rest = [*nest[:axis], *nest[axis + 1 :]]
+    turns = [
+        (replace(source, offset=source.offset + k * near), replace(target, offset=target.offset + k * far))
+        for k in range(count)
+    ]
+    return [found for a, b in turns for found in _walks(a, b, rest, affine)]
+
+
+def _words(near: int, far: int, nest: Nest, affine: Affine | None) -> Iterator[int]:
+    """Word sizes that fit, the largest first. Words lie at even places, those of three bytes at multiples of eight."""
+    if affine is None and nest and nest[-1][1:] == (1, 1):
+        places = [near, far, *(step for loop in nest[:-1] for step in loop[1:])]
+        if nest[-1][0] % 3 == 0 and all(place % _ALIGNED == 0 for place in places):
+            yield 3
+        if nest[-1][0] % 2 == 0 and all(place % 2 == 0 for place in places):
+            yield 2
+    yield 1
+
+
+def _fit(source: View, target: View, nest: Nest, affine: Affine | None, word: int) -> Walk | None:
+    """The first order of the loops that both engines can walk."""
+    fixed = nest[-1:] if nest and nest[-1][1:] == (1, 1) else []
+    for order in permutations(nest[: len(nest) - len(fixed)]):
+        loops = [*order, *fixed]
+        reader = walk([(n, near) for n, near, _ in loops], source.offset, write=False, word=word)
+        writer = walk([(n, far) for n, _, far in loops], target.offset, write=True, word=word)
+        if reader and writer:
+            return Walk(source, target, loops, affine, word, reader, writer)
+    return None
+
+
+def fill(target: View, code: int, source: str, source_bytes: int) -> list[Pipeline]:
+    """Sets all codes of a view: an ARITH that multiplies whatever it reads from `source` by zero."""
+    writer_nest = [(n, far, far) for n, _, far in nest_of(Move(target, target))]
+    found = _walks(target, target, writer_nest, SAME)
+    return [_fill_pipeline(part, code, source, source_bytes) for part in found]
+
+
+def _fill_pipeline(part: Walk, code: int, source: str, source_bytes: int) -> Pipeline:
+    reader = _any_bytes(part.writer.elements, source_bytes)
+    config = Affine.constant(code).unit()
+
+    def build(builder: EpochBuilder) -> None:
+        stream = builder.unit(config, builder.read(source, reader))
+        builder.write(stream, part.target.buffer, part.writer)
+
+    return Pipeline(build, {"ARITH": 1}, cost=part.cost)
+
+
+def _any_bytes(count: int, available: int) -> StrengConfig:
+    """So many bytes from a buffer that may hold fewer: the same frame again and again."""
+    size = next(n for n in range(min(count, available), 0, -1) if count % n == 0)
+    return engine(Area(1, 1, size, size, size), Frames(count // size, 0))
+
+
+def constant_move(context: Context, values: NDArray[np.int8], target: View, label: str) -> list[Pipeline]:
+    """Stores constant codes of the target's shape; flash is read in a row, through an ARITH that changes nothing."""
+    found = _walks(target, target, nest_of(Move(target, target)), SAME)
+    offsets = np.zeros(target.shape, np.int64)
+    for axis, (size, step) in enumerate(zip(target.shape, target.strides, strict=True)):
+        offsets += (np.arange(size) * step).reshape([-1 if i == axis else 1 for i in range(offsets.ndim)])
+    by_place = dict(zip((offsets + target.offset).reshape(-1).tolist(), values.reshape(-1).tolist(), strict=True))
+    return [_constant_pipeline(context, part, by_place, label) for part in found]
+
+
+def _constant_pipeline(context: Context, part: Walk, by_place: dict[int, int], label: str) -> Pipeline:
+    places = np.zeros(1, np.int64) + part.target.offset
+    for count, _, far in part.nest:
+        places = (places[:, None] + np.arange(count) * far).reshape(-1)
+    data = np.array([by_place[place] for place in places.tolist()], np.int8).tobytes()
+    name = context.constant(data, label)
+    reader = engine(Area(1, 1, len(data), len(data), len(data)))
+
+    return Pipeline(partial(_build_constant, name, reader, part), {"ARITH": 1}, cost=part.cost)
+
+
+def _build_constant(name: str, reader: StrengConfig, part: Walk, builder: EpochBuilder) -> None:
+    stream = builder.unit(SAME.unit(), builder.read(name, reader))
+    builder.write(stream, part.target.buffer, part.writer)

@@ -1,0 +1,149 @@
+"""A convolution or dense layer in numbers, and the pieces that its epochs are built from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.hw.units.stream_engine import StrengConfig
+from atonc.ir import Op, Tensor
+from atonc.lower.context import Context
+from atonc.lower.convolution import Part, Phase
+from atonc.lower.registry import Refusal
+from atonc.lower.requantise import Requantisation, requantisation
+from atonc.lower.tiling import Mode
+from atonc.plan.streams import Area, Frames, contiguous, engine
+
+Weights = NDArray[np.int8]
+Real = NDArray[np.float64]
+
+MAX_VECTOR = 512  # channels that one ARITH has coefficients for
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """codes = scale[c] * sum((x - zero) * w) + offset[c], then clipped."""
+
+    op: Op
+    source: str  # buffers
+    target: str
+    area: Area
+    out: Area
+    weights: Weights  # [out, rows, columns, in]
+    zero: int
+    scale: Real
+    offset: Real
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    clip: tuple[int, int] | None
+
+    @property
+    def origin(self) -> tuple[str, ...]:
+        return self.op.origin or (self.op.name,)
+
+    @property
+    def outputs(self) -> int:
+        return self.weights.shape[0]
+
+    def requantisation(self, subtracted: int, roundings: int) -> Requantisation:
+        """For sums in which `subtracted` instead of the zero point was taken from the features, rounded so often."""
+        weights = self.weights.astype(np.int64)
+        sums = weights.sum(axis=(1, 2, 3))
+        reach = max(127 - subtracted, subtracted + 128)
+        largest = np.abs(weights).sum(axis=(1, 2, 3)).astype(np.float64) * reach
+        offset = self.offset + self.scale * sums * (subtracted - self.zero)
+        return requantisation(self.scale, offset, largest, roundings, self.clip)
+
+    def modes(self, parts: tuple[Part, ...]) -> list[Mode]:
+        """Without padding the unit may subtract any number: the bias makes up for it."""
+        padded = any(any(part.padding) for part in parts)
+        if self.zero == 0:
+            return [Mode(1)] if padded else [Mode(1), Mode(2, offset=1)]
+        return [Mode(2, offset=self.zero)]
+
+    def outputs_of(self, phase: Phase) -> Area:
+        """Where the outputs of a phase lie."""
+        out = self.out
+        return replace(
+            out,
+            height=phase.height,
+            width=phase.width,
+            line=out.line * phase.row_step,
+            pixel=out.pixel * phase.column_step,
+            offset=out.offset + phase.row * out.line + phase.column * out.pixel,
+        )
+
+
+def layer_of(
+    op: Op,
+    context: Context,
+    shape: tuple[int, int, int] | None = None,
+    out_shape: tuple[int, int, int] | None = None,
+) -> Layer:
+    """`shape` and `out_shape`: height, width, channels, where the tensors are no pictures."""
+    x, weights, y = context.tensor(op.inputs[0]), context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
+    if not (weights.is_constant and weights.dtype == "int8" and weights.quant is not None) or np.any(
+        weights.quant.zero_points
+    ):
+        seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
+        raise Refusal("CONV-WEIGHTS", seen, "constant int8 with zero point 0", "quantise the weights symmetrically")
+    data = np.asarray(weights.data, np.int8)
+    data = data.reshape(data.shape[0], 1, 1, -1) if data.ndim == 2 else data
+    scale = x.scale * np.broadcast_to(weights.quant.scales, (data.shape[0],)) / y.scale
+    attrs = op.attrs
+    return Layer(
+        op,
+        context.buffer(x.name),
+        context.buffer(y.name),
+        Area.whole(*(shape or _picture(x))),
+        Area.whole(*(out_shape or _picture(y))),
+        data,
+        x.zero_point,
+        scale,
+        _bias(op, context, scale * y.scale, data.shape[0]) / y.scale + y.zero_point,
+        tuple(attrs.get("stride", (1, 1))),
+        tuple(attrs.get("dilation", (1, 1))),
+        tuple(attrs.get("padding", (0, 0, 0, 0))),
+        attrs.get("clip"),
+    )
+
+
+def _picture(tensor: Tensor) -> tuple[int, int, int]:
+    if len(tensor.shape) != 4 or tensor.shape[0] != 1:
+        raise Refusal("CONV-SHAPE", f"shape {tensor.shape}", "1 x height x width x channels", "use batch 1")
+    _, height, width, channels = tensor.shape
+    return height, width, channels
+
+
+def _bias(op: Op, context: Context, accumulator_scale: Real, outputs: int) -> Real:
+    """In real units; without a scale of its own it counts in units of the accumulator."""
+    if len(op.inputs) < 3 or not op.inputs[2]:
+        return np.zeros(outputs)
+    tensor = context.tensor(op.inputs[2])
+    if tensor.data is None:
+        raise Refusal("CONV-BIAS", "a bias that is not constant", "a constant", "add it as a separate layer")
+    values = np.asarray(tensor.data, np.float64).reshape(-1)
+    if tensor.quant is not None:
+        return (values - tensor.quant.zero_points) * tensor.quant.scales
+    return values if tensor.is_float else values * accumulator_scale
+
+
+# ------------------------------------------------------------------------------------------------------------ engines
+
+
+def kernel_engine(size_bytes: int) -> StrengConfig:
+    return replace(contiguous(size_bytes), continuous=1)
+
+
+def feature_engine(view: Area, frames: Frames, mode: Mode) -> StrengConfig:
+    """Features are always read in a loop, even if it turns only once."""
+    return engine(view, frames, signed=mode.simd == 2, looped=True)
+
+
+def output_engine(target: Area, kernels: int, first: int, groups: int) -> StrengConfig:
+    """Groups of channels side by side in a channel-last picture."""
+    view = target.channels_from(first, kernels)
+    return engine(view, Frames(groups, kernels), write=True, looped=not view.contiguous)

@@ -1,0 +1,171 @@
+"""Movement operators on the emulator against the reference kernels, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.lower.harness import activation, constant, graph_of, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atonc.ir import Op, Tensor
+from atonc.lower.registry import Refusal
+from atonc.ops.run import run_graph
+
+SHAPES = st.tuples(st.just(1), st.integers(1, 9), st.integers(1, 9), st.integers(1, 20))
+Shape = tuple[int, ...]
+
+
+def check(kind: str, attrs: dict[str, Any], sources: list[Tensor], targets: list[Tensor], within: int = 0) -> None:
+    """Runs one operator both ways on random codes."""
+    op = Op(kind, "op", tuple(t.name for t in sources), tuple(t.name for t in targets), attrs, ("op",))
+    graph = graph_of(op, *sources, *targets)
+    rng = np.random.default_rng(1)
+    inputs = {name: rng.integers(-128, 128, graph.tensors[name].shape).astype(np.int8) for name in graph.inputs}
+    expected = run_graph(graph, inputs)
+    found = run(graph, inputs)
+    for name in graph.outputs:
+        distance = np.abs(found[name].astype(int) - np.asarray(expected[name]).astype(int))
+        assert distance.max() <= within, f"{kind} {attrs}: {(distance > within).sum()} of {distance.size} codes differ"
+
+
+def one(kind: str, attrs: dict[str, Any], shape: Shape, out: Shape) -> None:
+    check(kind, attrs, [activation("x", shape)], [activation("y", out)])
+
+
+@settings(max_examples=40, deadline=None)
+@given(SHAPES, st.integers(1, 3), st.lists(st.integers(1, 12), min_size=2, max_size=5))
+def test_concat_and_split(shape: Shape, axis: int, sizes: list[int]) -> None:
+    shapes = [(*shape[:axis], n, *shape[axis + 1 :]) for n in sizes]
+    whole = activation("whole", (*shape[:axis], sum(sizes), *shape[axis + 1 :]))
+    parts = [activation(f"part{i}", s) for i, s in enumerate(shapes)]
+    check("concat", {"axis": axis}, parts, [whole])
+    check("split", {"axis": axis}, [whole], parts)
+
+
+@settings(max_examples=15, deadline=None)
+@given(SHAPES, st.floats(0.3, 3.0), st.integers(-60, 60))
+def test_concat_requantises(shape: Shape, ratio: float, zero: int) -> None:
+    a, b = activation("a", shape, 0.05 * ratio, zero), activation("b", shape)
+    check("concat", {"axis": 3}, [a, b], [activation("y", (*shape[:3], 2 * shape[3]), 0.05, 3)], within=1)
+
+
+def test_concat_with_constant() -> None:
+    codes = np.arange(60, dtype=np.int8).reshape(1, 3, 4, 5)
+    parts = [activation("x", (1, 3, 4, 7)), constant("k", codes, 0.05)]
+    check("concat", {"axis": 3}, parts, [activation("y", (1, 3, 4, 12))])
+
+
+@settings(max_examples=25, deadline=None)
+@given(SHAPES, st.integers(0, 3), st.integers(1, 4))
+def test_pack_and_unpack(shape: Shape, axis: int, count: int) -> None:
+    inner = shape[1:]
+    parts = [activation(f"part{i}", inner) for i in range(count)]
+    whole = activation("whole", (*inner[:axis], count, *inner[axis:]))
+    check("pack", {"axis": axis}, parts, [whole])
+    check("unpack", {"axis": axis}, [whole], parts)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SHAPES, st.data())
+def test_slice(shape: Shape, data: st.DataObject) -> None:
+    starts, stops, steps, out = [], [], [], []
+    for size in shape:
+        step = data.draw(st.sampled_from([1, 1, 2, 3, -1, -2]))
+        start = data.draw(st.integers(0, size - 1))
+        stop = data.draw(st.integers(start + 1, size)) if step > 0 else None
+        starts, stops, steps = [*starts, start], [*stops, stop], [*steps, step]
+        out.append(len(range(*slice(start, stop, step).indices(size))))
+    one("slice", {"starts": starts, "stops": stops, "steps": steps}, shape, tuple(out))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.tuples(*[st.integers(1, 7)] * 4), st.permutations(range(4)))
+def test_transpose(shape: Shape, perm: list[int]) -> None:
+    one("transpose", {"perm": tuple(perm)}, shape, tuple(shape[p] for p in perm))
+
+
+@pytest.mark.parametrize("shape", [(1, 60, 80, 24), (1, 19, 23, 257), (1, 300, 300, 3)])
+@pytest.mark.parametrize("perm", [(0, 3, 1, 2), (0, 2, 3, 1), (0, 2, 1, 3)])
+def test_large_transpose(shape: Shape, perm: Shape) -> None:
+    one("transpose", {"perm": perm}, shape, tuple(shape[p] for p in perm))
+
+
+@settings(max_examples=40, deadline=None)
+@given(SHAPES, st.tuples(*[st.tuples(st.integers(0, 3), st.integers(0, 3))] * 3), st.sampled_from([-3.0, 0.0, 1.0]))
+def test_constant_pad(shape: Shape, pads: tuple[tuple[int, int], ...], value: float) -> None:
+    every = ((0, 0), *pads)
+    out = tuple(n + a + b for n, (a, b) in zip(shape, every, strict=True))
+    x, y = activation("x", shape, 0.05, -7), activation("y", out, 0.05, -7)
+    check("pad", {"pads": every, "mode": "constant", "value": value}, [x], [y])
+
+
+@settings(max_examples=40, deadline=None)
+@given(SHAPES, st.sampled_from(["reflect", "symmetric", "edge"]), st.data())
+def test_mirrored_pad(shape: Shape, mode: str, data: st.DataObject) -> None:
+    most = [n - 1 if mode == "reflect" else n for n in shape[1:]]
+    pads = tuple((data.draw(st.integers(0, min(3, m))), data.draw(st.integers(0, min(3, m)))) for m in most)
+    every = ((0, 0), *pads)
+    out = tuple(n + a + b for n, (a, b) in zip(shape, every, strict=True))
+    one("pad", {"pads": every, "mode": mode}, shape, out)
+
+
+@settings(max_examples=25, deadline=None)
+@given(SHAPES, st.tuples(st.just(1), *[st.integers(1, 3)] * 3))
+def test_tile(shape: Shape, times: Shape) -> None:
+    one("tile", {}, shape, tuple(n * t for n, t in zip(shape, times, strict=True)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(SHAPES, st.integers(2, 4), st.sampled_from(["DCR", "CRD"]))
+def test_space_and_depth(shape: Shape, block: int, order: str) -> None:
+    _, h, w, c = shape
+    wide, deep = (1, h * block, w * block, c), (1, h, w, c * block * block)
+    one("space_to_depth", {"block": block, "layout": "NHWC"}, wide, deep)
+    if order == "DCR":  # the reference kernel has channel-last pictures in this order only
+        one("depth_to_space", {"block": block, "layout": "NHWC", "order": order}, deep, wide)
+
+
+@settings(max_examples=25, deadline=None)
+@given(SHAPES, st.integers(1, 3), st.integers(1, 3), st.data())
+def test_space_and_batch(shape: Shape, bh: int, bw: int, data: st.DataObject) -> None:
+    _, h, w, c = shape
+    before = [data.draw(st.integers(0, 3)) for _ in range(2)]
+    after = [-(size + b) % block for size, b, block in zip((h, w), before, (bh, bw), strict=True)]
+    pads = tuple(zip(before, after, strict=True))
+    wide = (h + before[0] + after[0], w + before[1] + after[1])
+    many = (bh * bw, wide[0] // bh, wide[1] // bw, c)
+    one("space_to_batch", {"blocks": (bh, bw), "pads": pads}, shape, many)
+    one("batch_to_space", {"blocks": (bh, bw), "crops": pads}, many, shape)
+
+
+@settings(max_examples=15, deadline=None)
+@given(SHAPES, st.sets(st.integers(1, 3), min_size=1))
+def test_reverse(shape: Shape, axes: set[int]) -> None:
+    one("reverse", {"axes": tuple(axes)}, shape, shape)
+
+
+@settings(max_examples=25, deadline=None)
+@given(SHAPES, st.integers(1, 3), st.data())
+def test_gather(shape: Shape, axis: int, data: st.DataObject) -> None:
+    wanted = data.draw(st.lists(st.integers(0, shape[axis] - 1), min_size=1, max_size=8))
+    indices = Tensor("i", (len(wanted),), "int32", None, np.array(wanted, np.int32))
+    out = (*shape[:axis], len(wanted), *shape[axis + 1 :])
+    check("gather", {"axis": axis}, [activation("x", shape), indices], [activation("y", out)])
+
+
+def test_wide_elements_move_too() -> None:
+    x, y = Tensor("x", (2, 3, 5), "int8"), Tensor("y", (5, 2, 3), "int8")
+    check("transpose", {"perm": (2, 0, 1)}, [x], [y])
+
+
+def test_thousands_of_pieces_stay_on_the_cpu() -> None:
+    with pytest.raises(Refusal, match="scattered copy"):
+        one("reverse", {"axes": (3,)}, (1, 2, 2, 5000), (1, 2, 2, 5000))
+
+
+def test_computed_indices_stay_on_the_cpu() -> None:
+    with pytest.raises(Refusal, match="gather"):
+        check("gather", {"axis": 1}, [activation("x", (1, 5)), activation("i", (2,))], [activation("y", (1, 2))])
