@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.errors import ModelError
-from atonc.ir import Array, Op, Quantisation, Tensor
+from atonc.ir import Array, Op, Tensor
 
 Real = NDArray[np.float64]
 

@@ -9,6 +9,7 @@ from atonc.passes.drop_identities import drop_identities
 from atonc.passes.fold_constants import fold_constants
 from atonc.passes.fold_pads import fold_pads
 from atonc.passes.fuse_activations import fuse_activations
+from atonc.passes.make_channel_last import make_channel_last
 from atonc.passes.name_conversions import name_conversions
 from atonc.passes.options import Options, PassOptions
 from atonc.passes.shift_uint8 import shift_uint8
@@ -21,6 +22,7 @@ PASSES: tuple[Pass, ...] = (
     shift_uint8,
     drop_identities,
     fuse_activations,
+    make_channel_last,
     fold_pads,
     drop_identities,
 )
