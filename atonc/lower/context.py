@@ -15,6 +15,7 @@ class Context:
     numerics: str = "best"  # or "2.x": the lowering of ST's releases 2.x, number for number
     allow_unproven: bool = False
     buffers: dict[str, Buffer] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)  # tensor -> tensor in whose memory it lies
     _scratch: int = 0
 
     def tensor(self, name: str) -> Tensor:
@@ -32,6 +33,12 @@ class Context:
             size = tensor.elements * item_bytes(tensor)
             self.buffers[name] = Buffer(name, size, kind, name)
         return name
+
+    def alias(self, output: str, source: str) -> None:
+        """The output is the same bytes as the source: no movement, one memory."""
+        self.buffer(source)
+        self.buffer(output)
+        self.aliases[output] = source
 
     def constant(self, data: bytes, label: str) -> str:
         """A constant buffer; equal contents share one."""

@@ -8,11 +8,11 @@ import numpy as np
 
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
-from atonc.lower.conv_sums import sum_parts
+from atonc.lower.conv_sums import add_up, chunks, flat
 from atonc.lower.convolution import Part, phases, widen
 from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine
 from atonc.lower.requantise import channel_unit
-from atonc.lower.tiling import MAX_CHAIN, Tiling, choose
+from atonc.lower.tiling import MAX_CHAIN, Tiling, choose, no_setting
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import EpochPlan, StepPlan
@@ -37,13 +37,37 @@ def _output_range(
     """Output channels first..first+count: whole groups of kernels, then a smaller group for the rest."""
     plans: list[StepPlan] = []
     while count:
-        if len(parts) > MAX_CHAIN:
-            return [*plans, *sum_parts(layer, context, parts, target, first, count)]
-        tiling = choose(parts, layer.area.channels, count, layer.modes(parts), layer.op.name)
+        tiling = None
+        if len(parts) <= MAX_CHAIN:
+            tiling = choose(parts, layer.area.channels, count, layer.modes(parts))
+        if tiling is None:
+            return [*plans, *_summed(layer, context, parts, target, first, count)]
         whole = count // tiling.kernels * tiling.kernels
         plans.append(_epoch(layer, context, parts, target, tiling, first, whole))
         first, count = first + whole, count - whole
     return plans
+
+
+def _summed(
+    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
+) -> list[StepPlan]:
+    """Parts in several chains, one after the other."""
+    modes, channels = layer.modes(parts), layer.area.channels
+    group = next(k for k in (4, 2, 1) if count % k == 0)  # kernels a frame: the same in every chain
+    found = chunks(parts, lambda chain: choose(chain, channels, group, modes))
+    if len(found) < 2:
+        raise no_setting(parts[0], channels, layer.op.name)
+    rule = layer.requantisation(found[0][1].mode.offset, 1 + sum(tiling.passes for _, tiling in found))
+    plans: list[StepPlan] = []
+    partial = []
+    for chain, tiling in found:
+        partial.append(context.scratch(2 * target.height * target.width * count, "parts of a kernel"))
+        b = EpochBuilder(layer.origin, f"part of conv {layer.op.name}")
+        tail = add_chain(b, layer, context, chain, tiling, first, count // group, rule.out_shift)
+        gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
+        b.write(tail, partial[-1], engine(flat(target.height * target.width * count), write=True), **gate)
+        plans.append(b.done())
+    return [*plans, *add_up(layer, context, partial, target, rule, first, count, group)]
 
 
 def _epoch(

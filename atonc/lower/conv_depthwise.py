@@ -8,13 +8,13 @@ import numpy as np
 
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
+from atonc.lower.conv_sums import add_up, chunks, flat, silent
 from atonc.lower.convolution import Part, phases, widen
 from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine
-from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation, channel_unit
-from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, limits
+from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, limits, no_setting
 from atonc.plan.build import EpochBuilder
-from atonc.plan.streams import Area, Frames
+from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import StepPlan
 
 MAX_PIPELINES = 3
@@ -40,8 +40,6 @@ def lower(layer: Layer, context: Context) -> list[StepPlan]:
     size = (layer.out.height, layer.out.width)
     for phase in phases(layer.area, layer.weights, layer.stride, layer.dilation, layer.padding, size):
         parts, target = tuple(widen(part) for part in phase.parts), layer.outputs_of(phase)
-        if len(parts) > MAX_CHAIN:
-            raise Refusal("DW-KERNEL", f"{len(parts)} parts of a depthwise kernel", f"{MAX_CHAIN}", "use a smaller kernel")
         plans += _channels(layer, context, parts, target)
     return plans
 
@@ -51,34 +49,65 @@ def _channels(layer: Layer, context: Context, parts: tuple[Part, ...], target: A
     plans: list[StepPlan] = []
     channels, first = layer.area.channels, 0
     while first < channels:
-        cut = _cut(layer, parts, channels - first)
+        chain, cut = _one_chain(layer, parts, channels - first)
+        if cut is None:
+            return [*plans, *_summed(layer, context, parts, target, first, channels - first)]
         blocks = (channels - first) // cut.batch
-        plans += _blocks(layer, context, parts, target, cut, first, blocks)
+        plans += _blocks(layer, context, chain, target, cut, first, blocks)
         first += blocks * cut.batch
     return plans
 
 
-def _cut(layer: Layer, parts: tuple[Part, ...], channels: int) -> Cut:
+def _one_chain(layer: Layer, parts: tuple[Part, ...], channels: int) -> tuple[tuple[Part, ...], Cut | None]:
+    """All parts in one chain, with a partner that adds nothing where a shorter chain was never seen."""
+    for chain in (parts, (*parts, silent(parts[0]))):
+        if len(chain) <= MAX_CHAIN and (cut := _cut(layer, chain, channels)) is not None:
+            return chain, cut
+    return parts, None
+
+
+def _summed(
+    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, channels: int
+) -> list[StepPlan]:
+    """Parts in several chains, one after the other, for as many channels as one ARITH has coefficients."""
+    multiplier = layer.outputs // layer.area.channels
+    plans: list[StepPlan] = []
+    step = max(1, MAX_VECTOR // multiplier)
+    for start in range(first, first + channels, step):
+        count = min(step, first + channels - start)
+        batch = next(k for k in (4, 2, 1) if count % k == 0)
+        found = chunks(parts, lambda chain, batch=batch: _cut(layer, chain, batch, exactly=True))
+        if len(found) < 2 or len({cut.kernels for _, cut in found}) > 1:
+            raise no_setting(parts[0], layer.area.channels, layer.op.name)
+        rule = layer.requantisation(found[0][1].mode.offset, 1 + len(found))
+        partial = []
+        for chain, cut in found:
+            partial.append(context.scratch(2 * target.height * target.width * count * multiplier, "parts of a kernel"))
+            b = EpochBuilder(layer.origin, f"part of depthwise conv {layer.op.name}")
+            tail = _add_chain(b, layer, context, chain, cut, rule.out_shift, start, count // cut.batch)
+            b.write(tail, partial[-1], engine(flat(target.height * target.width * count * multiplier), write=True))
+            plans.append(b.done())
+        kernels = found[0][1].kernels
+        plans += add_up(layer, context, partial, target, rule, start * multiplier, count * multiplier, kernels)
+    return plans
+
+
+def _cut(layer: Layer, parts: tuple[Part, ...], channels: int, exactly: bool = False) -> Cut | None:
+    """The largest proven block of at most (or exactly) so many channels."""
     multiplier = layer.outputs // layer.area.channels
     rows, columns = parts[0].window
     for mode in layer.modes(parts):
         most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
         width = max(part.area.width for part in parts)
-        for batch in range(min(most_kernels, most_batch, channels, max(1, most_line // width)), 0, -1):
+        most = min(most_kernels, most_batch, channels, max(1, most_line // width))
+        for batch in range(most, channels - 1 if exactly else 0, -1):
             kernels, repeats = _kernels(batch, multiplier, most_kernels)
             if kernels * batch * rows * columns > most_weights:
                 continue
             configs = chain_configs(parts, mode, batch, kernels, len(parts))
             if configs is not None:
                 return Cut(mode, batch, kernels, repeats, configs)
-    window = parts[0].window
-    raise Refusal(
-        "DW-MODE",
-        f"no proven setting for a depthwise {window[0]}x{window[1]} window, stride {parts[0].stride}, "
-        f"padding {parts[0].padding} in {layer.op.name}",
-        "settings that occur in public networks",
-        "use --allow-unproven, or change padding or kernel size",
-    )
+    return None
 
 
 def _kernels(batch: int, multiplier: int, most: int) -> tuple[int, int]:
@@ -115,19 +144,32 @@ def _pipeline(
     channel: int,
     blocks: int,
 ) -> None:
-    stream = _kernel_bytes(layer, parts, cut, channel, blocks)
-    kernels = b.read(context.constant(stream, "kernels"), kernel_engine(len(stream)))
-    tail = ""
-    for unit, (part, config) in enumerate(zip(parts, cut.configs, strict=True)):
-        last = unit == len(parts) - 1
-        view = part.area.channels_from(channel, cut.batch)
-        features = b.read(layer.source, feature_engine(view, Frames(cut.repeats, 0, blocks, cut.batch), cut.mode))
-        shifted = replace(config, out_shift=rule.out_shift) if last else config
-        tail = b.unit(shifted, features, kernels, tail or None)
+    tail = _add_chain(b, layer, context, parts, cut, rule.out_shift, channel, blocks)
     multiplier = layer.outputs // layer.area.channels
     out, count = channel * multiplier, blocks * cut.outputs
     arith = b.unit(channel_unit(rule, out, count, cut.kernels, target.height * target.width), tail)
     b.write(arith, layer.target, output_engine(target, cut.kernels, out, count // cut.kernels))
+
+
+def _add_chain(
+    b: EpochBuilder,
+    layer: Layer,
+    context: Context,
+    parts: tuple[Part, ...],
+    cut: Cut,
+    out_shift: int,
+    channel: int,
+    blocks: int,
+) -> str:
+    stream = _kernel_bytes(layer, parts, cut, channel, blocks)
+    kernels = b.read(context.constant(stream, "kernels"), kernel_engine(len(stream)))
+    tail = ""
+    for unit, (part, config) in enumerate(zip(parts, cut.configs, strict=True)):
+        view = part.area.channels_from(channel, cut.batch)
+        features = b.read(layer.source, feature_engine(view, Frames(cut.repeats, 0, blocks, cut.batch), cut.mode))
+        shifted = replace(config, out_shift=out_shift) if unit == len(parts) - 1 else config
+        tail = b.unit(shifted, features, kernels, tail or None)
+    return tail
 
 
 def _kernel_bytes(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int) -> bytes:

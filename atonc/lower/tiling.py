@@ -47,7 +47,8 @@ class Tiling:
 
     @property
     def loop(self) -> str:
-        return "" if self.passes == 1 else "ring" if self.units == 1 else "memory"
+        """How partial sums return to the first unit: not at all, through the switch, through memory."""
+        return "" if self.passes == 1 else "ring" if self.configs[0].generate_first_sum else "memory"
 
 
 def limits(mode: Mode, rows: int) -> tuple[int, int, int, int]:
@@ -59,19 +60,21 @@ def limits(mode: Mode, rows: int) -> tuple[int, int, int, int]:
     return 24, 24, 576, 33_600
 
 
-def choose(parts: tuple[Part, ...], channels: int, outputs: int, modes: list[Mode], where: str) -> Tiling:
-    """The cheapest proven tiling of `outputs` kernels over `channels` inputs for parts of one geometry class."""
+def choose(parts: tuple[Part, ...], channels: int, outputs: int, modes: list[Mode]) -> Tiling | None:
+    """The cheapest proven tiling of `outputs` kernels over `channels` inputs; None when there is none."""
     candidates = [t for mode in modes for t in _candidates(parts, channels, outputs, mode)]
-    if not candidates:
-        window = parts[0].window
-        raise Refusal(
-            "CONV-MODE",
-            f"no proven setting for a {window[0]}x{window[1]} window, stride {parts[0].stride}, "
-            f"padding {parts[0].padding}, {channels} channels in {where}",
-            "settings that occur in public networks",
-            "use --allow-unproven, or change padding or kernel size",
-        )
-    return min(candidates, key=lambda t: (t.cycles, t.units, -t.kernels, -t.batch))
+    return min(candidates, key=lambda t: (t.cycles, t.units, -t.kernels, -t.batch), default=None)
+
+
+def no_setting(part: Part, channels: int, where: str) -> Refusal:
+    rows, columns = part.window
+    return Refusal(
+        "CONV-MODE",
+        f"no proven setting for a {rows}x{columns} window, stride {part.stride}, padding {part.padding}, "
+        f"{channels} channels in {where}",
+        "settings that occur in public networks",
+        "use --allow-unproven, or change padding or kernel size",
+    )
 
 
 def _candidates(parts: tuple[Part, ...], channels: int, outputs: int, mode: Mode) -> Iterator[Tiling]:
@@ -131,14 +134,15 @@ def chain_configs(
     parts: tuple[Part, ...], mode: Mode, batch: int, kernels: int, units: int, passes: int = 1
 ) -> tuple[ConvaccConfig, ...] | None:
     """The units of a chain, if each of them has settings that were seen."""
-    configs = []
-    for unit in range(units):
-        part = parts[unit if len(parts) > 1 else 0]
-        proven = _proven(unit_config(part, mode, batch, kernels, unit, units, passes))
-        if proven is None:
-            return None
-        configs.append(proven)
-    return tuple(configs)
+    rings = (True, False) if units == 1 and passes > 1 else (False,)
+    for ring in rings:
+        configs = [
+            _proven(unit_config(parts[k if len(parts) > 1 else 0], mode, batch, kernels, k, units, passes, ring))
+            for k in range(units)
+        ]
+        if all(configs):
+            return tuple(c for c in configs if c is not None)
+    return None
 
 
 def _proven(config: ConvaccConfig) -> ConvaccConfig | None:
@@ -150,18 +154,18 @@ def _proven(config: ConvaccConfig) -> ConvaccConfig | None:
 
 
 def unit_config(
-    part: Part, mode: Mode, batch: int, kernels: int, unit: int, units: int, passes: int
+    part: Part, mode: Mode, batch: int, kernels: int, unit: int, units: int, passes: int, ring: bool
 ) -> ConvaccConfig:
-    """Unit number `unit` of the chain; the output shift is set later."""
+    """Unit number `unit` of the chain; the output shift is set later. `ring`: sums return through the switch."""
     rows, columns = part.window
     top, left, bottom, right = part.padding
     first, last = unit == 0, unit == units - 1
     looped = passes > 1
     line = part.area.width * batch
-    sums = {"no_sum": int(first and not looped), "no_first_sum": int(first and (units > 1 or not looped))}
+    sums = {"no_sum": int(first and not looped), "no_first_sum": int(first and not ring)}
     if first and looped:
         sums |= {
-            "generate_first_sum": int(units == 1),
+            "generate_first_sum": int(ring),
             "accumulator_filter": FRAME_ZERO,
             "frames_per_sum": passes,
             "sum_first": 1,

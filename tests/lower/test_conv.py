@@ -80,6 +80,8 @@ DEPTHWISE = {
     "multiplier 8": dict(height=9, width=8, channels=3, outputs=24),
     "dilated": dict(height=9, width=8, channels=8, outputs=8, padding=(2, 2, 2, 2), dilation=(2, 2)),
     "many": dict(height=3, width=3, channels=700, outputs=700),
+    "7x7 to one pixel": dict(height=7, width=7, channels=20, outputs=20, kernel=(7, 7), padding=(0, 0, 0, 0)),
+    "3x3 valid": dict(height=7, width=7, channels=20, outputs=20, padding=(0, 0, 0, 0)),
 }
 
 

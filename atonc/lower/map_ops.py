@@ -1,0 +1,90 @@
+"""Each operator on the NPU or the CPU, with the reason for everything that stays on the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from atonc.errors import UnsupportedError
+from atonc.ir import Graph, Op
+from atonc.lower.context import Context
+from atonc.lower.registry import Refusal, recipe_for
+from atonc.ops import kinds
+from atonc.plan.types import CpuPlan, StepPlan
+
+CPU_BY_NATURE = {
+    "softmax": "the NPU has no exponential over a row",
+    "log_softmax": "the NPU has no exponential over a row",
+    "argmax": "the NPU does not compare positions",
+    "argmin": "the NPU does not compare positions",
+    "quantize": "float values enter here",
+    "dequantize": "float values leave here",
+    "resize_bilinear": "weights that differ from pixel to pixel",
+    "cast": "a change of the number format",
+    "gather": "addresses that depend on data",
+    "gather_nd": "addresses that depend on data",
+}
+
+
+@dataclass(frozen=True)
+class CpuReason:
+    """Why an operator runs on the CPU."""
+
+    node: str
+    op: str
+    rule: str
+    seen: str
+    limit: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Mapped:
+    plans: tuple[StepPlan, ...]
+    context: Context
+    reasons: tuple[CpuReason, ...]
+
+
+def map_ops(graph: Graph, numerics: str = "best") -> Mapped:
+    context = Context(graph, numerics)
+    for name in graph.inputs:
+        context.buffer(name)
+    plans: list[StepPlan] = []
+    reasons: list[CpuReason] = []
+    for op in graph.ops:
+        steps, reason = _lower(op, context)
+        plans += steps
+        reasons += [reason] if reason else []
+    for name in graph.outputs:
+        context.buffer(name)
+    return Mapped(tuple(plans), context, tuple(reasons))
+
+
+def _lower(op: Op, context: Context) -> tuple[list[StepPlan], CpuReason | None]:
+    recipe = recipe_for(op.kind)
+    if recipe is None or not _on_codes(op, context):
+        why = CPU_BY_NATURE.get(op.kind, "no recipe for the NPU" if recipe is None else "values are not int8 codes")
+        return _on_cpu(op, context, Refusal("CPU-OP", why, "int8 operators with a recipe", "keep it at the edge"))
+    before = (dict(context.buffers), dict(context.aliases))
+    try:
+        return recipe(op, context), None
+    except Refusal as refusal:
+        context.buffers, context.aliases = before
+        return _on_cpu(op, context, refusal)
+
+
+def _on_codes(op: Op, context: Context) -> bool:
+    """Whether all values that flow are bytes."""
+    names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
+    return all(context.tensor(n).dtype in ("int8", "uint8") for n in names)
+
+
+def _on_cpu(op: Op, context: Context, refusal: Refusal) -> tuple[list[StepPlan], CpuReason]:
+    node = ", ".join(op.origin) or op.name
+    if op.kind not in kinds():
+        raise UnsupportedError(
+            f"operator {op.kind} is not supported", where=node, rule=refusal.rule, remedy="remove or replace the node"
+        )
+    inputs = tuple(context.buffer(n) for n in op.inputs if n and not context.tensor(n).is_constant)
+    outputs = tuple(context.buffer(n) for n in op.outputs)
+    plan = CpuPlan(op.origin or (op.name,), f"{op.kind} {op.name}", op.name, inputs, outputs)
+    return [plan], CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy)

@@ -1,0 +1,24 @@
+"""What the user may ask of the compiler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Options:
+    """Command-line flags, profile files and the reference derive from this."""
+
+    board: str = "stm32n6570-dk"
+    mpool: str = ""
+    numerics: str = "best"  # or "2.x"
+    prefer: str = "speed"  # or "memory"
+    cut_outputs: tuple[str, ...] = ()
+    input_type: str = ""
+    output_type: str = ""
+    inputs_channel_position: str = ""
+    outputs_channel_position: str = ""
+    fixed_shapes: dict[str, int] = field(default_factory=dict)
+    allow_unproven: bool = False
+    verify: bool = True
+    seed: int = 0

@@ -1,0 +1,76 @@
+"""The stages in code: bytes of a model in, a verified program out."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from atonc.comparing import read_model
+from atonc.emit import ec_program
+from atonc.emit.program import Program, bind
+from atonc.errors import ToolError
+from atonc.hw import safety
+from atonc.hw.decode import decode_epochs
+from atonc.hw.ec import instructions
+from atonc.ir import Graph
+from atonc.lower.map_ops import Mapped, map_ops
+from atonc.options import Options
+from atonc.passes import order
+from atonc.place import Board, Layout, board, place, read_board
+from atonc.reasons import Severity, Violation
+from atonc.verify import VerifyReport, verify
+
+
+@dataclass(frozen=True)
+class Compiled:
+    source: Graph  # as read
+    graph: Graph  # canonical
+    mapped: Mapped
+    layout: Layout
+    program: Program
+    findings: tuple[Violation, ...]
+    report: VerifyReport | None
+    seconds: float
+
+
+def compile_file(path: Path, options: Options | None = None) -> Compiled:
+    return compile_graph(read_model(path), options)
+
+
+def compile_graph(source: Graph, options: Options | None = None) -> Compiled:
+    options = options or Options()
+    started = time.perf_counter()
+    graph = order.run(source, options)
+    mapped = map_ops(graph, options.numerics)
+    memory = read_board(Path(options.mpool)) if options.mpool else board(options.board)
+    layout = _place(mapped, graph, memory, options)
+    program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools)
+    findings = check(program, options)
+    seconds = time.perf_counter() - started
+    report = verify(program, graph, options.seed) if options.verify else None
+    return Compiled(source, graph, mapped, layout, program, findings, report, seconds)
+
+
+def _place(mapped: Mapped, graph: Graph, memory: Board, options: Options) -> Layout:
+    context = mapped.context
+    return place(
+        list(mapped.plans), context.buffers, context.aliases, graph.inputs, graph.outputs, memory, options.prefer
+    )
+
+
+def check(program: Program, options: Options) -> tuple[Violation, ...]:
+    """The program as the chip would read it, against the safety rules; what breaks one is never given out."""
+    words = instructions.encode(ec_program.program(program.epochs))
+    decoded = [e for e in decode_epochs(instructions.decode(words)) if not e.empty]
+    found = tuple(v for v in safety.check_program(decoded) if v.severity != Severity.NOTE)
+    bad = [v for v in found if v.severity == Severity.VIOLATION or not options.allow_unproven]
+    if bad:
+        first = bad[0]
+        raise ToolError(
+            f"{len(bad)} findings of the safety rules, first {first.rule.id}: {first.seen}",
+            where=first.where,
+            rule=first.rule.sentence,
+            remedy="report the model: the compiler must not produce this",
+        )
+    return found

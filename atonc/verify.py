@@ -1,0 +1,123 @@
+"""Runs a program on the emulator and compares it with the model.
+
+NPU epochs run on the emulated units; CPU steps run the exact kernels of the operators, on the values that the program
+really has in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.compare.metrics import cosine
+from atonc.emit.program import Program
+from atonc.emu.bus import Memory
+from atonc.emu.npu import run_epoch
+from atonc.ir import Graph, Tensor
+from atonc.lower.context import item_bytes
+from atonc.ops import run_graph, run_op
+from atonc.plan.types import CpuPlan
+
+Array = NDArray[Any]
+
+_REGIONS = (("on-chip RAM", 0x3400_0000, 0x3C_0000), ("flash", 0x7000_0000, 0x0800_0000), ("hyperRAM", 0x9000_0000, 0x0200_0000))
+
+
+@dataclass(frozen=True)
+class OutputCheck:
+    name: str
+    cosine: float
+    max_lsb: float
+    exact_percent: float
+    within1_percent: float
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """Free-running outputs against exact arithmetic of the canonical graph."""
+
+    samples: int
+    outputs: tuple[OutputCheck, ...]
+
+
+class Emulation:
+    """A program with its memories, ready to run again and again."""
+
+    def __init__(self, program: Program, graph: Graph) -> None:
+        self.program, self.graph = program, graph
+        self.ops = {op.name: op for op in graph.ops}
+        self.memory = Memory()
+        for name, base, size in _REGIONS:
+            self.memory.add(name, base, size)
+        for home in program.placed.values():
+            if home.buffer.data:
+                self.memory.write(home.address, np.frombuffer(home.buffer.data, np.uint8))
+
+    def run(self, inputs: Mapping[str, Array], observe: bool = False) -> dict[str, Array]:
+        """Outputs by name (with `observe` every tensor, as the step that wrote it left it)."""
+        for name, value in inputs.items():
+            self.store(name, value)
+        seen: dict[str, Array] = {}
+        for step in self.program.steps:
+            if isinstance(step.plan, CpuPlan):
+                self._cpu(step.plan)
+            elif step.epoch is not None:
+                run_epoch(step.epoch, self.memory)
+            if observe:
+                seen |= {n: self.load(n) for n in step.plan.writes() if n in self.graph.tensors}
+        return seen | {name: self.load(name) for name in self.graph.outputs}
+
+    def _cpu(self, plan: CpuPlan) -> None:
+        op = self.ops[plan.op]
+        values = {n: self._value(n) for n in op.inputs if n}
+        for name, result in zip(op.outputs, run_op(self.graph, op, values), strict=True):
+            self.store(name, result.codes)
+
+    def _value(self, name: str) -> Array:
+        tensor = self.graph.tensors[name]
+        return tensor.data if tensor.data is not None else self.load(name)
+
+    def load(self, name: str) -> Array:
+        tensor, home = self.graph.tensors[name], self.program.placed[name]
+        data = self.memory.read(home.address, tensor.elements * item_bytes(tensor))
+        return data.view(stored_type(tensor)).reshape(tensor.shape)
+
+    def store(self, name: str, value: Array) -> None:
+        tensor, home = self.graph.tensors[name], self.program.placed[name]
+        data = np.ascontiguousarray(value.astype(stored_type(tensor))).view(np.uint8).reshape(-1)
+        self.memory.write(home.address, data)
+
+
+def stored_type(tensor: Tensor) -> np.dtype[Any]:
+    return np.dtype(np.uint8) if tensor.dtype == "bool" else np.dtype(tensor.dtype)
+
+
+def verify(program: Program, graph: Graph, seed: int = 0, samples: int = 2) -> VerifyReport:
+    """At least two different inputs."""
+    from atonc.compare.inputs import make_inputs
+
+    emulation = Emulation(program, graph)
+    pairs: dict[str, list[tuple[Array, Array]]] = {name: [] for name in graph.outputs}
+    for sample in range(samples):
+        inputs = make_inputs(graph, seed + sample)
+        got, expected = emulation.run(inputs), run_graph(graph, inputs)
+        for name in graph.outputs:
+            pairs[name].append((got[name], expected[name]))
+    return VerifyReport(samples, tuple(_check(name, pairs[name]) for name in graph.outputs))
+
+
+def _check(name: str, pairs: list[tuple[Array, Array]]) -> OutputCheck:
+    got = np.concatenate([g.reshape(-1).astype(np.float64) for g, _ in pairs])
+    expected = np.concatenate([np.asarray(e).reshape(-1).astype(np.float64) for _, e in pairs])
+    difference = np.abs(got - expected)
+    return OutputCheck(
+        name,
+        float(cosine(got, expected)),
+        float(difference.max(initial=0.0)),
+        100.0 * float((difference == 0).mean()),
+        100.0 * float((difference <= 1).mean()),
+    )
