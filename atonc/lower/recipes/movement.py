@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any, cast
 
 import numpy as np
 
-from atonc.ir import Op, Tensor
+from atonc.ir import Array, Op, Tensor
 from atonc.lower.context import Context, item_bytes
 from atonc.lower.copies import Affine, Move, constant_move, copy, pipelines
 from atonc.lower.padding import Pads, borders, inside, pad_view
@@ -16,8 +17,6 @@ from atonc.lower.registry import Refusal, recipe
 from atonc.lower.views import View
 from atonc.ops.values import to_codes
 from atonc.plan.types import StepPlan
-
-_ALIGNED = 16
 
 
 def view_of(context: Context, name: str, shape: tuple[int, ...] | None = None) -> View:
@@ -32,9 +31,7 @@ def change_between(source: Tensor, target: Tensor) -> Affine | None:
             raise Refusal("types of a move", f"{source.dtype} to {target.dtype}", "equal types", "add a conversion")
         return None
     if source.dtype != "int8" or target.dtype != "int8" or target.quant is None:
-        raise Refusal(
-            "requantising move", f"{source.dtype} to {target.dtype}", "int8 to int8", "quantise both to int8"
-        )
+        raise Refusal("requantising move", f"{source.dtype} to {target.dtype}", "int8 to int8", "quantise both to int8")
     return Affine.between(source.scale, source.zero_point, target.scale, target.zero_point)
 
 
@@ -74,7 +71,7 @@ def lower_concat(op: Op, context: Context) -> list[StepPlan]:
     return pack([*pipelines(moves), *fixed], op.origin, f"{op.kind} {op.name}")
 
 
-def _constant_codes(source: Tensor, target: Tensor) -> np.ndarray:
+def _constant_codes(source: Tensor, target: Tensor) -> Array:
     if source.data is None or target.dtype != "int8":
         raise Refusal("constant part", f"{source.name} of type {target.dtype}", "int8", "fold the constant")
     if source.quant is None or source.quant.same_as(target.quant):
@@ -216,7 +213,8 @@ def lower_space_to_batch(op: Op, context: Context) -> list[StepPlan]:
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     whole, result = view_of(context, op.inputs[0]), view_of(context, op.outputs[0])
     change, batches = change_between(source, target), source.shape[0]
-    moves, fills = [], []
+    moves: list[Move] = []
+    fills: list[View] = []
     for number, place in enumerate(product(*(range(b) for b in blocks))):
         part, goal = whole, result.cut(0, number * batches, batches)
         inside = []
@@ -288,7 +286,7 @@ def _mirrored(whole: View, pads: Pads, axis: int, mode: str) -> Iterator[Move]:
     part = inside(whole, done)
     before, after = pads[axis]
     size = part.shape[axis] - before - after
-    index = np.pad(np.arange(size), (before, after), mode=mode).tolist()
+    index = np.pad(np.arange(size), (before, after), mode=cast(Any, mode)).tolist()
     for first, count in ((0, before), (before + size, after)):
         for at, length, step in runs(index[first : first + count]):
             near = part.cut(axis, before + index[first + at], length, step)
