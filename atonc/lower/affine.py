@@ -1,4 +1,4 @@
-"""Fixed-point coefficients for ARITH units: real gains and offsets as 16-bit numbers with shifts, and how good they are.
+"""Fixed-point coefficients for ARITH units: real gains and offsets as 16-bit numbers with shifts, and their error.
 
 One input:  y = sat8(round((A*x + C) >> R)), C of 32 bits, A and C per tensor or per channel, R shared.
 Two inputs: y = sat8(round((((A*x) >> AX) + ((B*y) >> BY) + (C << S)) >> R)), all coefficients of 16 bits.
@@ -130,9 +130,7 @@ def _common_slope(table: Reals, clip: tuple[int, int]) -> float | None:
     return (least + most) / 2
 
 
-def fit_pair(
-    gain_x: float, gain_y: float, offset: float, out_bytes: int = 1, most_shift: int = _MOST_SHIFT
-) -> Pair:
+def fit_pair(gain_x: float, gain_y: float, offset: float, out_bytes: int = 1, most_shift: int = _MOST_SHIFT) -> Pair:
     """Coefficients of two inputs: the larger gain in [2^14, 2^15) fixes the output shift, the smaller one has its own
     shift in front of the sum, the offset a left shift."""
     room_x, room_y = _room(abs(gain_x), _A_LIMIT), _room(abs(gain_y), _A_LIMIT)
@@ -144,7 +142,9 @@ def fit_pair(
     return Pair(a, b, round(addend / 2.0**shift_c), shift_a, shift_b, shift_c, out, out_bytes)
 
 
-def pair_error(pair: Pair, gain_x: float, gain_y: float, offset: float, reach_x: int = 128, reach_y: int = 128) -> float:
+def pair_error(
+    pair: Pair, gain_x: float, gain_y: float, offset: float, reach_x: int = 128, reach_y: int = 128
+) -> float:
     """Largest distance, in codes, between the sum and the real numbers before the last rounding."""
     unit = 2.0**pair.shift_out
     error = abs(pair.a / 2.0**pair.shift_a / unit - gain_x) * reach_x

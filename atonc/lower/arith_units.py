@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from atonc.hw.units.arith import AFFINE, CLIP, MULTIPLY, ROWS, ArithConfig
 from atonc.lower.affine import Affine, Array, Pair
 
 
-def _widths(x: int, y: int, out: int) -> dict[str, int]:
+def _widths(x: int, y: int, out: int) -> dict[str, Any]:
     return {
         **{"bytes_x": x, "out_bytes_x": x, "bytes_y": y, "out_bytes_y": y, "out_bytes": out},
         **{"rounded": 1, "saturated": 1, "round_mode": 1},
@@ -34,7 +36,7 @@ def product_unit(a: Array, elements: int) -> ArithConfig:
     return ArithConfig(**base, **_per_channel(rows, elements))
 
 
-def _per_channel(rows: Array, elements: int) -> dict[str, int | bytes]:
+def _per_channel(rows: Array, elements: int) -> dict[str, Any]:
     """The row counter runs over the channels of every pixel; all counters start over at the end of the stream."""
     channels = rows.shape[0]
     back = (1 - channels + ROWS // 2) % ROWS - ROWS // 2  # 9 bits, signed
@@ -77,3 +79,9 @@ def _low16(value: int) -> int:
 
 def _low16s(values: Array) -> Array:
     return (values + 0x8000 & 0xFFFF) - 0x8000
+
+
+def edge_unit() -> ArithConfig:
+    """x + 128, wrapped: uint8 codes to int8 codes and back."""
+    widths = {**_widths(1, 1, 1), "rounded": 0, "saturated": 0}
+    return ArithConfig(operation=AFFINE, combine_bc=1, a=1 << 14, b=32, shift_out=14, **widths)

@@ -66,7 +66,8 @@ def _curves(x: Array, low: Array, high: Array) -> Array:
     most = (high[:, i] * wi + low[:, j] * wj + high[:, k] * wk).min(axis=1)
     inside = [least + (most - least) * place for place in _CURVES[1:]]
     straight = np.clip(0.0, least, np.maximum(least, most))
-    return np.clip(np.rint(np.stack([straight, *inside])), -_LIMIT, _LIMIT).astype(np.int64)
+    found: Array = np.clip(np.rint(np.stack([straight, *inside])), -_LIMIT, _LIMIT).astype(np.int64)
+    return found
 
 
 def _slopes(a: Array, x: Array, low: Array, high: Array, shifts: Shifts) -> list[Array]:

@@ -1,0 +1,111 @@
+"""Functions of one int8 value: straight lines and clips on ARITH units, everything else as ACTIV tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from atonc.hw.fields import UnitConfig
+from atonc.ir import Op, Tensor
+from atonc.lower.affine import CODES, FULL_RANGE, Array, affine_of_table
+from atonc.lower.arith_units import affine_unit, clip_unit, edge_unit
+from atonc.lower.context import Context
+from atonc.lower.parts import parts
+from atonc.lower.pipelines import Pipeline, pack
+from atonc.lower.registry import Refusal, recipe
+from atonc.lower.tables import MOST_ERROR, fit_table
+from atonc.ops.registry import evaluate
+from atonc.plan.build import EpochBuilder
+from atonc.plan.streams import contiguous
+from atonc.plan.types import StepPlan
+
+_WAYS = {("ARITH",): 3, ("ARITH", "ARITH"): 2, ("ACTIV",): 2}
+
+
+@dataclass(frozen=True)
+class Function:
+    """A chain of units that turns every code into another one."""
+
+    units: tuple[UnitConfig, ...]
+    codes: Array  # what it computes for -128..127
+    error: int  # largest distance from what was asked for
+
+
+@recipe("table", "requantize")
+def lower_function(op: Op, context: Context) -> list[StepPlan]:
+    return function_steps(op, context, op.inputs[0], table_of(op, context, 0))
+
+
+@recipe("uint8_to_int8", "int8_to_uint8")
+def lower_edge(op: Op, context: Context) -> list[StepPlan]:
+    """Both directions flip the highest bit."""
+    return chain_steps(op, context, op.inputs[0], (edge_unit(),))
+
+
+def table_of(op: Op, context: Context, varying: int) -> Array:
+    """The exact codes of an operator for all 256 codes of one input, the others being single constants."""
+    values = []
+    for index, name in enumerate(op.inputs):
+        tensor = context.tensor(name)
+        values.append(CODES.astype(np.int8) if index == varying or tensor.data is None else tensor.data.reshape(-1))
+    require_int8(op, context.tensor(op.inputs[varying]), context.tensor(op.outputs[0]))
+    return evaluate(context.graph, op, values)[0].codes.reshape(256)
+
+
+def function_steps(op: Op, context: Context, source: str, table: Array) -> list[StepPlan]:
+    found = function_for(table)
+    if found.error > MOST_ERROR:
+        raise Refusal(
+            "function table",
+            f"the best table is off by {found.error} codes",
+            f"{MOST_ERROR} codes",
+            "leave the function to the CPU; steps that are not at multiples of 8 codes need too many segments",
+        )
+    return chain_steps(op, context, source, found.units)
+
+
+def function_for(table: Array) -> Function:
+    """The cheapest units that compute a table, exactly wherever possible."""
+    clip = int(table.min()), int(table.max())
+    if np.array_equal(np.clip(CODES, *clip), table):
+        return Function((clip_unit(*clip),), table, 0)
+    line = affine_of_table(table, FULL_RANGE)
+    if line is not None:
+        return Function((affine_unit(line, 1),), table, 0)
+    line = affine_of_table(table, clip)
+    if line is not None:
+        return Function((affine_unit(line, 1), clip_unit(*clip)), table, 0)
+    fitted = fit_table(table)
+    return Function((fitted.config,), fitted.codes, fitted.error)
+
+
+def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, ...]) -> list[StepPlan]:
+    """The whole tensor through a chain of units, in parallel parts."""
+    tensor, kinds = context.tensor(op.outputs[0]), tuple(unit.KIND for unit in units)
+    target = context.buffer(op.outputs[0])
+    cuts = parts(tensor.elements, _WAYS[kinds])
+    wire = partial(_wire, context.buffer(source), target, units)
+    pipelines = [Pipeline(partial(wire, cut), Counter(kinds), cost=cut[1]) for cut in cuts]
+    return pack(pipelines, op.origin or (op.name,), op.kind)
+
+
+def _wire(source: str, target: str, units: tuple[UnitConfig, ...], cut: tuple[int, int], epoch: EpochBuilder) -> None:
+    start, count = cut
+    stream = epoch.read(source, contiguous(count, offset=start))
+    for unit in units:
+        stream = epoch.unit(unit, stream)
+    epoch.write(stream, target, contiguous(count, offset=start, write=True))
+
+
+def require_int8(op: Op, *tensors: Tensor) -> None:
+    for tensor in tensors:
+        if tensor.dtype != "int8" or tensor.quant is None or not tensor.quant.is_per_tensor:
+            raise Refusal(
+                "int8 activations",
+                f"{op.kind} on {tensor.name}: {tensor.dtype}",
+                "int8 with one scale for the tensor",
+                "quantise the tensor to int8",
+            )
