@@ -6,19 +6,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
-from math import floor, log2
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.hw.fixed import finish
-from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
+from atonc.ir import Tensor
+from atonc.lower.affine import Affine, fit_affine
+from atonc.lower.arith_units import affine_unit
 from atonc.lower.context import Context
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.registry import Refusal
 from atonc.lower.views import View
 from atonc.lower.walks import walk
+from atonc.ops.values import to_codes
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import StepPlan
@@ -32,49 +33,20 @@ _ALIGNED = 8  # bytes, for words of three bytes
 _PARTS = {1: 4, 2: 3, 3: 2}  # parallel pipelines that the memory can feed, by word size
 
 
-@dataclass(frozen=True)
-class Affine:
-    """codes = sat8(round((a * code + c) >> shift)), the ARITH in its plainest form."""
-
-    a: int
-    c: int
-    shift: int
-
-    @staticmethod
-    def between(scale_in: float, zero_in: int, scale_out: float, zero_out: int) -> Affine:
-        """From codes of one quantisation to codes of another; the largest factor that fits 16 bits."""
-        ratio = scale_in / scale_out
-        shift = max(0, min(23, 14 - floor(log2(ratio))))
-        return Affine(min(round(ratio * 2**shift), 32767), round((zero_out - zero_in * ratio) * 2**shift), shift)
-
-    @staticmethod
-    def constant(code: int) -> Affine:
-        return Affine(0, code << 14, 14)
-
-    def codes(self, x: NDArray[np.int8]) -> NDArray[np.int8]:
-        """What the unit computes."""
-        return finish(x.astype(np.int64) * self.a + self.c, self.shift, 1, True, True).astype(np.int8)
-
-    def unit(self) -> ArithConfig:
-        low = self.c & 0xFFFF
-        return ArithConfig(
-            a=self.a,
-            b=self.c >> 16,
-            c=low - (1 << 16) if low >= 1 << 15 else low,
-            combine_bc=1,
-            shift_out=self.shift,
-            rounded=1,
-            saturated=1,
-            round_mode=1,
-            out_bytes=1,
-            bytes_x=1,
-            out_bytes_x=1,
-            bytes_y=1,
-            out_bytes_y=1,
-        )
+def constant_line(code: int) -> Affine:
+    """Gives the code whatever comes in."""
+    return Affine(np.zeros(1, np.int64), np.array([code << 14]), 14)
 
 
-SAME = Affine(1 << 14, 0, 14)
+SAME = Affine(np.array([1 << 14]), np.zeros(1, np.int64), 14)
+
+
+def requantising_line(source: Tensor, target: Tensor) -> Affine:
+    """From codes of one quantisation to codes of another, rounded once."""
+    ratio = source.scale / target.scale
+    steps = (np.arange(-128.0, 128.0) - source.zero_point) * np.float64(ratio)
+    codes = to_codes(steps, target).astype(np.int64)
+    return fit_affine(codes[:, None], np.array([ratio]), np.array([target.zero_point - source.zero_point * ratio]))
 
 
 @dataclass(frozen=True)
@@ -126,7 +98,7 @@ class Walk:
     def _build(self, builder: EpochBuilder) -> None:
         stream = builder.read(self.source.buffer, self.reader)
         if self.affine:
-            stream = builder.unit(self.affine.unit(), stream)
+            stream = builder.unit(affine_unit(self.affine, 0), stream)
         builder.write(stream, self.target.buffer, self.writer)
 
     def cut(self, parts: int) -> list[Walk]:
@@ -233,7 +205,7 @@ def fill(target: View, code: int, source: str, source_bytes: int) -> list[Pipeli
 
 def _fill_pipeline(part: Walk, code: int, source: str, source_bytes: int) -> Pipeline:
     reader = _any_bytes(part.writer.elements, source_bytes)
-    config = Affine.constant(code).unit()
+    config = affine_unit(constant_line(code), 0)
 
     def build(builder: EpochBuilder) -> None:
         stream = builder.unit(config, builder.read(source, reader))
@@ -270,5 +242,5 @@ def _constant_pipeline(context: Context, part: Walk, by_place: dict[int, int], l
 
 
 def _build_constant(name: str, reader: StrengConfig, part: Walk, builder: EpochBuilder) -> None:
-    stream = builder.unit(SAME.unit(), builder.read(name, reader))
+    stream = builder.unit(affine_unit(SAME, 0), builder.read(name, reader))
     builder.write(stream, part.target.buffer, part.writer)

@@ -9,8 +9,9 @@ from typing import Any, cast
 import numpy as np
 
 from atonc.ir import Array, Op, Tensor
+from atonc.lower.affine import Affine
 from atonc.lower.context import Context, item_bytes
-from atonc.lower.copies import Affine, Move, constant_move, copy, pipelines
+from atonc.lower.copies import Move, constant_move, copy, pipelines, requantising_line
 from atonc.lower.padding import Pads, borders, inside, pad_view
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.registry import Refusal, recipe
@@ -32,7 +33,7 @@ def change_between(source: Tensor, target: Tensor) -> Affine | None:
         return None
     if source.dtype != "int8" or target.dtype != "int8" or target.quant is None:
         raise Refusal("requantising move", f"{source.dtype} to {target.dtype}", "int8 to int8", "quantise both to int8")
-    return Affine.between(source.scale, source.zero_point, target.scale, target.zero_point)
+    return requantising_line(source, target)
 
 
 def _moved(op: Op, context: Context, pairs: list[tuple[View, View]], output: int = 0) -> list[StepPlan]:
