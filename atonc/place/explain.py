@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from atonc.errors import CapacityError
+from atonc.hw.mpool import MemoryPool
 from atonc.place.greedy import Problem
 from atonc.place.lifetimes import Lifetime
-from atonc.place.pools import Board, runs, usable
+from atonc.place.pools import Board, is_npu_ram, runs, usable
 from atonc.plan.types import BufferKind, StepPlan
 
 _SHOWN = 6
@@ -38,8 +39,9 @@ class Lever:
 
 @dataclass(frozen=True)
 class Shortage:
-    """`demand_bytes` is the lower bound: no layout needs less."""
+    """`demand_bytes` is the lower bound: no layout needs less. `memory` says of which memory there is too little."""
 
+    memory: str
     demand_bytes: int
     capacity_bytes: int
     peak_step: int
@@ -60,8 +62,11 @@ class PlacementError(CapacityError):
         shown = ", ".join(f"{b.name} {b.size_bytes:,} B" for b in shortage.live[:_SHOWN])
         more = len(shortage.live) - _SHOWN
         super().__init__(
-            f"needs {shortage.demand_bytes:,} bytes of RAM at once, the board has {shortage.capacity_bytes:,}; "
-            f"live then: {shown}" + (f" and {more} more" if more > 0 else ""),
+            f"needs {shortage.demand_bytes:,} bytes of {shortage.memory} at once, the board has "
+            f"{shortage.capacity_bytes:,}"
+            + ("" if shortage.gap_bytes > 0 else ", but not in one piece where it is needed")
+            + f"; live then: {shown}"
+            + (f" and {more} more" if more > 0 else ""),
             where=f"step {shortage.peak_step + 1} ({shortage.peak_title})",
             rule="all buffers that live in the same step need their own memory",
             remedy=", or ".join(lever.what for lever in shortage.levers[:3]),
@@ -69,17 +74,25 @@ class PlacementError(CapacityError):
 
 
 def shortage(ram: Sequence[Lifetime], problem: Problem, plans: Sequence[StepPlan], board: Board) -> Shortage:
-    step = problem.peak_step
+    memory, pools = "RAM", (*board.on_chip, *board.external_ram)
+    if problem.lower_bound <= _capacity(pools) and any(life.npu_ram_only for life in ram):
+        memory, pools = "NPU RAM", tuple(pool for pool in board.on_chip if is_npu_ram(pool))
+        ram = [life for life in ram if life.npu_ram_only]
+        problem = Problem(tuple(item for item in problem.items if item.npu_ram_only))
+    step, demand, capacity = problem.peak_step, problem.lower_bound, _capacity(pools)
     live = [_live(life, plans) for life in ram if life.first <= step <= life.last]
     live.sort(key=lambda b: (-b.size_bytes, b.name))
-    demand, capacity = problem.lower_bound, _capacity(board)
     title = plans[step].title if step < len(plans) else ""
-    return Shortage(demand, capacity, step, title, tuple(live), _levers(ram, problem, demand - capacity, board))
+    levers = _levers(ram, problem, demand - capacity, board)
+    if memory != "RAM":
+        levers = (
+            Lever("use channel counts that are multiples of 16: parts of these buffers begin in between", 0, False),
+        )
+    return Shortage(memory, demand, capacity, step, title, tuple(live), levers)
 
 
-def _capacity(board: Board) -> int:
-    spans = [usable(run) for run in (*runs(board.on_chip), *runs(board.external_ram))]
-    return sum(max(0, end - start) for start, end in spans)
+def _capacity(pools: Iterable[MemoryPool]) -> int:
+    return sum(max(0, end - start) for start, end in map(usable, runs(pools)))
 
 
 def _live(life: Lifetime, plans: Sequence[StepPlan]) -> LiveBuffer:

@@ -16,6 +16,7 @@ from atonc.place.pools import Window
 
 _Busy = list[tuple[int, int]]
 _OVER = 1 << 62
+_BLAME_WORK, _BLAME_ROUNDS = 30_000, 600  # buffers placed, orders tried, before giving up on a smaller extent
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,38 @@ class Problem:
         return sorted(range(len(self.items)), key=lambda n: (not self.items[n].npu_ram_only, *key(n), n))
 
 
-def pack(problem: Problem, window: Window) -> tuple[list[int], int] | None:
-    """Addresses in one window with the smallest extent found, and that extent; None when nothing fits."""
+def pack(problem: Problem, windows: Sequence[Window]) -> tuple[list[int], int] | None:
+    """Addresses in the first window with the smallest extent found, and that extent; None when nothing fits.
+
+    Further windows are parts of the first, filled from the same end: for buffers that may not lie elsewhere.
+    """
+    window = windows[0]
     best, extent = None, window.size_bytes + 1
-    for order, best_fit in _attempts(problem):
+    for order, best_fit in attempts(problem):
         if extent <= problem.lower_bound:
             break
-        found = pack_in_order(problem, order, [window], best_fit, ceiling=extent - 1)
+        found, _ = pack_in_order(problem, order, windows, best_fit, ceiling=extent - 1)
         if found is not None:
-            best, extent = found, _extent(problem, found, window)
+            best, extent = found, extent_of(problem, found, window)
+    return None if best is None else (best, extent)
+
+
+def repack(problem: Problem, windows: Sequence[Window], extent: int) -> tuple[list[int], int] | None:
+    """Addresses with a smaller extent: whatever finds no room below `extent` goes first in the next round."""
+    window, best = windows[0], None
+    work = min(_BLAME_WORK, _BLAME_ROUNDS * len(problem.items))
+    rank = {name: {n: place for place, n in enumerate(order)} for name, order in problem.orders.items()}
+    blame = {name: [0] * len(problem.items) for name in rank}
+    while work > 0 and extent > problem.lower_bound:
+        for name, places in rank.items():
+            blamed = blame[name]
+            order = sorted(places, key=lambda n, b=blamed, p=places: (-b[n], p[n]))  # type: ignore[misc]
+            found, failed = pack_in_order(problem, order, windows, False, ceiling=extent - 1)
+            work -= len(order)
+            if found is None:
+                blamed[failed] += 1
+            else:
+                best, extent = found, extent_of(problem, found, window)
     return None if best is None else (best, extent)
 
 
@@ -102,8 +126,8 @@ def pack_windows(
 ) -> list[int] | None:
     """Addresses in several windows (each buffer in the first one that has room) with the smallest cost found."""
     best, least = None, float("inf")
-    for order, best_fit in ((problem.hot_first, False), *_attempts(problem)):
-        found = pack_in_order(problem, order, windows, best_fit)
+    for order, best_fit in ((problem.hot_first, False), *attempts(problem)):
+        found, _ = pack_in_order(problem, order, windows, best_fit)
         if found is not None and (price := cost(found)) < least:
             best, least = found, price
     return best
@@ -111,8 +135,8 @@ def pack_windows(
 
 def pack_in_order(
     problem: Problem, order: Sequence[int], windows: Sequence[Window], best_fit: bool, ceiling: int = _OVER
-) -> list[int] | None:
-    """One buffer after the other; `ceiling` bounds how far each window is filled."""
+) -> tuple[list[int] | None, int]:
+    """One buffer after the other; `ceiling` bounds how far each window is filled. Fails with the buffer to blame."""
     addresses = [-1] * len(problem.items)
     for number in order:
         item = problem.items[number]
@@ -128,8 +152,8 @@ def pack_in_order(
                 addresses[number] = window.end - offset - item.size if window.downward else window.start + offset
                 break
         else:
-            return None
-    return addresses
+            return None, number
+    return addresses, -1
 
 
 def _fit(item: Item, window: Window, busy: _Busy, best_fit: bool, room: int) -> int:
@@ -158,13 +182,13 @@ def _offsets(window: Window, busy: _Busy) -> _Busy | Iterator[tuple[int, int]]:
     return [(start - base, end - base) for start, end in busy]
 
 
-def _attempts(problem: Problem) -> Iterator[tuple[list[int], bool]]:
+def attempts(problem: Problem) -> Iterator[tuple[list[int], bool]]:
     for best_fit in (False, True):
         for order in problem.orders.values():
             yield order, best_fit
 
 
-def _extent(problem: Problem, addresses: Sequence[int], window: Window) -> int:
+def extent_of(problem: Problem, addresses: Sequence[int], window: Window) -> int:
     if window.downward:
         return window.end - min(addresses, default=window.end)
     ends = (a + i.size for a, i in zip(addresses, problem.items, strict=True))

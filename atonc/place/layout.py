@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from atonc.place import explain, greedy
+from atonc.place import explain
 from atonc.place.constants import ConstantLayout, place_constants
+from atonc.place.cost import traffic_of
 from atonc.place.greedy import Item, Problem
-from atonc.place.lifetimes import Lifetime, lifetimes, root, with_scratch
-from atonc.place.pools import Board, Window, run_windows, segment_windows, usable
+from atonc.place.lifetimes import CPU_ALIGNMENT, Lifetime, lifetimes, root, with_scratch
+from atonc.place.packing import Job, Packing, pack
+from atonc.place.pools import Board, usable
 from atonc.place.types import Layout, Placed
 from atonc.plan.types import Buffer, BufferKind, StepPlan
 
+_SMALL_BYTES = 1 << 16
 USER_POOL, USER_BASE = "user", 0xD000_0000  # stands for addresses that the application gives at run time
-
-
-@dataclass(frozen=True)
-class Packing:
-    """Addresses of the RAM buffers, in the order of the problem's items."""
-
-    addresses: Sequence[int]
-    solver: str = "greedy"
-    proven: bool = False
 
 
 def place(
@@ -42,54 +36,26 @@ def place(
     used = lifetimes(plans, buffers, aliases, inputs, outputs, exclude=user_allocated)
     constants = place_constants([life for life in used if life.buffer.kind == BufferKind.CONSTANT], board)
     ram = [life for life in used if life.buffer.kind != BufferKind.CONSTANT] + list(constants.left)
-    problem = Problem(tuple(_item(life) for life in ram))
-    packing = pack(problem, board, constants)
+    problem = Problem(tuple(_items(ram)))
+    every = with_scratch(plans, buffers)
+    job = Job(problem, board, traffic_of(plans, every, aliases, ram, board), constants.ends, prefer == "speed")
+    packing = pack(job)
     if packing is None:
         raise explain.PlacementError(explain.shortage(ram, problem, plans, board))
     addresses = dict(constants.addresses)
     addresses |= {life.buffer.name: address for life, address in zip(ram, packing.addresses, strict=True)}
-    placed = _placed(used, addresses, with_scratch(plans, buffers), board)
+    placed = _placed(used, addresses, every, board)
     placed |= _user_buffers(user_allocated, aliases, buffers, len(plans))
     return _layout(placed, ram, packing, problem, constants, board)
 
 
-def pack(problem: Problem, board: Board, constants: ConstantLayout) -> Packing | None:
-    """The fastest memory alone; else all of the chip; else external RAM too."""
-    fast = segment_windows(board.on_chip)
-    if fast and (found := greedy.pack(problem, fast[0])) is not None:
-        addresses, extent = found
-        return Packing(addresses, proven=extent == problem.lower_bound)
-    whole = run_windows(board.on_chip)
-    outside = _external_windows(board, constants)
-
-    def cost(addresses: Sequence[int]) -> float:
-        return traffic_cost(problem, addresses, board)
-
-    for choice in ([whole + fast, fast], [whole + fast + outside, fast + outside]):
-        results = [greedy.pack_windows(problem, windows, cost) for windows in choice if windows]
-        fitting = [addresses for addresses in results if addresses is not None]
-        if fitting:
-            return Packing(min(fitting, key=cost))
-    return None
-
-
-def traffic_cost(problem: Problem, addresses: Sequence[int], board: Board) -> float:
-    """Cycles that the memories take for everything that is moved."""
-    pairs = zip(problem.items, addresses, strict=True)
-    return sum(item.traffic * board.cycles_per_byte(address, address + item.size) for item, address in pairs)
-
-
-def _external_windows(board: Board, constants: ConstantLayout) -> list[Window]:
-    found = []
-    for pool in board.external_ram:
-        start, end = usable([pool])
-        start = -(-constants.ends.get(pool.name, start) // 32) * 32
-        found.append(Window(start, end, npu_ram=False))
-    return found
-
-
-def _item(life: Lifetime) -> Item:
-    return Item(life.padded_bytes, life.first, life.last, life.alignment, life.traffic_bytes, life.npu_ram_only)
+def _items(ram: Sequence[Lifetime]) -> Iterator[Item]:
+    """Among small buffers mixed alignments leave holes that matter: there one alignment serves all."""
+    small = sum(life.buffer.size_bytes for life in ram) < _SMALL_BYTES
+    for life in ram:
+        alignment = CPU_ALIGNMENT if small else life.alignment
+        size = -(-life.padded_bytes // alignment) * alignment
+        yield Item(size, life.first, life.last, alignment, life.traffic_bytes, life.npu_ram_only)
 
 
 def _placed(
@@ -126,7 +92,7 @@ def _layout(
     constants: ConstantLayout,
     board: Board,
 ) -> Layout:
-    ranges = [(a, a + life.padded_bytes) for a, life in zip(packing.addresses, ram, strict=True)]
+    ranges = [(a, a + item.size) for a, item in zip(packing.addresses, problem.items, strict=True)]
     used = {pool.name: _union(ranges, pool.base, pool.base + pool.size_bytes) for pool in board.pools}
     peak = sum(used.values())
     external = {pool.name for pool in board.external_ram}

@@ -116,9 +116,15 @@ def segment_windows(pools: Iterable[MemoryPool]) -> list[Window]:
 
 
 def run_windows(pools: Iterable[MemoryPool]) -> list[Window]:
-    """Whole regions, filled from the end that is faster."""
-    found = sorted(runs(pools), key=lambda run: (min(map(_speed, run)), run[0].base))
+    """Whole regions, the largest first, filled from the end that is faster."""
+    found = sorted(runs(pools), key=lambda run: (-sum(p.size_bytes for p in run), run[0].base))
     return [window(run, downward=_speed(run[-1]) < _speed(run[0])) for run in found]
+
+
+def same_end(part: Window, whole: Window) -> Window | None:
+    """A part of a region, filled from the end from which the region is; None when it does not reach that end."""
+    touches = part.end == whole.end if whole.downward else part.start == whole.start
+    return Window(part.start, part.end, whole.downward, part.npu_ram) if touches else None
 
 
 def _clear_of_end(part: list[MemoryPool], pools: Iterable[MemoryPool]) -> Window:

@@ -23,7 +23,7 @@ def layout_of(steps: Steps, where: Board = DK, **options: Any) -> Layout:
     return layout
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(1, 60), st.sampled_from([500, 40_000, 200_000]))
 def test_random_networks_get_sound_layouts(seed: int, count: int, largest: int) -> None:
     layout = layout_of(random_steps(seed, count, largest))
