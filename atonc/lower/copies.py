@@ -10,6 +10,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Tensor
 from atonc.lower.affine import Affine, fit_affine
@@ -24,6 +25,7 @@ from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import StepPlan
 
+Units = tuple[ArithConfig, ...]
 Nest = list[tuple[int, int, int]]  # turns, bytes in the source, bytes in the target; outermost first
 
 MOST_MOVES = 320  # pipelines for one operator; beyond that the CPU is the better place
@@ -38,7 +40,7 @@ def constant_line(code: int) -> Affine:
     return Affine(np.zeros(1, np.int64), np.array([code << 14]), 14)
 
 
-SAME = Affine(np.array([1 << 14]), np.zeros(1, np.int64), 14)
+SAME: Units = (affine_unit(Affine(np.array([1 << 14]), np.zeros(1, np.int64), 14), 0),)
 
 
 def requantising_line(source: Tensor, target: Tensor) -> Affine:
@@ -51,11 +53,11 @@ def requantising_line(source: Tensor, target: Tensor) -> Affine:
 
 @dataclass(frozen=True)
 class Move:
-    """Two views of equal shape; with `affine` the codes change on the way."""
+    """Two views of equal shape; `units` are the ARITHs that the codes pass."""
 
     source: View
     target: View
-    affine: Affine | None = None
+    units: Units = ()
 
 
 def copy(moves: Iterable[Move], origin: tuple[str, ...], title: str) -> list[StepPlan]:
@@ -65,7 +67,7 @@ def copy(moves: Iterable[Move], origin: tuple[str, ...], title: str) -> list[Ste
 
 def pipelines(moves: Iterable[Move]) -> list[Pipeline]:
     """Long moves are cut so that the engines share the work."""
-    walks = [found for move in moves for found in _walks(move.source, move.target, nest_of(move), move.affine)]
+    walks = [found for move in moves for found in _walks(move.source, move.target, nest_of(move), move.units)]
     if len(walks) > MOST_MOVES:
         raise Refusal(
             "scattered copy",
@@ -83,7 +85,7 @@ class Walk:
     source: View
     target: View
     nest: Nest
-    affine: Affine | None
+    units: Units
     word: int
     reader: StrengConfig
     writer: StrengConfig
@@ -93,12 +95,12 @@ class Walk:
         return self.reader.elements
 
     def pipeline(self) -> Pipeline:
-        return Pipeline(self._build, {"ARITH": 1} if self.affine else {}, cost=self.cost)
+        return Pipeline(self._build, {"ARITH": len(self.units)}, cost=self.cost)
 
     def _build(self, builder: EpochBuilder) -> None:
         stream = builder.read(self.source.buffer, self.reader)
-        if self.affine:
-            stream = builder.unit(affine_unit(self.affine, 0), stream)
+        for unit in self.units:
+            stream = builder.unit(unit, stream)
         builder.write(stream, self.target.buffer, self.writer)
 
     def cut(self, parts: int) -> list[Walk]:
@@ -114,14 +116,14 @@ class Walk:
             inner[axis] = (min(size, count - start), near, far)
             source = replace(self.source, offset=self.source.offset + start * near)
             target = replace(self.target, offset=self.target.offset + start * far)
-            found += _walks(source, target, inner, self.affine)
+            found += _walks(source, target, inner, self.units)
         return found
 
 
 def _share(walks: Sequence[Walk]) -> Iterator[list[Walk]]:
     """Cuts the longest moves as long as there are pipelines left in the epoch."""
     parts = [1] * len(walks)
-    free = (4 if any(w.affine for w in walks) else 5) - len(walks)
+    free = (4 if any(w.units for w in walks) else 5) - len(walks)
     for _ in range(free):
         longest = max(range(len(walks)), key=lambda i: walks[i].cost / parts[i])
         best = walks[longest]
@@ -148,12 +150,12 @@ def normal(nest: Nest) -> Nest:
     return merged
 
 
-def _walks(source: View, target: View, nest: Nest, affine: Affine | None) -> list[Walk]:
+def _walks(source: View, target: View, nest: Nest, units: Units) -> list[Walk]:
     """One pair of engines if possible, else one for every turn of a loop."""
     backwards = [i for i, loop in enumerate(nest) if loop[1] < 0 or loop[2] < 0]
     if not backwards and len(nest) <= _MOST_LOOPS:
-        for word in _words(source.offset, target.offset, nest, affine):
-            found = _fit(source, target, nest, affine, word)
+        for word in _words(source.offset, target.offset, nest, units):
+            found = _fit(source, target, nest, units, word)
             if found:
                 return [found]
     axis = backwards[0] if backwards else min(range(len(nest)), key=lambda i: nest[i][0])
@@ -170,12 +172,12 @@ def _walks(source: View, target: View, nest: Nest, affine: Affine | None) -> lis
         (replace(source, offset=source.offset + k * near), replace(target, offset=target.offset + k * far))
         for k in range(count)
     ]
-    return [found for a, b in turns for found in _walks(a, b, rest, affine)]
+    return [found for a, b in turns for found in _walks(a, b, rest, units)]
 
 
-def _words(near: int, far: int, nest: Nest, affine: Affine | None) -> Iterator[int]:
+def _words(near: int, far: int, nest: Nest, units: Units) -> Iterator[int]:
     """Word sizes that fit, the largest first. Words lie at even places, those of three bytes at multiples of eight."""
-    if affine is None and nest and nest[-1][1:] == (1, 1):
+    if not units and nest and nest[-1][1:] == (1, 1):
         places = [near, far, *(step for loop in nest[:-1] for step in loop[1:])]
         if nest[-1][0] % 3 == 0 and all(place % _ALIGNED == 0 for place in places):
             yield 3
@@ -184,7 +186,7 @@ def _words(near: int, far: int, nest: Nest, affine: Affine | None) -> Iterator[i
     yield 1
 
 
-def _fit(source: View, target: View, nest: Nest, affine: Affine | None, word: int) -> Walk | None:
+def _fit(source: View, target: View, nest: Nest, units: Units, word: int) -> Walk | None:
     """The first order of the loops that both engines can walk."""
     fixed = nest[-1:] if nest and nest[-1][1:] == (1, 1) else []
     for order in permutations(nest[: len(nest) - len(fixed)]):
@@ -192,7 +194,7 @@ def _fit(source: View, target: View, nest: Nest, affine: Affine | None, word: in
         reader = walk([(n, near) for n, near, _ in loops], source.offset, write=False, word=word)
         writer = walk([(n, far) for n, _, far in loops], target.offset, write=True, word=word)
         if reader and writer:
-            return Walk(source, target, loops, affine, word, reader, writer)
+            return Walk(source, target, loops, units, word, reader, writer)
     return None
 
 
@@ -242,5 +244,5 @@ def _constant_pipeline(context: Context, part: Walk, by_place: dict[int, int], l
 
 
 def _build_constant(name: str, reader: StrengConfig, part: Walk, builder: EpochBuilder) -> None:
-    stream = builder.unit(affine_unit(SAME, 0), builder.read(name, reader))
+    stream = builder.unit(SAME[0], builder.read(name, reader))
     builder.write(stream, part.target.buffer, part.writer)

@@ -9,9 +9,9 @@ from typing import Any, cast
 import numpy as np
 
 from atonc.ir import Array, Op, Tensor
-from atonc.lower.affine import Affine
+from atonc.lower.arith_units import affine_unit
 from atonc.lower.context import Context, item_bytes
-from atonc.lower.copies import Move, constant_move, copy, pipelines, requantising_line
+from atonc.lower.copies import Move, Units, constant_move, copy, pipelines, requantising_line
 from atonc.lower.padding import Pads, borders, inside, pad_view
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.registry import Refusal, recipe
@@ -25,15 +25,15 @@ def view_of(context: Context, name: str, shape: tuple[int, ...] | None = None) -
     return View.whole(context.buffer(name), tensor.shape if shape is None else shape, item_bytes(tensor))
 
 
-def change_between(source: Tensor, target: Tensor) -> Affine | None:
-    """The requantisation from one tensor's codes to another's; None when the codes stay."""
+def change_between(source: Tensor, target: Tensor) -> Units:
+    """The requantisation from one tensor's codes to another's; nothing when the codes stay."""
     if source.quant is None or source.quant.same_as(target.quant):
         if source.dtype != target.dtype or (source.quant is None) != (target.quant is None):
             raise Refusal("types of a move", f"{source.dtype} to {target.dtype}", "equal types", "add a conversion")
-        return None
+        return ()
     if source.dtype != "int8" or target.dtype != "int8" or target.quant is None:
         raise Refusal("requantising move", f"{source.dtype} to {target.dtype}", "int8 to int8", "quantise both to int8")
-    return requantising_line(source, target)
+    return (affine_unit(requantising_line(source, target), 0),)
 
 
 def _moved(op: Op, context: Context, pairs: list[tuple[View, View]], output: int = 0) -> list[StepPlan]:
@@ -47,7 +47,7 @@ def lower_reshape(op: Op, context: Context) -> list[StepPlan]:
     """Memory holds the flat order, so the shape may change without a move."""
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     change = change_between(source, target)
-    if change is None and hasattr(context, "alias"):
+    if not change:
         context.alias(op.outputs[0], op.inputs[0])
         return []
     return _moved(op, context, [(view_of(context, op.inputs[0], target.shape), view_of(context, op.outputs[0]))])
