@@ -12,6 +12,7 @@ from atonc.ir import Quantisation, Tensor
 from atonc.ops.shapes import infer_shape
 
 Pair = tuple[int, int]
+SAME_SCALE = 1e-5  # scales that differ by less were meant to be equal
 
 
 @translates("QuantizeLinear", "com.microsoft.QuantizeLinear")
@@ -106,11 +107,24 @@ def conv_attrs(node: Node, x: Tensor, weights: Tensor) -> dict[str, Any]:
     return attrs
 
 
+def plain_bias(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor | None:
+    """A bias whose scale is the product of the other scales, up to float rounding, counts in accumulator units."""
+    if bias is None or bias.data is None or bias.quant is None or x.quant is None or weights.quant is None:
+        return bias
+    units = x.scale * weights.quant.scales
+    if bias.dtype != "int32" or bias.quant.scales.size != units.size or np.any(bias.quant.zero_points):
+        return bias
+    if not np.allclose(bias.quant.scales, units, rtol=SAME_SCALE, atol=0):
+        return bias
+    return node.builder.constant(f"{bias.name}:bias", bias.data)
+
+
 @translates("Conv")
 def conv(node: Node) -> None:
     x, weights = node.input(0), node.input(1)
     attrs = conv_attrs(node, x, weights)
-    node.result("conv", [x, conv_weights(node, weights), node.optional(2)], attrs)
+    kernel = conv_weights(node, weights)
+    node.result("conv", [x, kernel, plain_bias(node, x, kernel, node.optional(2))], attrs)
 
 
 @translates("QLinearConv")
@@ -180,6 +194,7 @@ def dense_weights(node: Node, weights: Tensor, transposed: bool) -> Tensor:
 
 def dense(node: Node, x: Tensor, weights: Tensor, transposed: bool, bias: Tensor | None, **type_of: Any) -> None:
     made = dense_weights(node, weights, transposed)
+    bias = plain_bias(node, x, made, bias)
     if not x.shape or x.shape[-1] != made.shape[1]:
         raise ModelError(f"{x.shape} cannot be multiplied by weights {weights.shape}", where=node.name)
     node.result("dense", [x, made, bias], {}, shape=(*x.shape[:-1], made.shape[0]), **type_of)

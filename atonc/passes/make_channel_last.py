@@ -215,14 +215,24 @@ def _along_axis(state: _Layouts, op: Op) -> None:
 
 @lays_out("slice", "pad", "resize_nearest", "resize_linear", "reverse", "tile", "expand")
 def _per_dimension(state: _Layouts, op: Op) -> None:
-    order = state.order[op.inputs[0]]
+    order = _wanted_order(state, op)
     if len(state.logical(op.outputs[0]).shape) != len(order):
         return _leave_plain(state, op)
     attrs = {key: permuted(op.attrs[key], order) for key in ("starts", "stops", "steps", "pads", "scales")
              if op.attrs.get(key)}  # fmt: skip
     if "axes" in op.attrs:
         attrs["axes"] = tuple(sorted(order.index(axis) for axis in op.attrs["axes"]))
-    return state.emit(op, [state.stored[op.inputs[0]], *op.inputs[1:]], order, **attrs)
+    return state.emit(op, [state.fetch(op.inputs[0], order, op.origin), *op.inputs[1:]], order, **attrs)
+
+
+def _wanted_order(state: _Layouts, op: Op) -> Order:
+    """Pads are stored as the window that reads them wants it, so that they can become its padding."""
+    readers = state.graph.consumers.get(op.outputs[0], [])
+    order = state.order[op.inputs[0]]
+    if op.kind == "pad" and any(reader.kind in WINDOWED for reader in readers):
+        first = next(reader for reader in readers if reader.kind in WINDOWED)
+        return channel_last(len(order)) if first.attrs["layout"] == "NCHW" else plain(len(order))
+    return order
 
 
 @lays_out(*REDUCING)

@@ -5,14 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atonc.ir import Graph
+from atonc.passes.cut_outputs import cut_outputs
 from atonc.passes.drop_identities import drop_identities
 from atonc.passes.fold_constants import fold_constants
 from atonc.passes.fold_pads import fold_pads
 from atonc.passes.fuse_activations import fuse_activations
+from atonc.passes.fuse_affine import fuse_affine
+from atonc.passes.fuse_formats import fuse_formats
+from atonc.passes.lift_sequences import lift_sequences
+from atonc.passes.lower_dense import lower_dense
+from atonc.passes.lower_packs import lower_packs
 from atonc.passes.make_channel_last import make_channel_last
+from atonc.passes.make_integer_biases import make_integer_biases
+from atonc.passes.make_tables import make_tables
+from atonc.passes.merge_constants import merge_constants
+from atonc.passes.merge_dilation import merge_dilation
+from atonc.passes.move_reshapes import move_reshapes
+from atonc.passes.move_transposes import move_transposes
 from atonc.passes.name_conversions import name_conversions
+from atonc.passes.name_reductions import name_reductions
 from atonc.passes.options import Options, PassOptions
+from atonc.passes.separate_formats import separate_formats
+from atonc.passes.set_edge_types import set_edge_types
 from atonc.passes.shift_uint8 import shift_uint8
+from atonc.passes.split_formats import split_formats
 
 Pass = Callable[[Graph], Graph]
 
@@ -20,17 +36,35 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,
     name_conversions,
     shift_uint8,
+    lower_packs,
+    fuse_formats,
+    separate_formats,
+    fuse_formats,  # what a moving operator hid
     drop_identities,
-    fuse_activations,
     make_channel_last,
-    fold_pads,
+    lift_sequences,
+    lower_dense,
+    move_reshapes,
     drop_identities,
+    fuse_affine,
+    fuse_activations,
+    make_integer_biases,
+    fold_pads,
+    merge_dilation,
+    name_reductions,
+    make_tables,
+    split_formats,
+    move_transposes,
+    move_reshapes,
+    drop_identities,
+    merge_constants,
 )
 
 
 def run(graph: Graph, options: Options | None = None) -> Graph:
     """The canonical graph."""
     options = options or PassOptions()
+    graph = cut_outputs(graph, options.cut_outputs)
     for step in PASSES:
         graph = step(graph)
-    return graph
+    return set_edge_types(graph, options.input_type, options.output_type)

@@ -1,4 +1,4 @@
-"""Orders of dimensions. An order says which logical axis each stored dimension is: stored = transpose(logical, order)."""
+"""Orders of dimensions: which logical axis each stored dimension is; stored = transpose(logical, order)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,65 @@
+"""What stays float is float on both sides: conversions stand as operators of their own at the borders.
+
+`affine` is the exception: it may read codes and write real numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from atonc.ir import Graph, Op, Tensor
+from atonc.passes.edit import Editor, rewrite
+
+MIXING = ("quantize", "dequantize", "affine", "arg_max", "arg_min", "cast", "shape")
+
+
+def split_formats(graph: Graph) -> Graph:
+    return rewrite(graph, _split)
+
+
+def _split(op: Op, editor: Editor) -> list[Op] | None:
+    tensors = [editor.tensor(name) for name in (*op.inputs, *op.outputs) if name]
+    live = [tensor for tensor in tensors if not tensor.is_constant]
+    mixed = any(t.is_float for t in live) and any(t.quant is not None for t in live)
+    if op.kind in MIXING or not mixed:
+        return None
+    before: list[Op] = []
+    after: list[Op] = []
+    inputs = tuple(_real_input(name, op, editor, before) if name else "" for name in op.inputs)
+    outputs = tuple(_real_output(name, op, editor, after) for name in op.outputs)
+    return [*before, replace(op, inputs=inputs, outputs=outputs), *after]
+
+
+def _real_input(name: str, op: Op, editor: Editor, before: list[Op]) -> str:
+    tensor = editor.tensor(name)
+    if tensor.quant is None:
+        return name
+
+    def make() -> str:
+        if tensor.data is not None:
+            return editor.constant(f"{name}:real", real_data(tensor))
+        made = editor.add(Tensor(f"{name}:real", tensor.shape, "float32"))
+        before.append(Op("dequantize", f"{name}:real", (name,), (made,), {}, op.origin))
+        return made
+
+    return editor.once(name, "real", make)
+
+
+def real_data(tensor: Tensor) -> np.ndarray:
+    """The values of a constant as float32."""
+    if tensor.data is None or tensor.quant is None:
+        raise ValueError(tensor.name)
+    rank, quant = tensor.data.ndim, tensor.quant
+    centred = tensor.data.astype(np.float64) - quant.along(quant.zero_points, rank)
+    return np.asarray((centred * quant.along(quant.scales, rank)).astype(np.float32))
+
+
+def _real_output(name: str, op: Op, editor: Editor, after: list[Op]) -> str:
+    tensor = editor.tensor(name)
+    if tensor.quant is None:
+        return name
+    made = editor.add(Tensor(f"{name}:real", tensor.shape, "float32"))
+    after.append(Op("quantize", f"{name}:codes", (made,), (name,), {}, op.origin))
+    return made
