@@ -9,8 +9,10 @@ import numpy as np
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat
-from atonc.lower.convolution import Part, phases, widen
+from atonc.lower.convolution import Part, phases, unit_parts
 from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine
+from atonc.lower.pad_first import pad_first
+from atonc.lower.registry import Refusal
 from atonc.lower.requantise import channel_unit
 from atonc.lower.tiling import MAX_CHAIN, Tiling, choose, no_setting
 from atonc.plan.build import EpochBuilder
@@ -21,10 +23,20 @@ SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back w
 
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
+    try:
+        return _lower(layer, context)
+    except Refusal:
+        if not any(layer.padding):
+            raise
+        padding, padded = pad_first(layer, context)
+        return [*padding, *_lower(padded, context)]
+
+
+def _lower(layer: Layer, context: Context) -> list[StepPlan]:
     plans: list[StepPlan] = []
     size = (layer.out.height, layer.out.width)
     for phase in phases(layer.area, layer.weights, layer.stride, layer.dilation, layer.padding, size):
-        parts, target = tuple(widen(part) for part in phase.parts), layer.outputs_of(phase)
+        parts, target = unit_parts(phase), layer.outputs_of(phase)
         for first in range(0, layer.outputs, MAX_VECTOR):
             count = min(MAX_VECTOR, layer.outputs - first)
             plans += _output_range(layer, context, parts, target, first, count)
@@ -54,7 +66,7 @@ def _summed(
     """Parts in several chains, one after the other."""
     modes, channels = layer.modes(parts), layer.area.channels
     group = next(k for k in (4, 2, 1) if count % k == 0)  # kernels a frame: the same in every chain
-    found = chunks(parts, lambda chain: choose(chain, channels, group, modes))
+    found = chunks(parts, lambda chain: choose(chain, channels, group, modes, memory_loops=False))
     if len(found) < 2:
         raise no_setting(parts[0], channels, layer.op.name)
     rule = layer.requantisation(found[0][1].mode.offset, 1 + sum(tiling.passes for _, tiling in found))

@@ -9,8 +9,10 @@ import numpy as np
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat, silent
-from atonc.lower.convolution import Part, phases, widen
+from atonc.lower.convolution import Part, phases, unit_parts
 from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine
+from atonc.lower.pad_first import pad_first
+from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation, channel_unit
 from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, limits, no_setting
 from atonc.plan.build import EpochBuilder
@@ -36,10 +38,20 @@ class Cut:
 
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
+    try:
+        return _lower(layer, context)
+    except Refusal:
+        if not any(layer.padding):
+            raise
+        padding, padded = pad_first(layer, context)
+        return [*padding, *_lower(padded, context)]
+
+
+def _lower(layer: Layer, context: Context) -> list[StepPlan]:
     plans: list[StepPlan] = []
     size = (layer.out.height, layer.out.width)
     for phase in phases(layer.area, layer.weights, layer.stride, layer.dilation, layer.padding, size):
-        parts, target = tuple(widen(part) for part in phase.parts), layer.outputs_of(phase)
+        parts, target = unit_parts(phase), layer.outputs_of(phase)
         plans += _channels(layer, context, parts, target)
     return plans
 

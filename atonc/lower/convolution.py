@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from atonc.plan.streams import Area
 
-Weights = NDArray[np.int8]
+Weights = NDArray[np.int16]  # up to 9 bits: codes without their zero point
 WINDOW = 3  # height and width of the windows that large kernels are cut into
 
 
@@ -165,4 +165,22 @@ def widen(part: Part) -> Part:
         part.weights, ((0, 0), (above, more_rows - above), (before, more_columns - before), (0, 0))
     )
     padding = (top + above, left + before, bottom + more_rows - above, right + more_columns - before)
+    if part.stride == 2 and not any(padding):
+        # the view ends with the last row and column that count, so one more changes nothing with stride 2; stride 2
+        # was never seen without padding
+        padding = (0, 0, 1, 1)
     return replace(part, weights=weights, padding=padding)
+
+
+def narrow(part: Part) -> list[Part]:
+    """Parts whose weights fit 8 bits and add up to this one."""
+    low = np.clip(part.weights, -128, 127)
+    rest = part.weights - low
+    if not rest.any():
+        return [replace(part, weights=low.astype(np.int8))]
+    return [replace(part, weights=low.astype(np.int8)), replace(part, weights=rest.astype(np.int8))]
+
+
+def unit_parts(phase: Phase) -> tuple[Part, ...]:
+    """The parts of a phase as CONVACC units take them."""
+    return tuple(piece for part in phase.parts for piece in narrow(widen(part)))

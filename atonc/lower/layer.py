@@ -16,7 +16,7 @@ from atonc.lower.requantise import Requantisation, requantisation
 from atonc.lower.tiling import Mode
 from atonc.plan.streams import Area, Frames, contiguous, engine
 
-Weights = NDArray[np.int8]
+Weights = NDArray[np.int16]  # codes without their zero point
 Real = NDArray[np.float64]
 
 MAX_VECTOR = 512  # channels that one ARITH has coefficients for
@@ -85,13 +85,12 @@ def layer_of(
 ) -> Layer:
     """`shape` and `out_shape`: height, width, channels, where the tensors are no pictures."""
     x, weights, y = context.tensor(op.inputs[0]), context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
-    if not (weights.is_constant and weights.dtype == "int8" and weights.quant is not None) or np.any(
-        weights.quant.zero_points
-    ):
+    if not (weights.is_constant and weights.dtype in ("int8", "uint8", "int4") and weights.quant is not None):
         seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
-        raise Refusal("CONV-WEIGHTS", seen, "constant int8 with zero point 0", "quantise the weights symmetrically")
-    data = np.asarray(weights.data, np.int8)
+        raise Refusal("CONV-WEIGHTS", seen, "constant 8-bit weights", "quantise the weights")
+    data = np.asarray(weights.data).astype(np.int16)
     data = data.reshape(data.shape[0], 1, 1, -1) if data.ndim == 2 else data
+    data = data - weights.quant.zero_points.astype(np.int16).reshape(-1, 1, 1, 1)
     scale = x.scale * np.broadcast_to(weights.quant.scales, (data.shape[0],)) / y.scale
     attrs = op.attrs
     return Layer(

@@ -15,6 +15,7 @@ from atonc.lower.convolution import Part
 from atonc.lower.registry import Refusal
 
 MAX_CHAIN = 4
+MAX_PADDING = 2  # rows or columns of zeros that a unit adds by itself
 MAX_PASSES = 128  # frames that a gate may drop and keep
 
 
@@ -60,9 +61,14 @@ def limits(mode: Mode, rows: int) -> tuple[int, int, int, int]:
     return 24, 24, 576, 33_600
 
 
-def choose(parts: tuple[Part, ...], channels: int, outputs: int, modes: list[Mode]) -> Tiling | None:
+def choose(
+    parts: tuple[Part, ...], channels: int, outputs: int, modes: list[Mode], memory_loops: bool = True
+) -> Tiling | None:
     """The cheapest proven tiling of `outputs` kernels over `channels` inputs; None when there is none."""
+    if any(max(part.padding) > MAX_PADDING for part in parts):
+        return None
     candidates = [t for mode in modes for t in _candidates(parts, channels, outputs, mode)]
+    candidates = [t for t in candidates if memory_loops or t.loop != "memory"]
     return min(candidates, key=lambda t: (t.cycles, t.units, -t.kernels, -t.batch), default=None)
 
 
@@ -134,6 +140,8 @@ def chain_configs(
     parts: tuple[Part, ...], mode: Mode, batch: int, kernels: int, units: int, passes: int = 1
 ) -> tuple[ConvaccConfig, ...] | None:
     """The units of a chain, if each of them has settings that were seen."""
+    if any(max(part.padding) > MAX_PADDING for part in parts):
+        return None
     rings = (True, False) if units == 1 and passes > 1 else (False,)
     for ring in rings:
         configs = [

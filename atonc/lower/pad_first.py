@@ -1,0 +1,30 @@
+"""The fallback for paddings that no unit setting covers: a padded copy of the input first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from atonc.lower.context import Context
+from atonc.lower.copies import Move, pipelines
+from atonc.lower.layer import Layer
+from atonc.lower.padding import borders, inside, pad_view
+from atonc.lower.pipelines import pack
+from atonc.lower.views import View
+from atonc.plan.streams import Area
+from atonc.plan.types import StepPlan
+
+
+def pad_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
+    """Epochs that write the padded copy, and the layer that reads it without padding."""
+    top, left, bottom, right = layer.padding
+    area = layer.area
+    height, width = area.height + top + bottom, area.width + left + right
+    copy = context.scratch(height * width * area.channels, "padded input")
+    shape = (area.height, area.width, area.channels)
+    source = View(layer.source, shape, (area.line, area.pixel, area.element_bytes), area.offset)
+    target = View.whole(copy, (height, width, area.channels))
+    pads = ((top, bottom), (left, right), (0, 0))
+    work = pad_view(borders(target, pads), layer.zero, layer.source, area.height * area.line)
+    work += pipelines([Move(source, inside(target, pads))])
+    padded = replace(layer, source=copy, area=Area.whole(height, width, area.channels), padding=(0, 0, 0, 0))
+    return pack(work, layer.origin, f"padding of {layer.op.name}"), padded
