@@ -62,10 +62,10 @@ def accesses(plans: Sequence[StepPlan], buffers: Mapping[str, Buffer]) -> Iterat
                     yield Access(step, name, _buffer(buffers, name).size_bytes, write, by_cpu=True)
             continue
         for use in plan.engines.values():
-            config, write = use.config, bool(use.config.to_memory)
+            config, write, name = use.config, bool(use.config.to_memory), _buffer(buffers, use.buffer).name
             aligned = config.address % (_SLOW_WRITE if write else _SLOW_READ) == 0
             size = config.elements * config.element_bytes
-            yield Access(step, use.buffer, size, write, by_cpu=False, aligned=aligned)
+            yield Access(step, name, size, write, by_cpu=False, aligned=aligned)
 
 
 def lifetimes(

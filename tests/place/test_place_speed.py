@@ -1,0 +1,136 @@
+"""`prefer="speed"`: banks are kept apart without more memory, and slow memory is for what moves least."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from atonc.place import Layout, board, place, solve
+from atonc.place.check import check
+from atonc.place.cost import Meter, Traffic, traffic_of
+from atonc.place.greedy import Item, Problem, extent_of, pack
+from atonc.place.lifetimes import lifetimes
+from atonc.place.pools import Window
+from atonc.plan import streams
+from atonc.plan.types import BufferKind, EngineUse, EpochPlan
+from tests.place.plans import Steps, chain, random_steps
+
+DK = board("stm32n6570-dk")
+
+
+def wide(*sizes: int, engines: int = 4) -> Steps:
+    """A chain in which several engines share every read and every write: one bank cannot keep up."""
+    steps = chain(*sizes)
+    for number, plan in enumerate(steps.plans):
+        assert isinstance(plan, EpochPlan)
+        uses: dict[str, EngineUse] = {}
+        for use in plan.engines.values():
+            part = steps.buffers[use.buffer].size_bytes // engines // 16 * 16
+            for k in range(engines):
+                config = streams.contiguous(part, write=bool(use.config.to_memory), offset=k * part)
+                uses[f"STRENG{len(uses)}"] = EngineUse(use.buffer, config)
+        steps.plans[number] = EpochPlan(plan.origin, plan.title, {}, uses, ())
+    return steps
+
+
+def placed(steps: Steps, prefer: str) -> Layout:
+    layout = place(steps.plans, steps.buffers, steps.aliases, steps.inputs, steps.outputs, DK, prefer)
+    assert not check(layout.placed, steps.plans, DK, steps.aliases, steps.inputs, steps.outputs)
+    return layout
+
+
+def cycles(steps: Steps, layout: Layout) -> tuple[float, float]:
+    found = lifetimes(steps.plans, steps.buffers, steps.aliases, steps.inputs, steps.outputs)
+    ram = [life for life in found if life.buffer.kind != BufferKind.CONSTANT]
+    traffic = traffic_of(steps.plans, steps.buffers, steps.aliases, ram, DK)
+    addresses = [layout.placed[life.buffer.name].address for life in ram]
+    meter = Meter(traffic, DK, [life.padded_bytes for life in ram], addresses)
+    return meter.cycles, sum(traffic.floor)
+
+
+def test_reader_and_writer_get_different_banks_in_the_same_space() -> None:
+    steps = wide(64_000, 64_000, 64_000, 64_000)
+    small, fast = placed(steps, "memory"), placed(steps, "speed")
+    assert fast.peak_bytes == small.peak_bytes == small.lower_bound_bytes == 128_000
+    (slow_cycles, floor), (fast_cycles, _) = cycles(steps, small), cycles(steps, fast)
+    assert slow_cycles == pytest.approx(1.25 * floor)  # 8 bytes per cycle from a bank that gives 6.4
+    assert fast_cycles == pytest.approx(floor)
+
+
+def test_speed_never_costs_memory_nor_cycles() -> None:
+    for seed in range(12):
+        steps = random_steps(seed, 25, 90_000)
+        small, fast = placed(steps, "memory"), placed(steps, "speed")
+        assert fast.peak_bytes <= small.peak_bytes
+        assert cycles(steps, fast)[0] <= cycles(steps, small)[0] + 1e-6
+
+
+def test_the_meter_follows_moves() -> None:
+    traffic = Traffic(({0: 800, 1: 800}, {1: 800}), (100.0, 100.0), {0: (0,), 1: (0, 1)})
+    meter = Meter(traffic, DK, [800, 800], [0x3420_0000, 0x3421_0000])
+    assert meter.cycles == 250 + 125
+    assert meter.change(0, 0x3427_0000) == -125
+    meter.move(0, 0x3427_0000)
+    assert meter.cycles == 125 + 125 and meter.bound_items() == [0, 1]
+    assert meter.change(1, 0x3410_0000) == 250
+    assert not meter.at_floor
+
+
+def test_buffers_of_the_application_take_no_memory() -> None:
+    steps = chain(50_000, 20_000, 60_000)
+    own = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, DK, user_allocated=("t0", "t2"))
+    assert own.peak_bytes == 20_000
+    assert own.placed["t0"].pool == own.placed["t2"].pool == "user"
+    assert own.placed["t0"].end <= own.placed["t2"].address
+    assert not check(own.placed, steps.plans, DK, {}, steps.inputs, steps.outputs)
+
+
+SCRIPT = """
+from atonc.place import board, place
+from tests.place.plans import random_steps
+s = random_steps(11, 60, 60_000)
+layout = place(s.plans, s.buffers, s.aliases, s.inputs, s.outputs, board("dk"))
+import hashlib
+print(hashlib.sha256(repr([(n, p.address) for n, p in layout.placed.items()]).encode()).hexdigest())
+"""
+
+
+def test_hash_seeds_do_not_matter() -> None:
+    root = Path(__file__).parents[2]
+    digests = set()
+    for seed in ("0", "1", "77"):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)}
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, check=True, cwd=root
+        )
+        digests.add(done.stdout)
+    assert len(digests) == 1
+
+
+def skip_blocks() -> Problem:
+    items = [Item(41120, 0, 0), Item(10288, 0, 4)]
+    for step in range(0, 20, 4):
+        items += [Item(20480, step + 1, step + 2), Item(20480, step + 2, step + 3), Item(10288, step + 3, step + 4)]
+        items.append(Item(10288, step + 4, step + 8))
+    return Problem((*items, Item(32, 0, 27, 32)))
+
+
+@pytest.mark.parametrize("downward", [False, True])
+def test_the_solver_proves_the_smallest_extent(downward: bool) -> None:
+    pytest.importorskip("ortools")
+    problem, window = skip_blocks(), Window(0x3420_0000, 0x3430_0000, downward)
+    found = pack(problem, [window])
+    assert found is not None and found[1] > problem.lower_bound
+    results = [solve.smallest_peak(problem, window, found[0]) for _ in range(2)]
+    assert results[0] == results[1] and results[0] is not None and results[0].optimal
+    assert extent_of(problem, results[0].addresses, window) < found[1]
+    assert all(a % item.alignment == 0 for a, item in zip(results[0].addresses, problem.items, strict=True))
+
+
+def test_without_the_solver_the_rules_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solve, "available", lambda: False)
+    assert placed(random_steps(2, 30, 50_000), "speed").solver == "greedy"
