@@ -21,6 +21,7 @@ CODES = np.arange(-128, 128, dtype=np.int64)
 FULL_RANGE = (-128, 127)
 _A_LIMIT, _C_LIMIT = 32767, (1 << 31) - 1
 _MOST_SHIFT = 24  # of the output, as seen; more gains nothing on 8-bit results
+_MOST_PAIR_SHIFT = 26
 _FREE = 1 << 44  # bound where saturation allows everything
 _NUDGES = np.array([0, 1, -1, 2, -2, 3, -3])
 
@@ -36,6 +37,9 @@ class Affine:
     def __call__(self, x: Array) -> Array:
         """Codes of x, channels last."""
         return finish(self.a * x.astype(np.int64) + self.c, self.shift, 1, True, True).astype(np.int8)
+
+    def channels(self, first: int, count: int) -> Affine:
+        return Affine(self.a[first : first + count], self.c[first : first + count], self.shift)
 
 
 @dataclass(frozen=True)

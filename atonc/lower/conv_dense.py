@@ -51,7 +51,7 @@ def _output_range(
     while count:
         tiling = None
         if len(parts) <= MAX_CHAIN:
-            tiling = choose(parts, layer.area.channels, count, layer.modes(parts))
+            tiling = choose(parts, layer.area.channels, count, layer.modes())
         if tiling is None:
             return [*plans, *_summed(layer, context, parts, target, first, count)]
         whole = count // tiling.kernels * tiling.kernels
@@ -64,7 +64,7 @@ def _summed(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
 ) -> list[StepPlan]:
     """Parts in several chains, one after the other."""
-    modes, channels = layer.modes(parts), layer.area.channels
+    modes, channels = layer.modes(), layer.area.channels
     group = next(k for k in (4, 2, 1) if count % k == 0)  # kernels a frame: the same in every chain
     found = chunks(parts, lambda chain: choose(chain, channels, group, modes, memory_loops=False))
     if len(found) < 2:

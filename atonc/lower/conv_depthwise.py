@@ -108,7 +108,7 @@ def _cut(layer: Layer, parts: tuple[Part, ...], channels: int, exactly: bool = F
     """The largest proven block of at most (or exactly) so many channels."""
     multiplier = layer.outputs // layer.area.channels
     rows, columns = parts[0].window
-    for mode in layer.modes(parts):
+    for mode in layer.modes():
         most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
         width = max(part.area.width for part in parts)
         most = min(most_kernels, most_batch, channels, max(1, most_line // width))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
-from atonc.lower.convolution import Part, Phase
+from atonc.lower.convolution import Phase
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation, requantisation
 from atonc.lower.tiling import Mode
@@ -57,11 +57,13 @@ class Layer:
         offset = self.offset + self.scale * sums * (subtracted - self.zero)
         return requantisation(self.scale, offset, largest, roundings, self.clip)
 
-    def modes(self, parts: tuple[Part, ...]) -> list[Mode]:
-        """Without padding the unit may subtract any number: the bias makes up for it."""
-        padded = any(any(part.padding) for part in parts)
+    def modes(self) -> list[Mode]:
+        """Without padding the unit may subtract any number: the bias makes up for it.
+
+        (Parts may have padding of their own where zeros widen their windows; it meets no weight.)
+        """
         if self.zero == 0:
-            return [Mode(1)] if padded else [Mode(1), Mode(2, offset=1)]
+            return [Mode(1)] if any(self.padding) else [Mode(1), Mode(2, offset=1)]
         return [Mode(2, offset=self.zero)]
 
     def outputs_of(self, phase: Phase) -> Area:

@@ -84,12 +84,14 @@ def function_for(table: Array) -> Function:
 
 def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, ...]) -> list[StepPlan]:
     """The whole tensor through a chain of units, in parallel parts."""
-    tensor, kinds = context.tensor(op.outputs[0]), tuple(unit.KIND for unit in units)
-    target = context.buffer(op.outputs[0])
-    cuts = parts(tensor.elements, _WAYS[kinds])
-    wire = partial(_wire, context.buffer(source), target, units)
-    pipelines = [Pipeline(partial(wire, cut), Counter(kinds), cost=cut[1]) for cut in cuts]
-    return pack(pipelines, op.origin or (op.name,), op.kind)
+    elements, target = context.tensor(op.outputs[0]).elements, context.buffer(op.outputs[0])
+    return pack(chain_pipelines(context.buffer(source), target, elements, units), op.origin or (op.name,), op.kind)
+
+
+def chain_pipelines(source: str, target: str, elements: int, units: tuple[UnitConfig, ...]) -> list[Pipeline]:
+    kinds = tuple(unit.KIND for unit in units)
+    wire = partial(_wire, source, target, units)
+    return [Pipeline(partial(wire, cut), Counter(kinds), cost=cut[1]) for cut in parts(elements, _WAYS[kinds])]
 
 
 def _wire(source: str, target: str, units: tuple[UnitConfig, ...], cut: tuple[int, int], epoch: EpochBuilder) -> None:

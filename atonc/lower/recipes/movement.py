@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from atonc.ir import Array, Op, Tensor
-from atonc.lower.arith_units import affine_unit
+from atonc.lower.arith_units import affine_unit, clip_unit
 from atonc.lower.context import Context, item_bytes
 from atonc.lower.copies import Move, Units, constant_move, copy, pipelines, requantising_line
 from atonc.lower.padding import Pads, borders, inside, pad_view
@@ -25,20 +25,21 @@ def view_of(context: Context, name: str, shape: tuple[int, ...] | None = None) -
     return View.whole(context.buffer(name), tensor.shape if shape is None else shape, item_bytes(tensor))
 
 
-def change_between(source: Tensor, target: Tensor) -> Units:
-    """The requantisation from one tensor's codes to another's; nothing when the codes stay."""
+def change_between(op: Op, source: Tensor, target: Tensor) -> Units:
+    """From one tensor's codes to another's: requantisation and the clip of a fused activation, where needed."""
+    clip = (clip_unit(*op.attrs["clip"]),) if "clip" in op.attrs else ()
     if source.quant is None or source.quant.same_as(target.quant):
         if source.dtype != target.dtype or (source.quant is None) != (target.quant is None):
             raise Refusal("types of a move", f"{source.dtype} to {target.dtype}", "equal types", "add a conversion")
-        return ()
+        return clip
     if source.dtype != "int8" or target.dtype != "int8" or target.quant is None:
         raise Refusal("requantising move", f"{source.dtype} to {target.dtype}", "int8 to int8", "quantise both to int8")
-    return (affine_unit(requantising_line(source, target), 0),)
+    return (affine_unit(requantising_line(source, target), 0), *clip)
 
 
 def _moved(op: Op, context: Context, pairs: list[tuple[View, View]], output: int = 0) -> list[StepPlan]:
     """Copies from the first input to one output."""
-    change = change_between(context.tensor(op.inputs[0]), context.tensor(op.outputs[output]))
+    change = change_between(op, context.tensor(op.inputs[0]), context.tensor(op.outputs[output]))
     return copy([Move(a, b, change) for a, b in pairs], op.origin, f"{op.kind} {op.name}")
 
 
@@ -46,7 +47,7 @@ def _moved(op: Op, context: Context, pairs: list[tuple[View, View]], output: int
 def lower_reshape(op: Op, context: Context) -> list[StepPlan]:
     """Memory holds the flat order, so the shape may change without a move."""
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
-    change = change_between(source, target)
+    change = change_between(op, source, target)
     if not change:
         context.alias(op.outputs[0], op.inputs[0])
         return []
@@ -68,7 +69,7 @@ def lower_concat(op: Op, context: Context) -> list[StepPlan]:
         if source.is_constant:
             fixed += constant_move(context, _constant_codes(source, target), part, f"{op.name} constant")
         else:
-            moves.append(Move(view_of(context, name), part, change_between(source, target)))
+            moves.append(Move(view_of(context, name), part, change_between(op, source, target)))
     return pack([*pipelines(moves), *fixed], op.origin, f"{op.kind} {op.name}")
 
 
@@ -91,7 +92,7 @@ def lower_split(op: Op, context: Context) -> list[StepPlan]:
         size = 1 if op.kind == "unpack" else target.shape[axis]
         part = whole.pick(axis, start) if op.kind == "unpack" else whole.cut(axis, start, size)
         start += size
-        moves.append(Move(part, view_of(context, name), change_between(source, target)))
+        moves.append(Move(part, view_of(context, name), change_between(op, source, target)))
     return copy(moves, op.origin, f"{op.kind} {op.name}")
 
 
@@ -213,7 +214,7 @@ def lower_space_to_batch(op: Op, context: Context) -> list[StepPlan]:
     blocks, pads = op.attrs["blocks"], op.attrs["pads"]
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     whole, result = view_of(context, op.inputs[0]), view_of(context, op.outputs[0])
-    change, batches = change_between(source, target), source.shape[0]
+    change, batches = change_between(op, source, target), source.shape[0]
     moves: list[Move] = []
     fills: list[View] = []
     for number, place in enumerate(product(*(range(b) for b in blocks))):
@@ -254,7 +255,7 @@ def _around(goal: View, inside: list[tuple[int, int]]) -> Iterator[View]:
 def lower_pad(op: Op, context: Context) -> list[StepPlan]:
     """The inside is copied; constant borders are filled beside it, others copied from it axis by axis."""
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
-    change = change_between(source, target)
+    change = change_between(op, source, target)
     inner, pads = _cropped(view_of(context, op.inputs[0]), op.attrs["pads"])
     whole, mode = view_of(context, op.outputs[0]), op.attrs.get("mode", "constant")
     moves = [Move(inner, inside(whole, pads), change)]

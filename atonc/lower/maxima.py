@@ -1,0 +1,187 @@
+"""Maximum over windows: cascades of 2x2 and 3x3 windows, padded by an identity CONVACC on the way.
+
+Lines or columns alone: the POOL has square windows only, so it gets every line two or three times.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from atonc.hw.units.stream_engine import StrengConfig
+from atonc.lower.context import Context
+from atonc.lower.copies import Units
+from atonc.lower.padding import identity_pad
+from atonc.lower.pipelines import Pipeline
+from atonc.lower.pool_units import MOST_BATCH, MOST_HEIGHT, MOST_LINE, groups, windows_unit
+from atonc.lower.registry import Refusal
+from atonc.lower.views import View
+from atonc.lower.walks import walk
+from atonc.plan.build import EpochBuilder
+from atonc.plan.streams import Area, engine
+
+Stage = tuple[int, int]  # window and stride
+Pads = tuple[int, int, int, int]  # top, left, bottom, right
+NO_PADS: Pads = (0, 0, 0, 0)
+LOWEST = -128
+MOST_STAGES = 32
+_ZFRAME = 255  # elements of the frame that a CONVACC adds
+_WORTH_SPLITTING = 4096
+
+
+def cascade(window: int, stride: int) -> tuple[list[Stage], int]:
+    """Stages of 2x2 and 3x3 windows that together have this window, and the stride that remains to be done."""
+    heap: list[tuple[float, int, int, list[Stage], bool]] = [(0.0, 1, 1, [], False)]
+    seen: set[tuple[int, int]] = set()
+    while heap:
+        cost, reach, step, stages, ended = heapq.heappop(heap)
+        if ended:
+            return stages, stride // step
+        if (reach, step) in seen or len(stages) > MOST_STAGES:
+            continue
+        seen.add((reach, step))
+        if reach == window:
+            rest = 0.0 if step == stride else 0.75 / step**2
+            heapq.heappush(heap, (cost + rest, reach, step, stages, True))
+        for size in (3, 2):
+            for pace in (1, 2):
+                wide, far = reach + (size - 1) * step, step * pace
+                if wide <= window and stride % far == 0:
+                    heapq.heappush(heap, (cost + 1.01 / step**2, wide, far, [*stages, (size, pace)], False))
+    raise Refusal("pooling window", f"{window} with stride {stride}", f"{MOST_STAGES} stages of 3x3", "use the CPU")
+
+
+def after(size: int, stages: list[Stage]) -> int:
+    for window, stride in stages:
+        size = (size - window) // stride + 1
+    return size
+
+
+@dataclass(frozen=True)
+class Windows:
+    """One or two stages on pictures [h, w, c]."""
+
+    source: View
+    target: View
+    stages: tuple[Stage, ...]
+    pads: Pads = NO_PADS
+    average: bool = False
+    units: Units = ()  # behind a single stage
+
+    def pipelines(self, context: Context) -> list[Pipeline]:
+        parts = [part for strip in self._strips() for part in strip._by_channels()]
+        if len(parts) == 1 and len(self.stages) == 1 and self.source.elements > 2 * _WORTH_SPLITTING:
+            parts = parts[0][0]._halves(parts[0])
+        return [part._pipeline(context, first, batch, count) for part, first, batch, count in parts]
+
+    def _strips(self) -> Iterator[Windows]:
+        """Columns that fit the line buffer at least for one channel; only pictures without padding are cut."""
+        height, width, channels = self.source.shape
+        most = MOST_LINE // min(channels, MOST_BATCH) if width > MOST_LINE else width
+        if width + self.pads[1] + self.pads[3] <= MOST_LINE and height + self.pads[0] + self.pads[2] <= MOST_HEIGHT:
+            yield self
+            return
+        if any(self.pads):
+            raise Refusal("pooling picture", f"{height}x{width}", f"{MOST_HEIGHT}x{MOST_LINE}", "pad it first")
+        reach, step = 1, 1
+        for window, stride in self.stages:
+            reach, step = reach + (window - 1) * step, step * stride
+        yield from self._cut(0, (MOST_HEIGHT - reach) // step + 1, reach, step, (most - reach) // step + 1)
+
+    def _cut(self, _: int, rows: int, reach: int, step: int, columns: int) -> Iterator[Windows]:
+        out_height, out_width, _channels = self.target.shape
+        for y in range(0, out_height, rows):
+            for x in range(0, out_width, columns):
+                h, w = min(rows, out_height - y), min(columns, out_width - x)
+                near = self.source.cut(0, y * step, (h - 1) * step + reach).cut(1, x * step, (w - 1) * step + reach)
+                yield replace(self, source=near, target=self.target.cut(0, y, h).cut(1, x, w))
+
+    def _by_channels(self) -> Iterator[tuple[Windows, int, int, int]]:
+        width = self.source.shape[1] + self.pads[1] + self.pads[3]
+        most = MOST_LINE // width
+        if any(self.pads):
+            most = min(most, _ZFRAME // max(self.pads[1], self.pads[3], 1))
+        for first, batch, count in groups(self.source.shape[2], most):
+            if count > 1 and len(self.stages) == 1:  # for both POOL units
+                yield self, first, batch, count - count // 2
+                yield self, first + batch * (count - count // 2), batch, count // 2
+            else:
+                yield self, first, batch, count
+
+    def _halves(self, part: tuple[Windows, int, int, int]) -> list[tuple[Windows, int, int, int]]:
+        """Upper and lower half, if there is no padding."""
+        (window, stride), rows = self.stages[0], self.target.shape[0]
+        if any(self.pads) or rows < 4:
+            return [part]
+        cut = self._cut(0, -(-rows // 2), window, stride, self.target.shape[1])
+        return [(half, *part[1:]) for half in cut]
+
+    def _pipeline(self, context: Context, first: int, batch: int, count: int) -> Pipeline:
+        near, far = (view.cut(2, first, batch * count).split(2, count, batch) for view in (self.source, self.target))
+        reader, writer = (_frames(view, write) for view, write in ((near, False), (far, True)))
+        height, width = near.shape[:2]
+        tall, wide = height + self.pads[0] + self.pads[2], width + self.pads[1] + self.pads[3]
+        pools = []
+        for window, stride in self.stages:
+            pools.append(windows_unit(tall, wide, batch, window, stride, self.average))
+            tall, wide = after(tall, [(window, stride)]), after(wide, [(window, stride)])
+
+        def build(builder: EpochBuilder) -> None:
+            if any(self.pads):
+                stream = padded(builder, context, near, reader, batch, count, self.pads)
+            else:
+                stream = builder.read(near.buffer, reader)
+            for unit in (*pools, *self.units):
+                stream = builder.unit(unit, stream)
+            builder.write(stream, far.buffer, writer)
+
+        needs = {"POOL": len(pools), "ARITH": len(self.units), "CONVACC": int(any(self.pads))}
+        return Pipeline(build, needs, 1 + int(any(self.pads)), reader.elements)
+
+
+def _frames(view: View, write: bool) -> StrengConfig:
+    """Pictures [h, w, groups, batch], one group of channels after the other."""
+    h, w, groups_step, channel = zip(view.shape, view.strides, strict=True)
+    found = walk([groups_step, h, w, channel], view.offset, write=write)
+    if found is None:
+        raise Refusal("picture", f"{view.shape}", "lines of pixels", "copy it first")
+    return found
+
+
+def padded(
+    builder: EpochBuilder, context: Context, near: View, reader: StrengConfig, batch: int, count: int, pads: Pads
+) -> str:
+    """The CONVACC that surrounds every frame with the lowest code."""
+    height, width = near.shape[:2]
+    config, kernels = identity_pad(height, width, batch, pads, LOWEST)
+    name = context.constant(kernels * count, "identity")
+    stream = replace(engine(Area(1, 1, len(kernels), len(kernels), len(kernels))), frames=count, continuous=1, single=0)
+    looped = reader if reader.frame_repeat else replace(reader, frame_repeat=reader.frames)
+    return builder.unit(config, builder.read(near.buffer, looped), builder.read(name, stream))
+
+
+def line_pipelines(source: View, target: View, window: int) -> Iterator[Pipeline]:
+    """A window of 1 x 2 or 1 x 3 pixels on rows [rows, pixels, channels] that are the only frames."""
+    rows, pixels, channels = source.shape
+    if pixels > MOST_LINE:
+        raise Refusal("pooling line", f"{pixels} pixels", f"{MOST_LINE}", "pool in two dimensions")
+    for first, batch, count in groups(channels, MOST_LINE // pixels):
+        for number in range(count):
+            near = source.cut(2, first + number * batch, batch)
+            far = target.cut(2, first + number * batch, batch)
+            row, pixel, channel = zip(near.shape, near.strides, strict=True)
+            reader = walk([row, (window, 0), pixel, channel], near.offset, write=False)
+            writer = walk(list(zip(far.shape, far.strides, strict=True)), far.offset, write=True)
+            if reader is None or writer is None:
+                raise Refusal("pooling line", f"{near.shape} in steps {near.strides}", "two loops", "use the CPU")
+            config = windows_unit(window, pixels, batch, window, 1)
+            build = partial(_build_line, near.buffer, reader, config, far.buffer, writer)
+            yield Pipeline(build, {"POOL": 1}, 1, rows * window * pixels * batch)
+
+
+def _build_line(
+    near: str, reader: StrengConfig, config: object, far: str, writer: StrengConfig, b: EpochBuilder
+) -> None:
+    b.write(b.unit(config, b.read(near, reader)), far, writer)  # type: ignore[arg-type]

@@ -1,0 +1,89 @@
+"""POOL units in the settings that public networks use, and how tensors are cut for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from atonc.hw.units.pool import AVERAGE, GLOBAL_AVERAGE, MAX, PoolConfig
+
+MOST_BATCH, MOST_LINE = 8, 1792  # channels at a time, elements of a line
+MOST_HEIGHT = 0xFFF
+MOST_PIXELS = 5625  # of a global average, as seen
+_USUAL_LINE, _USUAL_WIDTH, _USUAL_HEIGHT = 600, 75, 128  # of global averages, as seen
+
+
+def windows_unit(height: int, width: int, batch: int, window: int, stride: int, average: bool = False) -> PoolConfig:
+    """Square windows over frames without padding. Averages are of 2x2 windows."""
+    return PoolConfig(
+        type=AVERAGE if average else MAX,
+        multiplier=1 << 14 if average else PoolConfig().multiplier,
+        out_shift=16 if average else 0,
+        window_x=window,
+        window_y=window,
+        stride_x=stride,
+        stride_y=stride,
+        out_width=(width - window) // stride + 1,
+        out_height=(height - window) // stride + 1,
+        **_common(height, width, batch, 1),
+    )
+
+
+def global_unit(height: int, width: int, batch: int, divisor: int) -> PoolConfig:
+    """Sums of whole frames divided by `divisor`, with 8 fractional bits."""
+    multiplier, shift = division(divisor)
+    return PoolConfig(
+        type=GLOBAL_AVERAGE,
+        multiplier=multiplier,
+        out_shift=shift,
+        stride_x=1,
+        stride_y=1,
+        out_width=1,
+        out_height=1,
+        **_common(height, width, batch, 2),
+    )
+
+
+def _common(height: int, width: int, batch: int, out_bytes: int) -> dict[str, int]:
+    return {
+        **{"batch": batch, "line_elements": width * batch, "height": height, "dual_line": 1},
+        **{"feature_bytes": 1, "feature_out_bytes": 1, "out_bytes": out_bytes},
+        **{"rounded": 1, "saturated": 1, "round_mode": 1},
+    }
+
+
+def division(divisor: int) -> tuple[int, int]:
+    """Multiplier in [2^14, 2^15) and shift that divide and keep 8 fractional bits."""
+    power = 14 + (divisor - 1).bit_length()
+    multiplier = _rounded(1 << power, divisor)
+    if multiplier >= 1 << 15:
+        power -= 1
+        multiplier = _rounded(1 << power, divisor)
+    return multiplier, power - 8
+
+
+def _rounded(a: int, b: int) -> int:
+    return (2 * a + b) // (2 * b)
+
+
+def groups(channels: int, most: int) -> Iterator[tuple[int, int, int]]:
+    """(first channel, channels at a time, how often): even groups if they are not small, else a smaller last one."""
+    most = min(most, MOST_BATCH, channels)
+    even = max(n for n in range(1, most + 1) if channels % n == 0)
+    if 2 * even > most:
+        yield 0, even, channels // even
+        return
+    yield 0, most, channels // most
+    if channels % most:
+        yield channels // most * most, channels % most, 1
+
+
+def frame_of(pixels: int, batch: int) -> tuple[int, int] | None:
+    """Height and width for a global average of so many pixels, preferably of the sizes that networks have."""
+    if pixels > MOST_PIXELS:
+        return None
+    widths = [n for n in range(min(pixels, MOST_LINE // batch), 0, -1) if pixels % n == 0]
+    usual = [n for n in widths if n <= _USUAL_WIDTH and n * batch <= _USUAL_LINE and 2 <= pixels // n <= _USUAL_HEIGHT]
+    for width in (*usual, *widths):
+        if pixels // width <= MOST_HEIGHT:
+            return pixels // width, width
+    return None

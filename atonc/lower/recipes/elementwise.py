@@ -1,0 +1,247 @@
+"""Arithmetic on two values with broadcasting: sums, products, minimum and maximum, gains and offsets per channel.
+
+Minimum and maximum come out of saturation: sat8(y - x - 128) + 128 is the positive part of y - x.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from atonc.hw.fields import UnitConfig
+from atonc.ir import Op, Tensor
+from atonc.lower.affine import FULL_RANGE, Affine, Array, Pair, fit_pair, output_shift
+from atonc.lower.arith_units import affine_unit, clip_unit, multiply_unit, pair_unit
+from atonc.lower.channels import channel_steps, is_per_channel
+from atonc.lower.context import Context
+from atonc.lower.operands import Operand, code_operand, operand_of, requantised, swapped
+from atonc.lower.parts import parts
+from atonc.lower.pipelines import Pipeline, pack
+from atonc.lower.recipes.function import chain_pipelines, function_for, function_steps, require_int8, table_of
+from atonc.lower.registry import Refusal, recipe
+from atonc.lower.tables import fit_table
+from atonc.ops.registry import evaluate
+from atonc.plan.build import EpochBuilder
+from atonc.plan.streams import contiguous
+from atonc.plan.types import StepPlan
+
+_READERS, _ARITHS = 8, 4
+_MOST_CONSTANT_ERROR = 0.5  # codes, where a constant has to fit 8 bits
+
+
+@dataclass(frozen=True)
+class Product:
+    """y = (x - zx) * (y - zy) * scale + zo: the exact product of the codes, then what the zero points add."""
+
+    scale: float
+    zero_x: int
+    zero_y: int
+    zero_out: int
+    whole: bool  # all three units, as ST's releases 2.x have it, even where a zero point is 0
+
+    @property
+    def minus_x(self) -> Pair | None:
+        """p - zy*x, exact in 16 bits; None when the last unit does it or there is nothing to do."""
+        needed = self.whole or (self.zero_x and self.zero_y)
+        return fit_pair(1.0, float(-self.zero_y), 0.0, out_bytes=2) if needed else None
+
+    @property
+    def last_takes_x(self) -> bool:
+        return not self.whole and not self.zero_x
+
+    @property
+    def last(self) -> Pair | Affine:
+        if not (self.whole or self.zero_x or self.zero_y):
+            gain, offset = np.array([self.scale]), np.array([float(self.zero_out)])
+            shift = output_shift(gain, offset)
+            return Affine(*(np.rint(v * 2.0**shift).astype(np.int64) for v in (gain, offset)), shift)
+        if self.last_takes_x:
+            return fit_pair(self.scale, -self.zero_y * self.scale, float(self.zero_out))
+        offset_out = self.zero_out + (self.scale * self.zero_x * self.zero_y)
+        return fit_pair(self.scale, -self.zero_x * self.scale, offset_out)
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        """What the units compute."""
+        total = x.astype(np.int64) * y
+        if self.minus_x is not None:
+            total = self.minus_x(total, x)
+        last = self.last
+        return last(total) if isinstance(last, Affine) else last(total, x if self.last_takes_x else y)
+
+
+@recipe("add", "sub", "mul", "div", "minimum", "maximum", "squared_difference", "pow", "affine")
+def lower_elementwise(op: Op, context: Context) -> list[StepPlan]:
+    out = context.tensor(op.outputs[0])
+    varying = [k for k, name in enumerate(op.inputs) if context.tensor(name).data is None]
+    require_int8(op, out, *(context.tensor(op.inputs[k]) for k in varying))
+    constants = [context.tensor(name) for name in op.inputs if context.tensor(name).data is not None]
+    x = context.tensor(op.inputs[varying[0] if varying else 0])
+    alone = len({op.inputs[k] for k in varying}) == 1 and x.elements == out.elements
+    if alone and all(c.elements == 1 for c in constants):
+        return function_steps(op, context, x.name, table_of(op, context, varying[0]))
+    if alone and constants and all(is_per_channel(c, out) for c in constants):
+        steps = channel_steps(op, context, varying[0])
+        if steps is not None:
+            return steps
+    if op.kind in ("add", "sub"):
+        return lower_sum(op, context)
+    if op.kind == "mul":
+        return lower_product(op, context)
+    if op.kind in ("minimum", "maximum"):
+        return lower_extreme(op, context)
+    raise Refusal(
+        "elementwise operators",
+        f"{op.kind} of two tensors",
+        "add, sub, mul, minimum, maximum; others by constants",
+        "leave it to the CPU",
+    )
+
+
+def clip_of(op: Op) -> tuple[int, int] | None:
+    low, high = op.attrs.get("clip", FULL_RANGE)
+    return None if (low, high) == FULL_RANGE else (int(low), int(high))
+
+
+def lower_sum(op: Op, context: Context) -> list[StepPlan]:
+    x, y, pair = sum_form(op, context)
+    return _pair_steps(op, context, x, y, pair)
+
+
+def sum_form(op: Op, context: Context) -> tuple[Operand, Operand, Pair]:
+    """Operands in the order of the ports, and the coefficients."""
+    out = context.tensor(op.outputs[0])
+    x, y = (operand_of(op, context, name) for name in op.inputs)
+    gain_x, gain_y = x.scale / out.scale, y.scale / out.scale * (-1 if op.kind == "sub" else 1)
+    if swapped(op, x, y):
+        x, y, gain_x, gain_y = y, x, gain_y, gain_x
+    return x, y, fit_pair(gain_x, gain_y, out.zero_point - x.zero_point * gain_x - y.zero_point * gain_y)
+
+
+def _pair_steps(op: Op, context: Context, x: Operand, y: Operand, pair: Pair) -> list[StepPlan]:
+    def wire(epoch: EpochBuilder, read: Callable[[Operand], str]) -> str:
+        return epoch.unit(pair_unit(pair, x.element_bytes, y.element_bytes), read(x), read(y))
+
+    return _steps(op, context, (x, y), wire, 1, 2)
+
+
+def lower_product(op: Op, context: Context) -> list[StepPlan]:
+    x, y, form = product_form(op, context)
+    last, minus_x = form.last, form.minus_x
+
+    def wire(epoch: EpochBuilder, read: Callable[[Operand], str]) -> str:
+        product = epoch.unit(multiply_unit(), read(x), read(y))
+        if minus_x is not None:
+            product = epoch.unit(pair_unit(minus_x, 2, 1), product, read(x))
+        if isinstance(last, Affine):
+            return epoch.unit(affine_unit(last, 1, in_bytes=2), product)
+        return epoch.unit(pair_unit(last, 2, 1), product, read(x if form.last_takes_x else y))
+
+    units = 2 + (minus_x is not None)
+    return _steps(op, context, (x, y), wire, units, 1 + units - isinstance(last, Affine))
+
+
+def product_form(op: Op, context: Context) -> tuple[Operand, Operand, Product]:
+    out = context.tensor(op.outputs[0])
+    x, y = (operand_of(op, context, name, bytes_only=True) for name in op.inputs)
+    for own, other, name in ((x, y, op.inputs[0]), (y, x, op.inputs[1])):
+        _require_fine(op, context.tensor(name), own.scale / 2 * 255 * other.scale / out.scale)
+    if swapped(op, x, y):
+        x, y = y, x
+    whole = context.numerics == "2.x"
+    return x, y, Product(x.scale * y.scale / out.scale, x.zero_point, y.zero_point, out.zero_point, whole)
+
+
+def _require_fine(op: Op, tensor: Tensor, error: float) -> None:
+    """A real constant is rounded to 8 bits here: the product must not show it."""
+    if tensor.data is not None and tensor.dtype != "int8" and error > _MOST_CONSTANT_ERROR:
+        raise Refusal(
+            "constants of products",
+            f"rounding {tensor.name} to 8 bits costs up to {error:.2f} codes",
+            f"{_MOST_CONSTANT_ERROR} codes",
+            "quantise the constant",
+        )
+
+
+def lower_extreme(op: Op, context: Context) -> list[StepPlan]:
+    """max(x, y) = x + (y - x)+, min(x, y) = y - (y - x)+, on codes of the output."""
+    out, before, operands = context.tensor(op.outputs[0]), [], []
+    for name in op.inputs:
+        operand, pipelines = _as_output(op, context, name, out)
+        operands.append(operand)
+        before += pipelines
+    x, y = (operands[1], operands[0]) if swapped(op, *operands) else operands
+    difference = fit_pair(-1.0, 1.0, -128.0)
+    last = fit_pair(1.0, 1.0, 128.0) if op.kind == "maximum" else fit_pair(-1.0, 1.0, -128.0)
+
+    def wire(epoch: EpochBuilder, read: Callable[[Operand], str]) -> str:
+        positive = epoch.unit(pair_unit(difference), read(x), read(y))
+        return epoch.unit(pair_unit(last), positive, read(x if op.kind == "maximum" else y))
+
+    return [*pack(before, _origin(op), "requantize"), *_steps(op, context, (x, y), wire, 2, 3)]
+
+
+def extreme_codes(kind: str, x: Array, y: Array) -> Array:
+    """What the two units compute from codes of the output; exact."""
+    positive = fit_pair(-1.0, 1.0, -128.0)(x, y)
+    return fit_pair(1.0, 1.0, 128.0)(positive, x) if kind == "maximum" else fit_pair(-1.0, 1.0, -128.0)(positive, y)
+
+
+def _as_output(op: Op, context: Context, name: str, out: Tensor) -> tuple[Operand, list[Pipeline]]:
+    """An operand in codes of the output, and what converts it first. Rounding is monotonic: the result is exact."""
+    tensor = context.tensor(name)
+    convert = Op("requantize", op.name, (name,), op.outputs, {}, op.origin)
+    if tensor.data is not None:
+        codes = evaluate(context.graph, convert, [tensor.data])[0].codes
+        return code_operand(context, np.ascontiguousarray(np.broadcast_to(codes, out.shape)), out, name), []
+    operand = operand_of(op, context, name)
+    if tensor.quant is not None and tensor.quant.same_as(out.quant):
+        return operand, []
+    scratch = context.scratch(tensor.elements, f"{op.name}:{name}")
+    units = function_for(table_of(convert, context, 0)).units
+    return requantised(operand, scratch, out), chain_pipelines(operand.buffer, scratch, tensor.elements, units)
+
+
+def _steps(
+    op: Op,
+    context: Context,
+    operands: tuple[Operand, Operand],
+    wire: Callable[[EpochBuilder, Callable[[Operand], str]], str],
+    ariths: int,
+    readers: int,
+) -> list[StepPlan]:
+    """The output in parallel parts, each by the units that `wire` puts down, then clipped if need be."""
+    target, elements = context.buffer(op.outputs[0]), context.tensor(op.outputs[0]).elements
+    after = _clip_units(op, ariths)
+    needs = Counter({"ARITH": ariths}) + Counter(unit.KIND for unit in after)
+    ways = min(_ARITHS // needs["ARITH"], _READERS // readers, 3)
+    block = max(operand.repeats.block for operand in operands)
+
+    def build(cut: tuple[int, int], epoch: EpochBuilder) -> None:
+        stream = wire(epoch, lambda operand: epoch.read(operand.buffer, operand.reader(*cut)))
+        for unit in after:
+            stream = epoch.unit(unit, stream)
+        epoch.write(stream, target, contiguous(cut[1], offset=cut[0], write=True))
+
+    cuts = parts(elements, ways, block)
+    pipelines = [Pipeline(partial(build, cut), needs, readers, cost=cut[1]) for cut in cuts]
+    return pack(pipelines, _origin(op), op.kind)
+
+
+def _clip_units(op: Op, ariths: int) -> list[UnitConfig]:
+    """Behind three ARITH units only an ACTIV was seen."""
+    clip = clip_of(op)
+    if clip is None:
+        return []
+    if ariths < 3:
+        return [clip_unit(*clip)]
+    return [fit_table(np.clip(np.arange(-128, 128), *clip)).config]
+
+
+def _origin(op: Op) -> tuple[str, ...]:
+    return op.origin or (op.name,)
+
+
