@@ -91,7 +91,9 @@ def _extreme_lines(op: Op, context: Context, varying: int) -> list[Affine]:
 def lines_steps(
     op: Op, context: Context, source: str, lines: Sequence[Affine], clip: tuple[int, int] | None
 ) -> list[StepPlan]:
-    pipelines = line_pipelines(context.buffer(source), context.buffer(op.outputs[0]), context.tensor(op.outputs[0]), lines, clip)
+    pipelines = line_pipelines(
+        context.buffer(source), context.buffer(op.outputs[0]), context.tensor(op.outputs[0]), lines, clip
+    )
     return pack(pipelines, op.origin or (op.name,), op.kind)
 
 
@@ -130,7 +132,13 @@ def _run(elements: int, channels: int, offset: int) -> Area:
 
 
 def _wire(
-    source: str, target: str, lines: Sequence[Affine], clip: tuple[int, int] | None, area: Area, first: int, epoch: EpochBuilder
+    source: str,
+    target: str,
+    lines: Sequence[Affine],
+    clip: tuple[int, int] | None,
+    area: Area,
+    first: int,
+    epoch: EpochBuilder,
 ) -> None:
     elements = area.height * area.width * area.channels
     stream = epoch.read(source, engine(area, looped=not area.contiguous))

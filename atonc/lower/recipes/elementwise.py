@@ -243,5 +243,3 @@ def _clip_units(op: Op, ariths: int) -> list[UnitConfig]:
 
 def _origin(op: Op) -> tuple[str, ...]:
     return op.origin or (op.name,)
-
-

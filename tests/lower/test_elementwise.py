@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atonc.ir import Op, Quantisation, Tensor
+from atonc.lower.affine import fit_pair, pair_error
+from atonc.lower.context import Context
+from atonc.lower.operands import Repeats, repeats
+from atonc.lower.recipes.elementwise import product_form, sum_form
+from atonc.lower.registry import Refusal
+from atonc.ops.registry import evaluate
+from tests.lower.harness import activation, constant, graph_of, lower, run
+
+SCALES = st.floats(0.003, 0.3)
+ZERO_POINTS = st.one_of(st.integers(-128, 127), st.sampled_from([0, -128]))
+PAIRS = st.sampled_from(
+    [
+        ((1, 5, 6, 7), (1, 5, 6, 7), (1, 5, 6, 7)),
+        ((1, 40, 40, 6), (1, 40, 40, 6), (1, 40, 40, 6)),
+        ((1, 8, 9, 20), (1, 1, 1, 20), (1, 8, 9, 20)),
+        ((1, 1, 1, 20), (1, 30, 30, 20), (1, 30, 30, 20)),
+        ((1, 8, 9, 20), (1, 8, 9, 1), (1, 8, 9, 20)),
+        ((1, 30, 40, 8), (1, 30, 1, 8), (1, 30, 40, 8)),
+        ((1, 1, 7, 3), (1, 4, 7, 3), (1, 4, 7, 3)),
+        ((1, 4, 7, 3), (1, 1, 1, 1), (1, 4, 7, 3)),
+        ((1, 10), (1, 10), (1, 10)),
+        ((17,), (1, 9, 17), (1, 9, 17)),
+    ]
+)
+
+
+def _codes(shape, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)
+
+
+def _binary(kind, shapes, quants, attrs=None):
+    tensors = [
+        activation(name, shape, *quant) for name, shape, quant in zip(("x", "y", "z"), shapes, quants, strict=True)
+    ]
+    op = Op(kind, kind, ("x", "y"), ("z",), attrs or {})
+    return op, graph_of(op, *tensors)
+
+
+def _compare(op, graph, values, numerics="best", limit=1) -> np.ndarray:
+    got = run(graph, values, numerics)[op.outputs[0]]
+    given_values = [graph.tensors[n].data if graph.tensors[n].is_constant else values[n] for n in op.inputs]
+    exact = evaluate(graph, op, given_values)[0].codes
+    assert np.abs(got.astype(int) - exact).max() <= limit
+    return got
+
+
+def _clip(ends) -> dict:
+    return {"clip": (min(ends), max(ends))} if sum(ends) % 3 == 0 else {}
+
+
+QUANT = st.tuples(SCALES, ZERO_POINTS)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(["add", "sub"]), PAIRS, st.tuples(QUANT, QUANT, QUANT), st.tuples(ZERO_POINTS, ZERO_POINTS))
+def test_sums(kind, shapes, quants, ends) -> None:
+    op, graph = _binary(kind, shapes, quants, _clip(ends))
+    values = {"x": _codes(shapes[0]), "y": _codes(shapes[1], 2)}
+    got = _compare(op, graph, values)
+    x, _, pair = sum_form(op, Context(graph))
+    ordered = [values["x"], values["y"]] if x.buffer == "x" else [values["y"], values["x"]]
+    mapped = np.broadcast_to(pair(*ordered), shapes[2])
+    assert np.array_equal(got, np.clip(mapped, *op.attrs.get("clip", (-128, 127))))
+
+
+@settings(max_examples=40, deadline=None)
+@given(PAIRS, st.tuples(QUANT, QUANT, QUANT), st.tuples(ZERO_POINTS, ZERO_POINTS), st.sampled_from(["best", "2.x"]))
+def test_products(shapes, quants, ends, numerics) -> None:
+    quants = (*quants[:2], (quants[0][0] * quants[1][0] * 40 + quants[2][0] / 10, quants[2][1]))
+    op, graph = _binary("mul", shapes, quants, _clip(ends))
+    values = {"x": _codes(shapes[0]), "y": _codes(shapes[1], 2)}
+    got = _compare(op, graph, values, numerics)
+    x, _, form = product_form(op, Context(graph, numerics))
+    ordered = [values["x"], values["y"]] if x.buffer == "x" else [values["y"], values["x"]]
+    mapped = np.broadcast_to(form(*ordered), shapes[2])
+    assert np.array_equal(got, np.clip(mapped, *op.attrs.get("clip", (-128, 127))))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(["minimum", "maximum"]), PAIRS, st.tuples(QUANT, QUANT, QUANT), st.integers(0, 3))
+def test_extremes_are_exact(kind, shapes, quants, same) -> None:
+    if same:  # most models have one quantisation for all three
+        quants = (quants[2],) * 3
+    op, graph = _binary(kind, shapes, quants)
+    _compare(op, graph, {"x": _codes(shapes[0]), "y": _codes(shapes[1], 2)}, limit=0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["add", "sub", "mul", "div", "minimum", "maximum"]),
+    st.booleans(),
+    st.sampled_from([(1, 3, 4, 5), (1, 30, 30, 16), (1, 2, 3, 600), (1, 1, 1, 700), (1, 2, 1344), (1, 9)]),
+    st.sampled_from(["int8", "float32"]),
+    st.tuples(QUANT, QUANT, QUANT),
+    st.tuples(ZERO_POINTS, ZERO_POINTS),
+)
+def test_constants_per_channel(kind, first, shape, dtype, quants, ends) -> None:
+    first = first and kind != "div"
+    channels = shape[-1]
+    rng = np.random.default_rng(channels)
+    if dtype == "int8":
+        values = rng.integers(1, 128, channels).astype(np.int8)
+        c = constant("c", values, quants[1][0], 0)
+    else:
+        c = constant("c", rng.uniform(0.1, 2, channels).astype(np.float32))
+    out = (max(quants[2][0], quants[0][0] / 2), quants[2][1])
+    op = Op(kind, kind, ("c", "x") if first else ("x", "c"), ("z",), _clip(ends))
+    graph = graph_of(op, activation("x", shape, *quants[0]), c, activation("z", shape, *out))
+    _compare(op, graph, {"x": _codes(shape)}, limit=1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(["add", "sub", "mul", "minimum", "maximum"]),
+    st.booleans(),
+    st.sampled_from([(1, 1, 4, 5), (1, 3, 4, 1), (3, 4, 1), (1, 3, 4, 5), (1, 3, 1, 1)]),
+    st.sampled_from(["int8", "float32"]),
+    st.tuples(QUANT, QUANT, QUANT),
+)
+def test_other_constants(kind, first, shape, dtype, quants) -> None:
+    rng = np.random.default_rng(len(shape))
+    codes = rng.integers(-128, 128, shape).astype(np.int8)
+    c = constant("c", codes, *quants[1]) if dtype == "int8" else constant("c", codes.astype(np.float32) / 50)
+    span = float(np.abs(codes).max() * (quants[1][0] if dtype == "int8" else 1 / 50))
+    scale = max(quants[2][0], quants[0][0] * (span if kind == "mul" else 1) * 1.1)
+    op = Op(kind, kind, ("c", "x") if first else ("x", "c"), ("z",))
+    graph = graph_of(
+        op, activation("x", (1, 3, 4, 5), *quants[0]), c, activation("z", (1, 3, 4, 5), scale, quants[2][1])
+    )
+    try:
+        _compare(op, graph, {"x": _codes((1, 3, 4, 5))})
+    except Refusal as refusal:
+        assert kind == "mul" and dtype == "float32" and refusal.rule == "constants of products"
+
+
+@pytest.mark.parametrize("kind", ["add", "sub", "mul", "div", "minimum", "maximum", "squared_difference"])
+@pytest.mark.parametrize("first", [False, True])
+def test_single_constants_become_functions(kind: str, first: bool) -> None:
+    c = constant("c", np.array([90], np.int8), 0.02, -3)
+    op = Op(kind, kind, ("c", "x") if first else ("x", "c"), ("z",))
+    graph = graph_of(op, activation("x", (1, 9, 9, 3), 0.05, 7), c, activation("z", (1, 9, 9, 3), 0.1, 0))
+    _compare(op, graph, {"x": _codes((1, 9, 9, 3))}, limit=0 if kind != "div" or not first else 2)
+
+
+def test_a_tensor_times_itself_is_a_function() -> None:
+    op = Op("mul", "m", ("x", "x"), ("z",))
+    graph = graph_of(op, activation("x", (1, 50, 50, 3), 0.05, 7), activation("z", (1, 50, 50, 3), 0.2, -100))
+    _compare(op, graph, {"x": _codes((1, 50, 50, 3))}, limit=0)
+
+
+def test_both_inputs_repeat() -> None:
+    """As in pose decoders: a grid of constants against a row of values."""
+    op = Op("sub", "s", ("c", "x"), ("z",))
+    c = constant("c", _codes((12, 12, 1)), 0.1, 3)
+    graph = graph_of(op, c, activation("x", (1, 17), 0.2, -5), activation("z", (12, 12, 17), 0.3, 9))
+    _compare(op, graph, {"x": _codes((1, 17))})
+    two = Op("add", "a", ("x", "y"), ("z",))
+    with pytest.raises(Refusal, match="both inputs"):
+        lower(
+            graph_of(two, activation("x", (1, 4, 1, 3)), activation("y", (1, 1, 5, 3)), activation("z", (1, 4, 5, 3)))
+        )
+
+
+def test_other_types_are_refused() -> None:
+    op = Op("add", "a", ("x", "y"), ("z",))
+    plain = [Tensor(name, (1, 4), "int32", Quantisation.per_tensor(1.0)) for name in "xyz"]
+    with pytest.raises(Refusal, match="int8"):
+        lower(graph_of(op, *plain))
+
+
+def test_long_sums_run_in_three_pipelines() -> None:
+    op, graph = _binary("add", ((1, 64, 64, 8),) * 3, ((0.1, 0),) * 3)
+    (plan,), _ = lower(graph)
+    assert sum(name.startswith("ARITH") for name in plan.units) == 3
+
+
+@given(st.floats(1e-5, 50), st.floats(1e-5, 50), st.floats(-300, 300), st.booleans())
+def test_coefficients_of_pairs_fit_and_are_close(gain_x, gain_y, offset, negative) -> None:
+    gain_y = -gain_y if negative else gain_y
+    pair = fit_pair(gain_x, gain_y, offset)
+    assert max(abs(pair.a), abs(pair.b), abs(pair.c)) < 1 << 15
+    assert max(pair.shift_a, pair.shift_b, pair.shift_c) < 32 and pair.shift_out <= 26
+    assert pair_error(pair, gain_x, gain_y, offset) <= 0.02 + max(gain_x, abs(gain_y)) * 2**-6
+
+
+def test_repeats() -> None:
+    assert repeats((1, 4, 5, 6), (1, 4, 5, 6)) == Repeats(1, 1, 120)
+    assert repeats((6,), (1, 4, 5, 6)) == Repeats(1, 20, 6)
+    assert repeats((1, 4, 1, 6), (1, 4, 5, 6)) == Repeats(4, 5, 6)
+    assert repeats((1, 4, 5, 1), (1, 4, 5, 6)) == Repeats(20, 6, 1)
+    assert repeats((1, 1, 5, 1), (1, 4, 5, 6)) is None
