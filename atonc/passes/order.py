@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atonc.ir import Graph
+from atonc.passes.absorb_transposes import absorb_transposes
 from atonc.passes.cut_outputs import cut_outputs
 from atonc.passes.drop_identities import drop_identities
 from atonc.passes.fold_constants import fold_constants
@@ -26,6 +27,7 @@ from atonc.passes.name_conversions import name_conversions
 from atonc.passes.name_reductions import name_reductions
 from atonc.passes.options import Options, PassOptions
 from atonc.passes.separate_formats import separate_formats
+from atonc.passes.set_channel_positions import set_channel_positions
 from atonc.passes.set_edge_types import set_edge_types
 from atonc.passes.shift_uint8 import shift_uint8
 from atonc.passes.split_formats import split_formats
@@ -44,6 +46,7 @@ PASSES: tuple[Pass, ...] = (
     make_channel_last,
     lift_sequences,
     lower_dense,
+    absorb_transposes,
     move_reshapes,
     drop_identities,
     fuse_affine,
@@ -67,4 +70,6 @@ def run(graph: Graph, options: Options | None = None) -> Graph:
     graph = cut_outputs(graph, options.cut_outputs)
     for step in PASSES:
         graph = step(graph)
+    positions = [getattr(options, f"{edge}_channel_position", "") for edge in ("inputs", "outputs")]
+    graph = set_channel_positions(graph, *positions) if any(positions) else graph
     return set_edge_types(graph, options.input_type, options.output_type)
