@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from atonc.hw.units.pool import PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context
 from atonc.lower.copies import Units
@@ -88,9 +89,9 @@ class Windows:
         reach, step = 1, 1
         for window, stride in self.stages:
             reach, step = reach + (window - 1) * step, step * stride
-        yield from self._cut(0, (MOST_HEIGHT - reach) // step + 1, reach, step, (most - reach) // step + 1)
+        yield from self._cut((MOST_HEIGHT - reach) // step + 1, reach, step, (most - reach) // step + 1)
 
-    def _cut(self, _: int, rows: int, reach: int, step: int, columns: int) -> Iterator[Windows]:
+    def _cut(self, rows: int, reach: int, step: int, columns: int) -> Iterator[Windows]:
         out_height, out_width, _channels = self.target.shape
         for y in range(0, out_height, rows):
             for x in range(0, out_width, columns):
@@ -115,7 +116,7 @@ class Windows:
         (window, stride), rows = self.stages[0], self.target.shape[0]
         if any(self.pads) or rows < 4:
             return [part]
-        cut = self._cut(0, -(-rows // 2), window, stride, self.target.shape[1])
+        cut = self._cut(-(-rows // 2), window, stride, self.target.shape[1])
         return [(half, *part[1:]) for half in cut]
 
     def _pipeline(self, context: Context, first: int, batch: int, count: int) -> Pipeline:
@@ -182,6 +183,6 @@ def line_pipelines(source: View, target: View, window: int) -> Iterator[Pipeline
 
 
 def _build_line(
-    near: str, reader: StrengConfig, config: object, far: str, writer: StrengConfig, b: EpochBuilder
+    near: str, reader: StrengConfig, config: PoolConfig, far: str, writer: StrengConfig, builder: EpochBuilder
 ) -> None:
-    b.write(b.unit(config, b.read(near, reader)), far, writer)  # type: ignore[arg-type]
+    builder.write(builder.unit(config, builder.read(near, reader)), far, writer)

@@ -53,6 +53,8 @@ def identity_pad(
         kernels=batch,
         stride_x=1,
         stride_y=1,
+        in_shift=0,
+        out_shift=0,
         round_mode=1,
         rounded=1,
         saturated=1,

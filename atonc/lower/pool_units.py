@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from atonc.hw.units.pool import AVERAGE, GLOBAL_AVERAGE, MAX, PoolConfig
 
@@ -43,7 +44,7 @@ def global_unit(height: int, width: int, batch: int, divisor: int) -> PoolConfig
     )
 
 
-def _common(height: int, width: int, batch: int, out_bytes: int) -> dict[str, int]:
+def _common(height: int, width: int, batch: int, out_bytes: int) -> dict[str, Any]:
     return {
         **{"batch": batch, "line_elements": width * batch, "height": height, "dual_line": 1},
         **{"feature_bytes": 1, "feature_out_bytes": 1, "out_bytes": out_bytes},

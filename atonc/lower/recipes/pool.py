@@ -62,12 +62,12 @@ class Cascade:
         done = gcd(down, right) // rest if even else 1
         if any(self.pads) and (square == 1 or max(self.pads) > _MOST_PAD):
             self._pad_in_memory()
-        last = (tall, wide) == (square, square) and (done, done) == (down, right)
-        self._squares(stages, last)
-        for axis, window in ((0, tall - square + 1), (1, wide - square + 1)):
-            for size, _ in cascade(window, 1)[0]:
-                self._along(axis, size)
-        if not last or self.units or not stages:
+        lines = [(axis, size) for axis in (0, 1) for size, _ in cascade((tall, wide)[axis] - square + 1, 1)[0]]
+        direct = (done, done) == (down, right) and not self.units  # the last stage gives the result
+        self._squares(stages, direct and not lines)
+        for number, (axis, size) in enumerate(lines, 1):
+            self._along(axis, size, direct and number == len(lines))
+        if not direct or not (stages or lines):
             self._finish(down // done, right // done)
         return self.steps
 
@@ -90,25 +90,20 @@ class Cascade:
             top, left, bottom, right = self.pads
             height, width, channels = self.now.shape
             shape = (after(height + top + bottom, list(two)), after(width + left + right, list(two)), channels)
-            ends = last and not self.units and start + 2 >= len(stages)
-            result = self.target if ends else self._scratch(shape)
+            result = self.target if last and start + 2 >= len(stages) else self._scratch(shape)
             windows = Windows(self.now, result, two, self.pads)
             self.steps += pack(windows.pipelines(self.context), self.op.origin, self.title)
             self.now, self.pads = result, NO_PADS
 
-    def _along(self, axis: int, window: int) -> None:
+    def _along(self, axis: int, window: int, last: bool) -> None:
         """Columns (axis 0) or rows (axis 1) alone."""
         height, width, channels = self.now.shape
         shape = (height - window + 1, width, channels) if axis == 0 else (height, width - window + 1, channels)
-        result = self._scratch(shape)
+        result = self.target if last else self._scratch(shape)
         if axis == 1:
             found = list(line_pipelines(self.now, result, window))
-        else:  # all elements of a line are alike: groups of them take the place of rows
-            found = []
-            lines = [View(v.buffer, (v.shape[0], width * channels), (v.strides[0], 1)) for v in (self.now, result)]
-            size = max(n for n in range(1, 9) if width * channels % n == 0)
-            rows = [view.split(1, width * channels // size, size).transpose((1, 0, 2)) for view in lines]
-            found = list(line_pipelines(rows[0], rows[1], window))
+        else:
+            found = list(line_pipelines(_columns(self.now), _columns(result), window))
         self.steps += pack(found, self.op.origin, self.title)
         self.now = result
 
@@ -127,3 +122,11 @@ def _needed(source: View, out: tuple[int, ...], geometry: Geometry) -> tuple[Vie
         source = source.cut(axis, 0, min(size, reach - before))
         pads.append((before, max(0, reach - before - size)))
     return source, (pads[0][0], pads[1][0], pads[0][1], pads[1][1])
+
+
+def _columns(picture: View) -> View:
+    """[elements of a line in groups, lines, group]: along the columns all elements of a line are alike."""
+    height, width, channels = picture.shape
+    size = max(n for n in range(1, 9) if width * channels % n == 0)
+    flat = View(picture.buffer, (height, width * channels), (picture.strides[0], 1), picture.offset)
+    return flat.split(1, width * channels // size, size).transpose((1, 0, 2))
