@@ -10,10 +10,9 @@ from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat
 from atonc.lower.convolution import Part, phases, unit_parts
-from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine
+from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.pad_first import pad_first
 from atonc.lower.registry import Refusal
-from atonc.lower.requantise import channel_unit
 from atonc.lower.tiling import MAX_CHAIN, Tiling, choose, no_setting
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
@@ -90,8 +89,8 @@ def _epoch(
     b = EpochBuilder(layer.origin, f"conv {layer.op.name}")
     tail = add_chain(b, layer, context, parts, tiling, first, groups, rule.out_shift)
     gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
-    arith = b.unit(channel_unit(rule, first, count, tiling.kernels, pixels), tail, **gate)
-    b.write(arith, layer.target, output_engine(target, tiling.kernels, first, groups))
+    codes = requantise(b, rule.units(first, count, tiling.kernels, pixels), tail, gate)
+    b.write(codes, layer.target, output_engine(target, tiling.kernels, first, groups))
     return b.done()
 
 

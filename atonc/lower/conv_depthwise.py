@@ -10,10 +10,10 @@ from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat, silent
 from atonc.lower.convolution import Part, phases, unit_parts
-from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine
+from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.pad_first import pad_first
 from atonc.lower.registry import Refusal
-from atonc.lower.requantise import Requantisation, channel_unit
+from atonc.lower.requantise import Requantisation, TwoSteps
 from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, limits, no_setting
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
@@ -132,8 +132,9 @@ def _kernels(batch: int, multiplier: int, most: int) -> tuple[int, int]:
 def _blocks(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut, first: int, blocks: int
 ) -> list[StepPlan]:
-    pipelines = min(MAX_PIPELINES, MAX_CHAIN // len(parts), 10 // (len(parts) + 2), blocks)
     rule = layer.requantisation(cut.mode.offset, 1)
+    ariths = len(rule.units(0, 1, 1, 1))
+    pipelines = min(MAX_PIPELINES, MAX_CHAIN // len(parts), MAX_CHAIN // ariths, 10 // (len(parts) + 2), blocks)
     share = min(-(-blocks // pipelines), max(1, MAX_VECTOR // cut.outputs))
     jobs = [(first + k * cut.batch, min(share, blocks - k)) for k in range(0, blocks, share)]
     plans: list[StepPlan] = []
@@ -152,15 +153,15 @@ def _pipeline(
     parts: tuple[Part, ...],
     target: Area,
     cut: Cut,
-    rule: Requantisation,
+    rule: Requantisation | TwoSteps,
     channel: int,
     blocks: int,
 ) -> None:
     tail = _add_chain(b, layer, context, parts, cut, rule.out_shift, channel, blocks)
     multiplier = layer.outputs // layer.area.channels
     out, count = channel * multiplier, blocks * cut.outputs
-    arith = b.unit(channel_unit(rule, out, count, cut.kernels, target.height * target.width), tail)
-    b.write(arith, layer.target, output_engine(target, cut.kernels, out, count // cut.kernels))
+    codes = requantise(b, rule.units(out, count, cut.kernels, target.height * target.width), tail, {})
+    b.write(codes, layer.target, output_engine(target, cut.kernels, out, count // cut.kernels))
 
 
 def _add_chain(

@@ -14,8 +14,8 @@ import numpy as np
 from atonc.hw.units.arith import ArithConfig
 from atonc.lower.context import Context
 from atonc.lower.convolution import Part
-from atonc.lower.layer import Layer, output_engine
-from atonc.lower.requantise import Requantisation, channel_unit
+from atonc.lower.layer import Layer, output_engine, requantise
+from atonc.lower.requantise import Requantisation, TwoSteps
 from atonc.lower.tiling import MAX_CHAIN
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, engine
@@ -29,7 +29,9 @@ SUM = ArithConfig(
 )  # fmt: skip
 
 
-def chunks(parts: tuple[Part, ...], attempt: Callable[[tuple[Part, ...]], T | None]) -> list[tuple[tuple[Part, ...], T]]:
+def chunks(
+    parts: tuple[Part, ...], attempt: Callable[[tuple[Part, ...]], T | None]
+) -> list[tuple[tuple[Part, ...], T]]:
     """Cuts the parts into chains for which `attempt` finds settings; an empty list when it finds none.
 
     A single unit without padding was never seen, so such a part gets a partner that adds nothing.
@@ -65,7 +67,7 @@ def add_up(
     context: Context,
     partial: list[str],
     target: Area,
-    rule: Requantisation,
+    rule: Requantisation | TwoSteps,
     first: int,
     count: int,
     kernels: int,
@@ -79,8 +81,8 @@ def add_up(
         partial = [total, *partial[2:]]
     b = EpochBuilder(layer.origin, f"conv {layer.op.name} from its parts")
     summed = b.unit(SUM, *(b.read(buffer, engine(flat(pixels * count))) for buffer in partial))
-    arith = b.unit(channel_unit(rule, first, count, kernels, pixels), summed)
-    b.write(arith, layer.target, output_engine(target, kernels, first, count // kernels))
+    codes = requantise(b, rule.units(first, count, kernels, pixels), summed, {})
+    b.write(codes, layer.target, output_engine(target, kernels, first, count // kernels))
     return [*plans, b.done()]
 
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.convolution import Phase
 from atonc.lower.registry import Refusal
-from atonc.lower.requantise import Requantisation, requantisation
+from atonc.lower.requantise import Requantisation, TwoSteps, requantisation, two_steps
 from atonc.lower.tiling import Mode
+from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, contiguous, engine
 
 Weights = NDArray[np.int16]  # codes without their zero point
@@ -39,6 +41,8 @@ class Layer:
     dilation: tuple[int, int]
     padding: tuple[int, int, int, int]
     clip: tuple[int, int] | None
+    out_scale: float
+    numerics: str
 
     @property
     def origin(self) -> tuple[str, ...]:
@@ -48,10 +52,12 @@ class Layer:
     def outputs(self) -> int:
         return self.weights.shape[0]
 
-    def requantisation(self, subtracted: int, roundings: int) -> Requantisation:
+    def requantisation(self, subtracted: int, roundings: int) -> Requantisation | TwoSteps:
         """For sums in which `subtracted` instead of the zero point was taken from the features, rounded so often."""
         weights = self.weights.astype(np.int64)
         sums = weights.sum(axis=(1, 2, 3))
+        if self.numerics == "2.x" and subtracted == self.zero:
+            return two_steps(self.scale, self.offset, self.out_scale, sums, self.clip)
         reach = max(127 - subtracted, subtracted + 128)
         largest = np.abs(weights).sum(axis=(1, 2, 3)).astype(np.float64) * reach
         offset = self.offset + self.scale * sums * (subtracted - self.zero)
@@ -109,6 +115,8 @@ def layer_of(
         tuple(attrs.get("dilation", (1, 1))),
         tuple(attrs.get("padding", (0, 0, 0, 0))),
         attrs.get("clip"),
+        y.scale,
+        context.numerics,
     )
 
 
@@ -142,6 +150,14 @@ def kernel_engine(size_bytes: int) -> StrengConfig:
 def feature_engine(view: Area, frames: Frames, mode: Mode) -> StrengConfig:
     """Features are always read in a loop, even if it turns only once."""
     return engine(view, frames, signed=mode.simd == 2, looped=True)
+
+
+def requantise(b: EpochBuilder, units: list[ArithConfig], source: str, gate: dict[str, int]) -> str:
+    """The ARITHs one behind the other; a gate in front of the first keeps only finished sums."""
+    for unit in units:
+        source = b.unit(unit, source, **gate)
+        gate = {}
+    return source
 
 
 def output_engine(target: Area, kernels: int, first: int, groups: int) -> StrengConfig:

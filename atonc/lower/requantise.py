@@ -8,7 +8,7 @@ the sums that matter, or from the largest possible sum if that is smaller.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, log2
 
 import numpy as np
@@ -34,6 +34,12 @@ class Requantisation:
     clip: tuple[int, int] | None = None  # in output codes, where narrower than int8
     error: float = 0.0  # expected largest distance from exact arithmetic, in codes, before the final rounding
 
+    def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
+        """For `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
+        part = slice(first, first + count)
+        unit = _vector_unit(self.factors[part], self.addends[part], batch, pixels)
+        return [_clipped(replace(unit, shift_out=self.shift), self.clip)]
+
     def apply(self, sums: Ints) -> Ints:
         """What the units compute from exact sums [..., channels]."""
         acc = finish(sums.astype(np.int64), self.out_shift, 2, True, True)
@@ -57,8 +63,7 @@ def requantisation(
     addends = np.rint(offset * 2.0**shift).astype(np.int64)
     reach = np.minimum(needed / 2.0**out_shift, 32768.0)
     error = np.abs(factors / 2.0**shift - unit) * reach + 0.5 * sums * np.abs(unit) * (out_shift > 0)
-    clip = None if clip is None or (clip[0] <= -128 and clip[1] >= 127) else (int(clip[0]), int(clip[1]))
-    return Requantisation(out_shift, factors, addends, shift, clip, float(error.max()))
+    return Requantisation(out_shift, factors, addends, shift, narrowed(clip), float(error.max()))
 
 
 def _matters(scale: Real, offset: Real) -> Real:
@@ -76,6 +81,57 @@ def _shift(unit: Real, offset: Real) -> int:
     return max(0, min(by_factor, by_addend, 31))
 
 
+@dataclass(frozen=True)
+class TwoSteps:
+    """What ST's releases 2.x do: 16-bit products in steps of a power of two, then scale, bias and zero point."""
+
+    out_shift: int
+    factors: Ints
+    shift: int
+    bias_factor: int
+    addends: Ints
+    clip: tuple[int, int] | None = None
+
+    BIAS_SHIFT = 20
+
+    def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
+        part = slice(first, first + count)
+        same = np.full(count, self.bias_factor)
+        zeros = np.zeros(count, np.int64)
+        scale = replace(
+            _vector_unit(self.factors[part], zeros, batch, pixels), combine_bc=0, shift_out=self.shift, out_bytes=2, a=1
+        )
+        bias = replace(_vector_unit(same, self.addends[part], batch, pixels), shift_out=self.BIAS_SHIFT)
+        return [scale, _clipped(bias, self.clip)]
+
+
+def two_steps(
+    scale: Real, offset: Real, out_scale: float, weight_sums: Ints, clip: tuple[int, int] | None = None
+) -> TwoSteps:
+    """For codes = scale[c] * acc + offset[c]; `weight_sums` are the signed sums of the kernels."""
+    out_shift = max(0, int(np.abs(weight_sums).max()).bit_length() - 7)
+    middle = ceil(log2(out_scale) - 6)
+    real = scale * out_scale * 2.0 ** (out_shift - middle)
+    shift = 14 - floor(log2(float(np.abs(real).max())))
+    return TwoSteps(
+        out_shift,
+        _half_away(real * 2.0**shift),
+        shift,
+        int(_half_away(np.array([2.0 ** (middle + TwoSteps.BIAS_SHIFT) / out_scale]))[0]),
+        _half_away(offset * 2.0**TwoSteps.BIAS_SHIFT),
+        narrowed(clip),
+    )
+
+
+def _half_away(values: Real) -> Ints:
+    return (np.sign(values) * np.floor(np.abs(values) + 0.5)).astype(np.int64)
+
+
+def narrowed(clip: tuple[int, int] | None) -> tuple[int, int] | None:
+    """None where saturation to int8 does the same."""
+    return None if clip is None or (clip[0] <= -128 and clip[1] >= 127) else (int(clip[0]), int(clip[1]))
+
+
 def channel_table(factors: Ints, addends: Ints) -> bytes:
     table = np.zeros((ROWS, 3), "<i2")
     table[: factors.size, 0] = factors.astype(np.int16)
@@ -84,14 +140,14 @@ def channel_table(factors: Ints, addends: Ints) -> bytes:
     return table.tobytes()
 
 
-def channel_unit(rule: Requantisation, first: int, count: int, batch: int, pixels: int) -> ArithConfig:
-    """The ARITH for `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
-    part = slice(first, first + count)
-    low, high = rule.clip or (0, 0)
+def _clipped(unit: ArithConfig, clip: tuple[int, int] | None) -> ArithConfig:
+    return unit if clip is None else replace(unit, clip_out=1, clip_min=clip[0], clip_max=clip[1])
+
+
+def _vector_unit(factors: Ints, addends: Ints, batch: int, pixels: int) -> ArithConfig:
+    """A and a 32-bit addend per channel; channels come in groups of `batch`, each with all its pixels."""
+    count = factors.size
     return ArithConfig(
-        clip_out=int(rule.clip is not None),
-        clip_min=low,
-        clip_max=high,
         vector_a=1,
         vector_b=1,
         vector_c=1,
@@ -107,8 +163,7 @@ def channel_unit(rule: Requantisation, first: int, count: int, batch: int, pixel
         offset3=1 - count,
         combine_bc=1,
         translate=1,
-        table=channel_table(rule.factors[part], rule.addends[part]),
-        shift_out=rule.shift,
+        table=channel_table(factors, addends),
         rounded=1,
         saturated=1,
         round_mode=1,
