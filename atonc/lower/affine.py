@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.fixed import finish, shift_right_rounded
+from atonc.lower.registry import Refusal
 
 Array = NDArray[Any]
 Reals = NDArray[np.float64]
@@ -23,6 +24,7 @@ _A_LIMIT, _C_LIMIT = 32767, (1 << 31) - 1
 _MOST_SHIFT = 24  # of the output, as seen; more gains nothing on 8-bit results
 _MOST_PAIR_SHIFT = 26
 _FREE = 1 << 44  # bound where saturation allows everything
+_NOTHING = 2.0**-40  # no coefficient shows it
 _NUDGES = np.array([0, 1, -1, 2, -2, 3, -3])
 
 
@@ -95,12 +97,23 @@ def fit_affine(codes: Array, gain: Reals, offset: Reals, clip: tuple[int, int] =
 def output_shift(gain: Reals, offset: Reals) -> int:
     """The widest shift with which every gain fits 16 bits and every offset 32."""
     largest, farthest = float(np.abs(gain).max(initial=0.0)), float(np.abs(offset).max(initial=0.0))
+    _require_small(largest)
     return max(0, min(_MOST_SHIFT, _room(largest, _A_LIMIT), _room(farthest, _C_LIMIT)))
+
+
+def _require_small(gain: float) -> None:
+    if not gain <= _A_LIMIT:  # also what is not a number
+        raise Refusal(
+            "coefficients",
+            f"one code of the input is worth {gain:g} codes of the output",
+            f"{_A_LIMIT} codes",
+            "check the scales: they differ beyond all use",
+        )
 
 
 def _room(value: float, limit: int) -> int:
     """The largest shift s with round(value * 2^s) <= limit."""
-    if value == 0.0:
+    if value < _NOTHING:
         return 62
     shift = int(np.floor(np.log2((limit + 0.499) / value)))
     return min(62, shift)
@@ -137,6 +150,7 @@ def _common_slope(table: Reals, clip: tuple[int, int]) -> float | None:
 def fit_pair(gain_x: float, gain_y: float, offset: float, out_bytes: int = 1, most_shift: int = _MOST_SHIFT) -> Pair:
     """Coefficients of two inputs: the larger gain in [2^14, 2^15) fixes the output shift, the smaller one has its own
     shift in front of the sum, the offset a left shift."""
+    _require_small(max(abs(gain_x), abs(gain_y)))
     room_x, room_y = _room(abs(gain_x), _A_LIMIT), _room(abs(gain_y), _A_LIMIT)
     out = max(0, min(room_x, room_y, most_shift))
     shift_a, shift_b = (max(0, min(room - out, 31)) if room < 62 else 0 for room in (room_x, room_y))

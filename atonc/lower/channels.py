@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
 
 import numpy as np
 
-from atonc.hw.units.arith import ROWS
+from atonc.hw.units.arith import ROWS, ArithConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.affine import CODES, FULL_RANGE, Affine, Array, fit_affine
-from atonc.lower.arith_units import affine_unit, clip_unit
+from atonc.lower.arith_units import affine_unit, clip_unit, product_unit
 from atonc.lower.context import Context
 from atonc.lower.parts import ALIGNED, parts
 from atonc.lower.pipelines import Pipeline, pack
@@ -22,6 +21,8 @@ from atonc.ops.values import Result
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, engine
 from atonc.plan.types import StepPlan
+
+UnitMaker = Callable[[int, int, int], ArithConfig]  # first channel, channels, elements of the stream
 
 _LINEAR = ("add", "sub", "mul", "div", "affine", "requantize")
 _PIXELS_PER_COPY = 64  # the coefficients are loaded once per part
@@ -37,8 +38,11 @@ def channel_steps(op: Op, context: Context, varying: int) -> list[StepPlan] | No
     lines = channel_lines(op, context, varying)
     if lines is None:
         return None
-    clip = op.attrs.get("clip", FULL_RANGE)
-    return lines_steps(op, context, op.inputs[varying], lines, None if tuple(clip) == FULL_RANGE else tuple(clip))
+    low, high = op.attrs.get("clip", FULL_RANGE)
+    units = [*map(line, lines), *([] if (low, high) == FULL_RANGE else [clip(low, high)])]
+    out = context.tensor(op.outputs[0])
+    source, target = context.buffer(op.inputs[varying]), context.buffer(op.outputs[0])
+    return pack(chain_pipelines(source, target, out, units), op.origin or (op.name,), op.kind)
 
 
 def channel_lines(op: Op, context: Context, varying: int) -> list[Affine] | None:
@@ -50,18 +54,18 @@ def channel_lines(op: Op, context: Context, varying: int) -> list[Affine] | None
     if op.kind not in _LINEAR or backwards:
         return None
     plain = replace(op, attrs={k: v for k, v in op.attrs.items() if k != "clip"})
-    result = _all_codes(plain, context, varying)
+    result = all_codes(plain, context, varying)
     exact = result.exact.reshape(256, -1)
     gain = (exact[255] - exact[0]) / 255
     codes = result.codes.reshape(256, -1)
-    return [fit_affine(*(_per_channel(v, out) for v in (codes, gain, exact[128])))]
+    return [fit_affine(_per_channel(codes, out), _per_channel(gain, out), _per_channel(exact[128], out))]
 
 
 def _per_channel(values: Array, out: Tensor) -> Array:
     return np.ascontiguousarray(np.broadcast_to(values, (*values.shape[:-1], out.shape[-1])))
 
 
-def _all_codes(op: Op, context: Context, varying: int) -> Result:
+def all_codes(op: Op, context: Context, varying: int) -> Result:
     """The operator on all 256 codes, in front of the dimensions of its constants."""
     rank = len(context.tensor(op.outputs[0]).shape)
     x = CODES.astype(np.int8).reshape(256, *(1,) * max(1, rank - 1))
@@ -82,31 +86,46 @@ def _extreme_lines(op: Op, context: Context, varying: int) -> list[Affine]:
     sign = 1 if op.kind == "maximum" else -1
     codes = np.clip(sign * (rounded[:, None] - limit) - 128, *FULL_RANGE)
     offset = out.zero_point - source.zero_point * gain - limit
-    first = fit_affine(codes, np.full(limit.size, sign * gain), sign * offset - 128.0)
+    first = fit_affine(codes, np.full(limit.size, sign * gain), np.asarray(sign * offset - 128.0, np.float64))
     back = np.clip(sign * (CODES[:, None] + 128) + limit, *FULL_RANGE)
-    second = fit_affine(back, np.full(limit.size, float(sign)), sign * 128.0 + limit)
+    second = fit_affine(back, np.full(limit.size, float(sign)), np.asarray(sign * 128.0 + limit, np.float64))
     return [first, second]
 
 
-def lines_steps(
-    op: Op, context: Context, source: str, lines: Sequence[Affine], clip: tuple[int, int] | None
-) -> list[StepPlan]:
-    pipelines = line_pipelines(
-        context.buffer(source), context.buffer(op.outputs[0]), context.tensor(op.outputs[0]), lines, clip
-    )
-    return pack(pipelines, op.origin or (op.name,), op.kind)
+def line(coefficients: Affine, in_bytes: int = 1) -> UnitMaker:
+    def make(first: int, channels: int, elements: int) -> ArithConfig:
+        return affine_unit(coefficients.channels(first, channels), elements, in_bytes)
+
+    return make
 
 
-def line_pipelines(
-    source: str, target: str, out: Tensor, lines: Sequence[Affine], clip: tuple[int, int] | None = None
-) -> list[Pipeline]:
-    """Up to 512 channels at a time; more go in slices, fewer in parts of the picture."""
-    needs = Counter({"ARITH": len(lines) + (clip is not None)})
-    wire = partial(_wire, source, target, lines, clip)
+def product(factors: Array) -> UnitMaker:
+    """Small integers per channel, exact in 16 bits."""
+    return lambda first, channels, elements: product_unit(factors[first : first + channels], elements)
+
+
+def clip(low: int, high: int) -> UnitMaker:
+    return lambda first, channels, elements: clip_unit(low, high)
+
+
+def chain_pipelines(source: str, target: str, out: Tensor, units: Sequence[UnitMaker]) -> list[Pipeline]:
+    """A tensor through units that know the channels: up to 512 at a time, more in slices; fewer in parts of the
+    picture."""
+
+    def wire(area: Area, first: int, epoch: EpochBuilder) -> None:
+        stream = read_area(epoch, source, area)
+        for make in units:
+            stream = epoch.unit(make(first, area.channels, area.height * area.width * area.channels), stream)
+        epoch.write(stream, target, engine(area, write=True, looped=not area.contiguous))
+
     return [
-        Pipeline(partial(wire, area, first), needs, cost=area.height * area.width * area.channels)
-        for area, first in areas(out.shape, 4 // needs["ARITH"])
+        Pipeline(partial(wire, area, first), {"ARITH": len(units)}, cost=area.height * area.width * area.channels)
+        for area, first in areas(out.shape, 4 // len(units))
     ]
+
+
+def read_area(epoch: EpochBuilder, buffer: str, area: Area) -> str:
+    return epoch.read(buffer, engine(area, looped=not area.contiguous))
 
 
 def areas(shape: tuple[int, ...], ways: int) -> list[tuple[Area, int]]:
@@ -129,21 +148,3 @@ def areas(shape: tuple[int, ...], ways: int) -> list[tuple[Area, int]]:
 
 def _run(elements: int, channels: int, offset: int) -> Area:
     return replace(Area.whole(1, elements // channels, channels), offset=offset)
-
-
-def _wire(
-    source: str,
-    target: str,
-    lines: Sequence[Affine],
-    clip: tuple[int, int] | None,
-    area: Area,
-    first: int,
-    epoch: EpochBuilder,
-) -> None:
-    elements = area.height * area.width * area.channels
-    stream = epoch.read(source, engine(area, looped=not area.contiguous))
-    for line in lines:
-        stream = epoch.unit(affine_unit(line.channels(first, area.channels), elements), stream)
-    if clip is not None:
-        stream = epoch.unit(clip_unit(*clip), stream)
-    epoch.write(stream, target, engine(area, write=True, looped=not area.contiguous))

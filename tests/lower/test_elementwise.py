@@ -177,7 +177,7 @@ def test_other_types_are_refused() -> None:
 
 
 def test_long_sums_run_in_three_pipelines() -> None:
-    op, graph = _binary("add", ((1, 64, 64, 8),) * 3, ((0.1, 0),) * 3)
+    _, graph = _binary("add", ((1, 64, 64, 8),) * 3, ((0.1, 0),) * 3)
     (plan,), _ = lower(graph)
     assert sum(name.startswith("ARITH") for name in plan.units) == 3
 
@@ -197,3 +197,10 @@ def test_repeats() -> None:
     assert repeats((1, 4, 1, 6), (1, 4, 5, 6)) == Repeats(4, 5, 6)
     assert repeats((1, 4, 5, 1), (1, 4, 5, 6)) == Repeats(20, 6, 1)
     assert repeats((1, 1, 5, 1), (1, 4, 5, 6)) is None
+
+
+def test_scales_beyond_use_are_refused() -> None:
+    for scale in (1e30, float("inf"), float("nan")):
+        _, graph = _binary("add", ((1, 4),) * 3, ((scale, 0), (0.1, 0), (0.1, 0)))
+        with pytest.raises(Refusal, match="coefficients"):
+            lower(graph)

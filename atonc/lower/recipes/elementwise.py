@@ -58,7 +58,8 @@ class Product:
         if not (self.whole or self.zero_x or self.zero_y):
             gain, offset = np.array([self.scale]), np.array([float(self.zero_out)])
             shift = output_shift(gain, offset)
-            return Affine(*(np.rint(v * 2.0**shift).astype(np.int64) for v in (gain, offset)), shift)
+            a, c = (np.rint(v * 2.0**shift).astype(np.int64) for v in (gain, offset))
+            return Affine(a, c, shift)
         if self.last_takes_x:
             return fit_pair(self.scale, -self.zero_y * self.scale, float(self.zero_out))
         offset_out = self.zero_out + (self.scale * self.zero_x * self.zero_y)
