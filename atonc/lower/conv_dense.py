@@ -9,7 +9,7 @@ import numpy as np
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat
-from atonc.lower.convolution import Part, phases, unit_parts
+from atonc.lower.convolution import Part, unit_parts
 from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.pad_first import pad_first
 from atonc.lower.registry import Refusal
@@ -34,7 +34,7 @@ def lower(layer: Layer, context: Context) -> list[StepPlan]:
 def _lower(layer: Layer, context: Context) -> list[StepPlan]:
     plans: list[StepPlan] = []
     size = (layer.out.height, layer.out.width)
-    for phase in phases(layer.area, layer.weights, layer.stride, layer.dilation, layer.padding, size):
+    for phase in layer.phases(size):
         parts, target = unit_parts(phase), layer.outputs_of(phase)
         for first in range(0, layer.outputs, MAX_VECTOR):
             count = min(MAX_VECTOR, layer.outputs - first)
@@ -49,7 +49,7 @@ def _output_range(
     plans: list[StepPlan] = []
     while count:
         tiling = None
-        if len(parts) <= MAX_CHAIN:
+        if len(parts) <= MAX_CHAIN and len({part.group for part in parts}) == 1:
             tiling = choose(parts, layer.area.channels, count, layer.modes())
         if tiling is None:
             return [*plans, *_summed(layer, context, parts, target, first, count)]
@@ -66,7 +66,7 @@ def _summed(
     modes, channels = layer.modes(), layer.area.channels
     group = next(k for k in (4, 2, 1) if count % k == 0)  # kernels a frame: the same in every chain
     found = chunks(parts, lambda chain: choose(chain, channels, group, modes, memory_loops=False))
-    if len(found) < 2:
+    if len(found) < 2 or (layer.numerics == "2.x" and len(found) > len({part.group for part in parts})):
         raise no_setting(parts[0], channels, layer.op.name)
     rule = layer.requantisation(found[0][1].mode.offset, 1 + sum(tiling.passes for _, tiling in found))
     plans: list[StepPlan] = []

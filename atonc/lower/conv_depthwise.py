@@ -9,7 +9,7 @@ import numpy as np
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat, silent
-from atonc.lower.convolution import Part, phases, unit_parts
+from atonc.lower.convolution import Part, unit_parts
 from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.pad_first import pad_first
 from atonc.lower.registry import Refusal
@@ -50,7 +50,7 @@ def lower(layer: Layer, context: Context) -> list[StepPlan]:
 def _lower(layer: Layer, context: Context) -> list[StepPlan]:
     plans: list[StepPlan] = []
     size = (layer.out.height, layer.out.width)
-    for phase in phases(layer.area, layer.weights, layer.stride, layer.dilation, layer.padding, size):
+    for phase in layer.phases(size):
         parts, target = unit_parts(phase), layer.outputs_of(phase)
         plans += _channels(layer, context, parts, target)
     return plans
@@ -73,7 +73,8 @@ def _channels(layer: Layer, context: Context, parts: tuple[Part, ...], target: A
 def _one_chain(layer: Layer, parts: tuple[Part, ...], channels: int) -> tuple[tuple[Part, ...], Cut | None]:
     """All parts in one chain, with a partner that adds nothing where a shorter chain was never seen."""
     for chain in (parts, (*parts, silent(parts[0]))):
-        if len(chain) <= MAX_CHAIN and (cut := _cut(layer, chain, channels)) is not None:
+        groups = {part.group for part in chain}
+        if len(chain) <= MAX_CHAIN and len(groups) == 1 and (cut := _cut(layer, chain, channels)) is not None:
             return chain, cut
     return parts, None
 

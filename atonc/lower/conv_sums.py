@@ -37,9 +37,10 @@ def chunks(
     A single unit without padding was never seen, so such a part gets a partner that adds nothing.
     """
     found: list[tuple[tuple[Part, ...], T]] = []
-    rest = parts
+    rest = tuple(sorted(parts, key=lambda part: part.group))
     while rest:
-        for count in range(min(MAX_CHAIN, len(rest)), 0, -1):
+        together = sum(1 for part in rest[:MAX_CHAIN] if part.group == rest[0].group)
+        for count in range(together, 0, -1):
             for chain in (rest[:count], (*rest[:count], silent(rest[0]))[:MAX_CHAIN]):
                 settings = attempt(chain)
                 if settings is not None:

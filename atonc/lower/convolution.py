@@ -15,6 +15,7 @@ from atonc.plan.streams import Area
 
 Weights = NDArray[np.int16]  # up to 9 bits: codes without their zero point
 WINDOW = 3  # height and width of the windows that large kernels are cut into
+WIDEST = 5  # columns of a window, where a kernel is cut as ST's releases 2.x do
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,7 @@ class Part:
     weights: Weights
     padding: tuple[int, int, int, int]  # top, left, bottom, right
     stride: int
+    group: tuple[int, int] = (0, 0)  # parts of one group must be summed before anything is rounded
 
     @property
     def window(self) -> tuple[int, int]:
@@ -70,14 +72,20 @@ def phases(
     dilation: tuple[int, int],
     padding: tuple[int, int, int, int],
     out_size: tuple[int, int],
+    rounded_parts: bool = False,
 ) -> list[Phase]:
-    """With dilation d every d-th output meets the same view of the input: one phase for each remainder."""
+    """With dilation d every d-th output meets the same view of the input: one phase for each remainder.
+
+    `rounded_parts`: cut large kernels where ST's releases 2.x do, each piece rounded by itself: three rows, up to five
+    columns or else six.
+    """
     result = []
     rows, columns = (_phase_steps(s, d) for s, d in zip(stride, dilation, strict=True))
     for row in range(min(rows, out_size[0])):
         for column in range(min(columns, out_size[1])):
             height, width = -(-(out_size[0] - row) // rows), -(-(out_size[1] - column) // columns)
-            parts = _parts(area, weights, stride, dilation, padding, (row, column), (height, width))
+            place = (row, column)
+            parts = _parts(area, weights, stride, dilation, padding, place, (height, width), rounded_parts)
             result.append(Phase(row, column, rows, columns, height, width, tuple(parts)))
     return result
 
@@ -95,6 +103,7 @@ def _parts(
     padding: tuple[int, int, int, int],
     first: tuple[int, int],
     size: tuple[int, int],
+    rounded_parts: bool,
 ) -> list[Part]:
     steps = [_phase_steps(s, d) for s, d in zip(stride, dilation, strict=True)]
     # in units of the dilation, outputs of this phase are `jump` apart
@@ -102,26 +111,29 @@ def _parts(
     start = [f * s - p for f, s, p in zip(first, stride, padding[:2], strict=True)]
     native = jump[0] == jump[1] == 2 and min(weights.shape[1:3]) > 1
     parts = []
-    for taps_y in _groups(weights.shape[1], jump[0], native):
-        for taps_x in _groups(weights.shape[2], jump[1], native):
+    columns_wide = weights.shape[2] if rounded_parts and WINDOW < weights.shape[2] <= WIDEST else WINDOW
+    for taps_y in _groups(weights.shape[1], jump[0], native, WINDOW):
+        for taps_x in _groups(weights.shape[2], jump[1], native, columns_wide):
             part = weights[:, taps_y][:, :, taps_x]
             rows = _axis(area.height, start[0], dilation[0], jump[0], taps_y, size[0], native)
             columns = _axis(area.width, start[1], dilation[1], jump[1], taps_x, size[1], native)
             if rows is None or columns is None:
                 continue  # this part of the kernel only ever meets padding
-            parts.append(_part(area, part, rows, columns, 2 if native else 1, size))
+            made = _part(area, part, rows, columns, 2 if native else 1)
+            group = (taps_y.start // WINDOW, taps_x.start // (2 * WINDOW)) if rounded_parts else (0, 0)
+            parts.append(replace(made, group=group))
     return parts
 
 
-def _groups(taps: int, jump: int, native: bool) -> list[slice]:
-    """Kernel rows (or columns) that go together: neighbours in the view, at most three."""
+def _groups(taps: int, jump: int, native: bool, most: int) -> list[slice]:
+    """Kernel rows (or columns) that go together: neighbours in the view, at most so many."""
     if native or jump == 1:
-        return [slice(k, min(k + WINDOW, taps)) for k in range(0, taps, WINDOW)]
+        return [slice(k, min(k + most, taps)) for k in range(0, taps, most)]
     found = []
     for phase in range(min(jump, taps)):
         members = range(phase, taps, jump)
-        found += [slice(members[k], members[min(k + WINDOW, len(members)) - 1] + 1, jump)
-                  for k in range(0, len(members), WINDOW)]
+        for k in range(0, len(members), most):
+            found.append(slice(members[k], members[min(k + most, len(members)) - 1] + 1, jump))
     return found
 
 
@@ -139,7 +151,7 @@ def _axis(size: int, start: int, dilation: int, jump: int, taps: slice, outputs:
     return Axis(first, step, used, before, reach - before - used)
 
 
-def _part(area: Area, weights: Weights, rows: Axis, columns: Axis, stride: int, size: tuple[int, int]) -> Part:
+def _part(area: Area, weights: Weights, rows: Axis, columns: Axis, stride: int) -> Part:
     view = replace(
         area,
         height=rows.count,
@@ -156,7 +168,7 @@ def widen(part: Part) -> Part:
     rows, columns = part.window
     if (rows, columns) == (1, 1) and not any(part.padding) and part.stride == 1:
         return part
-    more_rows, more_columns = WINDOW - rows, WINDOW - columns
+    more_rows, more_columns = WINDOW - rows, max(WINDOW, columns) - columns
     top, left, bottom, right = part.padding
     # zeros go to the side with less padding: at most two rows of padding are free
     above = more_rows if top + more_rows <= bottom else 0

@@ -11,7 +11,7 @@ from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
-from atonc.lower.convolution import Phase
+from atonc.lower.convolution import Phase, phases
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation, TwoSteps, requantisation, two_steps
 from atonc.lower.tiling import Mode
@@ -71,6 +71,10 @@ class Layer:
         if self.zero == 0:
             return [Mode(1)] if any(self.padding) else [Mode(1), Mode(2, offset=1)]
         return [Mode(2, offset=self.zero)]
+
+    def phases(self, size: tuple[int, int]) -> list[Phase]:
+        geometry = (self.stride, self.dilation, self.padding, size)
+        return phases(self.area, self.weights, *geometry, rounded_parts=self.numerics == "2.x")
 
     def outputs_of(self, phase: Phase) -> Area:
         """Where the outputs of a phase lie."""

@@ -1,20 +1,29 @@
-"""Pooling and means over pictures."""
+"""Pooling and means: maxima as cascades, averages as global averages of what the engine cuts out."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
 from math import gcd, prod
 
-from atonc.ir import Op
+from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.copies import Move, Units, copy, pipelines
 from atonc.lower.maxima import LOWEST, NO_PADS, Pads, Windows, after, cascade, line_pipelines
+from atonc.lower.means import Kept, Line, Means, in_parts
 from atonc.lower.padding import borders, inside, pad_view
-from atonc.lower.pipelines import pack
+from atonc.lower.pipelines import Pipeline, pack
+from atonc.lower.pool_units import groups
 from atonc.lower.recipes.movement import change_between
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.views import View
+from atonc.lower.walks import Loop
 from atonc.ops.windows import Geometry, pair
 from atonc.plan.types import StepPlan
+
+Shape = tuple[int, ...]
+Ends = tuple[Tensor, Tensor]  # what comes in and what goes out
 
 _MOST_PAD = 31  # pixels that the identity CONVACC adds on a side
 
@@ -130,3 +139,131 @@ def _columns(picture: View) -> View:
     size = max(n for n in range(1, 9) if width * channels % n == 0)
     flat = View(picture.buffer, (height, width * channels), (picture.strides[0], 1), picture.offset)
     return flat.split(1, width * channels // size, size).transpose((1, 0, 2))
+
+
+@recipe("average_pool")
+def lower_average_pool(op: Op, context: Context) -> list[StepPlan]:
+    geometry = geometry_of(op)
+    source, target = picture_of(context, op.inputs[0]), picture_of(context, op.outputs[0])
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    title = f"{op.kind} {op.name}"
+    plain = (geometry.kernel, geometry.stride, geometry.padding) == ((2, 2), (2, 2), (0, 0, 0, 0))
+    if plain and x.scale <= y.scale:  # the second rounding then costs half a code at most
+        near, _ = _needed(source, target.shape, geometry)
+        windows = Windows(near, target, ((2, 2),), average=True, units=change_between(op, x, y))
+        return pack(windows.pipelines(context), op.origin, title)
+    plans: list[StepPlan] = []
+    found: list[Pipeline] = []
+    area = geometry.kernel[0] * geometry.kernel[1] if op.attrs.get("count_include_pad", False) else 0
+    for rows, columns in product(*(window_classes(geometry, source.shape, target.shape, axis) for axis in (0, 1))):
+        for means in _window_means(source, target, rows, columns, geometry.stride, area, op, (x, y)):
+            if means.whole_frames:
+                found += means.pipelines()
+            else:
+                plans += in_parts(means, context, op.origin, title)
+    return pack(found, op.origin, title) + plans
+
+
+@dataclass(frozen=True)
+class WindowClass:
+    """Windows along one axis that see equally many pixels and follow each other by the stride."""
+
+    first: int  # output index
+    count: int
+    start: int  # first pixel of the first window
+    size: int
+
+
+def window_classes(geometry: Geometry, size: Shape, out: Shape, axis: int) -> list[WindowClass]:
+    found: list[WindowClass] = []
+    stride = geometry.stride[axis]
+    for index in range(out[axis]):
+        begin = index * stride - geometry.padding[axis]
+        start, end = max(0, begin), min(size[axis], begin + geometry.kernel[axis])
+        last = found[-1] if found else None
+        if last and last.size == end - start and last.start + last.count * stride == start:
+            found[-1] = replace(last, count=last.count + 1)
+        else:
+            found.append(WindowClass(index, 1, start, end - start))
+    return found
+
+
+def _window_means(
+    source: View, target: View, rows: WindowClass, columns: WindowClass, stride: Shape, area: int, op: Op, ends: Ends
+) -> Iterator[Means]:
+    near = source.cut(0, rows.start, 1).cut(1, columns.start, 1)
+    far = target.cut(0, rows.first, 1).cut(1, columns.first, 1)
+    pixels = rows.size * columns.size
+    line = _line(op, *ends, 1.0, pixels / (area or pixels))
+    down, right = near.strides[:2]
+    window: tuple[Loop, ...] = ((rows.size, down), (columns.size, right))
+    if columns.size * right == down or rows.size == 1:
+        window = ((pixels, right),)
+    for first, batch, count in groups(source.shape[2], 8):
+        kept = (
+            (rows.count, stride[0] * down, far.strides[0]),
+            (columns.count, stride[1] * right, far.strides[1]),
+            (count, batch, batch),
+        )
+        offsets = near.offset + first, far.offset + first
+        yield Means(near.buffer, far.buffer, kept, window, batch, area or pixels, line, *offsets)
+
+
+def _line(op: Op, x: Tensor, y: Tensor, times: float, share: float = 1.0) -> Line:
+    """Codes of `times` the mean; `share` of the pixels are real, the others stand for zero."""
+    gain = x.scale / y.scale * times
+    return Line.of(gain, y.zero_point - x.zero_point * gain * share, op.attrs.get("clip"))
+
+
+@recipe("mean", "sum")
+def lower_mean(op: Op, context: Context) -> list[StepPlan]:
+    """Over any axes that are at most two stretches of neighbours."""
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    axes = {axis % len(x.shape) for axis in op.attrs["axes"]}
+    pixels = prod(x.shape[axis] for axis in axes)
+    line = _line(op, x, y, pixels if op.kind == "sum" else 1.0)
+    kept, reduced, channels = _stretches(x.shape, axes)
+    names = context.buffer(op.inputs[0]), context.buffer(op.outputs[0])
+    title, plans = f"{op.kind} {op.name}", []
+    found: list[Pipeline] = []
+    for first, batch, count in groups(channels, 8):
+        loops = (*kept, (count, batch, batch))
+        means = Means(*names, loops, reduced, batch, pixels, line, first, first)
+        if means.whole_frames:
+            found += means.pipelines()
+        else:
+            plans += in_parts(means, context, op.origin, title)
+    return pack(found, op.origin, title) + plans
+
+
+def _stretches(shape: Shape, axes: set[int]) -> tuple[tuple[Kept, ...], tuple[Loop, ...], int]:
+    """Kept loops, reduced loops, and the channels that are kept at the end (1 if the last axis is reduced)."""
+    near = far = 1
+    loops: list[tuple[bool, int, int, int]] = []
+    for axis in range(len(shape) - 1, -1, -1):
+        gone, size = axis in axes, shape[axis]
+        if loops and loops[-1][0] == gone:
+            loops[-1] = (gone, loops[-1][1] * size, *loops[-1][2:])
+        elif size > 1:
+            loops.append((gone, size, near, far))
+        near, far = near * size, far if gone else far * size
+    channels = loops.pop(0)[1] if loops and not loops[0][0] else 1
+    kept = tuple((size, step, out) for gone, size, step, out in reversed(loops) if not gone)
+    reduced = tuple((size, step) for gone, size, step, _ in reversed(loops) if gone)
+    if len(reduced) > 2:
+        raise Refusal("mean", f"axes {sorted(axes)}", "two stretches of axes", "use the CPU")
+    return kept, reduced or ((1, 1),), channels
+
+
+@recipe("reduce_max")
+def lower_reduce_max(op: Op, context: Context) -> list[StepPlan]:
+    """Over height and width: the maximum of one window."""
+    shape = context.tensor(op.inputs[0]).shape
+    spatial = set(range(1, len(shape) - 1))
+    if {axis % len(shape) for axis in op.attrs["axes"]} != spatial or len(shape) not in (3, 4):
+        raise Refusal("maximum", f"axes {op.attrs['axes']}", "height and width", "use the CPU")
+    source = picture_of(context, op.inputs[0])
+    target = View.whole(context.buffer(op.outputs[0]), (1, 1, shape[-1]))
+    geometry = Geometry((source.shape[0], source.shape[1]), (1, 1), (1, 1), (0, 0, 0, 0))
+    units = change_between(op, context.tensor(op.inputs[0]), context.tensor(op.outputs[0]))
+    return Cascade(op, context, source, target, geometry, units).plans()
