@@ -31,6 +31,7 @@ class Builder:
         self.tensors: dict[str, Tensor] = {}
         self.ops: list[Op] = []
         self.holder: dict[str, str] = {}  # ONNX name -> tensor that holds its (real) value
+        self.held: dict[str, list[str]] = {}  # tensor -> ONNX names
         self.writer: dict[str, int] = {}  # tensor -> index of its operator
 
     def value(self, name: str) -> Tensor:
@@ -50,7 +51,11 @@ class Builder:
     def bind(self, name: str, tensor: Tensor) -> None:
         if name in self.holder:
             raise ModelError(f"{name!r} is computed twice", rule="every value has one producer")
+        self._hold(name, tensor)
+
+    def _hold(self, name: str, tensor: Tensor) -> None:
         self.holder[name] = tensor.name
+        self.held.setdefault(tensor.name, []).append(name)
 
     def constant(self, name: str, data: Array, quant: Quantisation | None = None) -> Tensor:
         return self.add_tensor(Tensor(name, data.shape, data.dtype.name, quant, data))
@@ -118,7 +123,7 @@ class Builder:
 
     def _is_shared(self, tensor: Tensor) -> bool:
         """True if other ONNX names are held by the same tensor."""
-        return sum(holder == tensor.name for holder in self.holder.values()) > 1
+        return len(self.held.get(tensor.name, ())) > 1
 
     def _rewrite_output(self, index: int, old: Tensor, new: Tensor, target: str, node: str) -> None:
         op = self.ops[index]
@@ -128,6 +133,8 @@ class Builder:
         self.writer[made.name] = index
         del self.tensors[old.name], self.writer[old.name]
         self.bind(target, made)
+        for name in self.held.pop(old.name, []):
+            self._hold(name, made)
 
     def finish(self, inputs: Sequence[str], name: str) -> Graph:
         """Graph outputs keep their ONNX names and are float where the file says so."""
@@ -141,7 +148,9 @@ class Builder:
         order = {output: tensor for output, tensor in results}
         used = {n for op in self.ops for n in (*op.inputs, *op.outputs)} | set(order.values()) | set(inputs)
         tensors = {n: t for n, t in self.tensors.items() if n in used}
-        return Graph(tensors, tuple(self.ops), tuple(inputs), tuple(order[o] for o in self.output_order), name, "onnx")
+        aliases = {n: held for n, held in self.holder.items() if n != held and held in tensors}
+        outputs = tuple(order[o] for o in self.output_order)
+        return Graph(tensors, tuple(self.ops), tuple(inputs), outputs, name, "onnx", aliases=aliases)
 
     float_outputs: frozenset[str] = frozenset()
     output_order: tuple[str, ...] = ()

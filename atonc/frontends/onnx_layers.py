@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from atonc.errors import ModelError, UnsupportedError
+from atonc.frontends.onnx_elements import ELEMENT_TYPES
 from atonc.frontends.onnx_node import Node, translates
 from atonc.ir import Quantisation, Tensor
 from atonc.ops.shapes import infer_shape
@@ -19,7 +20,9 @@ SAME_SCALE = 1e-5  # scales that differ by less were meant to be equal
 def quantize(node: Node) -> None:
     x = node.input(0)
     quant = node.quantisation(1, 2, node.integer("axis", 1), len(x.shape))
-    dtype = node.input(2).dtype if node.has(2) else "uint8"
+    dtype = node.input(2).dtype if node.has(2) else ELEMENT_TYPES.get(node.integer("output_dtype", 0), "uint8")
+    if node.integer("block_size", 0):
+        raise UnsupportedError("blocked quantisation", where=node.name)
     node.builder.quantise(node.inputs[0], node.outputs[0], dtype, quant, node.name)
 
 
@@ -202,9 +205,15 @@ def dense(node: Node, x: Tensor, weights: Tensor, transposed: bool, bias: Tensor
 
 @translates("Gemm")
 def gemm(node: Node) -> None:
-    if node.integer("transA", 0) or node.number("alpha", 1.0) != 1.0 or node.number("beta", 1.0) != 1.0:
+    alpha, beta, bias = node.number("alpha", 1.0), node.number("beta", 1.0), node.optional(2)
+    if beta == 0.0:
+        beta, bias = 1.0, None
+    if node.integer("transA", 0) or alpha != 1.0 or (beta != 1.0 and bias is not None):
         raise UnsupportedError("Gemm with transA, alpha or beta", where=node.name)
-    dense(node, node.input(0), node.input(1), bool(node.integer("transB", 0)), node.optional(2))
+    a, b = node.input(0), node.input(1)
+    if not b.is_constant:
+        raise UnsupportedError("Gemm with a matrix computed at run time", where=node.name)
+    dense(node, a, b, bool(node.integer("transB", 0)), bias)
 
 
 @translates("MatMul")
@@ -290,6 +299,18 @@ def qlinear_unary(node: Node) -> None:
             raise UnsupportedError("QLinearGlobalAveragePool with channels last", where=node.name)
         kind, attrs = "mean", {"axes": tuple(range(2, len(x.shape))), "keepdims": True}
     node.result(kind, [x], attrs, dtype=x.dtype, quant=node.quantisation(3, 4))
+
+
+@translates("com.microsoft.QLinearAveragePool")
+def qlinear_average_pool(node: Node) -> None:
+    if node.integer("channels_last", 0):
+        raise UnsupportedError("QLinearAveragePool with channels last", where=node.name)
+    x = node.builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
+    kernel = node.ints("kernel_shape", ())
+    attrs = window_attrs(node, x, kernel) | {"window": as_pair(kernel, node)}
+    ceil_mode(node, x, attrs, as_pair(kernel, node))
+    attrs["count_include_pad"] = bool(node.integer("count_include_pad", 0))
+    node.result("average_pool", [x], attrs, dtype=x.dtype, quant=node.quantisation(3, 4))
 
 
 @translates("com.microsoft.QLinearConcat")

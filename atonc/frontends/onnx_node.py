@@ -52,7 +52,7 @@ class Node:
 
     def ints(self, key: str, default: Sequence[int]) -> tuple[int, ...]:
         value = self.attrs.get(key, default)
-        if not isinstance(value, (list, tuple)) or not all(isinstance(v, int) for v in value):
+        if not isinstance(value, (list, tuple, range)) or not all(isinstance(v, int) for v in value):
             raise ModelError(f"attribute {key} is not a list of integers", where=self.name)
         return tuple(value)
 

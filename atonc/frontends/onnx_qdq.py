@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from atonc.errors import AtoncError, ModelError, ToolError, UnsupportedError
-from atonc.frontends import limits, onnx_elements, onnx_layers
+from atonc.frontends import limits, onnx_elements, onnx_layers, onnx_moves
 from atonc.frontends.onnx_builder import Builder
+from atonc.frontends.onnx_cut import find_cuts, needed_nodes
 from atonc.frontends.onnx_elements import ELEMENT_TYPES
 from atonc.frontends.onnx_node import TRANSLATORS, Node
+from atonc.frontends.refusals import refuse
 from atonc.ir import Array, Graph, Tensor, check
 
-_REGISTERED = (onnx_elements, onnx_layers)
+_REGISTERED = (onnx_elements, onnx_layers, onnx_moves)
 _EXTERNAL = 1  # TensorProto.data_location
 
 
@@ -23,7 +26,9 @@ def read_file(path: Path) -> Graph:
     return read_onnx(limits.read_bytes(path), path.stem)
 
 
-def read_onnx(data: bytes, name: str = "") -> Graph:
+def read_onnx(
+    data: bytes, name: str = "", cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str, int] | None = None
+) -> Graph:
     """The graph of the file; anything damaged is a ModelError. External data is never followed."""
     model = _parse(data, name)
     graph = model.graph
@@ -31,11 +36,14 @@ def read_onnx(data: bytes, name: str = "") -> Graph:
     limits.count(len(graph.initializer), limits.MAX_TENSORS, "constants")
     if model.functions or graph.sparse_initializer:
         raise UnsupportedError("local functions and sparse constants are not supported", where=name)
-    builder = _start(graph)
-    inputs = _read_edges(graph, builder)
+    outputs = find_cuts(graph, cut_outputs) if cut_outputs else [output.name for output in graph.output]
+    builder = _start(graph, outputs)
+    inputs = _read_edges(graph, builder, fixed_shapes or {})
     opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
+    needed = needed_nodes(graph, outputs) if cut_outputs else None
     for index, proto in enumerate(graph.node):
-        _translate(_node(proto, index, opsets, builder))
+        if needed is None or index in needed:
+            _translate(_node(proto, index, opsets, builder))
     return check(builder.finish(inputs, name))
 
 
@@ -54,16 +62,16 @@ def _parse(data: bytes, name: str) -> Any:
     return model
 
 
-def _start(graph: Any) -> Builder:
+def _start(graph: Any, outputs: Sequence[str]) -> Builder:
     readers = Counter(name for node in graph.node for name in node.input if name)
-    builder = Builder(readers, [output.name for output in graph.output])
-    builder.output_order = tuple(dict.fromkeys(output.name for output in graph.output))
+    builder = Builder(readers, outputs)
+    builder.output_order = tuple(dict.fromkeys(outputs))
     floats = (o.name for o in graph.output if o.type.tensor_type.elem_type in (0, 1, 10, 11))
     builder.float_outputs = frozenset(floats)
     return builder
 
 
-def _read_edges(graph: Any, builder: Builder) -> list[str]:
+def _read_edges(graph: Any, builder: Builder, fixed_shapes: Mapping[str, int]) -> list[str]:
     """Constants and graph inputs; old files list their constants among the inputs."""
     total = 0
     for proto in graph.initializer:
@@ -74,7 +82,7 @@ def _read_edges(graph: Any, builder: Builder) -> list[str]:
     for value in graph.input:
         if value.name in builder.holder:
             continue
-        tensor = builder.add_tensor(Tensor(value.name, _input_shape(value), _element_type(value)))
+        tensor = builder.add_tensor(Tensor(value.name, _input_shape(value, fixed_shapes), _element_type(value)))
         builder.bind(value.name, tensor)
         inputs.append(tensor.name)
     return inputs
@@ -87,16 +95,17 @@ def _element_type(value: Any) -> str:
     return ELEMENT_TYPES[code]
 
 
-def _input_shape(value: Any) -> tuple[int, ...]:
-    """A batch that is left open becomes 1."""
+def _input_shape(value: Any, fixed_shapes: Mapping[str, int]) -> tuple[int, ...]:
+    """Named sizes may be given; a batch that is left open becomes 1."""
     dims = []
     for index, dim in enumerate(value.type.tensor_type.shape.dim):
-        size = int(dim.dim_value)
+        size = int(dim.dim_value) or fixed_shapes.get(dim.dim_param, 0)
         if size <= 0 and index:
-            label = dim.dim_param or "unknown"
+            label = (dim.dim_param or "unknown")[:40]
             raise ModelError(
-                f"dimension {index} of input {value.name!r} is not fixed ({label[:40]!r})",
-                remedy="fix the input shapes of the model first",
+                f"dimension {index} of input {value.name!r} is not fixed ({label!r})",
+                rule="all shapes are known when the model is compiled",
+                remedy=f"""give its size, for example --fix-parametric-shapes "{{'{label}': 1}}\"""",
             )
         dims.append(max(size, 1))
     return limits.shape(tuple(dims), value.name)
@@ -131,13 +140,18 @@ def _check_stored(proto: Any, elements: int) -> None:
 
 def _node(proto: Any, index: int, opsets: dict[str, int], builder: Builder) -> Node:
     domain = "" if proto.domain in ("", "ai.onnx") else proto.domain
-    kind = f"{domain}.{proto.op_type}" if domain else proto.op_type
-    name = (proto.name or f"{proto.op_type}_{index}")[: limits.MAX_NAME]
+    kind = f"{_text(domain)}.{_text(proto.op_type)}" if domain else _text(proto.op_type)
+    name = (_text(proto.name) or f"{kind}_{index}")[: limits.MAX_NAME]
     if max(len(proto.input), len(proto.output)) > limits.MAX_OPERANDS or not proto.output:
         raise ModelError(f"{len(proto.input)} inputs and {len(proto.output)} outputs", where=name)
     attrs = {attribute.name: _attribute(attribute, name) for attribute in proto.attribute}
     opset = opsets.get(proto.domain, opsets.get(domain, 1))
     return Node(kind[:200], name, tuple(proto.input), tuple(proto.output), attrs, opset, builder)
+
+
+def _text(value: str | bytes) -> str:
+    """Damaged names come as bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _attribute(proto: Any, node: str) -> Any:
@@ -159,9 +173,7 @@ def _attribute(proto: Any, node: str) -> Any:
 
 def _translate(node: Node) -> None:
     if node.kind not in TRANSLATORS:
-        raise UnsupportedError(
-            f"{node.kind} is not supported", where=node.name, remedy="replace the operator or cut the model before it"
-        )
+        raise refuse(node.kind, node.name)
     try:
         TRANSLATORS[node.kind](node)
     except AtoncError as error:

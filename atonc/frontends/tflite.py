@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 
-from atonc.errors import ModelError, UnsupportedError
+from atonc.errors import InputError, ModelError, UnsupportedError
 from atonc.frontends import flatbuffer, limits, tflite_moves, tflite_ops
 from atonc.frontends.flatbuffer import Table
+from atonc.frontends.refusals import refuse
 from atonc.frontends.tflite_schema import (
     ELEMENT_TYPES,
     OPERATORS,
@@ -29,7 +31,7 @@ TRANSLATORS = tflite_ops.TRANSLATORS
 _REGISTERED = (tflite_ops, tflite_moves)
 
 
-def read_tflite(data: bytes, name: str = "") -> Graph:
+def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) -> Graph:
     """The first subgraph of the file; anything damaged is a ModelError."""
     model = flatbuffer.root(data, b"TFL3")
     subgraphs = model.tables(ModelField.SUBGRAPHS)
@@ -37,11 +39,13 @@ def read_tflite(data: bytes, name: str = "") -> Graph:
         raise ModelError("the file has no subgraph", where=name)
     codes = [operator_name(table) for table in model.tables(ModelField.OPERATOR_CODES)]
     tensors = _Tensors(data, model.tables(ModelField.BUFFERS), subgraphs[0])
-    ops = _operators(subgraphs[0], codes, tensors)
-    inputs, outputs = (
-        [tensors.at(int(i)).name for i in subgraphs[0].array(number, "<i4")]
-        for number in (SubgraphField.INPUTS, SubgraphField.OUTPUTS)
-    )
+    edges = [
+        [int(i) for i in subgraphs[0].array(number, "<i4")] for number in (SubgraphField.INPUTS, SubgraphField.OUTPUTS)
+    ]
+    if cut_outputs:
+        edges[1] = _cuts(cut_outputs, tensors)
+    ops = _operators(subgraphs[0], codes, tensors, edges[1] if cut_outputs else None)
+    inputs, outputs = ([tensors.at(i).name for i in indices] for indices in edges)
     used = {t for op in ops for t in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
     kept = {tensor.name: tensor for tensor in tensors.all() if tensor.name in used}
     graph = Graph(kept, tuple(ops), tuple(dict.fromkeys(inputs)), tuple(dict.fromkeys(outputs)), name, "tflite")
@@ -160,10 +164,33 @@ def _quantisation(table: Table, dtype: str, shape: tuple[int, ...]) -> Quantisat
     return Quantisation(scales, zeros, axis if scales.size > 1 else None)
 
 
-def _operators(subgraph: Table, codes: list[str], tensors: _Tensors) -> list[Op]:
+def _cuts(names: Sequence[str], tensors: _Tensors) -> list[int]:
+    """Indices of the tensors that the user wants as outputs."""
+    for name in names:
+        if name not in tensors.index:
+            near = get_close_matches(name, list(tensors.index), n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(map(repr, near))}" if near else "look at the names in the model"
+            raise InputError(f"the model has no tensor {name!r} to cut at", remedy=hint)
+    return [tensors.index[name] for name in dict.fromkeys(names)]
+
+
+def _operators(subgraph: Table, codes: list[str], tensors: _Tensors, outputs: list[int] | None) -> list[Op]:
+    """All operators, or those that the given outputs depend on."""
     tables = subgraph.tables(SubgraphField.OPERATORS)
     limits.count(len(tables), limits.MAX_OPS, "operators")
-    return [_operator(index, table, codes, tensors) for index, table in enumerate(tables)]
+    chosen = range(len(tables)) if outputs is None else _needed(tables, outputs)
+    return [_operator(index, tables[index], codes, tensors) for index in chosen]
+
+
+def _needed(tables: list[Table], outputs: list[int]) -> list[int]:
+    producers = {i: k for k, table in enumerate(tables) for i in _indices(table, OperatorField.OUTPUTS, str(k))}
+    waiting, needed = list(outputs), set[int]()
+    while waiting:
+        index = producers.get(waiting.pop())
+        if index is not None and index not in needed:
+            needed.add(index)
+            waiting += _indices(tables[index], OperatorField.INPUTS, str(index))
+    return sorted(needed)
 
 
 def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors) -> Op:
@@ -172,9 +199,7 @@ def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors) -> 
         raise ModelError(f"operator code {number} does not exist", where=f"operator {index}")
     name = f"{codes[number]}_{index}"
     if codes[number] not in TRANSLATORS:
-        raise UnsupportedError(
-            f"{codes[number]} is not supported", where=name, remedy="replace the operator or cut the model before it"
-        )
+        raise refuse(codes[number], name)
     operands = [_indices(table, which, name) for which in (OperatorField.INPUTS, OperatorField.OUTPUTS)]
     source = tflite_ops.Source(
         codes[number],

@@ -1,0 +1,104 @@
+"""How much of a model is quantised, and what to do about the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from atonc.errors import ModelError
+from atonc.ir import Graph, Op, Tensor
+from atonc.ops import is_move
+
+CONVERSIONS = ("quantize", "dequantize", "requantize", "identity", "cast", "shape")
+WEIGHTED = ("conv", "dense", "transpose_conv", "matmul")
+QUANTISERS = {
+    "tflite": "quantise it with tf.lite.TFLiteConverter: optimizations=[tf.lite.Optimize.DEFAULT], a "
+    "representative_dataset, and target_spec.supported_ops=[tf.lite.OpsSet.TFLITE_BUILTINS_INT8]",
+    "onnx": "quantise it with onnxruntime.quantization.quantize_static: quant_format=QDQ, activation_type=QInt8, "
+    "weight_type=QInt8, per_channel=True, and a calibration data reader",
+}
+
+
+@dataclass(frozen=True)
+class FloatNode:
+    """An operator that computes with real numbers."""
+
+    name: str
+    kind: str
+    size_bytes: int  # of its activations and weights, as float
+    why: str
+
+
+@dataclass(frozen=True)
+class Coverage:
+    quantised: int  # operators that compute on codes
+    quantised_bytes: int  # their activations and weights
+    float_nodes: tuple[FloatNode, ...]
+
+    @property
+    def float_bytes(self) -> int:
+        return sum(node.size_bytes for node in self.float_nodes)
+
+    @property
+    def percent(self) -> float:
+        """Share of the computing operators that are quantised."""
+        total = self.quantised + len(self.float_nodes)
+        return 100.0 * self.quantised / total if total else 100.0
+
+
+def coverage(graph: Graph) -> Coverage:
+    """Of a graph as the front end read it: conversions and moves count for neither side."""
+    quantised, quantised_bytes = 0, 0
+    nodes: list[FloatNode] = []
+    for op in graph.ops:
+        if op.kind in CONVERSIONS or is_move(op.kind):
+            continue
+        why = _why_float(op, graph)
+        if why:
+            nodes.append(FloatNode(op.name, op.kind, _elements(op, graph) * 4, why))
+        elif any(tensor.quant is not None for tensor in _live(op, graph)):
+            quantised += 1
+            quantised_bytes += _elements(op, graph)
+    return Coverage(quantised, quantised_bytes, tuple(nodes))
+
+
+def _live(op: Op, graph: Graph) -> list[Tensor]:
+    names = [name for name in (*op.inputs, *op.outputs) if name]
+    return [graph.tensors[name] for name in names if not graph.tensors[name].is_constant]
+
+
+def _elements(op: Op, graph: Graph) -> int:
+    return sum(graph.tensors[name].elements for name in dict.fromkeys((*op.inputs, *op.outputs)) if name)
+
+
+def _why_float(op: Op, graph: Graph) -> str:
+    """One sentence, empty for operators on codes."""
+    inputs = [graph.tensors[name] for name in op.inputs if name]
+    floats = [tensor for tensor in inputs if tensor.is_float and not tensor.is_constant]
+    outputs = [graph.tensors[name] for name in op.outputs if graph.tensors[name].is_float]
+    weights = inputs[1] if op.kind in WEIGHTED and len(inputs) > 1 and inputs[1].is_constant else None
+    if floats and weights is not None and weights.quant is not None:
+        return f"only its weights are quantised, its input {floats[0].name!r} is float (dynamic range quantisation)"
+    if floats:
+        return f"its input {floats[0].name!r} is float"
+    if weights is not None and weights.is_float:
+        return f"its weights {weights.name!r} are float"
+    if outputs and not all(name in graph.outputs for name in op.outputs):
+        return f"its output {outputs[0].name!r} is not quantised"
+    return ""
+
+
+def require_quantised(graph: Graph) -> Coverage:
+    """Raises if no layer with weights computes on codes; otherwise the coverage, for the report."""
+    found = coverage(graph)
+    layers = [op for op in graph.ops if op.kind in WEIGHTED]
+    floats = [node for node in found.float_nodes if node.kind in WEIGHTED]
+    if not layers or len(floats) < len(layers):
+        return found
+    largest = max(floats, key=lambda node: node.size_bytes)
+    raise ModelError(
+        f"the model is not quantised: {len(floats)} of {len(layers)} layers with weights compute in float, "
+        f"{found.float_bytes} bytes in all; the largest is {largest.name!r} ({largest.kind}): {largest.why}",
+        where=graph.name,
+        rule="the NPU computes on 8-bit codes with known scales",
+        remedy=QUANTISERS.get(graph.source, QUANTISERS["onnx"]),
+    )

@@ -1,0 +1,256 @@
+"""ONNX nodes that move, cut or resize values, and constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from atonc.errors import ModelError, UnsupportedError
+from atonc.frontends.onnx_node import Node, translates
+from atonc.ir import Tensor
+
+INT64_EDGE = (1 << 63) - 2
+
+
+@translates("Constant")
+def constant(node: Node) -> None:
+    value = next((node.attrs[key] for key in ("value", "value_float", "value_int", "value_floats", "value_ints")
+                  if key in node.attrs), None)  # fmt: skip
+    if value is None:
+        raise UnsupportedError("Constant without a plain value", where=node.name)
+    data = np.asarray(value)
+    if data.dtype == np.float64:
+        data = data.astype(np.float32)
+    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], data))
+
+
+@translates("ConstantOfShape")
+def constant_of_shape(node: Node) -> None:
+    shape = tuple(node.integers(0, "shape"))
+    value = np.asarray(node.attrs.get("value", np.zeros(1, np.float32))).reshape(-1)
+    if min(shape, default=0) < 0 or int(np.prod(shape, dtype=np.float64)) > 1 << 24 or value.size != 1:
+        raise ModelError(f"constant of shape {shape}", where=node.name)
+    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], np.full(shape, value[0])))
+
+
+@translates("Shape")
+def shape_of(node: Node) -> None:
+    dims = node.input(0).shape
+    dims = dims[slice(node.integer("start", 0), node.attrs.get("end"))]
+    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], np.array(dims, np.int64)))
+
+
+@translates("Reshape")
+def reshape(node: Node) -> None:
+    x = node.input(0)
+    wanted = node.integers_of("shape", 1)
+    if wanted is None:
+        raise ModelError("Reshape without a shape", where=node.name)
+    if not node.integer("allowzero", 0):
+        wanted = [x.shape[i] if dim == 0 and i < len(x.shape) else dim for i, dim in enumerate(wanted)]
+    _reshaped(node, x, wanted)
+
+
+def _reshaped(node: Node, x: Tensor, wanted: list[int]) -> None:
+    known = 1
+    for dim in wanted:
+        known *= dim if dim != -1 else 1
+    if wanted.count(-1) == 1 and known > 0:
+        wanted = [x.elements // known if dim == -1 else dim for dim in wanted]
+    total = 1
+    for dim in wanted:
+        total *= dim
+    if total != x.elements or min(wanted, default=0) < 0:
+        raise ModelError(f"{x.shape} cannot become {tuple(wanted)}", where=node.name)
+    node.result("reshape", [x], {}, shape=tuple(wanted))
+
+
+@translates("Flatten")
+def flatten(node: Node) -> None:
+    x = node.input(0)
+    axis = node.integer("axis", 1)
+    axis = axis + len(x.shape) if axis < 0 else axis
+    rows = int(np.prod(x.shape[:axis], dtype=np.int64))
+    _reshaped(node, x, [rows, -1])
+
+
+@translates("Squeeze")
+def squeeze(node: Node) -> None:
+    x = node.input(0)
+    axes = node.integers_of("axes", 1)
+    drop = (
+        {i for i, dim in enumerate(x.shape) if dim == 1} if axes is None else {node.axis(a, len(x.shape)) for a in axes}
+    )
+    _reshaped(node, x, [dim for i, dim in enumerate(x.shape) if i not in drop])
+
+
+@translates("Unsqueeze")
+def unsqueeze(node: Node) -> None:
+    x = node.input(0)
+    axes = node.integers_of("axes", 1, ())
+    rank = len(x.shape) + len(axes or ())
+    places = {node.axis(a, rank) for a in axes or ()}
+    dims = iter(x.shape)
+    _reshaped(node, x, [1 if i in places else next(dims) for i in range(rank)])
+
+
+@translates("Transpose")
+def transpose(node: Node) -> None:
+    x = node.input(0)
+    perm = node.ints("perm", tuple(reversed(range(len(x.shape)))))
+    if sorted(perm) != list(range(len(x.shape))):
+        raise ModelError(f"{perm} is not a permutation", where=node.name)
+    node.result("transpose", [x], {"perm": perm})
+
+
+@translates("Concat")
+def concat(node: Node) -> None:
+    parts = node.all_inputs()
+    if not parts:
+        raise ModelError("Concat joins nothing", where=node.name)
+    node.result("concat", parts, {"axis": node.axis(node.integer("axis", 0), len(parts[0].shape))})
+
+
+@translates("Split")
+def split(node: Node) -> None:
+    x = node.input(0)
+    axis = node.axis(node.integer("axis", 0), len(x.shape))
+    parts = len(node.outputs)
+    size = -(-x.shape[axis] // parts)
+    default = [size] * (parts - 1) + [x.shape[axis] - size * (parts - 1)]
+    sizes = node.integers_of("split", 1, default) or default
+    if len(sizes) != parts or sum(sizes) != x.shape[axis] or min(sizes) < 0:
+        raise ModelError(f"{x.shape} cannot be split into {sizes} along axis {axis}", where=node.name)
+    dtype, quant = node.type_of("split", [x])
+    tensors = [
+        Tensor(name, (*x.shape[:axis], part, *x.shape[axis + 1 :]), dtype, quant)
+        for name, part in zip(node.outputs, sizes, strict=True)
+    ]
+    for name, made in zip(
+        node.outputs, node.builder.emit("split", node.name, [x], tensors, {"axis": axis}), strict=True
+    ):
+        node.builder.bind(name, made)
+
+
+@translates("Slice")
+def slice_values(node: Node) -> None:
+    x = node.input(0)
+    rank = len(x.shape)
+    starts, stops = node.integers_of("starts", 1), node.integers_of("ends", 2)
+    if starts is None or stops is None:
+        raise ModelError("Slice without bounds", where=node.name)
+    axes = node.integers_of("axes", 3, range(len(starts))) or []
+    steps = node.integers_of("steps", 4, [1] * len(starts)) or []
+    if not len(starts) == len(stops) == len(axes) == len(steps) or 0 in steps:
+        raise ModelError("Slice with bounds of different lengths", where=node.name)
+    windows: list[slice] = [slice(None)] * rank
+    for start, stop, axis, step in zip(starts, stops, axes, steps, strict=True):
+        windows[node.axis(axis, rank)] = slice(_bound(start), _bound(stop), step)
+    shape = tuple(len(range(*window.indices(dim))) for window, dim in zip(windows, x.shape, strict=True))
+    attrs = {
+        "starts": tuple(w.start for w in windows),
+        "stops": tuple(w.stop for w in windows),
+        "steps": tuple(1 if w.step is None else w.step for w in windows),
+    }
+    node.result("slice", [x], attrs, shape=shape)
+
+
+def _bound(value: int) -> int | None:
+    """The edges of INT32 and INT64 mean: as far as there is."""
+    return None if abs(value) >= INT64_EDGE or value in ((1 << 31) - 1, -(1 << 31)) else value
+
+
+@translates("Gather")
+def gather(node: Node) -> None:
+    x = node.input(0)
+    axis = node.axis(node.integer("axis", 0), len(x.shape))
+    node.result("gather", [x, node.input(1)], {"axis": axis})
+
+
+@translates("Expand")
+def expand(node: Node) -> None:
+    x = node.input(0)
+    shape = tuple(int(d) for d in np.broadcast_shapes(x.shape, tuple(node.integers(1, "shape"))))
+    node.result("expand", [x], {}, shape=shape)
+
+
+@translates("Tile")
+def tile(node: Node) -> None:
+    x, repeats = node.input(0), node.integers(1, "repeats")
+    if len(repeats) != len(x.shape) or min(repeats, default=0) < 0:
+        raise ModelError(f"{repeats} repeats of shape {x.shape}", where=node.name)
+    node.result("tile", [x], {}, shape=tuple(n * r for n, r in zip(x.shape, repeats, strict=True)))
+
+
+@translates("Pad")
+def pad(node: Node) -> None:
+    x = node.input(0)
+    rank = len(x.shape)
+    flat = node.integers_of("pads", 1) or []
+    axes = node.integers(3, "axes") if node.has(3) else list(range(rank))
+    if len(flat) != 2 * len(axes):
+        raise ModelError(f"{flat} are no paddings for {len(axes)} axes", where=node.name)
+    pads = [(0, 0)] * rank
+    for i, axis in enumerate(axes):
+        pads[node.axis(axis, rank)] = (flat[i], flat[i + len(axes)])
+    mode = node.text("mode", "constant")
+    if mode not in ("constant", "reflect", "edge"):
+        raise UnsupportedError(f"Pad in mode {mode}", where=node.name)
+    attrs: dict[str, Any] = {"pads": tuple(pads), "mode": mode, "value": node.number("value", 0.0)}
+    if node.has(2):
+        attrs["value"] = float(node.constant(2, "value").reshape(-1)[0])
+    if node.input(0).quant is not None and attrs["value"] != 0.0:
+        dtype, quant = "float32", None  # the value need not be a code of the input
+    else:
+        dtype, quant = node.type_of("pad", [x])
+    node.result("pad", [x], attrs, dtype=dtype, quant=quant)
+
+
+@translates("Resize", "Upsample")
+def resize(node: Node) -> None:
+    x = node.input(0)
+    old = node.kind == "Upsample" or node.opset < 11
+    coordinates = "asymmetric" if old else node.text("coordinate_transformation_mode", "half_pixel")
+    mode = node.text("mode", "nearest")
+    scales, shape = _resize_target(node, x, 1 if old else 2)
+    if mode not in ("nearest", "linear") or node.integer("antialias", 0):
+        raise UnsupportedError(f"Resize in mode {mode}", where=node.name)
+    attrs: dict[str, Any] = {"coordinates": coordinates, "scales": scales}
+    if mode == "nearest":
+        attrs["rounding"] = "floor" if old else node.text("nearest_mode", "round_prefer_floor")
+    node.result("resize_nearest" if mode == "nearest" else "resize_linear", [x], attrs, shape=shape)
+
+
+def _resize_target(node: Node, x: Tensor, index: int) -> tuple[tuple[float, ...] | None, tuple[int, ...]]:
+    axes = [node.axis(a, len(x.shape)) for a in node.ints("axes", range(len(x.shape)))]
+    if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
+        raise UnsupportedError("Resize that keeps the aspect ratio", where=node.name)
+    if node.has(index) and node.input(index).elements:
+        given = [float(v) for v in node.constant(index, "scales").reshape(-1)]
+        scales = tuple(_spread(given, axes, [1.0] * len(x.shape), node))
+        if len(scales) != len(x.shape) or not all(0 < s < 1 << 16 for s in scales):
+            raise ModelError(f"scales {scales} for shape {x.shape}", where=node.name)
+        return scales, tuple(int(np.floor(n * s)) for n, s in zip(x.shape, scales, strict=True))
+    sizes = tuple(_spread(node.integers(3, "sizes"), axes, list(x.shape), node))
+    if len(sizes) != len(x.shape) or min(sizes) < 1:
+        raise ModelError(f"sizes {sizes} for shape {x.shape}", where=node.name)
+    return None, sizes
+
+
+def _spread(values: list[Any], axes: list[int], default: list[Any], node: Node) -> list[Any]:
+    """Values that are given for some axes only."""
+    if len(values) != len(axes):
+        raise ModelError(f"{len(values)} sizes for {len(axes)} axes", where=node.name)
+    for axis, value in zip(axes, values, strict=True):
+        default[axis] = value
+    return default
+
+
+@translates("DepthToSpace", "SpaceToDepth")
+def space_depth(node: Node) -> None:
+    attrs = {"block": node.integer("blocksize", 1), "layout": "NCHW", "order": node.text("mode", "DCR")}
+    if attrs["block"] < 1:  # type: ignore[operator]
+        raise ModelError(f"block size {attrs['block']}", where=node.name)
+    kind = "depth_to_space" if node.kind == "DepthToSpace" else "space_to_depth"
+    node.result(kind, [node.input(0)], attrs)
