@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from atonc.ir import Op, Tensor
 from atonc.lower.maxima import cascade
+from atonc.lower.means import Line, mean_codes
 from atonc.ops import run_graph
 from tests.lower.harness import activation, graph_of, run
 
@@ -85,3 +86,62 @@ def test_maximum_of_real_layers(shape: Shape, window: Shape, stride: Shape, padd
 def test_maximum_requantises_and_clips() -> None:
     pool("max_pool", (1, 8, 8, 9), (2, 2), (2, 2), (0, 0, 0, 0), scale=0.06, zero_out=4, within=1)
     pool("max_pool", (1, 8, 8, 9), (3, 3), (2, 2), (1, 1, 0, 0), attrs={"clip": (0, 90)})
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(5, 12), st.integers(5, 12), st.integers(1, 20), st.tuples(*[st.integers(1, 5)] * 4), PADS, st.booleans()
+)
+def test_any_average(h: int, w: int, c: int, sizes: Shape, pads: Shape, include: bool) -> None:
+    window, stride = sizes[:2], sizes[2:]
+    limits = (window[0], window[1], window[0], window[1])
+    padding = tuple(min(p, k - 1) for p, k in zip(pads, limits, strict=True))
+    more: dict[str, Any] = {"attrs": {"count_include_pad": include}, "zero": -20, "scale": 0.04, "zero_out": 11}
+    pool("average_pool", (1, h, w, c), window, stride, padding, within=1, **more)
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.07])
+@pytest.mark.parametrize("shape", [(1, 32, 32, 16), (1, 9, 7, 19), (1, 64, 400, 3)])
+def test_average_of_two_by_two(shape: Shape, scale: float) -> None:
+    pool("average_pool", shape, (2, 2), (2, 2), (0, 0, 0, 0), scale=scale, within=1)
+
+
+@pytest.mark.parametrize("zero", [-128, 0, 37])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 7, 7, 1280),
+        (1, 50, 11, 24),
+        (1, 75, 75, 8),
+        (1, 112, 112, 5),
+        (1, 101, 97, 3),
+        (1, 1, 5003, 2),
+        (1, 8, 8, 257),
+    ],
+)
+def test_global_mean(shape: Shape, zero: int) -> None:
+    y = activation("y", (1, shape[3]), 0.02, 5)
+    check("mean", {"axes": (1, 2), "keepdims": False}, activation("x", shape, 0.05, zero), y, 1)
+    check("mean", {"axes": (1, 2), "keepdims": False, "clip": (-5, 9)}, activation("x", shape, 0.05, zero), y, 1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.tuples(st.just(1), *[st.integers(1, 12)] * 3), st.sets(st.integers(1, 3), min_size=1), st.booleans())
+def test_mean_over_any_axes(shape: Shape, axes: set[int], keep: bool) -> None:
+    out = tuple(1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes)
+    check("mean", {"axes": tuple(axes), "keepdims": keep}, activation("x", shape), activation("y", out, 0.03, 2), 1)
+
+
+def test_sum_and_reduce_max() -> None:
+    check("sum", {"axes": (1, 2)}, activation("x", (1, 5, 6, 9), 0.05, 3), activation("y", (1, 9), 0.5), 1)
+    check("reduce_max", {"axes": (1, 2)}, activation("x", (1, 7, 9, 19)), activation("y", (1, 19)), 0)
+
+
+@pytest.mark.parametrize("pixels", [1, 2, 49, 550, 5625])
+def test_units_compute_the_mapped_integers(pixels: int) -> None:
+    x, y = activation("x", (1, pixels, 1, 4), 0.05, 7), activation("y", (1, 4), 0.04, -3)
+    graph = graph_of(Op("mean", "op", ("x",), ("y",), {"axes": (1, 2), "keepdims": False}, ("op",)), x, y)
+    codes = np.random.default_rng(pixels).integers(-128, 128, x.shape).astype(np.int8)
+    line = Line.of(0.05 / 0.04, -3 - 7 * 0.05 / 0.04)
+    expected = mean_codes(codes.astype(np.int64).sum(axis=(0, 1, 2)), pixels, line)
+    assert np.array_equal(run(graph, {"x": codes})["y"][0], expected)
