@@ -23,7 +23,10 @@ def affine_unit(line: Affine, elements: int, in_bytes: int = 1) -> ArithConfig:
     if line.a.size == 1:
         a, c = int(line.a.reshape(-1)[0]), int(line.c.reshape(-1)[0])
         return ArithConfig(**base, a=a, b=c >> 16, c=_low16(c))
-    rows = np.stack([line.a, line.c >> 16, _low16s(line.c)], axis=1)
+    addends = line.c.copy()
+    if line.a[-1] == 0 == addends[-1] and line.shift > 1:
+        addends[-1] = 1  # rounds to 0; programs end a table at the last row that is not zero
+    rows = np.stack([line.a, addends >> 16, _low16s(addends)], axis=1)
     return ArithConfig(**base, **_per_channel(rows, elements))
 
 
@@ -32,7 +35,7 @@ def product_unit(a: Array, elements: int) -> ArithConfig:
     base = {"operation": AFFINE, **_widths(1, 1, 2)}
     if a.size == 1:
         return ArithConfig(**base, a=int(a[0]))
-    rows = np.stack([a, np.zeros_like(a), np.zeros_like(a)], axis=1)
+    rows = np.stack([a, np.ones_like(a), np.zeros_like(a)], axis=1)  # B has no input: the rows are just not empty
     return ArithConfig(**base, **_per_channel(rows, elements))
 
 

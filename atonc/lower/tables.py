@@ -153,6 +153,8 @@ def _config(plan: _Plan, shifts: Shifts) -> ActivConfig:
             table[used : used + len(rows)] = rows
             used += len(rows)
         selectors[cell] = first[rows] | plan.cuts[cell] << 6
+    if not table[used - 1].any():
+        table[used - 1, 2] = 1  # rounds to 0; programs end a table at the last row that is not zero
     return ActivConfig(
         type=FUNCTION,
         feature_bytes=1,

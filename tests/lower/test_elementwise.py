@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.ir import Op, Quantisation, Tensor
+from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.lower.affine import fit_pair, pair_error
 from atonc.lower.context import Context
 from atonc.lower.operands import Repeats, repeats
@@ -174,6 +174,15 @@ def test_other_types_are_refused() -> None:
     plain = [Tensor(name, (1, 4), "int32", Quantisation.per_tensor(1.0)) for name in "xyz"]
     with pytest.raises(Refusal, match="int8"):
         lower(graph_of(op, *plain))
+
+
+def test_zero_rows_do_not_show_the_coefficients_of_the_epoch_before() -> None:
+    shape = (1, 3, 4, 16)
+    tensors = {name: activation(name, shape) for name in "xyz"}
+    tensors["c"] = constant("c", np.linspace(1, 2, 16).astype(np.float32))
+    tensors["d"] = constant("d", np.repeat([1.0, 0.0], 8).astype(np.float32))
+    graph = Graph(tensors, (Op("mul", "m", ("x", "c"), ("y",)), Op("mul", "n", ("y", "d"), ("z",))), ("x",), ("z",))
+    assert not run(graph, {"x": _codes(shape)})["z"][..., 8:].any()
 
 
 def test_long_sums_run_in_three_pipelines() -> None:
