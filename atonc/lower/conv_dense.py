@@ -25,7 +25,7 @@ def lower(layer: Layer, context: Context) -> list[StepPlan]:
     try:
         return _lower(layer, context)
     except Refusal:
-        if not any(layer.padding):
+        if not any(layer.padding) or layer.op.kind == "transpose_conv":
             raise
         padding, padded = pad_first(layer, context)
         return [*padding, *_lower(padded, context)]

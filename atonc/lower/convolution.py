@@ -115,11 +115,11 @@ def _parts(
     for taps_y in _groups(weights.shape[1], jump[0], native, WINDOW):
         for taps_x in _groups(weights.shape[2], jump[1], native, columns_wide):
             part = weights[:, taps_y][:, :, taps_x]
-            rows = _axis(area.height, start[0], dilation[0], jump[0], taps_y, size[0], native)
-            columns = _axis(area.width, start[1], dilation[1], jump[1], taps_x, size[1], native)
+            rows = axis_of(area.height, start[0], dilation[0], jump[0], taps_y, size[0], native)
+            columns = axis_of(area.width, start[1], dilation[1], jump[1], taps_x, size[1], native)
             if rows is None or columns is None:
                 continue  # this part of the kernel only ever meets padding
-            made = _part(area, part, rows, columns, 2 if native else 1)
+            made = part_of(area, part, rows, columns, 2 if native else 1)
             group = (taps_y.start // WINDOW, taps_x.start // (2 * WINDOW)) if rounded_parts else (0, 0)
             parts.append(replace(made, group=group))
     return parts
@@ -137,7 +137,7 @@ def _groups(taps: int, jump: int, native: bool, most: int) -> list[slice]:
     return found
 
 
-def _axis(size: int, start: int, dilation: int, jump: int, taps: slice, outputs: int, native: bool) -> Axis | None:
+def axis_of(size: int, start: int, dilation: int, jump: int, taps: slice, outputs: int, native: bool) -> Axis | None:
     count = len(range(taps.start, taps.stop, taps.step or 1))
     step = dilation if native else dilation * jump
     origin = start + taps.start * dilation  # input index of the first tap for the first output
@@ -151,7 +151,7 @@ def _axis(size: int, start: int, dilation: int, jump: int, taps: slice, outputs:
     return Axis(first, step, used, before, reach - before - used)
 
 
-def _part(area: Area, weights: Weights, rows: Axis, columns: Axis, stride: int) -> Part:
+def part_of(area: Area, weights: Weights, rows: Axis, columns: Axis, stride: int) -> Part:
     view = replace(
         area,
         height=rows.count,

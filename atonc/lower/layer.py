@@ -15,6 +15,7 @@ from atonc.lower.convolution import Phase, phases
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation, TwoSteps, requantisation, two_steps
 from atonc.lower.tiling import Mode
+from atonc.lower.transposed import transposed_phases
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, contiguous, engine
 
@@ -69,10 +70,14 @@ class Layer:
         (Parts may have padding of their own where zeros widen their windows; it meets no weight.)
         """
         if self.zero == 0:
-            return [Mode(1)] if any(self.padding) else [Mode(1), Mode(2, offset=1)]
+            padded = any(self.padding) or self.op.kind == "transpose_conv"
+            return [Mode(1)] if padded else [Mode(1), Mode(2, offset=1)]
         return [Mode(2, offset=self.zero)]
 
     def phases(self, size: tuple[int, int]) -> list[Phase]:
+        if self.op.kind == "transpose_conv":
+            cut = (self.padding[0], self.padding[1])
+            return transposed_phases(self.area, self.weights, self.stride, cut, size)
         geometry = (self.stride, self.dilation, self.padding, size)
         return phases(self.area, self.weights, *geometry, rounded_parts=self.numerics == "2.x")
 

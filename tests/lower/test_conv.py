@@ -108,3 +108,29 @@ def test_clip_in_output_codes() -> None:
     expected = np.clip(run_graph(graph, {"x": codes})["y"], 3, 90)
     got = run(graph, {"x": codes})["y"]
     assert np.abs(got.astype(int) - expected).max() <= 1 and got.min() == 3 and got.max() == 90
+
+
+TRANSPOSED = {
+    "2x2 stride 2": dict(kernel=(2, 2), stride=(2, 2), padding=(0, 0, 0, 0), out=(12, 14)),
+    "3x3 stride 2": dict(kernel=(3, 3), stride=(2, 2), padding=(0, 0, 0, 0), out=(12, 14)),
+    "4x4 stride 2 same": dict(kernel=(4, 4), stride=(2, 2), padding=(1, 1, 1, 1), out=(12, 14)),
+    "3x3 stride 1": dict(kernel=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1), out=(6, 7)),
+    "2x2 stride 3": dict(kernel=(2, 2), stride=(3, 3), padding=(0, 0, 0, 0), out=(18, 21)),
+}
+
+
+@pytest.mark.parametrize("zero", [-128, 7])
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_transposed_convolutions(name: str, zero: int) -> None:
+    case = TRANSPOSED[name]
+    rng = np.random.default_rng(2)
+    weights = rng.integers(-127, 128, (10, *case["kernel"], 12)).astype(np.int8)
+    attrs = {"stride": case["stride"], "padding": case["padding"], "layout": "NHWC"}
+    graph = graph_of(
+        Op("transpose_conv", "up", ("x", "w", "b"), ("y",), attrs),
+        activation("x", (1, 6, 7, 12), 0.02, zero),
+        constant("w", weights, rng.uniform(0.002, 0.004, 10), axis=0),
+        constant("b", rng.integers(-2000, 2000, 10).astype(np.int32)),
+        activation("y", (1, *case["out"], 10), 0.03, 3),
+    )
+    check(graph)

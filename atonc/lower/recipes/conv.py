@@ -25,6 +25,14 @@ def lower_conv(op: Op, context: Context) -> list[StepPlan]:
     return [plan for part in _groups(layer, groups) for plan in conv_dense.lower(part, context)]
 
 
+@recipe("transpose_conv")
+def lower_transpose_conv(op: Op, context: Context) -> list[StepPlan]:
+    layer = layer_of(op, context)
+    groups = int(op.attrs.get("groups", 1))
+    parts = [layer] if groups == 1 else _groups(layer, groups)
+    return [plan for part in parts for plan in conv_dense.lower(part, context)]
+
+
 @recipe("dense")
 def lower_dense(op: Op, context: Context) -> list[StepPlan]:
     """A 1x1 convolution over as many pixels as there are rows."""
