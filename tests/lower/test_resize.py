@@ -1,0 +1,63 @@
+"""Resizing on the emulator against the reference kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atonc.ir import Op, Tensor
+from atonc.ops import run_graph
+from tests.lower.harness import activation, graph_of, run
+
+COORDINATES = ["asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel", "tf_half_pixel_for_nn"]
+ROUNDINGS = ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"]
+Shape = tuple[int, ...]
+
+
+def check(kind: str, attrs: dict[str, Any], source: Tensor, target: Tensor, within: int = 0) -> None:
+    graph = graph_of(Op(kind, "op", ("x",), ("y",), attrs, ("op",)), source, target)
+    codes = np.random.default_rng(3).integers(-128, 128, source.shape).astype(np.int8)
+    expected = run_graph(graph, {"x": codes})["y"].astype(int)
+    distance = np.abs(run(graph, {"x": codes})["y"].astype(int) - expected)
+    assert distance.max() <= within, f"{kind} {attrs}: {(distance > within).sum()} of {distance.size} codes differ"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.tuples(*[st.integers(1, 9)] * 2, st.integers(1, 20)),
+    st.tuples(*[st.integers(1, 4)] * 2),
+    st.sampled_from(COORDINATES),
+    st.sampled_from(ROUNDINGS),
+)
+def test_nearest_by_integers(shape: Shape, factors: Shape, coordinates: str, rounding: str) -> None:
+    h, w, c = shape
+    x, y = activation("x", (1, h, w, c)), activation("y", (1, h * factors[0], w * factors[1], c))
+    check("resize_nearest", {"coordinates": coordinates, "rounding": rounding}, x, y)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.tuples(*[st.integers(1, 12)] * 2, st.integers(1, 12)),
+    st.tuples(*[st.integers(1, 20)] * 2),
+    st.sampled_from(COORDINATES),
+    st.sampled_from(ROUNDINGS),
+)
+def test_nearest_to_any_size(shape: Shape, size: Shape, coordinates: str, rounding: str) -> None:
+    x, y = activation("x", (1, *shape)), activation("y", (1, *size, shape[2]))
+    check("resize_nearest", {"coordinates": coordinates, "rounding": rounding}, x, y)
+
+
+@pytest.mark.parametrize(("shape", "factor"), [((1, 40, 40, 64), 2), ((1, 13, 13, 255), 2), ((1, 20, 20, 24), 8)])
+def test_nearest_of_real_layers(shape: Shape, factor: int) -> None:
+    _, h, w, c = shape
+    y = activation("y", (1, h * factor, w * factor, c))
+    check("resize_nearest", {"coordinates": "asymmetric", "rounding": "floor"}, activation("x", shape), y)
+
+
+def test_nearest_requantises() -> None:
+    x, y = activation("x", (1, 6, 7, 9), 0.05, 3), activation("y", (1, 12, 14, 9), 0.04, -8)
+    check("resize_nearest", {"coordinates": "half_pixel", "rounding": "round_prefer_floor"}, x, y, 1)
