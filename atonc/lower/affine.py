@@ -6,7 +6,8 @@ Two inputs: y = sat8(round((((A*x) >> AX) + ((B*y) >> BY) + (C << S)) >> R)), al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from atonc.hw.fixed import finish, shift_right_rounded
 from atonc.lower.registry import Refusal
+from atonc.ops.values import round_half_away
 
 Array = NDArray[Any]
 Reals = NDArray[np.float64]
@@ -158,6 +160,18 @@ def fit_pair(gain_x: float, gain_y: float, offset: float, out_bytes: int = 1, mo
     addend = offset * 2.0**out
     shift_c = max(0, -_room(abs(addend), _A_LIMIT))
     return Pair(a, b, round(addend / 2.0**shift_c), shift_a, shift_b, shift_c, out, out_bytes)
+
+
+@lru_cache(maxsize=1024)
+def fit_sum(gain_x: float, zero_x: int, gain_y: float, zero_y: int, zero_out: int) -> Pair:
+    """gain_x*(x - zero_x) + gain_y*(y - zero_y), rounded, + zero_out, for bytes: of the offsets around the real one, the
+    one with which most results are exact. (Ties leave the zero point there, but the unit's ties leave zero.)"""
+    pair = fit_pair(gain_x, gain_y, zero_out - zero_x * gain_x - zero_y * gain_y)
+    x, y = np.meshgrid(CODES, CODES[::5], sparse=True)
+    wanted = round_half_away(gain_x * (x - zero_x) + gain_y * (y - zero_y)) + zero_out
+    wanted = np.clip(wanted, *FULL_RANGE).astype(np.int8)
+    tries = [replace(pair, c=pair.c + nudge) for nudge in (0, 1, -1, 2, -2) if abs(pair.c + nudge) <= _A_LIMIT]
+    return min(tries, key=lambda candidate: int(np.count_nonzero(candidate(x, y) != wanted)))
 
 
 def pair_error(

@@ -14,7 +14,7 @@ import numpy as np
 
 from atonc.hw.fields import UnitConfig
 from atonc.ir import Op, Tensor
-from atonc.lower.affine import FULL_RANGE, Affine, Array, Pair, fit_pair, output_shift
+from atonc.lower.affine import FULL_RANGE, Affine, Array, Pair, fit_pair, fit_sum, output_shift
 from atonc.lower.arith_units import affine_unit, clip_unit, multiply_unit, pair_unit
 from atonc.lower.channels import channel_steps, is_per_channel
 from atonc.lower.context import Context
@@ -119,7 +119,9 @@ def sum_form(op: Op, context: Context) -> tuple[Operand, Operand, Pair]:
     gain_x, gain_y = x.scale / out.scale, y.scale / out.scale * (-1 if op.kind == "sub" else 1)
     if swapped(op, x, y):
         x, y, gain_x, gain_y = y, x, gain_y, gain_x
-    return x, y, fit_pair(gain_x, gain_y, out.zero_point - x.zero_point * gain_x - y.zero_point * gain_y)
+    if context.numerics == "2.x" or x.element_bytes > 1:
+        return x, y, fit_pair(gain_x, gain_y, out.zero_point - x.zero_point * gain_x - y.zero_point * gain_y)
+    return x, y, fit_sum(gain_x, x.zero_point, gain_y, y.zero_point, out.zero_point)
 
 
 def _pair_steps(op: Op, context: Context, x: Operand, y: Operand, pair: Pair) -> list[StepPlan]:
