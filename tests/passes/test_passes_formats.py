@@ -1,0 +1,292 @@
+"""Passes about number formats: constants, uint8, conversions, clamps, biases, tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atonc.passes.drop_identities import drop_identities
+from atonc.passes.fold_constants import fold_constants
+from atonc.passes.fuse_activations import fuse_activations
+from atonc.passes.fuse_affine import fuse_affine
+from atonc.passes.fuse_formats import fuse_formats
+from atonc.passes.make_integer_biases import make_integer_biases
+from atonc.passes.make_tables import make_tables
+from atonc.passes.merge_constants import merge_constants
+from atonc.passes.name_conversions import name_conversions
+from atonc.passes.separate_formats import separate_formats
+from atonc.passes.shift_uint8 import shift_uint8
+from atonc.passes.split_formats import split_formats
+from tests.passes.small_graphs import PICTURE, Small, equal_after, kinds
+
+
+def test_shape_arithmetic_and_constant_operators_are_folded() -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.op("shape", [x], s.value("dims", (4,), "int32", None))
+    s.op("slice", ["dims"], s.value("first", (1,), "int32", None), starts=(0,), stops=(1,), steps=(1,))
+    s.const("row", np.arange(4, dtype=np.int8), 0.05, -3)
+    s.op("tile", ["row"], s.value("rows", (8,)))
+    s.op("reshape", ["rows"], s.value("picture", (1, 1, 2, 4)))
+    s.op("slice", [x], s.value("part", (1, 1, 2, 4)), starts=(0, 0, 0, 0), stops=(1, 1, 2, 4), steps=(1, 1, 1, 1))
+    s.op("add", ["part", "picture"], s.value("y", (1, 1, 2, 4), scale=0.1), activation="none")
+    graph = equal_after(s.graph("y"), fold_constants)
+    assert kinds(graph) == ["slice", "add"]
+
+
+def test_a_constant_output_stays_an_output() -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.const("anchors", np.arange(8, dtype=np.float32))
+    s.op("reshape", ["anchors"], s.value("y", (2, 4), "float32"))
+    s.op("requantize", [x], s.value("z", PICTURE, scale=0.1))
+    graph = equal_after(s.graph("y", "z"), fold_constants)
+    assert kinds(graph) == ["identity", "requantize"]
+
+
+def test_uint8_is_shifted_and_edges_keep_their_bytes() -> None:
+    s = Small()
+    x = s.input(PICTURE, dtype="uint8", zero=128)
+    s.const("w", s.rng.integers(0, 256, (5, 3, 3, 4)).astype(np.uint8), 0.01, 121)
+    window = {"stride": (1, 1), "dilation": (1, 1), "padding": (1, 1, 1, 1), "layout": "NHWC", "groups": 1}
+    s.op("conv", [x, "w", s.bias("b", 5)], s.value("h", (1, 6, 6, 5), "uint8", 0.2, 90), activation="relu6", **window)
+    s.op("max_pool", ["h"], s.value("y", (1, 3, 3, 5), "uint8", 0.2, 90), window=(2, 2), activation="none",
+         **(window | {"stride": (2, 2), "padding": (0, 0, 0, 0)}))  # fmt: skip
+    graph = equal_after(s.graph("y", "h"), shift_uint8)
+    assert kinds(graph) == ["uint8_to_int8", "conv", "int8_to_uint8", "max_pool", "int8_to_uint8"]
+    inner = [graph.tensors[op.outputs[0]] for op in graph.ops if op.kind in ("conv", "max_pool")]
+    assert {t.dtype for t in inner} == {"int8"} and graph.tensors["y"].dtype == "uint8"
+    assert graph.tensors["w"].dtype == "int8" and graph.tensors["w"].zero_point == -7
+
+
+def test_a_uint8_input_that_is_only_requantised_by_128_loses_the_requantisation() -> None:
+    s = Small()
+    x = s.input(PICTURE, dtype="uint8", zero=125)
+    s.op("quantize", [x], s.value("h", PICTURE, zero=-3))
+    s.op("add", ["h", "h"], s.value("y", PICTURE, scale=0.1), activation="none")
+    graph = equal_after(s.graph("y"), lambda g: drop_identities(shift_uint8(name_conversions(g))))
+    assert kinds(graph) == ["uint8_to_int8", "add"]
+
+
+def test_plain_bytes_that_are_cast_are_codes_of_scale_one() -> None:
+    s = Small()
+    x = s.input(PICTURE, dtype="uint8", scale=None)
+    s.op("cast", [x], s.value("real", PICTURE, "float32"))
+    s.op("quantize", ["real"], s.value("y", PICTURE, scale=1.0, zero=-128))
+    graph = equal_after(s.graph("y"), lambda g: drop_identities(shift_uint8(fuse_formats(name_conversions(g)))))
+    assert kinds(graph) == ["uint8_to_int8"]
+
+
+@pytest.mark.parametrize("activation", ["relu", "relu6", "relu_n1_to_1", "none"])
+def test_fused_activations_become_ranges_of_codes(activation: str) -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.value("y", (1, 6, 6, 8), scale=0.03, zero=-128 if activation == "relu6" else -40)
+    s.conv(x, "y", 8, activation=activation)
+    graph = equal_after(s.graph("y"), fuse_activations)
+    assert "activation" not in graph.ops[0].attrs
+    assert graph.ops[0].attrs.get("clip") == {"relu": (-40, 127), "relu_n1_to_1": (-73, -7), "relu6": (-128, 72)}.get(
+        activation
+    )
+
+
+def test_the_full_range_is_no_clip() -> None:
+    s = Small()
+    s.conv(s.input(PICTURE), s.value("y", (1, 6, 6, 8), scale=6 / 255, zero=-128), 8, activation="relu6")
+    assert "clip" not in equal_after(s.graph("y"), fuse_activations).ops[0].attrs
+
+
+@pytest.mark.parametrize("middle", ["float32", "int8"])
+def test_clamps_that_stand_alone_join_the_operator_before_them(middle: str) -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.conv(x, s.value("h", (1, 6, 6, 8), middle, 0.1, -20), 8)
+    s.const("six", np.array(100, np.int8), 0.05)
+    s.op("minimum", ["h", "six"], s.value("m", (1, 6, 6, 8), middle, 0.1, -20))
+    s.op("relu", ["m"], s.value("y", (1, 6, 6, 8), scale=0.1, zero=-20))
+    graph = equal_after(s.graph("y"), lambda g: fuse_activations(fuse_activations(g)))
+    if middle == "int8":
+        assert kinds(graph) == ["conv"] and graph.ops[0].attrs["clip"] == (-20, 30)
+
+
+def test_a_clamp_to_another_format_is_a_requantisation() -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.op("clip", [x], s.value("y", PICTURE, scale=0.02, zero=5), low=-1.0, high=2.0)
+    graph = equal_after(s.graph("y"), fuse_activations)
+    assert kinds(graph) == ["requantize"] and graph.ops[0].attrs["clip"] == (-45, 105)
+
+
+def test_a_clamp_with_other_readers_before_it_stays() -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.conv(x, s.value("h", (1, 6, 6, 8)), 8)
+    s.op("relu", ["h"], s.value("y", (1, 6, 6, 8)))
+    graph = equal_after(s.graph("y", "h"), fuse_activations)
+    assert kinds(graph) == ["conv", "requantize"]
+
+
+def test_moving_operators_change_no_format() -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.op("requantize", [x], s.value("a", PICTURE, scale=0.1))
+    s.op("concat", [x, "a"], s.value("both", (1, 6, 6, 8), scale=0.07), axis=3)
+    s.op("max_pool", ["both"], s.value("m", (1, 3, 3, 8), scale=0.09), window=(2, 2), stride=(2, 2),
+         padding=(0, 0, 0, 0), layout="NHWC")  # fmt: skip
+    s.op("reshape", ["m"], s.value("y", (1, 72), "float32"))
+    graph = equal_after(s.graph("y"), separate_formats)
+    assert kinds(graph) == ["requantize", "requantize", "requantize", "concat", "max_pool", "requantize", "reshape",
+                            "dequantize"]  # fmt: skip
+
+
+def test_conversions_around_an_operator_vanish() -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.op("dequantize", [x], s.value("r", PICTURE, "float32"))
+    s.op("tanh", ["r"], s.value("t", PICTURE, "float32"))
+    s.op("quantize", ["t"], s.value("y", PICTURE, scale=1 / 128, zero=0))
+    assert kinds(equal_after(s.graph("y"), fuse_formats)) == ["tanh"]
+
+
+def test_float_islands_stand_between_conversions() -> None:
+    s = Small()
+    x = s.input((1, 8))
+    s.op("softmax", [x], s.value("p", (1, 8), "float32"), axis=1, beta=1.0)
+    s.const("offset", np.arange(8, dtype=np.int8), 0.01)
+    s.op("add", ["p", "offset"], s.value("y", (1, 8), scale=0.01), activation="none")
+    graph = equal_after(s.graph("y"), split_formats, within=1)
+    assert kinds(graph) == ["dequantize", "softmax", "add", "quantize"]
+
+
+# --- gains, offsets, biases ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_batch_norm_goes_into_the_weights(sign: float) -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.conv(x, s.value("h", (1, 6, 6, 8), "float32"), 8)
+    gain = sign * s.rng.uniform(0.5, 2, 8).astype(np.float32)
+    for name, data in (("g", gain), ("o", s.rng.normal(size=8)), ("m", s.rng.normal(size=8)), ("v", np.full(8, 0.7))):
+        s.const(name, data.astype(np.float32))
+    s.op("batch_norm", ["h", "g", "o", "m", "v"], s.value("n", (1, 6, 6, 8), "float32"), axis=3, epsilon=1e-5)
+    s.op("quantize", ["n"], s.value("y", (1, 6, 6, 8), scale=0.1))
+    graph = equal_after(s.graph("y"), lambda g: make_integer_biases(fuse_affine(fuse_formats(g))), within=1)
+    assert kinds(graph) == ["conv"] and graph.tensors[graph.ops[0].inputs[2]].dtype == "int32"
+
+
+def test_batch_norm_of_codes_is_affine() -> None:
+    s = Small()
+    x = s.input((1, 8))
+    for name in ("g", "o", "m", "v"):
+        s.const(name, s.rng.uniform(0.5, 2, 8).astype(np.float32))
+    s.op("batch_norm", [x, "g", "o", "m", "v"], s.value("y", (1, 8), "float32"), axis=1, epsilon=1e-3)
+    graph = equal_after(s.graph("y"), lambda g: split_formats(fuse_affine(g)))
+    assert kinds(graph) == ["affine"]
+
+
+def test_products_and_sums_without_rounding_between_them_are_one_affine() -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.const("a", np.linspace(0.5, 2, 4, dtype=np.float32))
+    s.const("b", np.array(0.25, np.float32))
+    s.op("mul", [x, "a"], s.value("h", PICTURE, "float32"))
+    s.op("sub", ["b", "h"], s.value("y", PICTURE, scale=0.04))
+    assert kinds(equal_after(s.graph("y"), fuse_affine)) == ["affine"]
+
+
+def test_a_bias_that_is_added_later_goes_into_the_layer() -> None:
+    s = Small("onnx")
+    x = s.input((1, 16))
+    s.op("dense", [x, s.weights("w", 10, 16), ""], s.value("h", (1, 10), "float32"))
+    s.const("b", s.rng.normal(size=10).astype(np.float32))
+    s.op("add", ["h", "b"], s.value("y", (1, 10), scale=0.1))
+    graph = equal_after(s.graph("y"), lambda g: make_integer_biases(fuse_affine(g)), within=1)
+    assert kinds(graph) == ["dense"]
+
+
+def test_quantised_biases_lose_their_scale() -> None:
+    s = Small("onnx")
+    x = s.input((1, 16), scale=0.05)
+    s.const("w", s.rng.integers(-127, 128, (10, 16)).astype(np.int8), 0.01)
+    s.const("b", s.rng.integers(-900, 900, 10).astype(np.int32), 0.05 * 0.01)
+    s.op("dense", [x, "w", "b"], s.value("y", (1, 10), scale=0.1))
+    graph = equal_after(s.graph("y"), make_integer_biases)
+    bias = graph.tensors[graph.ops[0].inputs[2]]
+    assert bias.quant is None and np.array_equal(bias.data, s.tensors["b"].data)  # type: ignore[arg-type]
+
+
+# --- tables --------------------------------------------------------------------------------------------------------
+
+FUNCTIONS = ["logistic", "tanh", "hard_swish", "exp", "abs", "neg", "square", "silu", "mish", "sqrt", "gelu", "elu"]
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_functions_of_one_value_are_tables(kind: str) -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.op(kind, [x], s.value("y", PICTURE, scale=0.03, zero=-20))
+    assert kinds(equal_after(s.graph("y"), make_tables)) == ["table"]
+
+
+@pytest.mark.parametrize("middle", ["int8", "float32"])
+def test_silu_written_with_two_operators_is_one_table(middle: str) -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.op("logistic", [x], s.value("h", PICTURE, middle, 1 / 256, -128))
+    s.op("mul", [x, "h"], s.value("y", PICTURE, scale=0.04), activation="none")
+    graph = equal_after(s.graph("y"), make_tables)
+    assert kinds(graph) == ["table"] and graph.ops[0].origin == ("logistic_0", "mul_1")
+
+
+def test_hard_swish_written_with_four_operators_is_one_table() -> None:
+    s = Small("onnx")
+    x = s.input(PICTURE)
+    s.const("three", np.array(3.0, np.float32))
+    s.const("six", np.array(1 / 6, np.float32))
+    s.op("add", [x, "three"], s.value("a", PICTURE, "float32"))
+    s.op("relu6", ["a"], s.value("r", PICTURE, "float32"))
+    s.op("mul", ["r", "six"], s.value("g", PICTURE, "float32"))
+    s.op("mul", [x, "g"], s.value("y", PICTURE, scale=0.04))
+    assert kinds(equal_after(s.graph("y"), make_tables)) == ["table"]
+
+
+def test_tables_join_with_requantisations_and_other_tables() -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.op("requantize", [x], s.value("a", PICTURE, scale=0.1))
+    s.op("tanh", ["a"], s.value("b", PICTURE, scale=1 / 128, zero=0))
+    s.op("requantize", ["b"], s.value("c", PICTURE, scale=0.02, zero=9))
+    s.op("exp", ["c"], s.value("y", PICTURE, scale=0.03, zero=-128))
+    assert kinds(equal_after(s.graph("y"), make_tables)) == ["table"]
+
+
+def test_sums_with_constants_stay_sums_and_vectors_stay_vectors() -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.const("c", np.array([[[[5]]]], np.int8), 0.1)
+    s.const("v", np.arange(4, dtype=np.int8), 0.1)
+    s.op("add", [x, "c"], s.value("a", PICTURE, scale=0.06), activation="none")
+    s.op("prelu", ["a", "v"], s.value("y", PICTURE))
+    assert kinds(equal_after(s.graph("y"), make_tables)) == ["add", "prelu"]
+
+
+def test_a_value_that_others_read_is_not_lost_in_a_table() -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.op("logistic", [x], s.value("h", PICTURE, scale=1 / 256, zero=-128))
+    s.op("mul", [x, "h"], s.value("y", PICTURE, scale=0.04), activation="none")
+    graph = equal_after(s.graph("y", "h"), make_tables)
+    assert kinds(graph) == ["table", "table"] and {op.inputs for op in graph.ops} == {(x,)}
+
+
+def test_equal_constants_are_one() -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    for name in ("a", "b", "c"):
+        s.const(name, np.arange(4, dtype=np.int8), 0.1 if name != "c" else 0.2)
+    s.op("add", [x, "a"], s.value("h", PICTURE), activation="none")
+    s.op("add", ["h", "b"], s.value("g", PICTURE), activation="none")
+    s.op("add", ["g", "c"], s.value("y", PICTURE), activation="none")
+    graph = equal_after(s.graph("y"), merge_constants)
+    assert [op.inputs[1] for op in graph.ops] == ["a", "a", "c"] and "b" not in graph.tensors
