@@ -19,13 +19,18 @@ MOST = 0xFFFF  # of lines, pixels and elements in a raster
 
 
 def walk(
-    loops: Sequence[Loop], offset: int, *, write: bool, word: int = 1, signed: bool = False
+    loops: Sequence[Loop], offset: int, *, write: bool, word: int = 1, signed: bool = False, raw: bool = False
 ) -> StrengConfig | None:
-    """The engine for loops (outermost first; bytes, the last one contiguous if `word` is above 1), or None."""
+    """The engine for loops (outermost first; bytes, the last one contiguous if `word` is above 1), or None.
+
+    `raw`: only frames without gaps will do.
+    """
     merged = merge(loops)
     run = merged.pop()[0] if merged and merged[-1][1] == 1 else 1
     if run % word or len(merged) > 4 or any(step < 0 for _, step in merged):
         return None
+    if raw:
+        return _config(merged, [], run, offset, write, word, signed) if len(merged) < 2 else None
     for frames in range(max(0, len(merged) - 2), min(2, len(merged)) + 1):
         outer, body = merged[:frames], _lines(merged[frames:])
         if body_fits(body, run, word, write):

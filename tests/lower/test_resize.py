@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.ir import Op, Tensor
+from atonc.lower.registry import Refusal
 from atonc.ops import run_graph
 from tests.lower.harness import activation, graph_of, run
 
@@ -61,3 +62,46 @@ def test_nearest_of_real_layers(shape: Shape, factor: int) -> None:
 def test_nearest_requantises() -> None:
     x, y = activation("x", (1, 6, 7, 9), 0.05, 3), activation("y", (1, 12, 14, 9), 0.04, -8)
     check("resize_nearest", {"coordinates": "half_pixel", "rounding": "round_prefer_floor"}, x, y, 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.tuples(*[st.integers(1, 9)] * 2, st.integers(1, 20)),
+    st.tuples(*[st.sampled_from([1, 2, 3, 4, 8])] * 2),
+    st.sampled_from(["half_pixel", "asymmetric", "pytorch_half_pixel"]),
+    st.floats(0.6, 1.8),
+)
+def test_linear_by_integers(shape: Shape, factors: Shape, coordinates: str, gain: float) -> None:
+    h, w, c = shape
+    y = activation("y", (1, h * factors[0], w * factors[1], c), 0.05 / gain, -5)
+    check("resize_linear", {"coordinates": coordinates}, activation("x", (1, h, w, c), 0.05, 9), y, 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.tuples(*[st.integers(1, 12)] * 2, st.integers(1, 12)),
+    st.tuples(*[st.integers(1, 20)] * 2),
+    st.sampled_from(["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]),
+)
+def test_linear_to_any_size(shape: Shape, size: Shape, coordinates: str) -> None:
+    x, y = activation("x", (1, *shape)), activation("y", (1, *size, shape[2]))
+    check("resize_linear", {"coordinates": coordinates}, x, y, 1)
+
+
+@pytest.mark.parametrize("factor", [2, 4, 8])
+def test_linear_is_exact_where_the_weights_are(factor: int) -> None:
+    """One rounding, like the reference; its real numbers are exact with a scale that is a power of two."""
+    x, y = activation("x", (1, 12, 10, 16), 0.125), activation("y", (1, 12 * factor, 10 * factor, 16), 0.125)
+    graph = graph_of(Op("resize_linear", "op", ("x",), ("y",), {"coordinates": "half_pixel"}, ("op",)), x, y)
+    codes = np.random.default_rng(4).integers(-128, 128, x.shape).astype(np.int8)
+    assert np.array_equal(run(graph, {"x": codes})["y"], run_graph(graph, {"x": codes})["y"])
+
+
+def test_irregular_linear_stays_on_the_cpu() -> None:
+    with pytest.raises(Refusal, match="pairs of weights"):
+        check(
+            "resize_linear",
+            {"coordinates": "align_corners"},
+            activation("x", (1, 90, 4, 3)),
+            activation("y", (1, 201, 4, 3)),
+        )

@@ -16,7 +16,7 @@ from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.copies import Move, Units, copy
 from atonc.lower.recipes.movement import change_between, runs, view_of
-from atonc.lower.registry import Refusal, recipe
+from atonc.lower.registry import recipe
 from atonc.lower.views import View
 from atonc.ops.resize import nearest_index, source_positions
 from atonc.plan.types import StepPlan
@@ -113,8 +113,3 @@ def _one_by_one(
         plans += copy(_moves(source, result, maps, [axis], units if last else ()), op.origin, f"{op.kind} {op.name}")
         source = result
     return plans
-
-
-@recipe("resize_linear")
-def lower_linear(op: Op, context: Context) -> list[StepPlan]:
-    raise Refusal("bilinear resize", op.name, "no proven form", "the CPU resizes")

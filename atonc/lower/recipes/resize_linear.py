@@ -1,0 +1,197 @@
+"""Linear resizing as weighted sums of neighbours, first along the lines, then along the columns.
+
+Pixels that share their weights and follow each other evenly form one pipeline. Between the two passes values have 16
+bits with 8 fractional ones; weights are rounded to 1/256, so sums are exact where the weights are (scales 2, 4, 8).
+
+    m = sat16(a1 * x1 + (256 - a1) * x2),   y = sat8(round((A * m1 + B * m2 + C) >> R))
+
+The last rounding and the weights stay within one code of exact arithmetic as long as an input code is not worth two
+output codes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from atonc.hw.units.arith import ArithConfig
+from atonc.hw.units.stream_engine import StrengConfig
+from atonc.ir import Op, Tensor
+from atonc.lower.affine import Pair, fit_pair
+from atonc.lower.arith_units import clip_unit, pair_unit, product_unit
+from atonc.lower.context import Context
+from atonc.lower.pipelines import Pipeline, pack
+from atonc.lower.registry import Refusal, recipe
+from atonc.lower.views import View
+from atonc.lower.walks import walk
+from atonc.ops.resize import source_positions
+from atonc.plan.build import EpochBuilder
+from atonc.plan.types import StepPlan
+
+ONE = 256  # of the weights
+_STEEPEST = 1.9  # output codes for an input code
+_MOST_PIECES = 64  # along an axis
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Outputs start, start + ahead, ... from inputs low + k * step and high + k * step with one pair of weights."""
+
+    start: int
+    ahead: int
+    low: int
+    high: int
+    step: int
+    count: int
+    weight: int  # of `high`, in 1/256
+
+
+def pieces(size_in: int, positions: Sequence[float]) -> list[Piece]:
+    """The outputs of one axis in as few pieces as their weights allow."""
+    alike: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for index, position in enumerate(positions):
+        low = int(np.floor(position))
+        weight = round((position - low) * ONE)
+        if weight == ONE:
+            low, weight = low + 1, 0
+        gap = int(weight > 0 and low + 1 < size_in)
+        alike[weight if gap else 0, gap].append((index, low))
+    return [piece for key, places in sorted(alike.items()) for piece in _even(places, *key)]
+
+
+def _even(places: list[tuple[int, int]], weight: int, gap: int) -> list[Piece]:
+    """Stretches whose outputs and inputs both step evenly forward."""
+    found, at = [], 0
+    while at < len(places):
+        (start, low), count, ahead, step = places[at], 1, 1, 1
+        if at + 1 < len(places):
+            ahead, step = places[at + 1][0] - start, places[at + 1][1] - low
+            while at + count < len(places) and places[at + count] == (start + count * ahead, low + count * step):
+                count += 1
+        if step < 1 or count == 1:
+            count, ahead, step = 1, 1, 1
+        found.append(Piece(start, ahead, low, low + gap, step, count, weight))
+        at += count
+    return found
+
+
+@recipe("resize_linear")
+def lower_linear(op: Op, context: Context) -> list[StepPlan]:
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    _check(op, x, y)
+    axes = {axis: _axis_pieces(op, x, y, axis) for axis in (1, 2)}
+    title = f"{op.kind} {op.name}"
+    source = View.whole(context.buffer(op.inputs[0]), x.shape[1:])
+    target = View.whole(context.buffer(op.outputs[0]), y.shape[1:])
+    changed = [axis for axis in (1, 2) if x.shape[axis] != y.shape[axis]]
+    if len(changed) < 2:
+        axis = changed[0] if changed else 1
+        found = [_one_axis(source, target, axis - 1, piece, _ends(op, x, y, 1)) for piece in axes[axis]]
+        return pack(found, op.origin, title)
+    shape = (x.shape[1], y.shape[2], y.shape[3])
+    between = View.whole(context.scratch(2 * prod(shape), op.name), shape, 2)
+    plans = pack([_along_lines(source, between, piece) for piece in axes[2]], op.origin, title)
+    found = [_along_columns(between, target, piece, _ends(op, x, y, ONE)) for piece in axes[1]]
+    return plans + pack(found, op.origin, title)
+
+
+def _check(op: Op, x: Tensor, y: Tensor) -> None:
+    if len(x.shape) != 4 or x.shape[0] != 1 or x.shape[3] != y.shape[3] or x.shape[0] != y.shape[0]:
+        raise Refusal("bilinear resize", f"{x.shape} to {y.shape}", "height and width of one picture", "use the CPU")
+    if x.scale / y.scale > _STEEPEST:
+        raise Refusal(
+            "bilinear resize", f"{x.scale / y.scale:.2f} output codes for an input code", f"{_STEEPEST}", "CPU"
+        )
+
+
+def _axis_pieces(op: Op, x: Tensor, y: Tensor, axis: int) -> list[Piece]:
+    scales = op.attrs.get("scales")
+    a, b = x.shape[axis], y.shape[axis]
+    positions = source_positions(a, b, float(scales[axis]) if scales else b / a, op.attrs["coordinates"])
+    found = pieces(a, np.clip(positions, 0, a - 1).tolist())
+    if len(found) > _MOST_PIECES:
+        raise Refusal(
+            "bilinear resize",
+            f"{a} to {b} pixels have {len(found)} different pairs of weights",
+            f"{_MOST_PIECES}",
+            "use half-pixel coordinates and an integer scale",
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Ends:
+    """codes = gain * value + offset."""
+
+    gain: float
+    offset: float
+    clip: tuple[int, int] | None
+
+    def units(self, piece: Piece, bytes_in: int) -> tuple[ArithConfig, ...]:
+        high = piece.weight / ONE
+        pair = fit_pair(self.gain * (1 - high), self.gain * high, self.offset)
+        unit = pair_unit(pair, bytes_in, bytes_in)
+        return (unit,) if self.clip is None else (unit, clip_unit(*self.clip))
+
+
+def _ends(op: Op, x: Tensor, y: Tensor, one: int) -> Ends:
+    gain = x.scale / y.scale
+    return Ends(gain / one, y.zero_point - x.zero_point * gain, op.attrs.get("clip"))
+
+
+def _one_axis(source: View, target: View, axis: int, piece: Piece, ends: Ends) -> Pipeline:
+    """[x, y] > ARITH > OUT, bytes to bytes."""
+    low, high = (source.cut(axis, first, piece.count, piece.step) for first in (piece.low, piece.high))
+    far = target.cut(axis, piece.start, piece.count, piece.ahead)
+    return _pipeline(low, high, far, (_engine(low), _engine(high), _engine(far, write=True)), (), ends.units(piece, 1))
+
+
+def _along_lines(source: View, between: View, piece: Piece) -> Pipeline:
+    """[x > ARITH, y] > ARITH > OUT, bytes to 16 bits with 8 fractional ones."""
+    low, high = (source.cut(1, first, piece.count, piece.step) for first in (piece.low, piece.high))
+    far = between.cut(1, piece.start, piece.count, piece.ahead)
+    first = product_unit(np.array([ONE - piece.weight]), 0)
+    second = pair_unit(Pair(1, piece.weight, 0, 0, 0, 0, 0, 2), 2, 1)
+    engines = (_engine(low), _engine(high), _engine(far, write=True, word=2))
+    return _pipeline(low, high, far, engines, (first,), (second,))
+
+
+def _along_columns(between: View, target: View, piece: Piece, ends: Ends) -> Pipeline:
+    """[x, y] > ARITH > OUT, 16 bits to bytes; lines are read without gaps."""
+    low, high = (between.cut(0, first, piece.count, piece.step) for first in (piece.low, piece.high))
+    far = target.cut(0, piece.start, piece.count, piece.ahead)
+    engines = (_engine(low, word=2, raw=True), _engine(high, word=2, raw=True), _engine(far, write=True))
+    return _pipeline(low, high, far, engines, (), ends.units(piece, 2))
+
+
+def _engine(view: View, write: bool = False, word: int = 1, raw: bool = False) -> StrengConfig:
+    found = walk(list(zip(view.shape, view.strides, strict=True)), view.offset, write=write, word=word, raw=raw)
+    if found is None:
+        raise Refusal("bilinear resize", f"steps {view.strides} for {view.shape}", "lines of pixels", "use the CPU")
+    return found
+
+
+def _pipeline(
+    low: View,
+    high: View,
+    far: View,
+    engines: tuple[StrengConfig, StrengConfig, StrengConfig],
+    first: tuple[ArithConfig, ...],
+    after: tuple[ArithConfig, ...],
+) -> Pipeline:
+    """Two readers, units on the first, the unit that joins both, units behind it."""
+
+    def build(builder: EpochBuilder) -> None:
+        x, y = builder.read(low.buffer, engines[0]), builder.read(high.buffer, engines[1])
+        for unit in first:
+            x = builder.unit(unit, x)
+        stream = builder.unit(after[0], x, y)
+        for unit in after[1:]:
+            stream = builder.unit(unit, stream)
+        builder.write(stream, far.buffer, engines[2])
+
+    return Pipeline(build, {"ARITH": len(first) + len(after)}, 2, engines[2].elements)
