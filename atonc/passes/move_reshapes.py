@@ -32,6 +32,8 @@ def _sink(op: Op, editor: Editor) -> list[Op] | None:
     inputs = _inputs(op, y, shape, editor, before)
     if inputs is None:
         return None
+    if shape == y.shape:
+        return [*before, replace(op, inputs=inputs)]
     inner = editor.like(y.name, "before", shape=shape)
     return [
         *before,
@@ -41,8 +43,12 @@ def _sink(op: Op, editor: Editor) -> list[Op] | None:
 
 
 def _before_reshape(tensor: Tensor, editor: Editor) -> Tensor | None:
-    producer = editor.producer(tensor.name)
-    return editor.tensor(producer.inputs[0]) if producer is not None and producer.kind == "reshape" else None
+    """The tensor that a chain of reshapes began with; None if there is no reshape."""
+    producer, found = editor.producer(tensor.name), None
+    while producer is not None and producer.kind == "reshape":
+        found = editor.tensor(producer.inputs[0])
+        producer = editor.producer(found.name)
+    return found
 
 
 def _inputs(op: Op, y: Tensor, shape: tuple[int, ...], editor: Editor, before: list[Op]) -> tuple[str, ...] | None:

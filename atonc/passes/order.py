@@ -21,6 +21,7 @@ from atonc.passes.make_integer_biases import make_integer_biases
 from atonc.passes.make_tables import make_tables
 from atonc.passes.merge_constants import merge_constants
 from atonc.passes.merge_dilation import merge_dilation
+from atonc.passes.merge_repeats import merge_repeats
 from atonc.passes.move_reshapes import move_reshapes
 from atonc.passes.move_transposes import move_transposes
 from atonc.passes.name_conversions import name_conversions
@@ -48,6 +49,7 @@ PASSES: tuple[Pass, ...] = (
     lower_dense,
     absorb_transposes,
     move_reshapes,
+    merge_repeats,
     drop_identities,
     fuse_affine,
     fuse_activations,
@@ -59,6 +61,7 @@ PASSES: tuple[Pass, ...] = (
     split_formats,
     move_transposes,
     move_reshapes,
+    merge_repeats,
     drop_identities,
     merge_constants,
 )
