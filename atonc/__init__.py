@@ -1,3 +1,50 @@
 """atonc: open compiler, emulator and deployment toolchain for the STM32N6 Neural-ART NPU."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from os import PathLike
+
+    from atonc.emu.network import EmulatedNetwork
+    from atonc.ir import Array
+    from atonc.pipeline import Compiled
+
 __version__ = "0.1.0"
+__all__ = ["compile", "load", "run"]
+
+
+def compile(model: str | PathLike[str], **options: Any) -> Compiled:
+    """A quantised .tflite or .onnx file as a verified program; the options are those of `atonc.options.Options`."""
+    from pathlib import Path
+
+    from atonc.options import Options
+    from atonc.pipeline import compile_file
+
+    return compile_file(Path(model), Options(**options))
+
+
+def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwork:
+    """A compiled network from its folder, ready to run."""
+    from pathlib import Path
+
+    from atonc.emu import network
+
+    return network.load(Path(folder), name)
+
+
+def run(network: Compiled | EmulatedNetwork, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Outputs by name, as the emulated chip computes them."""
+    from atonc.emu.network import EmulatedNetwork
+
+    if isinstance(network, EmulatedNetwork):
+        for index, info in enumerate(network.inputs):
+            network.write_input(index, inputs[info.name])
+        for _ in network.run():
+            pass
+        return {info.name: network.read_output(index) for index, info in enumerate(network.outputs)}
+    from atonc.verify import Emulation
+
+    return Emulation(network.program, network.graph).run(inputs)

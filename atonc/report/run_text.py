@@ -36,7 +36,7 @@ def print_run(view: RunView, verbose: bool) -> None:
 
 
 def _lines(view: RunView, verbose: bool) -> list[str]:
-    lines = [*_head(view), "", *_epoch_table(view, verbose), "", *_cost_lines(view.cost)]
+    lines = [*_head(view), "", *_epoch_table(view, verbose), "", *cost_lines(view.cost)]
     lines += ["", *_output_lines(view)]
     if view.violations is not None:
         lines += ["", *violation_lines(view.violations, len(view.result.steps))]
@@ -74,7 +74,7 @@ def _epoch_table(view: RunView, verbose: bool) -> list[str]:
     return lines
 
 
-def _cost_lines(cost: NetworkCost) -> list[str]:
+def cost_lines(cost: NetworkCost) -> list[str]:
     shares = ", ".join(f"{label} {share:.0%}" for label, share in cost.bound_by.items() if share >= 0.005)
     lines = [
         f"latency {cost.latency_ms:.2f} ms predicted at NPU {cost.npu_mhz:.0f} MHz, CPU {cost.cpu_mhz:.0f} MHz "

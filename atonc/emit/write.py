@@ -1,0 +1,163 @@
+"""The program as files: assembly text, blobs for the epoch controller, memory images, a description for tools.
+
+All files appear together or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from atonc.emit import ec_program
+from atonc.emit.program import Program, ProgramStep
+from atonc.errors import InputError
+from atonc.hw.ec import Blob, encode, format_program
+from atonc.hw.mpool import MemoryPool
+from atonc.ir import Graph
+from atonc.place.types import Placed
+from atonc.plan.types import BufferKind, CpuPlan
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+
+def check_name(name: str) -> str:
+    """Names become parts of file names and of C identifiers."""
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{name[:70]!r} cannot be a name", rule="letters, digits and _, at most 64", remedy="-n NAME")
+    return name
+
+
+def npu_runs(program: Program) -> list[list[ProgramStep]]:
+    """The steps between CPU steps: the epoch controller runs each of these without help."""
+    runs = (list(steps) for on_npu, steps in groupby(program.steps, lambda s: s.epoch is not None) if on_npu)
+    return list(runs)
+
+
+def blob_name(name: str, run: list[ProgramStep]) -> str:
+    return f"_ec_blob_{name}_{run[0].number}"
+
+
+def assembly(program: Program, name: str) -> str:
+    """All epochs as text, in the order in which they run."""
+    parts = []
+    for run in npu_runs(program):
+        titles = "".join(f";; epoch {step.number}: {_plain(step.plan.title)}\n" for step in run)
+        instructions = ec_program.program(step.epoch for step in run if step.epoch is not None)
+        parts.append(f";; {blob_name(name, run)}\n{titles}{format_program(instructions)}")
+    return "\n".join(parts)
+
+
+def blob_header(program: Program, name: str) -> str:
+    """A C header with one array per run of epochs."""
+    guard = f"{name.upper()}_ECBLOBS_H"
+    arrays = []
+    for run in npu_runs(program):
+        words = Blob(tuple(encode(ec_program.program(s.epoch for s in run if s.epoch is not None)))).words()
+        pairs = [f"  0x{high:08x}{low:08x}UL," for low, high in zip(words[::2], words[1::2], strict=True)]
+        body = "\n".join(pairs)
+        arrays.append(f"static const uint64_t {blob_name(name, run)}[{len(pairs)}] = {{\n{body}\n}};\n")
+    joined = "\n".join(arrays)
+    return f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n{joined}\n#endif\n"
+
+
+def memory_images(program: Program, pools: Iterable[MemoryPool], name: str) -> dict[str, bytes]:
+    """File name -> contents from the base of the pool, for every pool that holds constants."""
+    constants = [home for home in program.placed.values() if home.buffer.kind == BufferKind.CONSTANT]
+    images = {}
+    for pool in pools:
+        inside = [home for home in constants if pool.base <= home.address < pool.base + pool.size_bytes]
+        if inside:
+            image = bytearray(max(home.end for home in inside) - pool.base)
+            for home in inside:
+                image[home.address - pool.base : home.end - pool.base] = home.buffer.data
+            images[f"{name}_atonbuf.{pool.postfix or pool.name}.raw"] = bytes(image)
+    return images
+
+
+def description(program: Program, graph: Graph, name: str) -> dict[str, Any]:
+    """Steps and buffers as plain data."""
+    blobs = {step.number: blob_name(name, run) for run in npu_runs(program) for step in run}
+    homes = [h for h in program.placed.values() if h.buffer.kind != BufferKind.CONSTANT or h.buffer.data]
+    return {
+        "name": name,
+        "inputs": list(program.inputs),
+        "outputs": list(program.outputs),
+        "steps": [_step(step, blobs) for step in program.steps],
+        "buffers": [_buffer(home, graph) for home in sorted(homes, key=lambda h: (h.address, h.buffer.name))],
+    }
+
+
+def _step(step: ProgramStep, blobs: Mapping[int, str]) -> dict[str, Any]:
+    plan = step.plan
+    data: dict[str, Any] = {
+        "number": step.number,
+        "kind": "cpu" if isinstance(plan, CpuPlan) else "npu",
+        "title": plan.title,
+        "origin": list(plan.origin),
+        "reads": sorted(plan.reads()),
+        "writes": sorted(plan.writes()),
+    }
+    if isinstance(plan, CpuPlan):
+        return data | {"op": plan.op}
+    return data | {"blob": blobs[step.number], "units": sorted(step.epoch.units) if step.epoch else []}
+
+
+def _buffer(home: Placed, graph: Graph) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "name": home.buffer.name,
+        "kind": str(home.buffer.kind),
+        "address": home.address,
+        "size_bytes": home.buffer.size_bytes,
+        "pool": home.pool,
+        "first_step": home.first + 1,
+        "last_step": home.last + 1,
+    }
+    tensor = graph.tensors.get(home.buffer.name)
+    if tensor is None:
+        return data
+    quant = {"scale": tensor.scale, "zero_point": tensor.zero_point} if tensor.quant is not None else {}
+    return data | {"shape": list(tensor.shape), "dtype": tensor.dtype} | quant
+
+
+def to_json(document: Mapping[str, Any]) -> bytes:
+    return (json.dumps(document, indent=1) + "\n").encode()
+
+
+def write_together(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
+    """Into a folder beside the target first; other files that are in the target stay."""
+    partial = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        for file, content in files.items():
+            (partial / file).write_bytes(content)
+        partial.chmod(0o777 & ~_umask())
+        if folder.is_dir():
+            for file in files:
+                os.replace(partial / file, folder / file)
+        else:
+            os.replace(partial, folder)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", where=str(folder)) from None
+    finally:
+        if partial is not None:
+            shutil.rmtree(partial, ignore_errors=True)
+    return [folder / file for file in files]
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _plain(text: str) -> str:
+    """Names come from the model: nothing in them may end a comment line."""
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,0 +1,73 @@
+"""`atonc generate` and `atonc analyze`: compile, weigh, judge by the user's gates, write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from atonc.emit import write
+from atonc.options import Options
+from atonc.pipeline import compile_file
+from atonc.place import Board, board, read_board
+from atonc.program_costs import graph_macs, program_cost
+from atonc.report import compile_text
+from atonc.report.compile_text import CompileView
+
+
+@dataclass(frozen=True)
+class Gates:
+    """What the user does not accept; zero means any."""
+
+    max_ram_bytes: int = 0
+    max_latency_ms: float = 0.0
+    no_cpu: bool = False
+    no_spill: bool = False
+
+    def broken(self, view: CompileView) -> list[str]:
+        layout, cost = view.compiled.layout, view.cost
+        steps = compile_text.counts(view.compiled.program.steps)
+        found = []
+        if self.max_ram_bytes and layout.peak_bytes > self.max_ram_bytes:
+            found.append(f"activations take {layout.peak_bytes:,} bytes, --max-ram allows {self.max_ram_bytes:,}")
+        if self.max_latency_ms and cost.latency_ms > self.max_latency_ms:
+            found.append(f"latency is {cost.latency_ms:.3f} ms, --max-latency allows {self.max_latency_ms:g} ms")
+        if self.no_cpu and steps["cpu"]:
+            kinds = sorted({reason.op for reason in view.compiled.mapped.reasons})
+            found.append(f"{steps['cpu']} operators run on the CPU ({', '.join(kinds)}), --no-cpu allows none")
+        if self.no_spill and layout.spilled_bytes:
+            found.append(f"{layout.spilled_bytes:,} bytes of activations lie outside the chip, --no-spill allows none")
+        return found
+
+
+def memories(options: Options) -> Board:
+    return read_board(Path(options.mpool)) if options.mpool else board(options.board)
+
+
+def analyze(model: Path, options: Options, name: str = "network") -> CompileView:
+    write.check_name(name)
+    compiled, pools = compile_file(model, options), memories(options)
+    cost = program_cost(compiled.program, compiled.graph, pools.pools)
+    return CompileView(model.name, name, pools, compiled, cost, graph_macs(compiled.graph))
+
+
+def files_of(view: CompileView) -> Mapping[str, bytes]:
+    """File name -> contents."""
+    program, name = view.compiled.program, view.name
+    described = write.description(program, view.compiled.graph, name) | {"model": view.model, "board": view.board.name}
+    for step, costs in zip(described["steps"], compile_text.step_data(view), strict=True):
+        step.update(costs)
+    described["cpu_ops"] = compile_text.reason_data(view.compiled.mapped.reasons)
+    report = "\n".join(compile_text.report_lines(view, verbose=True)) + "\n"
+    return {
+        f"{name}_program.s": write.assembly(program, name).encode(),
+        f"{name}_ecblobs.h": write.blob_header(program, name).encode(),
+        **write.memory_images(program, view.board.pools, name),
+        f"{name}_program.json": write.to_json(described),
+        f"{name}_report.txt": report.encode(),
+    }
+
+
+def generate(view: CompileView, folder: Path) -> CompileView:
+    """Writes the files; the view that comes back names them."""
+    return replace(view, files=tuple(map(str, write.write_together(folder, files_of(view)))))

@@ -1,0 +1,126 @@
+"""What a compiled program costs: both cycle models on its epochs, constants measured on boards on its CPU steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from math import prod
+
+from atonc.costs import NetworkCost, StepCost
+from atonc.emit import ec_program
+from atonc.emit.program import Program, ProgramStep
+from atonc.emu.cpu import cycles as measured
+from atonc.emu.cpu.cycles import CallCost
+from atonc.hw.cycles import hardware, st_estimate
+from atonc.hw.ec import encode, merge_writes
+from atonc.hw.epoch import Epoch
+from atonc.hw.machine import Machine, PoolTiming, stm32n6
+from atonc.hw.mpool import MemoryPool
+from atonc.ir import Graph, Op, Tensor
+from atonc.lower.context import item_bytes
+from atonc.ops import is_move
+from atonc.ops.windows import pair
+from atonc.plan.types import CpuPlan
+
+WEIGHTED = ("conv", "dense", "transpose_conv")
+
+
+def program_cost(
+    program: Program,
+    graph: Graph,
+    pools: Iterable[MemoryPool],
+    machine: Machine | None = None,
+    count_runs: bool = False,
+) -> NetworkCost:
+    """`count_runs`: estimate as ST's tools from 3.0 on do."""
+    machine, timings = machine or stm32n6(), tuple(pool.timing for pool in pools)
+    ops = {op.name: op for op in graph.ops}
+    steps = tuple(_step_cost(step, graph, ops, timings, machine, count_runs) for step in program.steps)
+    guessed = {ops[s.plan.op].kind for s in program.steps if isinstance(s.plan, CpuPlan) and not _known(s, graph, ops)}
+    return NetworkCost(steps, machine.clocks.npu_mhz, machine.clocks.cpu_mhz, tuple(sorted(guessed)))
+
+
+def _known(step: ProgramStep, graph: Graph, ops: Mapping[str, Op]) -> bool:
+    return not isinstance(step.plan, CpuPlan) or cpu_step_cost(ops[step.plan.op], graph.tensors).known
+
+
+def _step_cost(
+    step: ProgramStep,
+    graph: Graph,
+    ops: Mapping[str, Op],
+    pools: tuple[PoolTiming, ...],
+    machine: Machine,
+    count_runs: bool,
+) -> StepCost:
+    if isinstance(step.plan, CpuPlan):
+        cost = cpu_step_cost(ops[step.plan.op], graph.tensors)
+        milliseconds = cost.cpu_cycles / machine.clocks.cpu_mhz / 1e3
+        cycles = round(machine.npu_cycles(cost.cpu_cycles))
+        return StepCost(0, "", cycles, "cpu", milliseconds, milliseconds, step.plan.title, cost.known)
+    if step.epoch is None:
+        return StepCost(0, "", 0, "", 0.0, 0.0, step.plan.title)
+    epoch = with_words(step.epoch)
+    estimate = st_estimate.epoch_cycles(epoch, pools, count_runs)
+    real = hardware.epoch_cycles(epoch, machine)
+    milliseconds = machine.milliseconds(real.cycles)
+    return StepCost(
+        estimate.cycles, estimate.bound_by, real.cycles, real.bound_by, milliseconds, 0.0, step.plan.title
+    )
+
+
+def with_words(epoch: Epoch) -> Epoch:
+    """The epoch with the length of its part of the program."""
+    return replace(epoch, words=len(encode(list(merge_writes(ec_program.epoch_trace(epoch))))))
+
+
+# --------------------------------------------------------------------------------------------------------------- CPU
+
+
+def cpu_step_cost(op: Op, tensors: Mapping[str, Tensor]) -> CallCost:
+    """CPU cycles of one operator; the constants are those of the library's kernels."""
+    source, target = tensors[op.inputs[0]], tensors[op.outputs[0]]
+    outputs = sum(tensors[name].elements for name in op.outputs)
+    if op.kind in ("dequantize", "quantize"):
+        return _cost((measured.QUANTIZE if op.kind == "quantize" else measured.DEQUANTIZE) * outputs, True)
+    if op.kind == "softmax" and not source.is_float:
+        row = source.shape[op.attrs.get("axis", -1)]
+        return _cost((measured.SOFTMAX_ONE_ROW if row == source.elements else measured.SOFTMAX) * outputs, True)
+    if op.kind == "resize_linear":
+        pixels = target.elements // max(1, target.shape[-1])
+        return _cost(measured.RESIZE_PIXEL * pixels + measured.RESIZE_ELEMENT * outputs, not target.is_float)
+    if op.kind == "sub" and target.is_float:
+        return _cost(measured.SUBTRACT * outputs, True)
+    if op.kind in WEIGHTED or op.kind == "matmul":
+        return _cost(measured.GUESS_MAC * macs(op, tensors), False)
+    if op.kind in ("mean", "average_pool", "max_pool"):
+        return _cost(measured.GLOBAL_AVERAGE * _visited(op, source, target), False)
+    if is_move(op.kind):
+        return _cost(measured.CPU_COPY * outputs * item_bytes(target), op.kind == "concat")
+    exponential = op.kind in ("softmax", "log_softmax", "logistic", "tanh", "exp")
+    return _cost((measured.GUESS_EXP if exponential else measured.GUESS_ELEMENT) * outputs, False)
+
+
+def _cost(cycles: float, known: bool) -> CallCost:
+    return CallCost(round(cycles), known=known)
+
+
+def _visited(op: Op, source: Tensor, target: Tensor) -> int:
+    """Elements that all windows of a pooling see."""
+    return target.elements * prod(pair(op.attrs["window"])) if "window" in op.attrs else source.elements
+
+
+def macs(op: Op, tensors: Mapping[str, Tensor]) -> int:
+    """Multiplications of one operator."""
+    source, target = tensors[op.inputs[0]], tensors[op.outputs[0]]
+    if op.kind in ("conv", "dense"):
+        return target.elements * prod(tensors[op.inputs[1]].shape[1:])
+    if op.kind == "transpose_conv":  # each input value meets all its weights
+        weights = tensors[op.inputs[1]].shape
+        return source.elements * prod(weights[:-1]) // max(1, op.attrs.get("groups", 1))
+    if op.kind == "matmul":
+        return target.elements * source.shape[-2 if op.attrs.get("transpose_a") else -1]
+    return 0
+
+
+def graph_macs(graph: Graph) -> int:
+    return sum(macs(op, graph.tensors) for op in graph.ops)

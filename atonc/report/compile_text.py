@@ -1,0 +1,262 @@
+"""What `atonc generate` and `atonc analyze` show: where every operator runs and why, memory, time, proof."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atonc.costs import NetworkCost
+from atonc.emit.program import ProgramStep
+from atonc.ir import Graph
+from atonc.lower.map_ops import CpuReason
+from atonc.pipeline import Compiled
+from atonc.place import Board
+from atonc.plan.types import CpuPlan
+from atonc.report.run_text import SLOWEST, cost_lines, violation_data
+from atonc.verify import VerifyReport
+
+LONG_NAME = 60
+
+
+@dataclass(frozen=True)
+class CompileView:
+    """Everything that one compilation gave."""
+
+    model: str
+    name: str
+    board: Board
+    compiled: Compiled
+    cost: NetworkCost
+    macs: int
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CpuStep:
+    """A CPU step with the reason for it; operators of several steps share theirs."""
+
+    reason: CpuReason
+    cycles: int
+    milliseconds: float
+
+
+def cpu_steps(view: CompileView) -> list[CpuStep]:
+    reasons = iter(view.compiled.mapped.reasons)
+    pairs = zip(view.compiled.program.steps, view.cost.steps, strict=True)
+    costs = [cost for step, cost in pairs if isinstance(step.plan, CpuPlan)]
+    return [CpuStep(r, c.cycles, c.milliseconds) for r, c in zip(reasons, costs, strict=False)]
+
+
+def counts(steps: Iterable[ProgramStep]) -> dict[str, int]:
+    cpu = npu = 0
+    for step in steps:
+        cpu, npu = cpu + (step.epoch is None), npu + (step.epoch is not None)
+    return {"total": cpu + npu, "npu": npu, "cpu": cpu, "hybrid": 0}
+
+
+# -------------------------------------------------------------------------------------------------------------- text
+
+
+def print_compiled(view: CompileView, verbose: bool) -> None:
+    for line in report_lines(view, verbose):
+        print(line)
+    print(f"\ncompiled in {view.compiled.seconds:.2f} s")
+    for file in view.files:
+        print(f"wrote {file}")
+
+
+def report_lines(view: CompileView, verbose: bool) -> list[str]:
+    sections = (
+        _head(view),
+        _memory(view),
+        cost_lines(view.cost),
+        _epochs(view, verbose),
+        _cpu_ops(view, verbose),
+        verify_lines(view.compiled.report),
+    )
+    lines: list[str] = []
+    for section in sections:
+        lines += [*section, ""]
+    return lines[:-1]
+
+
+def _head(view: CompileView) -> list[str]:
+    source, graph = view.compiled.source, view.compiled.graph
+    number = counts(view.compiled.program.steps)
+    found = Counter(op.kind for op in graph.ops)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in found.most_common())
+    notes = [f"note: {note}" for note in (*source.notes, *(n for n in graph.notes if n not in source.notes))]
+    return [
+        f"model {view.model} ({source.source}), {len(source.ops)} operators, {view.macs / 1e6:,.1f} M multiplications",
+        *(f"input  {_edge(graph, n)}" for n in graph.inputs),
+        *(f"output {_edge(graph, n)}" for n in graph.outputs),
+        *notes,
+        f"mapped: {len(graph.ops)} operators after fusion ({kinds})",
+        f"epochs: {number['total']}, of these {number['npu']} on the NPU and {number['cpu']} on the CPU",
+        f"safety: {_count(view, 'violation')} violations, {_count(view, 'unproven')} unproven forms",
+    ]
+
+
+def _count(view: CompileView, severity: str) -> int:
+    return sum(str(v.severity) == severity for v in view.compiled.findings)
+
+
+def _edge(graph: Graph, name: str) -> str:
+    tensor = graph.tensors[name]
+    quant = f", scale {tensor.scale:g}, zero point {tensor.zero_point}" if tensor.quant is not None else ""
+    return f"{name} {'x'.join(map(str, tensor.shape))} {tensor.dtype}{quant}"
+
+
+def _memory(view: CompileView) -> list[str]:
+    layout = view.compiled.layout
+    lines = [
+        f"memory on {view.board.name}: activations {layout.peak_bytes:,} bytes ({layout.ratio:.3f} of the lower bound "
+        f"{layout.lower_bound_bytes:,}), constants {layout.constant_bytes:,} bytes",
+    ]
+    for pool in view.board.pools:
+        used = layout.used_by_pool.get(pool.name, 0)
+        if used:
+            share = 100 * used / pool.size_bytes
+            lines.append(f"  {pool.name:10} {pool.base:#010x} {used:12,} of {pool.size_bytes:12,} bytes {share:5.1f} %")
+    if layout.spilled_bytes:
+        lines.append(f"  {layout.spilled_bytes:,} bytes of activations lie outside the chip, where they cost most")
+    return lines
+
+
+def _epochs(view: CompileView, verbose: bool) -> list[str]:
+    rows = list(zip(view.compiled.program.steps, view.cost.steps, strict=True))
+    title = "epochs"
+    if not verbose and len(rows) > SLOWEST:
+        rows = sorted(rows, key=lambda row: -row[1].milliseconds)[:SLOWEST]
+        title = f"the {SLOWEST} slowest epochs (-v shows all)"
+    lines = [title, f"{'epoch':>7} {'on':4} {'ST est.':>10} {'bound by':10} {'hardware':>10} {'bound by':10} what"]
+    for step, cost in rows:
+        guess = "" if cost.known else "~"
+        lines.append(
+            f"{step.number:7d} {'cpu' if step.epoch is None else 'npu':4} {cost.st_cycles:10,d} {cost.st_bound_by:10} "
+            f"{guess + format(cost.cycles, ',d'):>10} {cost.bound_by:10} {cost.origin}"
+        )
+    return lines
+
+
+def _cpu_ops(view: CompileView, verbose: bool) -> list[str]:
+    steps = cpu_steps(view)
+    if not steps:
+        return ["CPU: nothing, all operators run on the NPU"]
+    lines = [f"CPU: {len(steps)} operators, {view.cost.cpu_ms:.2f} ms"]
+    groups: dict[tuple[str, ...], list[CpuStep]] = {}
+    for step in steps:
+        reason = step.reason
+        groups.setdefault((reason.op, reason.rule, reason.seen, reason.limit, reason.remedy), []).append(step)
+    for (op, rule, seen, limit, remedy), members in groups.items():
+        total = sum(step.milliseconds for step in members)
+        lines.append(f"  {len(members)} x {op}, {total:.3f} ms: {rule}: {seen}. Limit: {limit}. What to do: {remedy}.")
+        shown = members if verbose else members[:3]
+        lines += [f"     {_short(step.reason.node)}" for step in shown]
+        if len(shown) < len(members):
+            lines.append(f"     and {len(members) - len(shown)} more")
+    return lines
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONG_NAME else f"{name[: LONG_NAME - 3]}..."
+
+
+def verify_lines(report: VerifyReport | None) -> list[str]:
+    if report is None:
+        return ["verification: skipped"]
+    lines = [f"verification: the program on the emulator against exact arithmetic, {report.samples} inputs"]
+    for o in report.outputs:
+        lines.append(
+            f"  {_short(o.name)}: cosine {o.cosine:.6f}, exact {o.exact_percent:.2f} %, within 1 "
+            f"{o.within1_percent:.2f} %, largest difference {o.max_lsb:g}"
+        )
+    return lines
+
+
+# -------------------------------------------------------------------------------------------------------------- data
+
+
+def as_json(view: CompileView) -> dict[str, Any]:
+    compiled, cost, layout = view.compiled, view.cost, view.compiled.layout
+    return {
+        "model": view.model,
+        "name": view.name,
+        "board": view.board.name,
+        "macs": view.macs,
+        "epochs": counts(compiled.program.steps),
+        "cycles": cost.cycles,
+        "st_cycles": cost.st_cycles,
+        "latency_ms": cost.latency_ms,
+        "bound_by": dict(cost.bound_by),
+        "memory": {
+            "pools": [
+                {
+                    "name": pool.name,
+                    "base": pool.base,
+                    "size_bytes": pool.size_bytes,
+                    "used_bytes": layout.used_by_pool.get(pool.name, 0),
+                }
+                for pool in view.board.pools
+            ],
+            "activations_bytes": layout.peak_bytes,
+            "weights_bytes": layout.constant_bytes,
+            "lower_bound_bytes": layout.lower_bound_bytes,
+            "spilled_bytes": layout.spilled_bytes,
+        },
+        "cpu_ops": [_cpu_data(step) for step in cpu_steps(view)],
+        "unproven": [violation_data(v) for v in compiled.findings],
+        "verify": _verify_data(compiled.report),
+        "notes": list(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
+        "files": list(view.files),
+        "seconds": compiled.seconds,
+    }
+
+
+def _cpu_data(step: CpuStep) -> dict[str, Any]:
+    r = step.reason
+    return {
+        "node": r.node,
+        "op": r.op,
+        "rule": r.rule,
+        "seen": r.seen,
+        "limit": r.limit,
+        "remedy": r.remedy,
+        "cycles": step.cycles,
+    }
+
+
+def _verify_data(report: VerifyReport | None) -> dict[str, Any] | None:
+    if report is None:
+        return None
+    return {
+        "exact": all(o.exact_percent == 100.0 for o in report.outputs),
+        "samples": report.samples,
+        "outputs": [
+            {
+                "name": o.name,
+                "cos": o.cosine,
+                "max_lsb": o.max_lsb,
+                "exact_pct": o.exact_percent,
+                "within1_pct": o.within1_percent,
+            }
+            for o in report.outputs
+        ],
+    }
+
+
+def step_data(view: CompileView) -> list[dict[str, Any]]:
+    """Cycles per step, for the program file."""
+    return [
+        {"st_cycles": c.st_cycles, "cycles": c.cycles, "bound_by": c.bound_by, "cost_known": c.known}
+        for c in view.cost.steps
+    ]
+
+
+def reason_data(reasons: Sequence[CpuReason]) -> list[dict[str, str]]:
+    return [
+        {"node": r.node, "op": r.op, "rule": r.rule, "seen": r.seen, "limit": r.limit, "remedy": r.remedy}
+        for r in reasons
+    ]

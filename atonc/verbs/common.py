@@ -1,0 +1,103 @@
+"""What several verbs share."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from atonc.errors import InputError
+
+if TYPE_CHECKING:
+    from atonc.options import Options
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    parser.add_argument("-v", "--verbose", action="store_true", help="every epoch, every layer")
+    parser.add_argument("-q", "--quiet", action="store_true", help="only errors")
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """What the compiler wants to know; names are those of ST's tool where it has them."""
+    parser.add_argument("positional", nargs="?", type=Path, metavar="MODEL", help="quantised .tflite or .onnx")
+    parser.add_argument("-m", "--model", type=Path, metavar="MODEL", help="the same as an option")
+    parser.add_argument("-n", "--name", default="network", help="prefix of files and C names (default network)")
+    parser.add_argument("--target", choices=["stm32n6"], default="stm32n6", help="the only target")
+    parser.add_argument("--board", default="stm32n6570-dk", help="whose memories (default stm32n6570-dk)")
+    parser.add_argument("--mpool", type=Path, metavar="FILE", help="memory pools instead of the board's")
+    parser.add_argument("--st-neural-art", metavar="[PROFILE@]FILE.json", help="profile file of ST's compiler")
+    for side in ("input", "output"):
+        parser.add_argument(
+            f"--{side}-data-type", choices=["float32", "int8", "uint8"], default="", help=f"type of the {side}s"
+        )
+        parser.add_argument(
+            f"--{side}s-ch-position", choices=["chfirst", "chlast"], default="", help=f"channels of the {side}s"
+        )
+    parser.add_argument("--fix-parametric-shapes", metavar="SHAPES", help="sizes of free dimensions: name=value,...")
+    parser.add_argument("--cut-output-tensors", metavar="NAMES", help="these tensors become the outputs")
+    parser.add_argument("--numerics", choices=["best", "2.x"], default="best", help="2.x: the numbers of ST's 2.x")
+    parser.add_argument("--prefer", choices=["speed", "memory"], default="speed", help="what to spend memory for")
+    parser.add_argument("--seed", type=int, default=0, help="of synthetic inputs (default 0)")
+
+
+def model_path(options: argparse.Namespace) -> Path:
+    found: Path | None = options.positional or options.model
+    if found is None:
+        raise InputError("no model given", remedy="name a .tflite or .onnx file")
+    if options.positional and options.model and options.positional != options.model:
+        raise InputError("two models given", remedy="name one, as an argument or with -m")
+    if not found.is_file():
+        raise InputError("there is no such file", where=str(found))
+    return found
+
+
+def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
+    from atonc.frontends.fixed_shapes import parse_fixed_shapes
+    from atonc.options import Options
+    from atonc.profiles import read_profile
+
+    pools = str(options.mpool or "")
+    if options.st_neural_art:
+        profile = read_profile(options.st_neural_art)
+        pools = pools or str(profile.memory_pool or "")
+        if profile.ignored:
+            note(f"the profile's options have no meaning here: {', '.join(profile.ignored)}", options)
+    shapes = parse_fixed_shapes(options.fix_parametric_shapes) if options.fix_parametric_shapes else {}
+    return Options(
+        board=options.board,
+        mpool=pools,
+        numerics=options.numerics,
+        prefer=options.prefer,
+        cut_outputs=tuple(filter(None, (options.cut_output_tensors or "").split(","))),
+        input_type=options.input_data_type,
+        output_type=options.output_data_type,
+        inputs_channel_position=options.inputs_ch_position,
+        outputs_channel_position=options.outputs_ch_position,
+        fixed_shapes=shapes,
+        verify=verify,
+        seed=options.seed,
+    )
+
+
+def note(text: str, options: argparse.Namespace) -> None:
+    if not options.quiet:
+        print(f"atonc: {text}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def progress(silent: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar on standard error, on terminals only."""
+    if silent or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("epochs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("epochs", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,74 @@
+"""`atonc generate` (also `compile`) and `atonc analyze`: a model becomes a verified program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+from atonc.errors import InputError
+from atonc.verbs.common import add_model_options, add_output_options, compiler_options, model_path
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m)(i?b)?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    generate = verbs.add_parser(
+        "generate",
+        aliases=["compile"],
+        help="compile a model and write the program",
+        description="Compiles a quantised model, verifies the program on the emulator and writes it: assembly text, "
+        "blobs for the epoch controller, memory images, report and description. The C files of the firmware side are "
+        "not written yet.",
+    )
+    generate.set_defaults(verb=_generate)
+    generate.add_argument("-o", "--output", type=Path, default=Path("st_ai_output"), metavar="DIR", help="folder")
+    analyze = verbs.add_parser("analyze", help="mapping, memory, latency and verification of a model, without files")
+    analyze.set_defaults(verb=_analyze)
+    for parser in (generate, analyze):
+        add_model_options(parser)
+        parser.add_argument("--no-verify", action="store_true", help="do not run the program on the emulator")
+        parser.add_argument("--max-ram", type=_size, default=0, metavar="BYTES", help="gate: exit 1 above (1.5M, 640k)")
+        parser.add_argument("--max-latency", type=float, default=0.0, metavar="MS", help="gate: exit 1 above")
+        parser.add_argument("--no-cpu", action="store_true", help="gate: exit 1 if an operator runs on the CPU")
+        parser.add_argument("--no-spill", action="store_true", help="gate: exit 1 if activations leave the chip")
+        add_output_options(parser)
+
+
+def _generate(options: argparse.Namespace) -> int:
+    return _compile(options, options.output)
+
+
+def _analyze(options: argparse.Namespace) -> int:
+    return _compile(options, None)
+
+
+def _compile(options: argparse.Namespace, folder: Path | None) -> int:
+    from atonc import generating
+    from atonc.report import compile_text
+
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise InputError("is not a folder", where=str(folder), remedy="name a folder with -o")
+    gates = generating.Gates(options.max_ram, options.max_latency, options.no_cpu, options.no_spill)
+    model = model_path(options)
+    view = generating.analyze(model, compiler_options(options, not options.no_verify), options.name)
+    broken = gates.broken(view)
+    if folder is not None and not broken:
+        view = generating.generate(view, folder)
+    if options.json:
+        print(json.dumps(compile_text.as_json(view) | {"gates": broken}, indent=1))
+    elif not options.quiet:
+        compile_text.print_compiled(view, options.verbose)
+    for sentence in broken:
+        print(f"atonc: {sentence}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+def _size(text: str) -> int:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size: write bytes, or 640k, or 1.5M")
+    return round(float(match[1]) * _UNITS[match[2].lower()])

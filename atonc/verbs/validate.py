@@ -1,0 +1,59 @@
+"""`atonc validate`: the compiled program against the model's reference kernels."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from atonc.verbs.common import add_model_options, add_output_options, compiler_options, model_path
+
+if TYPE_CHECKING:
+    from atonc.validating import Validation
+
+SAMPLES = 10
+MIN_COSINE = 0.98
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    validate = verbs.add_parser("validate", help="the compiled program against the reference interpreter")
+    validate.set_defaults(verb=_validate)
+    add_model_options(validate)
+    validate.add_argument("--mode", choices=["emulator"], default="emulator", help="where the program runs")
+    validate.add_argument(
+        *("-vi", "--valinput", "--input"), type=Path, nargs="+", default=[], metavar="FILE", help=".npz or .npy"
+    )
+    validate.add_argument("-b", "--batches", "--samples", type=int, default=0, metavar="N", help="default 10")
+    validate.add_argument("--per-layer", action="store_true", help="every layer on the inputs it really had")
+    validate.add_argument(
+        "--min-cos", type=float, default=MIN_COSINE, metavar="C", help=f"exit 1 below (default {MIN_COSINE})"
+    )
+    add_output_options(validate)
+
+
+def _validate(options: argparse.Namespace) -> int:
+    from atonc import validating
+    from atonc.pipeline import compile_file
+    from atonc.report import validate_text
+
+    model = model_path(options)
+    compiled = compile_file(model, compiler_options(options, verify=False))
+    if options.valinput:
+        samples = validating.read_samples(compiled.source, options.valinput, options.batches)
+    else:
+        samples = validating.synthetic_samples(compiled.source, options.batches or SAMPLES, options.seed)
+    found = validating.validate(model, compiled, samples, options.per_layer)
+    if options.json:
+        print(json.dumps(validate_text.as_json(found), indent=1))
+    elif not options.quiet:
+        validate_text.print_validation(found, options.verbose)
+    return _verdict(found, options.min_cos)
+
+
+def _verdict(found: Validation, least: float) -> int:
+    low = [o for o in found.outputs if o.metrics.cos < least]
+    for output in low:
+        print(f"atonc: output {output.name} has cosine {output.metrics.cos:.4f}, below {least}", file=sys.stderr)
+    return 1 if low or found.first_bad is not None else 0
