@@ -1,0 +1,101 @@
+"""The passes on real models: the canonical graph must give the outputs of the model as it was read, bit for bit.
+
+    OMP_NUM_THREADS=1 python benchmarks/check_passes.py [--corpus DIR] [--only TEXT] [--each] [--write]
+
+With --each every pass is compared with the graph before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from atonc.compare.inputs import make_inputs
+from atonc.errors import AtoncError
+from atonc.frontends.read import read
+from atonc.ir import Graph
+from atonc.ops import run_graph
+from atonc.passes import PASSES, run
+
+RESULTS = Path(__file__).parent / "results" / "passes.md"
+CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
+HEAD = """# Operators that remain after the passes
+
+Both graphs run in exact arithmetic on one input; *equal* means every code of every output (real numbers: relative
+difference below 1e-5). A kind with :f works on real numbers. Script: `benchmarks/check_passes.py`.
+
+| model | operators read | after | equal | seconds | kinds |
+|---|---|---|---|---|---|
+"""
+
+
+def differences(before: Graph, after: Graph, seed: int = 1) -> Iterator[str]:
+    inputs = make_inputs(before, seed)
+    expected, found = run_graph(before, inputs), run_graph(after, inputs)
+    for name in before.outputs:
+        a, b = expected[name], found[name]
+        if a.shape != b.shape:
+            yield f"{name}: shape {b.shape} instead of {a.shape}"
+        elif before.tensors[name].is_float:
+            if not np.allclose(a, b, rtol=1e-5, atol=1e-6):
+                yield f"{name}: real values differ by {np.abs(a - b).max():.3g}"
+        elif not np.array_equal(a, b):
+            yield f"{name}: {int((a != b).sum())} of {a.size} codes differ"
+
+
+def kinds(graph: Graph) -> str:
+    counts: Counter[str] = Counter()
+    for op in graph.ops:
+        live = [graph.tensors[n] for n in (*op.inputs, *op.outputs) if n and not graph.tensors[n].is_constant]
+        real = op.kind not in ("quantize", "dequantize") and any(t.is_float for t in live)
+        counts[f"{op.kind}:f" if real else op.kind] += 1
+    return ", ".join(f"{number} {kind}" for kind, number in sorted(counts.items(), key=lambda item: (-item[1], item)))
+
+
+def check_each(graph: Graph) -> None:
+    for step in PASSES:
+        after = step(graph)
+        for difference in differences(graph, after):
+            print(f"    {step.__name__}: {difference}")
+        graph = after
+
+
+def row(path: Path, each: bool) -> str:
+    try:
+        graph = read(path)
+    except AtoncError as error:
+        return f"| {path.name} | | | refused | | {error} |"
+    started = time.perf_counter()
+    canonical = run(graph)
+    seconds = time.perf_counter() - started
+    if each:
+        check_each(graph)
+    wrong = "; ".join(differences(graph, canonical)) or "yes"
+    cells = (path.name, len(graph.ops), len(canonical.ops), wrong, f"{seconds:.2f}", kinds(canonical))
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("--corpus", type=Path, default=CORPUS)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--each", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    rows = []
+    for path in sorted((options.corpus / "models").glob("*")):
+        if path.suffix in (".tflite", ".onnx") and options.only in path.name:
+            rows.append(row(path, options.each))
+            print(rows[-1], flush=True)
+    if options.write:
+        RESULTS.write_text(HEAD + "\n".join(rows) + "\n")
+
+
+if __name__ == "__main__":
+    main()

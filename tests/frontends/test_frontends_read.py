@@ -1,0 +1,182 @@
+"""The common reader: kinds of files, cuts, named sizes, coverage, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atonc.errors import AtoncError, InputError, ModelError, UnsupportedError
+from atonc.frontends.coverage import coverage, require_quantised
+from atonc.frontends.fixed_shapes import parse_fixed_shapes
+from atonc.frontends.onnx_qdq import read_onnx
+from atonc.frontends.read import read
+from atonc.frontends.refusals import refuse
+from atonc.frontends.tflite import read_tflite
+from atonc.ops import run_graph
+from atonc.passes import run as run_passes
+from tests.frontends.onnx_models import Net
+from tests.frontends.onnx_models import run as run_onnx
+from tests.frontends.tflite_models import O, T, build
+
+
+def onnx_net(opset: int = 21) -> tuple[Net, str]:
+    net = Net(opset=opset)
+    x = net.qdq("x", 0.05, -3)
+    return net, net.qdq(net.conv(x, (6, 4, 3, 3), 0.05, pads=[1, 1, 1, 1]), 0.2, 5)
+
+
+def test_files_are_known_by_their_content(tmp_path: Path) -> None:
+    net, y = onnx_net()
+    path = tmp_path / "model_OE_3_1_0.onnx"
+    path.write_bytes(net.model({"x": (1, 4, 6, 6)}, [y]))
+    graph = read(path)
+    assert graph.source == "onnx" and "intermediate file" in graph.notes[0]
+    foreign = tmp_path / "model.h5"
+    foreign.write_bytes(b"x")
+    with pytest.raises(UnsupportedError, match="TFLite or ONNX"):
+        read(foreign)
+    with pytest.raises(InputError):
+        read(tmp_path / "absent.onnx")
+
+
+@pytest.mark.parametrize("text", ["{'B': 1, 'T': 16}", '{"B": 1, "T": 16}', "B=1,T=16", "B:1, T:16"])
+def test_named_sizes(text: str) -> None:
+    assert parse_fixed_shapes(text) == {"B": 1, "T": 16}
+
+
+@pytest.mark.parametrize("text", ["{'B': 0}", "{'B': '1'}", "{1: 2}", "B", "{", "B=1;T=2", "{'B': True}", "x" * 9999])
+def test_bad_sizes_are_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        parse_fixed_shapes(text)
+
+
+def test_named_dimensions_are_fixed_and_open_ones_named() -> None:
+    net, y = onnx_net()
+    data = net.model({"x": ("B", 4, "H", 6)}, [y])
+    graph = read_onnx(data, fixed_shapes={"H": 8})
+    assert graph.tensors["x"].shape == (1, 4, 8, 6)
+    with pytest.raises(ModelError, match=r"fix-parametric-shapes.*'H'"):
+        read_onnx(data)
+
+
+def test_a_cut_hides_what_is_not_supported() -> None:
+    net, y = onnx_net()
+    net.node("NonZero", [y])
+    data = net.model({"x": (1, 4, 6, 6)}, [net.nodes[-1].output[0]])
+    with pytest.raises(UnsupportedError, match=r"NonZero.*cut-output-tensors"):
+        read_onnx(data)
+    conv = next(node for node in net.nodes if node.op_type == "Conv")
+    for name in (conv.output[0], conv.name, y):
+        graph = read_onnx(data, cut_outputs=(name,))
+        assert graph.ops[-1].kind == "conv" and graph.tensors[graph.outputs[0]].quant is not None
+    with pytest.raises(InputError, match="did you mean"):
+        read_onnx(data, cut_outputs=(conv.output[0] + "_",))
+
+
+def test_names_of_the_source_lead_to_tensors() -> None:
+    net, y = onnx_net()
+    graph = read_onnx(net.model({"x": (1, 4, 6, 6)}, [y]))
+    conv = next(node for node in net.nodes if node.op_type == "Conv")
+    assert graph.aliases[conv.output[0]] in graph.producers
+
+
+def test_a_cut_in_a_tflite_file() -> None:
+    tensors = [T("x", (1, 4), scale=0.1), T("y", (1, 4), scale=0.1), T("z", (1, 4), scale=0.1)]
+    data = build(tensors, [O("TANH", ["x"], ["y"]), O("LSTM", ["y"], ["z"])], ["x"], ["z"])
+    with pytest.raises(UnsupportedError, match="LSTM_1: LSTM keeps a state"):
+        read_tflite(data)
+    graph = read_tflite(data, cut_outputs=("y",))
+    assert graph.outputs == ("y",) and len(graph.ops) == 1
+    with pytest.raises(InputError, match="no tensor 'w'"):
+        read_tflite(data, cut_outputs=("w",))
+
+
+@pytest.mark.parametrize(("kind", "words"), [
+    ("LSTM", "state"), ("UNIDIRECTIONAL_SEQUENCE_LSTM", "state"), ("If", "other graphs"), ("MatMulInteger", "run time"),
+    ("CUSTOM 'TFLite_Detection_PostProcess'", "operator of the user"), ("NonMaxSuppression", "not supported"),
+])  # fmt: skip
+def test_refusals_say_why(kind: str, words: str) -> None:
+    error = refuse(kind, "node_7")
+    assert words in str(error) and "node_7" in str(error) and error.remedy
+
+
+# --- coverage ------------------------------------------------------------------------------------------------------
+
+
+def test_float_models_are_told_which_quantiser_to_use() -> None:
+    net = Net()
+    weights = net.const(np.ones((6, 4, 3, 3), np.float32))
+    y = net.node("Relu", net.node("Conv", ["x", weights]))[0]
+    graph = read_onnx(net.model({"x": (1, 4, 6, 6)}, [y]))
+    found = coverage(graph)
+    assert found.percent == 0.0 and [node.kind for node in found.float_nodes] == ["conv", "relu"]
+    assert found.float_nodes[0].size_bytes == 4 * (144 + 96 + 216)
+    with pytest.raises(ModelError, match="quantize_static"):
+        require_quantised(graph)
+
+
+def test_hybrid_models_are_recognised() -> None:
+    tensors = [
+        T("x", (1, 4), "float32"),
+        T("w", (3, 4), scale=0.1, data=np.ones((3, 4))),
+        T("y", (1, 3), "float32"),
+    ]
+    graph = read_tflite(build(tensors, [O("FULLY_CONNECTED", ["x", "w"], ["y"])], ["x"], ["y"]))
+    with pytest.raises(ModelError, match=r"only its weights are quantised.*TFLITE_BUILTINS_INT8"):
+        require_quantised(graph)
+
+
+def test_islands_are_listed_and_tolerated() -> None:
+    net, y = onnx_net()
+    z = net.node("Sin", net.node("Conv", [y, net.const(np.ones((2, 6, 1, 1), np.float32))]))[0]
+    found = require_quantised(read_onnx(net.model({"x": (1, 4, 6, 6)}, [z])))
+    assert found.quantised == 1 and found.percent == pytest.approx(100 / 3)
+    assert "weights" in found.float_nodes[0].why and "input" in found.float_nodes[1].why
+
+
+# --- opsets --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("opset", [11, 13, 16, 18, 19, 21])
+def test_opsets(opset: int) -> None:
+    net = Net(opset=opset)
+    if opset < 13:  # no scales per channel yet
+        y = net.qdq("x", 0.05, -3)
+    else:
+        y = onnx_net(opset)[1]
+        net = onnx_net(opset)[0]
+    axes = [net.const(np.array([2, 3]))] if opset >= 18 else []
+    attrs = {} if opset >= 18 else {"axes": [2, 3]}
+    y = net.node("ReduceMean", [y, *axes], keepdims=1, **attrs)[0]
+    y = net.qdq(net.node("Clip", [y, "", net.const(np.float32(2.0))])[0], 0.05)
+    y = net.node("Reshape", [y, net.const(np.array([0, -1]))])[0]
+    y = net.node(
+        "Slice", [y, net.const(np.array([1])), net.const(np.array([(1 << 63) - 1])), net.const(np.array([1]))]
+    )[0]
+    data = net.model({"x": (1, 4, 6, 6)}, [y])
+    x = np.random.default_rng(0).uniform(-3, 3, (1, 4, 6, 6)).astype(np.float32)
+    for graph in (read_onnx(data), run_passes(read_onnx(data))):
+        found = run_graph(graph, {"x": x})[graph.outputs[0]]
+        np.testing.assert_allclose(found, run_onnx(data, {"x": x})[0], atol=0.051)
+
+
+def test_sums_of_several_and_resizes_of_some_axes() -> None:
+    net = Net(opset=19)
+    x = net.qdq("x", 0.05)
+    y = net.node("Max", [net.node("Sum", [x, x, x])[0], x, net.const(np.float32(0.5))])[0]
+    y = net.node("Resize", [y, "", net.const(np.array([2.0, 2.0], np.float32))], axes=[2, 3], mode="nearest",
+                 coordinate_transformation_mode="asymmetric", nearest_mode="floor")[0]  # fmt: skip
+    data = net.model({"x": (1, 2, 3, 4)}, [y])
+    value = np.random.default_rng(0).uniform(-3, 3, (1, 2, 3, 4)).astype(np.float32)
+    graph = read_onnx(data)
+    found = run_graph(graph, {"x": value})[graph.outputs[0]]
+    np.testing.assert_allclose(found, run_onnx(data, {"x": value})[0], atol=1e-5)
+
+
+def test_reshape_with_zeros_that_mean_zero() -> None:
+    net = Net()
+    y = net.node("Reshape", [net.qdq("x", 0.1), net.const(np.array([0, 4]))], allowzero=1)[0]
+    with pytest.raises(AtoncError, match="cannot become"):
+        read_onnx(net.model({"x": (1, 4)}, [y]))
