@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
@@ -106,7 +107,7 @@ def add_chain(
 ) -> str:
     """The units that sum all parts and channels; returns the last one."""
     stream = kernel_bytes(parts, tiling, first, groups)
-    kernels = b.read(context.constant(stream, "kernels"), kernel_engine(len(stream)))
+    kernels = b.read(context.constant(stream, "kernels"), kernel_engine(len(stream), tiling.mode))
     tail, head = "", ""
     for unit, config in enumerate(_with_shifts(tiling, out_shift)):
         features = b.read(layer.source, _features(parts, tiling, unit, groups))
@@ -160,4 +161,17 @@ def kernel_bytes(parts: tuple[Part, ...], tiling: Tiling, first: int, groups: in
         shape = (groups, tiling.kernels, *part.window, tiling.passes, share, tiling.batch)
         blocks.append(weights.reshape(shape).transpose(0, 4, 5, 1, 2, 3, 6))
     ordered = blocks[0] if len(parts) == 1 else np.concatenate(blocks, axis=2)
+    if tiling.mode.deep:
+        return _deep_order(ordered.reshape(-1, tiling.kernels, tiling.batch))
     return np.ascontiguousarray(ordered).tobytes()
+
+
+def _deep_order(sets: NDArray[np.int8]) -> bytes:
+    """[set][eight kernels][channel][kernel]; every set fills whole words of three bytes."""
+    count, kernels, batch = sets.shape
+    size = -(-kernels * batch // 3) * 3
+    out = np.zeros((count, size), np.int8)
+    for first in range(0, kernels, 8):
+        eight = sets[:, first : first + 8].swapaxes(1, 2).reshape(count, -1)
+        out[:, first * batch : first * batch + eight.shape[1]] = eight
+    return out.tobytes()

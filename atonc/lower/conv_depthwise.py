@@ -109,7 +109,7 @@ def _cut(layer: Layer, parts: tuple[Part, ...], channels: int, exactly: bool = F
     """The largest proven block of at most (or exactly) so many channels."""
     multiplier = layer.outputs // layer.area.channels
     rows, columns = parts[0].window
-    for mode in layer.modes():
+    for mode in (mode for mode in layer.modes() if not mode.deep):
         most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
         width = max(part.area.width for part in parts)
         most = min(most_kernels, most_batch, channels, max(1, most_line // width))
@@ -176,7 +176,7 @@ def _add_chain(
     blocks: int,
 ) -> str:
     stream = _kernel_bytes(layer, parts, cut, channel, blocks)
-    kernels = b.read(context.constant(stream, "kernels"), kernel_engine(len(stream)))
+    kernels = b.read(context.constant(stream, "kernels"), kernel_engine(len(stream), cut.mode))
     tail = ""
     for unit, (part, config) in enumerate(zip(parts, cut.configs, strict=True)):
         view = part.area.channels_from(channel, cut.batch)

@@ -69,10 +69,13 @@ class Layer:
 
         (Parts may have padding of their own where zeros widen their windows; it meets no weight.)
         """
-        if self.zero == 0:
-            padded = any(self.padding) or self.op.kind == "transpose_conv"
-            return [Mode(1)] if padded else [Mode(1), Mode(2, offset=1)]
-        return [Mode(2, offset=self.zero)]
+        padded = any(self.padding) or self.op.kind == "transpose_conv"
+        modes = [Mode(1)] if self.zero == 0 else [Mode(2, offset=self.zero)]
+        if padded or self.numerics == "2.x":
+            return modes
+        # features of one byte, all as they are: the bias makes up for the zero point
+        plain = [Mode(1)] if self.zero else [Mode(2, offset=1)]
+        return [*modes, *plain, Mode(1, deep=True, packed_frame=True), Mode(1, deep=True)]
 
     def phases(self, size: tuple[int, int]) -> list[Phase]:
         if self.op.kind == "transpose_conv":
@@ -152,13 +155,16 @@ def _bias(op: Op, context: Context, accumulator_scale: Real, outputs: int) -> Re
 # ------------------------------------------------------------------------------------------------------------ engines
 
 
-def kernel_engine(size_bytes: int) -> StrengConfig:
-    return replace(contiguous(size_bytes), continuous=1)
+def kernel_engine(size_bytes: int, mode: Mode) -> StrengConfig:
+    return replace(contiguous(size_bytes, word_bytes=3 if mode.deep else 1), continuous=1)
 
 
 def feature_engine(view: Area, frames: Frames, mode: Mode) -> StrengConfig:
     """Features are always read in a loop, even if it turns only once."""
-    return engine(view, frames, signed=mode.simd == 2, looped=True)
+    if not mode.deep:
+        return engine(view, frames, signed=mode.simd == 2, looped=True)
+    depth = 0 if mode.packed_frame else -(-view.channels // 3)
+    return replace(engine(view, frames, word_bytes=3, depth=depth, looped=True), raw_out=1)
 
 
 def requantise(b: EpochBuilder, units: list[ArithConfig], source: str, gate: dict[str, int]) -> str:

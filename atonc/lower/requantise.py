@@ -21,7 +21,7 @@ Real = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _MARGIN = 2.0  # codes beyond the range that must still be exact before saturation
-MAX_OUT_SHIFT = 12  # largest that was seen
+MAX_OUT_SHIFT = 16  # up to 12 were seen
 _A_MAX = (1 << 15) - 1
 
 
@@ -52,18 +52,26 @@ def requantisation(
 ) -> Requantisation:
     """For codes = scale[c] * acc + offset[c]; `largest` bounds |acc| per channel.
 
-    `sums`: how often a partial result is rounded to 16 bits on the way; then nothing may saturate before the end.
+    `sums`: how often a partial result is rounded to 16 bits on the way; then saturation before the end is an error.
+    The shift is the one with the smallest error: small ones saturate, large ones round away too much.
     """
     needed = largest if sums > 1 else np.minimum(largest, _matters(scale, offset))
-    out_shift = max(0, ceil(log2(max(float(needed.max()), 1.0) / 32767.0)))
-    out_shift = min(out_shift, MAX_OUT_SHIFT)
+    candidates = [_with_shift(scale, offset, needed, out_shift, sums) for out_shift in range(MAX_OUT_SHIFT + 1)]
+    best = min(candidates, key=lambda rule: rule.error)
+    return replace(best, clip=narrowed(clip))
+
+
+def _with_shift(scale: Real, offset: Real, needed: Real, out_shift: int, sums: int) -> Requantisation:
     unit = scale * 2.0**out_shift  # codes per step of the 16-bit accumulator
     shift = _shift(unit, offset)
     factors = np.rint(unit * 2.0**shift).astype(np.int64)
     addends = np.rint(offset * 2.0**shift).astype(np.int64)
-    reach = np.minimum(needed / 2.0**out_shift, 32768.0)
-    error = np.abs(factors / 2.0**shift - unit) * reach + 0.5 * sums * np.abs(unit) * (out_shift > 0)
-    return Requantisation(out_shift, factors, addends, shift, narrowed(clip), float(error.max()))
+    reach = needed / 2.0**out_shift
+    lost = np.maximum(reach - 32767.0, 0.0) * np.abs(unit)  # by saturation
+    skewed = np.abs(factors / 2.0**shift - unit) * np.minimum(reach, 32767.0)  # by the short factors
+    rounded = 0.5 * sums * np.abs(unit) if out_shift else 0.0
+    error = lost + skewed + rounded + 0.5 / 2.0**shift
+    return Requantisation(out_shift, factors, addends, shift, None, float(np.max(error)))
 
 
 def _matters(scale: Real, offset: Real) -> Real:

@@ -85,10 +85,14 @@ def no_setting(part: Part, channels: int, where: str) -> Refusal:
 
 def _candidates(parts: tuple[Part, ...], channels: int, outputs: int, mode: Mode) -> Iterator[Tiling]:
     rows, columns = parts[0].window
+    if mode.deep and (len(parts) > 1 or (rows, columns) != (1, 1)):
+        return
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
     width = max(part.area.width for part in parts)
     for units in _unit_counts(parts, channels):
         for batch in _batches(channels, units, len(parts), min(most_batch, most_line // width)):
+            if mode.packed_frame and not (parts[0].area.contiguous and batch == channels):
+                continue
             kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)))
             passes = -(-channels // (batch * (units if len(parts) == 1 else 1)))
             if not kernels or passes > MAX_PASSES:
