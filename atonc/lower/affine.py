@@ -164,10 +164,10 @@ def fit_pair(gain_x: float, gain_y: float, offset: float, out_bytes: int = 1, mo
 
 @lru_cache(maxsize=1024)
 def fit_sum(gain_x: float, zero_x: int, gain_y: float, zero_y: int, zero_out: int) -> Pair:
-    """gain_x*(x - zero_x) + gain_y*(y - zero_y), rounded, + zero_out, for bytes: of the offsets around the real one, the
-    one with which most results are exact. (Ties leave the zero point there, but the unit's ties leave zero.)"""
+    """gain_x*(x - zero_x) + gain_y*(y - zero_y), rounded, + zero_out, for bytes: of the offsets around the real one,
+    the one with which most results are exact. (Here ties go away from the zero point, in the unit away from zero.)"""
     pair = fit_pair(gain_x, gain_y, zero_out - zero_x * gain_x - zero_y * gain_y)
-    x, y = np.meshgrid(CODES, CODES[::5], sparse=True)
+    x, y = np.meshgrid(CODES, CODES[::3], sparse=True)
     wanted = round_half_away(gain_x * (x - zero_x) + gain_y * (y - zero_y)) + zero_out
     wanted = np.clip(wanted, *FULL_RANGE).astype(np.int8)
     tries = [replace(pair, c=pair.c + nudge) for nudge in (0, 1, -1, 2, -2) if abs(pair.c + nudge) <= _A_LIMIT]

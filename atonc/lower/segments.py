@@ -34,11 +34,12 @@ def fit_segments(low: Array, high: Array, shifts: Shifts) -> tuple[Array, Array]
     rows = np.zeros((segments, 3), np.int64)
     done = np.zeros(segments, bool)
     points = _points(width)
-    curves = _curves(x[:, points], low[:, points], high[:, points]) if width > 2 else np.zeros((1, segments), np.int64)
+    windows = x[:, points], low[:, points], high[:, points]
+    curves, hopeless = _curves(*windows) if width > 2 else (np.zeros((1, segments), np.int64), np.zeros(segments, bool))
     for a in curves:
-        if done.all():
-            break
-        for b in _slopes(a, x[:, points], low[:, points], high[:, points], shifts):
+        for b in _slopes(a, *windows, shifts):
+            if (done | hopeless).all():
+                return rows, done
             c, good = _constants(a, b, x, low, high, shifts)
             new = good & ~done
             rows[new] = np.stack([a, b, c], axis=1)[new]
@@ -56,9 +57,9 @@ def _points(width: int) -> Array:
     return np.unique(np.linspace(0, width - 1, min(width, _MOST_POINTS)).astype(np.int64))
 
 
-def _curves(x: Array, low: Array, high: Array) -> Array:
+def _curves(x: Array, low: Array, high: Array) -> tuple[Array, Array]:
     """Candidates for A per segment, [candidates, segments]: zero if allowed, then inside the range that second
-    differences allow."""
+    differences allow; and the segments for which they allow nothing."""
     i, j, k = _triples(x.shape[1])
     xi, xj, xk = x[:, i], x[:, j], x[:, k]
     wi, wj, wk = 1 / ((xi - xj) * (xi - xk)), 1 / ((xj - xi) * (xj - xk)), 1 / ((xk - xi) * (xk - xj))  # wj < 0
@@ -66,8 +67,8 @@ def _curves(x: Array, low: Array, high: Array) -> Array:
     most = (high[:, i] * wi + low[:, j] * wj + high[:, k] * wk).min(axis=1)
     inside = [least + (most - least) * place for place in _CURVES[1:]]
     straight = np.clip(0.0, least, np.maximum(least, most))
-    found: Array = np.clip(np.rint(np.stack([straight, *inside])), -_LIMIT, _LIMIT).astype(np.int64)
-    return found
+    candidates = np.clip(np.rint(np.stack([straight, *inside])), -_LIMIT, _LIMIT).astype(np.int64)
+    return candidates, least > most + 1
 
 
 def _slopes(a: Array, x: Array, low: Array, high: Array, shifts: Shifts) -> list[Array]:
