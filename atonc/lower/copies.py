@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
+from math import ceil, gcd, lcm
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ Nest = list[tuple[int, int, int]]  # turns, bytes in the source, bytes in the ta
 MOST_MOVES = 320  # pipelines for one operator; beyond that the CPU is the better place
 _MOST_LOOPS = 6
 _WORTH_SPLITTING = 4096  # cycles
+_FITS_NPU_RAM = 1 << 18  # bytes that may have to lie in the NPU's own RAM
 _ALIGNED = 8  # bytes, for words of three bytes
 _PARTS = {1: 4, 2: 3, 3: 2}  # parallel pipelines that the memory can feed, by word size
 
@@ -107,9 +109,10 @@ class Walk:
         """The same move as several, if a loop can be cut; else itself."""
         axis = max(range(len(self.nest)), key=lambda i: (self.nest[i][1:] != (1, 1), self.nest[i][0]))
         count, near, far = self.nest[axis]
-        unit = 48 if (near, far) == (1, 1) else 1  # whole words at aligned places
-        size = -(-count // parts)
-        size = -(-size // unit) * unit
+        unit = 48 if (near, far) == (1, 1) else lcm(8 // gcd(8, near), 16 // gcd(16, far))
+        if unit * parts > count:  # no parts that start at places which any memory takes
+            unit = 1 if self.cost < _FITS_NPU_RAM else count
+        size = ceil(ceil(count / parts) / unit) * unit
         found: list[Walk] = []
         for start in range(0, count, size):
             inner = [*self.nest]

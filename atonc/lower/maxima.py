@@ -106,8 +106,10 @@ class Windows:
             most = min(most, _ZFRAME // max(self.pads[1], self.pads[3], 1))
         for first, batch, count in groups(self.source.shape[2], most):
             if count > 1 and len(self.stages) == 1:  # for both POOL units
-                yield self, first, batch, count - count // 2
-                yield self, first + batch * (count - count // 2), batch, count // 2
+                half = -(-count // 2)
+                half += (half * batch % 16 > 0) * (half + 1 < count)  # start where any memory takes it, if possible
+                yield self, first, batch, half
+                yield self, first + batch * half, batch, count - half
             else:
                 yield self, first, batch, count
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.ir import Op, Tensor
+from atonc.ir import Graph, Op, Tensor
 from atonc.lower.maxima import cascade
 from atonc.lower.means import Line, mean_codes
 from atonc.ops import run_graph
-from tests.lower.harness import activation, graph_of, run
+from tests.lower.harness import activation, graph_of, lower, run
 
 PADS = st.tuples(*[st.integers(0, 2)] * 4)
 Shape = tuple[int, ...]
@@ -145,3 +145,22 @@ def test_units_compute_the_mapped_integers(pixels: int) -> None:
     line = Line.of(0.05 / 0.04, -3 - 7 * 0.05 / 0.04)
     expected = mean_codes(codes.astype(np.int64).sum(axis=(0, 1, 2)), pixels, line)
     assert np.array_equal(run(graph, {"x": codes})["y"][0], expected)
+
+
+def test_pyramid_pools_what_is_pooled_already() -> None:
+    names = ["x", "a", "b", "c"]
+    tensors = {name: activation(name, (1, 10, 9, 16)) for name in names}
+    ops = tuple(
+        Op("max_pool", name, ("x",), (name,), _same_size(window), (name,))
+        for name, window in (("a", 5), ("b", 9), ("c", 13))
+    )
+    graph = Graph(tensors, ops, ("x",), ("a", "b", "c"))
+    codes = np.random.default_rng(5).integers(-128, 128, (1, 10, 9, 16)).astype(np.int8)
+    found, expected = run(graph, {"x": codes}), run_graph(graph, {"x": codes})
+    assert all(np.array_equal(found[name], expected[name]) for name in names[1:])
+    assert len(lower(graph)[0]) == 3
+
+
+def _same_size(window: int) -> dict[str, Any]:
+    half = window // 2
+    return {"layout": "NHWC", "window": (window, window), "stride": (1, 1), "padding": (half, half, half, half)}

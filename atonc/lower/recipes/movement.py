@@ -267,11 +267,13 @@ def lower_pad(op: Op, context: Context) -> list[StepPlan]:
         return pack(
             [*pipelines(moves), *pad_view(borders(whole, pads), code, inner.buffer, source.elements)], op.origin, title
         )
-    plans = copy(moves, op.origin, title)
+    plans: list[StepPlan] = []
     for axis, (before, after) in enumerate(pads):
         if before or after:
-            plans += copy(_mirrored(whole, pads, axis, mode), op.origin, title)
-    return plans
+            moves += _mirrored(inner if not plans else None, whole, pads, axis, mode, change)
+            plans += copy(moves, op.origin, title)
+            moves = []
+    return plans or copy(moves, op.origin, title)
 
 
 def _cropped(source: View, pads: Pads) -> tuple[View, Pads]:
@@ -282,14 +284,14 @@ def _cropped(source: View, pads: Pads) -> tuple[View, Pads]:
     return source, tuple((max(0, a), max(0, b)) for a, b in pads)
 
 
-def _mirrored(whole: View, pads: Pads, axis: int, mode: str) -> Iterator[Move]:
-    """Borders of one axis from the inside; axes before it are complete already, those after it not yet."""
-    done = tuple((0, 0) if i <= axis else both for i, both in enumerate(pads))
-    part = inside(whole, done)
+def _mirrored(inner: View | None, whole: View, pads: Pads, axis: int, mode: str, change: Units) -> Iterator[Move]:
+    """Borders of one axis: from the source, or from the result, in which the axes before it are complete already."""
+    part = inside(whole, tuple((0, 0) if i <= axis else both for i, both in enumerate(pads)))
     before, after = pads[axis]
     size = part.shape[axis] - before - after
+    origin = part.cut(axis, before, size) if inner is None else inner
     index = np.pad(np.arange(size), (before, after), mode=cast(Any, mode)).tolist()
     for first, count in ((0, before), (before + size, after)):
         for at, length, step in runs(index[first : first + count]):
-            near = part.cut(axis, before + index[first + at], length, step)
-            yield Move(near, part.cut(axis, first + at, length))
+            near = origin.cut(axis, index[first + at], length, step)
+            yield Move(near, part.cut(axis, first + at, length), () if inner is None else change)

@@ -47,10 +47,39 @@ def geometry_of(op: Op) -> Geometry:
 
 @recipe("max_pool")
 def lower_max_pool(op: Op, context: Context) -> list[StepPlan]:
-    geometry = geometry_of(op)
-    source, target = picture_of(context, op.inputs[0]), picture_of(context, op.outputs[0])
+    name, geometry = _smaller(op, context, geometry_of(op))
+    source, target = picture_of(context, name), picture_of(context, op.outputs[0])
     units = change_between(op, context.tensor(op.inputs[0]), context.tensor(op.outputs[0]))
     return Cascade(op, context, source, target, geometry, units).plans()
+
+
+def _smaller(op: Op, context: Context, geometry: Geometry) -> tuple[str, Geometry]:
+    """Pyramids pool one picture with ever larger windows: the next one needs only the maxima of the one before."""
+    best, name = geometry, op.inputs[0]
+    for other in context.graph.ops:
+        if other is op:
+            break
+        if other.kind != "max_pool" or other.inputs[0] != op.inputs[0] or "clip" in other.attrs:
+            continue
+        done = geometry_of(other)
+        if not (_keeps_size(geometry) and _keeps_size(done)) or done.kernel > geometry.kernel:
+            continue
+        same = context.tensor(other.outputs[0]).quant
+        rest = tuple(a - b + 1 for a, b in zip(geometry.kernel, done.kernel, strict=True))
+        if min(rest) > 0 and rest < best.kernel and same is not None and same.same_as(context.tensor(name).quant):
+            pads = tuple(a - b for a, b in zip(geometry.padding, done.padding, strict=True))
+            best, name = (
+                Geometry((rest[0], rest[1]), (1, 1), (1, 1), (pads[0], pads[1], pads[2], pads[3])),
+                other.outputs[0],
+            )
+    return name, best
+
+
+def _keeps_size(geometry: Geometry) -> bool:
+    """Stride 1 with windows centred on their pixel."""
+    half = tuple((k - 1) // 2 for k in geometry.kernel)
+    odd = all(k % 2 for k in geometry.kernel)
+    return odd and geometry.stride == (1, 1) and geometry.padding == (*half, *half)
 
 
 class Cascade:

@@ -72,7 +72,7 @@ def _even(places: list[tuple[int, int]], weight: int, gap: int) -> list[Piece]:
             ahead, step = places[at + 1][0] - start, places[at + 1][1] - low
             while at + count < len(places) and places[at + count] == (start + count * ahead, low + count * step):
                 count += 1
-        if step < 1 or count == 1:
+        if step < 0 or count == 1:
             count, ahead, step = 1, 1, 1
         found.append(Piece(start, ahead, low, low + gap, step, count, weight))
         at += count
