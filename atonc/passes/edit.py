@@ -127,7 +127,7 @@ class Editor:
         needed.update(name for op in kept for name in op.outputs)
         needed.update(self.graph.inputs)
         tensors = {name: tensor for name, tensor in self.tensors.items() if name in needed}
-        return check(replace(self.graph, tensors=tensors, ops=tuple(kept)))
+        return check(replace(self.graph, tensors=tensors, ops=tuple(kept)), self.graph.tensors)
 
 
 def _renamed(names: tuple[str, ...], old: str, new: str) -> tuple[str, ...]:

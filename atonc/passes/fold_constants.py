@@ -10,20 +10,34 @@ from atonc.ir import Graph, Op
 from atonc.ops import run_op
 from atonc.passes.edit import Editor, rewrite
 
-MAX_ELEMENTS = 1 << 24  # larger results stay computed
+MAX_ELEMENTS = 1 << 25  # in all; what goes beyond stays computed
+
+
+class _Budget:
+    """How many values may still be folded."""
+
+    def __init__(self) -> None:
+        self.left = MAX_ELEMENTS
+
+    def take(self, elements: int) -> bool:
+        if elements > self.left:
+            return False
+        self.left -= elements
+        return True
 
 
 def fold_constants(graph: Graph) -> Graph:
-    return rewrite(graph, _fold)
+    budget = _Budget()
+    return rewrite(graph, lambda op, editor: _fold(op, editor, budget))
 
 
-def _fold(op: Op, editor: Editor) -> list[Op] | None:
+def _fold(op: Op, editor: Editor, budget: _Budget) -> list[Op] | None:
     if op.kind == "shape":
         data = np.array(editor.tensor(op.inputs[0]).shape, editor.tensor(op.outputs[0]).dtype)
         return _keep_outputs(op, editor, [data])
     inputs = editor.tensors_of(op.inputs)
     size = sum(tensor.elements for tensor in editor.tensors_of(op.outputs))
-    if any(not tensor.is_constant for tensor in inputs) or size > MAX_ELEMENTS:
+    if any(not tensor.is_constant for tensor in inputs) or not budget.take(size):
         return None
     scratch = replace(editor.graph, tensors=editor.tensors)
     results = run_op(scratch, op, {tensor.name: tensor.data for tensor in inputs if tensor.data is not None})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from atonc.errors import AtoncError, ModelError
 from atonc.ir import Graph
 from atonc.passes.absorb_transposes import absorb_transposes
 from atonc.passes.cut_outputs import cut_outputs
@@ -34,6 +35,9 @@ from atonc.passes.shift_uint8 import shift_uint8
 from atonc.passes.split_formats import split_formats
 
 Pass = Callable[[Graph], Graph]
+UNEXPECTED = (
+    ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, OverflowError, MemoryError, RecursionError,
+)  # fmt: skip
 
 PASSES: tuple[Pass, ...] = (
     fold_constants,
@@ -72,7 +76,17 @@ def run(graph: Graph, options: Options | None = None) -> Graph:
     options = options or PassOptions()
     graph = cut_outputs(graph, options.cut_outputs)
     for step in PASSES:
-        graph = step(graph)
+        graph = _guarded(step, graph)
     positions = [getattr(options, f"{edge}_channel_position", "") for edge in ("inputs", "outputs")]
     graph = set_channel_positions(graph, *positions) if any(positions) else graph
     return set_edge_types(graph, options.input_type, options.output_type)
+
+
+def _guarded(step: Pass, graph: Graph) -> Graph:
+    """Graphs that no pass expects are the model's fault until shown otherwise: one clear error."""
+    try:
+        return step(graph)
+    except AtoncError:
+        raise
+    except UNEXPECTED as error:
+        raise ModelError(f"the graph cannot be simplified ({step.__name__}): {error}", where=graph.name) from error
