@@ -25,6 +25,8 @@ from atonc.plan.types import StepPlan
 UnitMaker = Callable[[int, int, int], ArithConfig]  # first channel, channels, elements of the stream
 
 _LINEAR = ("add", "sub", "mul", "div", "affine", "requantize")
+_MOST_ROWS = 8 * ROWS
+_TURNS_PER_ROW = 4  # loading a coefficient takes as long as streaming so many constants
 _PIXELS_PER_COPY = 64  # the coefficients are loaded once per part
 
 
@@ -33,21 +35,39 @@ def is_per_channel(constant: Tensor, out: Tensor) -> bool:
     return constant.elements == 1 or constant.elements == constant.shape[-1] == out.shape[-1]
 
 
-def channel_steps(op: Op, context: Context, varying: int) -> list[StepPlan] | None:
-    """The steps, or None if the operator is no straight line per channel."""
+def common_block(constants: Sequence[Tensor], out: Tensor) -> int | None:
+    """How many elements of the output the constants cover before they start over: the last dimension, or the last few
+    taken as one. None when there is no such block, or when reading the constants as a stream is cheaper."""
+    blocks = {c.elements for c in constants if c.elements > 1}
+    if len(blocks) != 1 or not all(_covers_end(c.shape, out.shape) for c in constants):
+        return None
+    block = blocks.pop()
+    few = block <= ROWS or (block <= _MOST_ROWS and out.elements // block >= _TURNS_PER_ROW)
+    return block if few else None
+
+
+def _covers_end(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
+    """Whether the tensor repeats as a whole along the output."""
+    elements = prod(shape)
+    padded = (1,) * (len(out) - len(shape)) + shape
+    tail = next((k for k in range(len(out) + 1) if prod(out[k:]) <= elements), len(out))
+    return elements == 1 or (padded[tail:] == out[tail:] and prod(padded[:tail]) == 1)
+
+
+def channel_steps(op: Op, context: Context, varying: int, block: int) -> list[StepPlan] | None:
+    """The steps, or None if the operator is no straight line per element of the block."""
     lines = channel_lines(op, context, varying)
     if lines is None:
         return None
     low, high = op.attrs.get("clip", FULL_RANGE)
     units = [*map(line, lines), *([] if (low, high) == FULL_RANGE else [clip(low, high)])]
-    out = context.tensor(op.outputs[0])
+    shape = (context.tensor(op.outputs[0]).elements // block, block)
     source, target = context.buffer(op.inputs[varying]), context.buffer(op.outputs[0])
-    return pack(chain_pipelines(source, target, out, units), op.origin or (op.name,), op.kind)
+    return pack(chain_pipelines(source, target, shape, units), op.origin or (op.name,), op.kind)
 
 
 def channel_lines(op: Op, context: Context, varying: int) -> list[Affine] | None:
     """The units in a row, exact for each of the 256 codes wherever 16 bits allow."""
-    out = context.tensor(op.outputs[0])
     if op.kind in ("minimum", "maximum"):
         return _extreme_lines(op, context, varying)
     backwards = op.kind == "div" and varying == 1  # constant / x is no line
@@ -58,11 +78,7 @@ def channel_lines(op: Op, context: Context, varying: int) -> list[Affine] | None
     exact = result.exact.reshape(256, -1)
     gain = (exact[255] - exact[0]) / 255
     codes = result.codes.reshape(256, -1)
-    return [fit_affine(_per_channel(codes, out), _per_channel(gain, out), _per_channel(exact[128], out))]
-
-
-def _per_channel(values: Array, out: Tensor) -> Array:
-    return np.ascontiguousarray(np.broadcast_to(values, (*values.shape[:-1], out.shape[-1])))
+    return [fit_affine(codes, gain, exact[128])]
 
 
 def all_codes(op: Op, context: Context, varying: int) -> Result:
@@ -79,7 +95,6 @@ def _extreme_lines(op: Op, context: Context, varying: int) -> list[Affine]:
     constant = context.tensor(op.inputs[1 - varying])
     convert = Op("requantize", op.name, (constant.name,), op.outputs)
     limit = evaluate(context.graph, convert, [constant.data])[0].codes.reshape(-1).astype(np.int64)
-    limit = _per_channel(limit, out)
     gain = source.scale / out.scale
     steps = (CODES - source.zero_point) * gain
     rounded = np.copysign(np.floor(np.abs(steps) + 0.5), steps).astype(np.int64) + out.zero_point
@@ -108,7 +123,7 @@ def clip(low: int, high: int) -> UnitMaker:
     return lambda first, channels, elements: clip_unit(low, high)
 
 
-def chain_pipelines(source: str, target: str, out: Tensor, units: Sequence[UnitMaker]) -> list[Pipeline]:
+def chain_pipelines(source: str, target: str, shape: tuple[int, ...], units: Sequence[UnitMaker]) -> list[Pipeline]:
     """A tensor through units that know the channels: up to 512 at a time, more in slices; fewer in parts of the
     picture."""
 
@@ -120,7 +135,7 @@ def chain_pipelines(source: str, target: str, out: Tensor, units: Sequence[UnitM
 
     return [
         Pipeline(partial(wire, area, first), {"ARITH": len(units)}, cost=area.height * area.width * area.channels)
-        for area, first in areas(out.shape, 4 // len(units))
+        for area, first in areas(shape, 4 // len(units))
     ]
 
 

@@ -156,6 +156,17 @@ def test_a_tensor_times_itself_is_a_function() -> None:
     _compare(op, graph, {"x": _codes((1, 50, 50, 3))}, limit=0)
 
 
+def test_constants_that_repeat_as_a_block_need_no_stream() -> None:
+    """As in pose decoders: (1, 17, 2, 1344) + (1, 1, 2, 1344)."""
+    c = constant("c", _codes((1, 1, 2, 300)), 0.1, 3)
+    op = Op("add", "a", ("x", "c"), ("z",))
+    graph = graph_of(op, activation("x", (1, 17, 2, 300), 0.2, 4), c, activation("z", (1, 17, 2, 300), 0.3, 9))
+    _compare(op, graph, {"x": _codes((1, 17, 2, 300))}, limit=0)
+    plans, context = lower(graph)
+    assert not any(buffer.data for buffer in context.buffers.values())
+    assert len(plans) == 1
+
+
 def test_both_inputs_repeat() -> None:
     """As in pose decoders: a grid of constants against a row of values."""
     op = Op("sub", "s", ("c", "x"), ("z",))

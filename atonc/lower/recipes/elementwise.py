@@ -16,7 +16,7 @@ from atonc.hw.fields import UnitConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.affine import FULL_RANGE, Affine, Array, Pair, fit_pair, fit_sum, output_shift
 from atonc.lower.arith_units import affine_unit, clip_unit, multiply_unit, pair_unit
-from atonc.lower.channels import channel_steps, is_per_channel
+from atonc.lower.channels import channel_steps, common_block
 from atonc.lower.context import Context
 from atonc.lower.operands import Operand, code_operand, operand_of, requantised, swapped
 from atonc.lower.parts import parts
@@ -84,10 +84,10 @@ def lower_elementwise(op: Op, context: Context) -> list[StepPlan]:
     alone = len({op.inputs[k] for k in varying}) == 1 and x.elements == out.elements
     if alone and all(c.elements == 1 for c in constants):
         return function_steps(op, context, x.name, table_of(op, context, varying[0]))
-    if alone and constants and all(is_per_channel(c, out) for c in constants):
-        steps = channel_steps(op, context, varying[0])
-        if steps is not None:
-            return steps
+    block = common_block(constants, out) if alone else None
+    steps = channel_steps(op, context, varying[0], block) if block is not None else None
+    if steps is not None:
+        return steps
     if op.kind in ("add", "sub"):
         return lower_sum(op, context)
     if op.kind == "mul":

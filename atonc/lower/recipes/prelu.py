@@ -123,7 +123,7 @@ def _steps(op: Op, context: Context, form: Prelu) -> list[StepPlan]:
     before: list[Pipeline] = []
     if out.shape[-1] > ROWS:
         negative = context.scratch(out.elements, f"{op.name}:negative")
-        before = chain_pipelines(source, negative, out, form.units)
+        before = chain_pipelines(source, negative, out.shape, form.units)
         middle = _sum_pipelines(form, out, (source, negative, raw), form.positive.config, ())
     elif len(form.units) > 2:
         positive = context.scratch(out.elements, f"{op.name}:positive")
@@ -131,7 +131,7 @@ def _steps(op: Op, context: Context, form: Prelu) -> list[StepPlan]:
         middle = _sum_pipelines(form, out, (positive, source, raw), None, form.units)
     else:
         middle = _sum_pipelines(form, out, (source, source, raw), form.positive.config, form.units)
-    after = chain_pipelines(raw, target, out, [clip(low, high)]) if clipped else []
+    after = chain_pipelines(raw, target, out.shape, [clip(low, high)]) if clipped else []
     stages = ((before, "prelu, one branch"), (middle, op.kind), (after, "prelu, clip"))
     return [step for pipelines, title in stages for step in pack(pipelines, origin, title)]
 
