@@ -27,6 +27,7 @@ from atonc.passes.move_reshapes import move_reshapes
 from atonc.passes.move_transposes import move_transposes
 from atonc.passes.name_conversions import name_conversions
 from atonc.passes.name_reductions import name_reductions
+from atonc.passes.name_uniquely import name_uniquely
 from atonc.passes.options import Options, PassOptions
 from atonc.passes.separate_formats import separate_formats
 from atonc.passes.set_channel_positions import set_channel_positions
@@ -79,7 +80,7 @@ def run(graph: Graph, options: Options | None = None) -> Graph:
         graph = _guarded(step, graph)
     positions = [getattr(options, f"{edge}_channel_position", "") for edge in ("inputs", "outputs")]
     graph = set_channel_positions(graph, *positions) if any(positions) else graph
-    return set_edge_types(graph, options.input_type, options.output_type)
+    return name_uniquely(set_edge_types(graph, options.input_type, options.output_type))
 
 
 def _guarded(step: Pass, graph: Graph) -> Graph:

@@ -85,7 +85,9 @@ class Net:
 
     # -------------------------------------------------------------------------------------------------- operators
 
-    def op(self, kind: str, inputs: list[str], shapes: list[Shape] | Shape, same_format: bool = False, **attrs: Any) -> list[str]:
+    def op(
+        self, kind: str, inputs: list[str], shapes: list[Shape] | Shape, same_format: bool = False, **attrs: Any
+    ) -> list[str]:
         """Appends an operator; its outputs get the format of its first input or one that fits the values."""
         many = shapes if isinstance(shapes, list) else [shapes]
         names = []
