@@ -1,4 +1,4 @@
-# make test: lint, types and tests; make demo: run the bundled network. Both install what they need into .venv first.
+# make test: lint, types and tests; make demo: compile and run the bundled network. Both install what they need into .venv first.
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: help test demo lint types unit venv clean
 
 help:
-	@echo 'make demo    run the bundled network on the emulator'
+	@echo 'make demo    compile the digits network, run it on the emulator, compare'
 	@echo 'make test    ruff, mypy and pytest'
 	@echo 'make lint    ruff and mypy only'
 	@echo 'make venv    create $(VENV) with everything installed'
@@ -28,7 +28,8 @@ unit: $(STAMP)
 	$(BIN)/pytest -n auto -q
 
 demo: $(STAMP)
-	$(BIN)/atonc run examples/first
+	$(BIN)/atonc generate examples/digits/digits.tflite -n digits -o build/digits
+	$(BIN)/atonc validate examples/digits/digits.tflite --input examples/digits/test.npz --per-layer
 
 venv: $(STAMP)
 
@@ -37,4 +38,4 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

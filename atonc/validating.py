@@ -59,19 +59,36 @@ class LayerCheck:
 
 
 @dataclass(frozen=True)
+class Accuracy:
+    """How many samples get the right label: by the program and by the reference."""
+
+    samples: int
+    program: int
+    reference: int
+
+
+@dataclass(frozen=True)
 class Validation:
     samples: int
     reference: str
     note: str
     outputs: tuple[OutputResult, ...]
     layers: tuple[LayerCheck, ...] = ()
+    accuracy: Accuracy | None = None
 
     @property
     def first_bad(self) -> LayerCheck | None:
         return next((layer for layer in self.layers if layer.bad), None)
 
 
-def validate(model: Path, compiled: Compiled, samples: Sequence[Sample], per_layer: bool = False) -> Validation:
+def validate(
+    model: Path,
+    compiled: Compiled,
+    samples: Sequence[Sample],
+    per_layer: bool = False,
+    labels: Sequence[int] = (),
+) -> Validation:
+    """`labels`: the right class of each sample, for models whose first output has one value per class."""
     emulation = Emulation(compiled.program, compiled.graph)
     reference, note = choose_reference(model)
     pairs: list[list[tuple[Array, Array]]] = [[] for _ in compiled.graph.outputs]
@@ -82,7 +99,15 @@ def validate(model: Path, compiled: Compiled, samples: Sequence[Sample], per_lay
             pair.append((real(compiled.graph.tensors[name], got[name]), value))
     results = [_output(compiled.graph, name, p) for name, p in zip(compiled.graph.outputs, pairs, strict=True)]
     layers = check_layers(compiled, emulation, samples[0]) if per_layer and samples else ()
-    return Validation(len(samples), reference, note, tuple(results), tuple(layers))
+    accuracy = _accuracy(pairs[0], labels) if labels else None
+    return Validation(len(samples), reference, note, tuple(results), tuple(layers), accuracy)
+
+
+def _accuracy(pairs: Sequence[tuple[Array, Array]], labels: Sequence[int]) -> Accuracy:
+    if len(labels) < len(pairs):
+        raise InputError(f"{len(labels)} labels for {len(pairs)} samples")
+    right = [[int(side.argmax()) == label for side in pair] for pair, label in zip(pairs, labels, strict=False)]
+    return Accuracy(len(pairs), sum(program for program, _ in right), sum(reference for _, reference in right))
 
 
 def _output(graph: Graph, name: str, pairs: list[tuple[Array, Array]]) -> OutputResult:
@@ -119,6 +144,16 @@ def read_samples(source: Graph, files: Sequence[Path], limit: int | None) -> lis
             named = dict(zip(source.inputs, arrays.values(), strict=True))
         samples += _split(source, named, str(file))
     return samples[:limit] if limit else samples
+
+
+def read_labels(files: Sequence[Path]) -> list[int]:
+    """Arrays called "labels" beside the inputs: the right class of each sample."""
+    found: list[int] = []
+    for file in files:
+        labels = load_npz(file).get("labels") if file.suffix == ".npz" else None
+        if labels is not None and labels.dtype.kind in "iu" and labels.ndim == 1:
+            found += labels.tolist()
+    return found
 
 
 def _load_array(file: Path) -> Array:
@@ -207,16 +242,17 @@ def reference_outputs(model: Path, compiled: Compiled, sample: Sample, reference
     """Real values of the program's outputs, in the program's order and shapes."""
     source, graph = compiled.source, compiled.graph
     if reference == EXACT:
-        found: Mapping[str, Array] = run_graph(source, sample)
+        values = run_graph(source, sample)
+        found: Mapping[str, Array] = values | {name: values[held] for name, held in source.aliases.items()}
     else:
         found = _kernels(model, source, graph, sample, reference)
-    values = []
+    outputs = []
     for index, name in enumerate(graph.outputs):
         value = _pick(found, source, name, index)
-        tensor = source.tensors.get(source.aliases.get(name, name), graph.tensors[name])
-        as_real = real(tensor, value) if tensor.quant is not None else value.astype(np.float64)
-        values.append(np.ascontiguousarray(_same_order(as_real, value.shape, graph.tensors[name].shape)))
-    return values
+        tensor = source.tensors.get(name) or source.tensors.get(source.aliases.get(name, ""), graph.tensors[name])
+        as_real = value.astype(np.float64) if value.dtype.kind == "f" else real(tensor, value)
+        outputs.append(np.ascontiguousarray(_same_order(as_real, value.shape, graph.tensors[name].shape)))
+    return outputs
 
 
 def _kernels(model: Path, source: Graph, graph: Graph, sample: Sample, reference: str) -> Mapping[str, Array]:

@@ -28,6 +28,10 @@ def lines(found: Validation, verbose: bool) -> list[str]:
             f"{output.name:{width}} {' '.join(values)} {m['exact_percent']:9.3f} {m['within_1_percent']:11.3f} "
             f"{output.max_lsb:10.2f}"
         )
+    if found.accuracy is not None:
+        a = found.accuracy
+        text += ["", f"accuracy by label, {a.samples} samples: {a.program / a.samples:.2%} on the emulator, "
+                 f"{a.reference / a.samples:.2%} with {found.reference}"]  # fmt: skip
     return text + (_layers(found, verbose) if found.layers else [])
 
 
@@ -64,6 +68,8 @@ def as_json(found: Validation) -> dict[str, Any]:
         "note": found.note,
         "outputs": [_output(o.name, o.max_lsb, asdict(o.metrics)) for o in found.outputs],
     }
+    if found.accuracy is not None:
+        document["accuracy"] = asdict(found.accuracy)
     if found.layers:
         bad = found.first_bad
         document["layers"] = [asdict(layer) for layer in found.layers]

@@ -1,0 +1,189 @@
+"""generate, analyze and validate on the bundled digits: what they print, write and return."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import atonc
+from atonc import errors, validating
+from atonc.cli import main
+from atonc.hw import safety
+from atonc.hw.decode import decode_epochs
+from atonc.hw.ec import decode
+from atonc.profiles import read_profile
+from atonc.programs import read_programs
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+DIGITS = str(EXAMPLES / "digits" / "digits.tflite")
+TEST = str(EXAMPLES / "digits" / "test.npz")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("generate") / "out"
+    assert main(["generate", DIGITS, "-n", "digits", "-o", str(folder), "-q"]) == 0
+    return folder
+
+
+def test_analyze_names_what_runs_where_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", DIGITS]) == 0
+    text = capsys.readouterr().out
+    for expected in ("on the NPU", "activations", "ST's estimate", "latency", "softmax", "What to do", "verification"):
+        assert expected in text
+
+
+def test_json_has_the_keys_that_tools_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", "-m", DIGITS, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    keys = {"model", "macs", "epochs", "cycles", "latency_ms", "bound_by", "memory", "cpu_ops", "unproven", "verify"}
+    assert set(document) >= keys | {"files", "seconds"}
+    assert set(document["epochs"]) == {"total", "npu", "cpu", "hybrid"}
+    memory = document["memory"]
+    assert set(memory) == {"pools", "activations_bytes", "weights_bytes", "lower_bound_bytes", "spilled_bytes"}
+    assert set(memory["pools"][0]) == {"name", "base", "size_bytes", "used_bytes"}
+    assert [set(op) for op in document["cpu_ops"]] == [
+        {"node", "op", "rule", "seen", "limit", "remedy", "cycles"} for _ in document["cpu_ops"]
+    ]
+    assert [op["op"] for op in document["cpu_ops"]] == ["softmax"]
+    assert document["macs"] == 64 * 9 * 16 + 64 * 144 * 16 + 16 * 144 * 32 + 320
+
+
+def test_the_files_are_one_program(written: Path) -> None:
+    names = {path.name for path in written.iterdir()}
+    assert names == {
+        "digits_program.s",
+        "digits_ecblobs.h",
+        "digits_atonbuf.xSPI2.raw",
+        "digits_program.json",
+        "digits_report.txt",
+    }
+    described = json.loads((written / "digits_program.json").read_text())
+    programs = read_programs(written / "digits_ecblobs.h")
+    assert {s["blob"] for s in described["steps"] if s["kind"] == "npu"} == {p.name for p in programs}
+    epochs = [e for p in programs for e in decode_epochs(decode(p.container.blob.program)) if not e.empty]
+    assert [e.number for e in epochs] == [s["number"] for s in described["steps"] if s["kind"] == "npu"]
+    assert not [v for v in safety.check_program(epochs) if v.severity != "note"]
+    assert main(["asm", str(written / "digits_program.s"), "-o", str(written.parent / "again.bin")]) == 0
+
+
+def test_the_flash_image_starts_at_its_base(written: Path) -> None:
+    described = json.loads((written / "digits_program.json").read_text())
+    image = (written / "digits_atonbuf.xSPI2.raw").read_bytes()
+    constants = [b for b in described["buffers"] if b["kind"] == "constant"]
+    assert max(b["address"] + b["size_bytes"] for b in constants) - 0x7038_0000 == len(image)
+
+
+def test_the_same_model_gives_the_same_bytes(written: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "atonc.cli", "compile", DIGITS, "-n", "digits", "-o", str(tmp_path / "b"), "-q"]
+    environment = {"PYTHONHASHSEED": "17", "LC_ALL": "C", "PYTHONPATH": str(EXAMPLES.parent)}
+    subprocess.run(command, check=True, cwd=tmp_path, env=environment)
+    for path in written.iterdir():
+        assert (tmp_path / "b" / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+@pytest.mark.parametrize(
+    "gate", [["--max-ram", "1k"], ["--max-latency", "0.001"], ["--no-cpu"]], ids=["ram", "latency", "cpu"]
+)
+def test_a_broken_gate_ends_with_1_and_writes_nothing(
+    gate: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["generate", DIGITS, "-o", str(tmp_path / "out"), "-q", "--no-verify", *gate]) == 1
+    assert gate[0] in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_gates_that_hold_end_with_0() -> None:
+    assert main(["analyze", DIGITS, "-q", "--no-verify", "--max-ram", "1.5M", "--max-latency", "5", "--no-spill"]) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["analyze"], ["analyze", "no.tflite"], ["analyze", DIGITS, "-n", "../x"], ["analyze", DIGITS, "--board", "x"]],
+)
+def test_bad_arguments_are_one_paragraph(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith("atonc: ")
+
+
+def test_a_memory_that_is_too_small_ends_with_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    board = tmp_path / "small.toml"
+    board.write_text(
+        '[[pools]]\nname="r"\npostfix="r"\nbase=0x34200000\nsize_bytes=1024\nbyte_width=8\nfreq_ratio=1.25\n'
+        '[[pools]]\nname="f"\npostfix="f"\nbase=0x70380000\nsize_bytes=65536\nbyte_width=1\nfreq_ratio=6.0\nwritable=false\n'
+    )
+    assert main(["analyze", DIGITS, "--mpool", str(board)]) == 3
+    assert capsys.readouterr().err.startswith("atonc: ")
+
+
+def test_validate_counts_labels_and_layers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", DIGITS, "--input", TEST, "--samples", "20", "--per-layer", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["samples"] == 20 and document["accuracy"]["program"] >= 19
+    (output,) = document["outputs"]
+    assert set(output) >= {"name", "cos", "rmse", "max_lsb", "exact_pct", "within1_pct", "acc", "mae", "l2r", "nse"}
+    assert output["cos"] > 0.999 and document["first_bad_layer"] is None and len(document["layers"]) == 8
+
+
+def test_validate_text_shows_the_metrics_of_st(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", DIGITS, "--samples", "2"]) == 0
+    text = capsys.readouterr().out
+    for word in ("acc", "rmse", "mae", "l2r", "mean", "std", "nse", "cos", "exact %", "within 1 %"):
+        assert word in text
+
+
+def test_a_bad_layer_is_named() -> None:
+    compiled = atonc.compile(DIGITS, verify=False)
+    emulation = validating.Emulation(compiled.program, compiled.graph)
+    weights = next(h for h in compiled.program.placed.values() if h.buffer.name.startswith("kernels"))
+    damaged = bytes(weights.buffer.size_bytes)
+    emulation.memory.write(weights.address, np.frombuffer(damaged, np.uint8))
+    (sample,) = validating.synthetic_samples(compiled.source, 1)
+    layers = validating.check_layers(compiled, emulation, sample)
+    bad = [layer.tensor for layer in layers if layer.bad]
+    assert bad == ["conv1"]
+
+
+def test_inputs_of_other_types_and_shapes() -> None:
+    source = atonc.compile(DIGITS, verify=False).source
+    tensor = source.tensors["image"]
+    reals = np.linspace(0, 1, 64, dtype=np.float32).reshape(tensor.shape)
+    codes = validating.as_input(tensor, reals)
+    assert codes.dtype == np.int8 and codes.min() == -128 and codes.max() == 127
+    with pytest.raises(errors.InputError):
+        validating.as_input(tensor, np.full(tensor.shape, 200, np.uint8))
+
+
+def test_float_edges_give_the_same_classes() -> None:
+    plain = atonc.compile(DIGITS, verify=False)
+    floats = atonc.compile(DIGITS, verify=False, input_type="float32", output_type="float32")
+    assert floats.graph.tensors["image"].dtype == "float32"
+    for sample in validating.synthetic_samples(plain.source, 2):
+        codes = atonc.run(plain, sample)["probabilities"]
+        reals = atonc.run(floats, validating.program_inputs(floats, sample))["probabilities"]
+        assert np.allclose(reals, validating.real(plain.graph.tensors["probabilities"], codes))
+
+
+def test_load_and_run_take_networks_in_folders() -> None:
+    network = atonc.load(EXAMPLES / "first")
+    inputs = {i.name: np.zeros(i.mem_shape or i.shape, np.int8) for i in network.inputs}
+    assert set(atonc.run(network, inputs)) == {i.name for i in network.outputs}
+
+
+def test_profiles_name_pools_and_unknown_options(tmp_path: Path) -> None:
+    file = tmp_path / "neural_art.json"
+    file.write_text('{"Profiles": {"fast": {"memory_pool": "a.mpool", "options": "--Ox --Ox --y=3 --native-float"},}}')
+    profile = read_profile(f"fast@{file}")
+    assert profile.memory_pool == tmp_path / "a.mpool" and profile.ignored == ("--Ox", "--y")
+    with pytest.raises(errors.InputError):
+        read_profile(str(file))
+
+
+def test_importing_is_quick() -> None:
+    code = "import sys, atonc; assert not {'numpy', 'onnx'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=EXAMPLES.parent)
