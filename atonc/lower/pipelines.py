@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 
+from atonc.ir import Op
+from atonc.lower.context import Context
+from atonc.lower.registry import Recipe, Refusal
 from atonc.plan.build import EpochBuilder
-from atonc.plan.types import StepPlan
+from atonc.plan.types import EngineUse, EpochPlan, StepPlan
 
 _UNITS = {"STRENG": 10, "CONVACC": 4, "ARITH": 4, "ACTIV": 2, "POOL": 2, "readers": 8, "writers": 5}
+
+_NPU_RAM = 1_700_000  # bytes that one step may ask of the NPU's own RAM
+_READ_ALIGNMENT, _WRITE_ALIGNMENT = 8, 16  # where engines start in other memories
 
 
 @dataclass(frozen=True)
@@ -42,3 +49,33 @@ def pack(pipelines: Iterable[Pipeline], origin: tuple[str, ...], title: str) -> 
 
 def _fits(pipeline: Pipeline, used: Counter[str]) -> bool:
     return all(used[kind] + count <= _UNITS[kind] for kind, count in pipeline.units.items())
+
+
+def placeable(recipe: Recipe) -> Recipe:
+    """Refuses what no memory holds: buffers in which engines start at odd places must lie in the NPU's own RAM."""
+
+    @wraps(recipe)
+    def checked(op: Op, context: Context) -> list[StepPlan]:
+        plans = recipe(op, context)
+        for plan in plans:
+            if isinstance(plan, EpochPlan):
+                _check_starts(plan, context)
+        return plans
+
+    return checked
+
+
+def _check_starts(plan: EpochPlan, context: Context) -> None:
+    odd = {use.buffer for use in plan.engines.values() if _odd_start(use)}
+    size = sum(context.buffers[name].size_bytes for name in odd)
+    if size > _NPU_RAM:
+        raise Refusal(
+            "odd places in large buffers",
+            f"engines start between multiples of {_WRITE_ALIGNMENT} in {size:,} bytes",
+            f"{_NPU_RAM:,} bytes of NPU RAM",
+            f"use channel counts that are multiples of {_WRITE_ALIGNMENT}",
+        )
+
+
+def _odd_start(use: EngineUse) -> bool:
+    return use.config.address % (_WRITE_ALIGNMENT if use.config.to_memory else _READ_ALIGNMENT) > 0

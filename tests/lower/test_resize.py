@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from atonc.ir import Op, Tensor
 from atonc.lower.registry import Refusal
 from atonc.ops import run_graph
-from tests.lower.harness import activation, graph_of, run
+from tests.lower.harness import activation, graph_of, lower, run
 
 COORDINATES = ["asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel", "tf_half_pixel_for_nn"]
 ROUNDINGS = ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"]
@@ -105,3 +105,9 @@ def test_irregular_linear_stays_on_the_cpu() -> None:
             activation("x", (1, 90, 4, 3)),
             activation("y", (1, 201, 4, 3)),
         )
+
+
+def test_large_results_at_odd_places_stay_on_the_cpu() -> None:
+    x, y = activation("x", (1, 33, 33, 21)), activation("y", (1, 513, 513, 21))
+    with pytest.raises(Refusal, match="odd places"):
+        lower(graph_of(Op("resize_linear", "op", ("x",), ("y",), {"coordinates": "align_corners"}, ("op",)), x, y))

@@ -13,7 +13,7 @@ from atonc.lower.arith_units import affine_unit, clip_unit
 from atonc.lower.context import Context, item_bytes
 from atonc.lower.copies import Move, Units, constant_move, copy, pipelines, requantising_line
 from atonc.lower.padding import Pads, borders, inside, pad_view
-from atonc.lower.pipelines import Pipeline, pack
+from atonc.lower.pipelines import Pipeline, pack, placeable
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.views import View
 from atonc.ops.values import to_codes
@@ -44,6 +44,7 @@ def _moved(op: Op, context: Context, pairs: list[tuple[View, View]], output: int
 
 
 @recipe("reshape", "squeeze", "expand_dims", "flatten", "identity")
+@placeable
 def lower_reshape(op: Op, context: Context) -> list[StepPlan]:
     """Memory holds the flat order, so the shape may change without a move."""
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
@@ -55,6 +56,7 @@ def lower_reshape(op: Op, context: Context) -> list[StepPlan]:
 
 
 @recipe("concat", "pack")
+@placeable
 def lower_concat(op: Op, context: Context) -> list[StepPlan]:
     target = context.tensor(op.outputs[0])
     axis = op.attrs["axis"] % len(target.shape)
@@ -82,6 +84,7 @@ def _constant_codes(source: Tensor, target: Tensor) -> Array:
 
 
 @recipe("split", "unpack")
+@placeable
 def lower_split(op: Op, context: Context) -> list[StepPlan]:
     source = context.tensor(op.inputs[0])
     axis = op.attrs["axis"] % len(source.shape)
@@ -97,6 +100,7 @@ def lower_split(op: Op, context: Context) -> list[StepPlan]:
 
 
 @recipe("slice")
+@placeable
 def lower_slice(op: Op, context: Context) -> list[StepPlan]:
     part = view_of(context, op.inputs[0])
     shape = context.tensor(op.inputs[0]).shape
@@ -107,12 +111,14 @@ def lower_slice(op: Op, context: Context) -> list[StepPlan]:
 
 
 @recipe("transpose")
+@placeable
 def lower_transpose(op: Op, context: Context) -> list[StepPlan]:
     source = view_of(context, op.inputs[0])
     return _moved(op, context, [(source.transpose(tuple(op.attrs["perm"])), view_of(context, op.outputs[0]))])
 
 
 @recipe("reverse")
+@placeable
 def lower_reverse(op: Op, context: Context) -> list[StepPlan]:
     source = view_of(context, op.inputs[0])
     shape = context.tensor(op.inputs[0]).shape
@@ -122,6 +128,7 @@ def lower_reverse(op: Op, context: Context) -> list[StepPlan]:
 
 
 @recipe("tile", "expand")
+@placeable
 def lower_tile(op: Op, context: Context) -> list[StepPlan]:
     shape, wanted = context.tensor(op.inputs[0]).shape, context.tensor(op.outputs[0]).shape
     padded = (1,) * (len(wanted) - len(shape)) + shape
@@ -134,6 +141,7 @@ def lower_tile(op: Op, context: Context) -> list[StepPlan]:
 
 
 @recipe("gather")
+@placeable
 def lower_gather(op: Op, context: Context) -> list[StepPlan]:
     """Constant indices in runs of even steps become slices."""
     indices = context.tensor(op.inputs[1])
@@ -163,6 +171,7 @@ def runs(indices: list[int]) -> Iterator[tuple[int, int, int]]:
 
 
 @recipe("space_to_depth")
+@placeable
 def lower_space_to_depth(op: Op, context: Context) -> list[StepPlan]:
     _need_channel_last(op)
     block, (n, h, w, c) = op.attrs["block"], context.tensor(op.inputs[0]).shape
@@ -172,6 +181,7 @@ def lower_space_to_depth(op: Op, context: Context) -> list[StepPlan]:
 
 
 @recipe("depth_to_space")
+@placeable
 def lower_depth_to_space(op: Op, context: Context) -> list[StepPlan]:
     _need_channel_last(op)
     block, (n, h, w, c) = op.attrs["block"], context.tensor(op.inputs[0]).shape
@@ -189,6 +199,7 @@ def _need_channel_last(op: Op) -> None:
 
 
 @recipe("batch_to_space")
+@placeable
 def lower_batch_to_space(op: Op, context: Context) -> list[StepPlan]:
     """For every place in a block, one batch goes to every block-th pixel."""
     blocks, crops = op.attrs["blocks"], op.attrs["crops"]
@@ -209,6 +220,7 @@ def lower_batch_to_space(op: Op, context: Context) -> list[StepPlan]:
 
 
 @recipe("space_to_batch")
+@placeable
 def lower_space_to_batch(op: Op, context: Context) -> list[StepPlan]:
     """For every place in a block, every block-th pixel goes to one batch; padding is filled first."""
     blocks, pads = op.attrs["blocks"], op.attrs["pads"]
@@ -252,6 +264,7 @@ def _around(goal: View, inside: list[tuple[int, int]]) -> Iterator[View]:
 
 
 @recipe("pad")
+@placeable
 def lower_pad(op: Op, context: Context) -> list[StepPlan]:
     """The inside is copied; constant borders are filled beside it, others copied from it axis by axis."""
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])

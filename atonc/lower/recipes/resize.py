@@ -15,6 +15,7 @@ import numpy as np
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.copies import Move, Units, copy
+from atonc.lower.pipelines import placeable
 from atonc.lower.recipes.movement import change_between, runs, view_of
 from atonc.lower.registry import recipe
 from atonc.lower.views import View
@@ -27,6 +28,7 @@ _MOST_PIECES = 10  # of one pass; beyond, one axis after the other
 
 
 @recipe("resize_nearest")
+@placeable
 def lower_nearest(op: Op, context: Context) -> list[StepPlan]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     maps = [_indices(op, x, y, axis) for axis in range(len(x.shape))]
