@@ -238,14 +238,16 @@ def choose_reference(model: Path) -> tuple[str, str]:
         return EXACT, f"{error.name} is not installed, so the reference is exact arithmetic of the graph"
 
 
-def reference_outputs(model: Path, compiled: Compiled, sample: Sample, reference: str) -> list[Array]:
-    """Real values of the program's outputs, in the program's order and shapes."""
+def reference_outputs(
+    model: Path, compiled: Compiled, sample: Sample, reference: str, kernels: str = "reference"
+) -> list[Array]:
+    """Real values of the program's outputs, in the program's order and shapes. `kernels`: which set of TFLite's."""
     source, graph = compiled.source, compiled.graph
     if reference == EXACT:
         values = run_graph(source, sample)
         found: Mapping[str, Array] = values | {name: values[held] for name, held in source.aliases.items()}
     else:
-        found = _kernels(model, source, graph, sample, reference)
+        found = _kernels(model, source, graph, sample, reference, kernels)
     outputs = []
     for index, name in enumerate(graph.outputs):
         value = _pick(found, source, name, index)
@@ -255,13 +257,15 @@ def reference_outputs(model: Path, compiled: Compiled, sample: Sample, reference
     return outputs
 
 
-def _kernels(model: Path, source: Graph, graph: Graph, sample: Sample, reference: str) -> Mapping[str, Array]:
+def _kernels(
+    model: Path, source: Graph, graph: Graph, sample: Sample, reference: str, kernels: str
+) -> Mapping[str, Array]:
     from atonc.compare.reference import run_onnx, run_tflite
 
     inner = any(name not in source.outputs for name in graph.outputs)
     if reference == ONNX:
         return run_onnx(model, sample, all_tensors=inner)
-    return run_tflite(model, [sample[name] for name in source.inputs], all_tensors=inner)
+    return run_tflite(model, [sample[name] for name in source.inputs], kernels, inner)
 
 
 def _pick(found: Mapping[str, Array], source: Graph, name: str, index: int) -> Array:
