@@ -35,6 +35,8 @@ def _fold(op: Op, editor: Editor, budget: _Budget) -> list[Op] | None:
     if op.kind == "shape":
         data = np.array(editor.tensor(op.inputs[0]).shape, editor.tensor(op.outputs[0]).dtype)
         return _keep_outputs(op, editor, [data])
+    if op.kind == "dequantize" and op.outputs[0] in editor.outputs:
+        return None  # the codes are smaller than what they become at the output
     inputs = editor.tensors_of(op.inputs)
     size = sum(tensor.elements for tensor in editor.tensors_of(op.outputs))
     if any(not tensor.is_constant for tensor in inputs) or not budget.take(size):

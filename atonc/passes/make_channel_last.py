@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.ir import Graph, Op, Quantisation, Tensor, check
+from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.ops.activation import FUNCTIONS
 from atonc.ops.elementwise import BINARY
 from atonc.ops.values import same_codes
@@ -56,7 +56,7 @@ class _Layouts:
             RULES.get(op.kind, _leave_plain)(self, op)
         for name in self.graph.outputs:
             self._restore(name)
-        return check(self.editor.finish())
+        return self.editor.finish()
 
     def logical(self, name: str) -> Tensor:
         return self.graph.tensors[name]

@@ -22,6 +22,7 @@ UNARY = (
 )  # fmt: skip
 POINTWISE = (*UNARY, *BINARY, "select", "prelu", "affine")
 NATIVE = ("requantize", "add", "sub", "mul", "minimum", "maximum", "affine", "table")
+MAX_ROOTS = 4  # values further back are forgotten: long chains stay cheap
 CODES = np.arange(-128, 128)
 
 
@@ -49,7 +50,7 @@ def _tabulate(op: Op, editor: Editor, functions: _Functions) -> list[Op] | None:
     if op.kind not in POINTWISE or not live or not _is_pointwise(inputs, y):
         return None
     sources = [functions.of(tensor) for tensor in live]
-    common = [root for root in sources[0] if all(root in source for source in sources)]
+    common = [root for root in sources[0] if all(root in source for source in sources)][-MAX_ROOTS:]
     values = {root: _evaluate(op, editor, inputs, {t.name: s[root] for t, s in zip(live, sources, strict=True)})
               for root in common}  # fmt: skip
     if not values:

@@ -19,7 +19,7 @@ def merge_constants(graph: Graph) -> Graph:
     ops = tuple(replace(op, inputs=tuple(moved.get(name, name) for name in op.inputs)) for op in graph.ops)
     gone = {name for name, kept in moved.items() if kept != name}
     tensors = {name: tensor for name, tensor in graph.tensors.items() if name not in gone}
-    return check(replace(graph, ops=ops, tensors=tensors))
+    return check(replace(graph, ops=ops, tensors=tensors), graph.tensors)
 
 
 def _key(tensor: Tensor) -> Key:

@@ -15,6 +15,8 @@ TYPES = ("float32", "int8", "uint8")
 
 
 def set_edge_types(graph: Graph, input_type: str, output_type: str) -> Graph:
+    if not input_type and not output_type:
+        return graph
     for wanted in (input_type, output_type):
         if wanted and wanted not in TYPES:
             raise InputError(f"element type {wanted!r} is not one of {', '.join(TYPES)}")

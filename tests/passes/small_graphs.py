@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from atonc.ir import Graph, Op, Quantisation, Tensor, check
+from atonc.ir.text import dump
 from atonc.ops import run_graph
 
 PICTURE = (1, 6, 6, 4)
@@ -90,6 +91,13 @@ def kinds(graph: Graph) -> list[str]:
 
 def equal_after(graph: Graph, step: Callable[[Graph], Graph], within: int = 0) -> Graph:
     """Runs a pass and compares all outputs on random inputs: codes within so many steps, real numbers closely."""
+    try:
+        return _equal_after(graph, step, within)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{dump(graph, complete=True)}") from error
+
+
+def _equal_after(graph: Graph, step: Callable[[Graph], Graph], within: int) -> Graph:
     changed = step(graph)
     check(changed)
     assert changed.inputs == graph.inputs and changed.outputs == graph.outputs

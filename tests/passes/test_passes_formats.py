@@ -44,6 +44,16 @@ def test_a_constant_output_stays_an_output() -> None:
     assert kinds(graph) == ["identity", "requantize"]
 
 
+def test_a_constant_output_stays_codes_until_the_end() -> None:
+    s = Small()
+    s.input(PICTURE)
+    s.const("codes", np.arange(8, dtype=np.int8), 0.1, 3)
+    s.op("reshape", ["codes"], s.value("c", (2, 4), scale=0.1, zero=3))
+    s.op("dequantize", ["c"], s.value("y", (2, 4), "float32"))
+    graph = equal_after(s.graph("y"), fold_constants)
+    assert kinds(graph) == ["dequantize"] and graph.tensors["c"].is_constant
+
+
 def test_uint8_is_shifted_and_edges_keep_their_bytes() -> None:
     s = Small()
     x = s.input(PICTURE, dtype="uint8", zero=128)
