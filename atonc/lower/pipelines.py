@@ -65,6 +65,19 @@ def placeable(recipe: Recipe) -> Recipe:
     return checked
 
 
+def computable(recipe: Recipe) -> Recipe:
+    """Refuses values that are not signed codes with one scale: the units would compute something else."""
+
+    @wraps(recipe)
+    def checked(op: Op, context: Context) -> list[StepPlan]:
+        for tensor in (context.tensor(op.inputs[0]), context.tensor(op.outputs[0])):
+            if tensor.dtype != "int8" or tensor.quant is None or not tensor.quant.is_per_tensor:
+                raise Refusal("codes", f"{tensor.name} of type {tensor.dtype}", "int8 with one scale", "quantise it")
+        return recipe(op, context)
+
+    return placeable(checked)
+
+
 def _check_starts(plan: EpochPlan, context: Context) -> None:
     odd = {use.buffer for use in plan.engines.values() if _odd_start(use)}
     size = sum(context.buffers[name].size_bytes for name in odd)

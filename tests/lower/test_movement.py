@@ -173,3 +173,12 @@ def test_computed_indices_stay_on_the_cpu() -> None:
     graph = graph_of(Op("gather", "op", ("x", "i"), ("y",), {"axis": 1}, ("op",)), *tensors)
     with pytest.raises(Refusal, match="gather"):
         lower(graph)
+
+
+def test_independent_moves_share_an_epoch() -> None:
+    parts = [activation(f"x{i}", (1, 20, 20, 24)) for i in range(5)]
+    whole = activation("y", (1, 20, 20, 120))
+    graph = graph_of(Op("concat", "op", tuple(p.name for p in parts), ("y",), {"axis": 3}, ("op",)), *parts, whole)
+    (epoch,), _ = lower(graph)
+    assert len(epoch.engines) == 10
+    assert {use.config.element_bytes for use in epoch.engines.values()} == {3}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from atonc.ir import Graph, Op, Tensor
 from atonc.lower.maxima import cascade
 from atonc.lower.means import Line, mean_codes
+from atonc.lower.registry import Refusal
 from atonc.ops import run_graph
 from tests.lower.harness import activation, graph_of, lower, run
 
@@ -164,3 +165,10 @@ def test_pyramid_pools_what_is_pooled_already() -> None:
 def _same_size(window: int) -> dict[str, Any]:
     half = window // 2
     return {"layout": "NHWC", "window": (window, window), "stride": (1, 1), "padding": (half, half, half, half)}
+
+
+def test_only_signed_codes_are_pooled() -> None:
+    x, y = Tensor("x", (1, 4, 4, 8), "uint8"), Tensor("y", (1, 2, 2, 8), "uint8")
+    attrs = {"layout": "NHWC", "window": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0)}
+    with pytest.raises(Refusal, match="codes"):
+        lower(graph_of(Op("max_pool", "op", ("x",), ("y",), attrs, ("op",)), x, y))

@@ -13,7 +13,7 @@ from atonc.lower.copies import Move, Units, copy, pipelines
 from atonc.lower.maxima import LOWEST, NO_PADS, Pads, Windows, after, cascade, line_pipelines
 from atonc.lower.means import Kept, Line, Means, in_parts
 from atonc.lower.padding import borders, inside, pad_view
-from atonc.lower.pipelines import Pipeline, pack, placeable
+from atonc.lower.pipelines import Pipeline, computable, pack
 from atonc.lower.pool_units import groups
 from atonc.lower.recipes.movement import change_between
 from atonc.lower.registry import Refusal, recipe
@@ -46,7 +46,7 @@ def geometry_of(op: Op) -> Geometry:
 
 
 @recipe("max_pool")
-@placeable
+@computable
 def lower_max_pool(op: Op, context: Context) -> list[StepPlan]:
     name, geometry = _smaller(op, context, geometry_of(op))
     source, target = picture_of(context, name), picture_of(context, op.outputs[0])
@@ -172,7 +172,7 @@ def _columns(picture: View) -> View:
 
 
 @recipe("average_pool")
-@placeable
+@computable
 def lower_average_pool(op: Op, context: Context) -> list[StepPlan]:
     geometry = geometry_of(op)
     source, target = picture_of(context, op.inputs[0]), picture_of(context, op.outputs[0])
@@ -247,7 +247,7 @@ def _line(op: Op, x: Tensor, y: Tensor, times: float, share: float = 1.0) -> Lin
 
 
 @recipe("mean", "sum")
-@placeable
+@computable
 def lower_mean(op: Op, context: Context) -> list[StepPlan]:
     """Over any axes that are at most two stretches of neighbours."""
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
@@ -288,7 +288,7 @@ def _stretches(shape: Shape, axes: set[int]) -> tuple[tuple[Kept, ...], tuple[Lo
 
 
 @recipe("reduce_max")
-@placeable
+@computable
 def lower_reduce_max(op: Op, context: Context) -> list[StepPlan]:
     """Over height and width: the maximum of one window."""
     shape = context.tensor(op.inputs[0]).shape

@@ -24,7 +24,7 @@ from atonc.ir import Op, Tensor
 from atonc.lower.affine import Pair, fit_pair
 from atonc.lower.arith_units import clip_unit, pair_unit, product_unit
 from atonc.lower.context import Context
-from atonc.lower.pipelines import Pipeline, pack, placeable
+from atonc.lower.pipelines import Pipeline, computable, pack
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.views import View
 from atonc.lower.walks import walk
@@ -80,7 +80,7 @@ def _even(places: list[tuple[int, int]], weight: int, gap: int) -> list[Piece]:
 
 
 @recipe("resize_linear")
-@placeable
+@computable
 def lower_linear(op: Op, context: Context) -> list[StepPlan]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     _check(op, x, y)
