@@ -252,10 +252,11 @@ def summary(records: dict[str, Record]) -> list[str]:
     good = [r for r in records.values() if "outputs" in r]
     outs = [o for r in good for o in r["outputs"]]
     refused, failed = (sum(word in r for r in records.values()) for word in ("refused", "failed"))
+    clean = sum(not r["layers"]["bad"] for r in good)
     lines = [
-        f"{len(records)} models: {len(good)} compiled and run, {refused} refused, {failed} failed. Outputs close enough: {sum(map(close_enough, outs))} "
-        f"of {len(outs)}. Models without a layer above its limit: {sum(not r['layers']['bad'] for r in good)} of "
-        f"{len(good)}. Safety findings: {sum(r['findings'] for r in good)}.",
+        f"{len(records)} models: {len(good)} compiled and run, {refused} refused, {failed} failed. Outputs close "
+        f"enough: {sum(map(close_enough, outs))} of {len(outs)}. Models without a layer above its limit: {clean} of "
+        f"{len(good)}. Safety findings: {sum(r['findings'] for r in good)}."
     ]
     if good:
         exact = np.mean([np.mean([o["exact"] for o in r["outputs"]]) for r in good])

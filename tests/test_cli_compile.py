@@ -184,6 +184,15 @@ def test_profiles_name_pools_and_unknown_options(tmp_path: Path) -> None:
         read_profile(str(file))
 
 
+def test_stages_can_be_looked_at(tmp_path: Path) -> None:
+    assert main(["analyze", DIGITS, "--stop-after", "lower", "--dump", str(tmp_path / "stages")]) == 0
+    found = {path.name: path.read_text() for path in (tmp_path / "stages").iterdir()}
+    assert set(found) == {"1_read.txt", "2_passes.txt", "3_lower.txt"}
+    assert "op conv" in found["2_passes.txt"] and "cpu softmax" in found["3_lower.txt"]
+    assert main(["analyze", DIGITS, "--dump", str(tmp_path / "all"), "-q", "--no-verify"]) == 0
+    assert "octoFlash" in (tmp_path / "all" / "4_place.txt").read_text()
+
+
 def test_importing_is_quick() -> None:
     code = "import sys, atonc; assert not {'numpy', 'onnx'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=EXAMPLES.parent)

@@ -6,11 +6,13 @@ import argparse
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from atonc.errors import InputError
 from atonc.verbs.common import add_model_options, add_output_options, compiler_options, model_path
 
+STAGES = ("read", "passes", "lower", "place")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m)(i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 
@@ -31,6 +33,8 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     for parser in (generate, analyze):
         add_model_options(parser)
         parser.add_argument("--no-verify", action="store_true", help="do not run the program on the emulator")
+        parser.add_argument("--dump", type=Path, metavar="DIR", help="what each stage hands to the next, as text")
+        parser.add_argument("--stop-after", choices=STAGES, help="with --dump: go no further")
         parser.add_argument("--max-ram", type=_size, default=0, metavar="BYTES", help="gate: exit 1 above (1.5M, 640k)")
         parser.add_argument("--max-latency", type=float, default=0.0, metavar="MS", help="gate: exit 1 above")
         parser.add_argument("--no-cpu", action="store_true", help="gate: exit 1 if an operator runs on the CPU")
@@ -53,8 +57,16 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InputError("is not a folder", where=str(folder), remedy="name a folder with -o")
     gates = generating.Gates(options.max_ram, options.max_latency, options.no_cpu, options.no_spill)
-    model = model_path(options)
-    view = generating.analyze(model, compiler_options(options, not options.no_verify), options.name)
+    model, wanted = model_path(options), compiler_options(options, not options.no_verify)
+    if options.stop_after and not options.dump:
+        raise InputError("--stop-after needs --dump", remedy="name a folder for what the stages give")
+    if options.dump:
+        from atonc import stages
+
+        stages.dump(model, replace(wanted, verify=False), options.stop_after or STAGES[-1], options.dump)
+    if options.stop_after:
+        return 0
+    view = generating.analyze(model, wanted, options.name)
     broken = gates.broken(view)
     if folder is not None and not broken:
         view = generating.generate(view, folder)
