@@ -35,15 +35,15 @@ def is_per_channel(constant: Tensor, out: Tensor) -> bool:
     return constant.elements == 1 or constant.elements == constant.shape[-1] == out.shape[-1]
 
 
-def common_block(constants: Sequence[Tensor], out: Tensor) -> int | None:
+def common_block(constants: Sequence[Tensor], out: Tensor, streamable: bool) -> int | None:
     """How many elements of the output the constants cover before they start over: the last dimension, or the last few
-    taken as one. None when there is no such block, or when reading the constants as a stream is cheaper."""
+    taken as one. None when there is no such block, or when the constants are cheaper as a stream that is possible."""
     blocks = {c.elements for c in constants if c.elements > 1}
     if len(blocks) != 1 or not all(_covers_end(c.shape, out.shape) for c in constants):
         return None
     block = blocks.pop()
-    few = block <= ROWS or (block <= _MOST_ROWS and out.elements // block >= _TURNS_PER_ROW)
-    return block if few else None
+    cheap = block <= ROWS or out.elements // block >= _TURNS_PER_ROW
+    return block if block <= _MOST_ROWS and (cheap or not streamable) else None
 
 
 def _covers_end(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:

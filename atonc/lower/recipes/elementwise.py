@@ -29,6 +29,7 @@ from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import contiguous
 from atonc.plan.types import StepPlan
 
+_SUMS = ("add", "sub", "minimum", "maximum")
 _READERS, _ARITHS = 8, 4
 _MOST_CONSTANT_ERROR = 0.5  # codes, where a constant has to fit 8 bits
 
@@ -84,7 +85,8 @@ def lower_elementwise(op: Op, context: Context) -> list[StepPlan]:
     alone = len({op.inputs[k] for k in varying}) == 1 and x.elements == out.elements
     if alone and all(c.elements == 1 for c in constants):
         return function_steps(op, context, x.name, table_of(op, context, varying[0]))
-    block = common_block(constants, out) if alone else None
+    streamable = op.kind in _SUMS or (op.kind == "mul" and all(c.dtype == "int8" for c in constants))
+    block = common_block(constants, out, streamable) if alone else None
     steps = channel_steps(op, context, varying[0], block) if block is not None else None
     if steps is not None:
         return steps
