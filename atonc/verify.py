@@ -84,6 +84,8 @@ class Emulation:
     def load(self, name: str) -> Array:
         tensor, home = self.graph.tensors[name], self.program.placed[name]
         data = self.memory.read(home.address, tensor.elements * item_bytes(tensor))
+        if home.buffer.offset:
+            data -= np.uint8(home.buffer.offset)
         return data.view(stored_type(tensor)).reshape(tensor.shape)
 
     def store(self, name: str, value: Array) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from atonc.ir import Graph, Tensor
+from atonc.ir import Array, Graph, Op, Tensor
 from atonc.plan.types import Buffer, BufferKind
+
+CONVOLUTIONS = ("conv", "dense", "transpose_conv")
+MANY_CHANNELS = 192  # above, signed features need several passes, each rounded
 
 
 @dataclass
@@ -15,6 +20,7 @@ class Context:
     numerics: str = "best"  # or "2.x": the lowering of ST's releases 2.x, number for number
     allow_unproven: bool = False
     buffers: dict[str, Buffer] = field(default_factory=dict)
+    calibrate: Callable[[], list[Mapping[str, Array]]] | None = None  # runs of the graph on typical inputs
     aliases: dict[str, str] = field(default_factory=dict)  # tensor -> tensor in whose memory it lies
     _scratch: int = 0
 
@@ -31,8 +37,41 @@ class Context:
             elif name in self.graph.outputs:
                 kind = BufferKind.OUTPUT
             size = tensor.elements * item_bytes(tensor)
-            self.buffers[name] = Buffer(name, size, kind, name)
+            offset = 128 if kind == BufferKind.ACTIVATION and name in self.shifted else 0
+            self.buffers[name] = Buffer(name, size, kind, name, offset)
         return name
+
+    @cached_property
+    def shifted(self) -> frozenset[str]:
+        """Tensors that are stored as code + 128: their zero is -128, so that they become features without an offset.
+
+        Worth it where a convolution reads them that has a window or many channels, and possible where convolutions
+        write and read them and nobody else does.
+        """
+        if self.numerics == "2.x":
+            return frozenset()
+        return frozenset(name for name in self.graph.tensors if self._worth_shifting(name))
+
+    def _worth_shifting(self, name: str) -> bool:
+        tensor, producer = self.tensor(name), self.graph.producers.get(name)
+        readers = self.graph.consumers.get(name, [])
+        inside = producer is not None and producer.kind in CONVOLUTIONS and name not in self.graph.outputs
+        if not inside or tensor.dtype != "int8" or tensor.zero_point != -128 or not readers:
+            return False
+        if any(op.kind not in CONVOLUTIONS or op.inputs[0] != name for op in readers):
+            return False
+        return any(self._gains(op) for op in readers)
+
+    def _gains(self, op: Op) -> bool:
+        weights = self.tensor(op.inputs[1])
+        channels = weights.shape[-1]
+        window = weights.shape[1:3] if len(weights.shape) == 4 else (1, 1)
+        return channels > (1 if max(window) > 1 else MANY_CHANNELS)
+
+    @cached_property
+    def typical(self) -> list[Mapping[str, Array]]:
+        """Values of all tensors for a few typical inputs; empty when nobody provides them."""
+        return [] if self.calibrate is None else self.calibrate()
 
     def alias(self, output: str, source: str) -> None:
         """The output is the same bytes as the source: no movement, one memory."""

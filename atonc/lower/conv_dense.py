@@ -11,7 +11,7 @@ from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat
 from atonc.lower.convolution import Part, unit_parts
-from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine, requantise
+from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine, ranges, requantise
 from atonc.lower.pad_first import pad_first
 from atonc.lower.registry import Refusal
 from atonc.lower.tiling import MAX_CHAIN, Tiling, choose, no_setting
@@ -55,7 +55,8 @@ def _output_range(
         if tiling is None:
             return [*plans, *_summed(layer, context, parts, target, first, count)]
         whole = count // tiling.kernels * tiling.kernels
-        plans.append(_epoch(layer, context, parts, target, tiling, first, whole))
+        for start, some in ranges(layer, tiling.mode.offset, tiling.passes, first, whole, tiling.kernels):
+            plans.append(_epoch(layer, context, parts, target, tiling, start, some))
         first, count = first + whole, count - whole
     return plans
 
@@ -69,7 +70,8 @@ def _summed(
     found = chunks(parts, lambda chain: choose(chain, channels, group, modes, memory_loops=False))
     if len(found) < 2 or (layer.numerics == "2.x" and len(found) > len({part.group for part in parts})):
         raise no_setting(parts[0], channels, layer.op.name)
-    rule = layer.requantisation(found[0][1].mode.offset, 1 + sum(tiling.passes for _, tiling in found))
+    roundings = 1 + sum(tiling.passes for _, tiling in found)
+    rule = layer.requantisation_of(found[0][1].mode.offset, roundings, first, count)
     plans: list[StepPlan] = []
     partial = []
     for chain, tiling in found:
@@ -86,11 +88,12 @@ def _epoch(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, tiling: Tiling, first: int, count: int
 ) -> EpochPlan:
     groups, pixels = count // tiling.kernels, target.height * target.width
-    rule = layer.requantisation(tiling.mode.offset, tiling.passes)
+    rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, first, count)
     b = EpochBuilder(layer.origin, f"conv {layer.op.name}")
     tail = add_chain(b, layer, context, parts, tiling, first, groups, rule.out_shift)
     gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
-    codes = requantise(b, rule.units(first, count, tiling.kernels, pixels), tail, gate)
+    units = layer.code_units(rule.units(0, count, tiling.kernels, pixels))
+    codes = requantise(b, units, tail, gate)
     b.write(codes, layer.target, output_engine(target, tiling.kernels, first, groups))
     return b.done()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import lcm
 
 import numpy as np
 
@@ -10,16 +11,17 @@ from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat, silent
 from atonc.lower.convolution import Part, unit_parts
-from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine, requantise
+from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine, ranges, requantise
 from atonc.lower.pad_first import pad_first
 from atonc.lower.registry import Refusal
-from atonc.lower.requantise import Requantisation, TwoSteps
 from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, limits, no_setting
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import StepPlan
 
 MAX_PIPELINES = 3
+LARGE_BYTES = 512 << 10
+ALIGNED = 16  # outside the NPU's own RAM engines start at multiples of this
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ def _summed(
         found = chunks(parts, lambda chain, batch=batch: _cut(layer, chain, batch, exactly=True))
         if len(found) < 2 or len({cut.kernels for _, cut in found}) > 1:
             raise no_setting(parts[0], layer.area.channels, layer.op.name)
-        rule = layer.requantisation(found[0][1].mode.offset, 1 + len(found))
+        outputs = (start * multiplier, count * multiplier)
+        rule = layer.requantisation_of(found[0][1].mode.offset, 1 + len(found), *outputs)
         partial = []
         for chain, cut in found:
             partial.append(context.scratch(2 * target.height * target.width * count * multiplier, "parts of a kernel"))
@@ -133,16 +136,25 @@ def _kernels(batch: int, multiplier: int, most: int) -> tuple[int, int]:
 def _blocks(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut, first: int, blocks: int
 ) -> list[StepPlan]:
-    rule = layer.requantisation(cut.mode.offset, 1)
-    ariths = len(rule.units(0, 1, 1, 1))
+    multiplier = layer.outputs // layer.area.channels
+    ariths = len(layer.code_units(layer.requantisation_of(cut.mode.offset, 1, 0, 1).units(0, 1, 1, 1)))
     pipelines = min(MAX_PIPELINES, MAX_CHAIN // len(parts), MAX_CHAIN // ariths, 10 // (len(parts) + 2), blocks)
-    share = min(-(-blocks // pipelines), max(1, MAX_VECTOR // cut.outputs))
-    jobs = [(first + k * cut.batch, min(share, blocks - k)) for k in range(0, blocks, share)]
+    whole = lcm(cut.batch, cut.outputs, ALIGNED) // cut.batch  # blocks between aligned addresses
+    share = max(1, min(-(-blocks // pipelines), MAX_VECTOR // cut.outputs))
+    large = layer.area.height * layer.area.line > LARGE_BYTES  # may lie in another memory
+    if blocks > whole and (share >= whole or large) and share * cut.outputs < MAX_VECTOR - ALIGNED:
+        share = -(-share // whole) * whole
+    step = cut.outputs * (whole if share % whole == 0 else 1)
+    jobs = []
+    for k in range(0, blocks, share):
+        start, count = (first + k * cut.batch) * multiplier, min(share, blocks - k) * cut.outputs
+        for out, some in ranges(layer, cut.mode.offset, 1, start, count, step):
+            jobs.append((out // multiplier, some // cut.outputs))
     plans: list[StepPlan] = []
     for start in range(0, len(jobs), pipelines):
         b = EpochBuilder(layer.origin, f"depthwise conv {layer.op.name}")
         for channel, count in jobs[start : start + pipelines]:
-            _pipeline(b, layer, context, parts, target, cut, rule, channel, count)
+            _pipeline(b, layer, context, parts, target, cut, channel, count)
         plans.append(b.done())
     return plans
 
@@ -154,14 +166,15 @@ def _pipeline(
     parts: tuple[Part, ...],
     target: Area,
     cut: Cut,
-    rule: Requantisation | TwoSteps,
     channel: int,
     blocks: int,
 ) -> None:
-    tail = _add_chain(b, layer, context, parts, cut, rule.out_shift, channel, blocks)
     multiplier = layer.outputs // layer.area.channels
     out, count = channel * multiplier, blocks * cut.outputs
-    codes = requantise(b, rule.units(out, count, cut.kernels, target.height * target.width), tail, {})
+    rule = layer.requantisation_of(cut.mode.offset, 1, out, count)
+    tail = _add_chain(b, layer, context, parts, cut, rule.out_shift, channel, blocks)
+    units = layer.code_units(rule.units(0, count, cut.kernels, target.height * target.width))
+    codes = requantise(b, units, tail, {})
     b.write(codes, layer.target, output_engine(target, cut.kernels, out, count // cut.kernels))
 
 

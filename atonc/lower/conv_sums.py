@@ -82,7 +82,7 @@ def add_up(
         partial = [total, *partial[2:]]
     b = EpochBuilder(layer.origin, f"conv {layer.op.name} from its parts")
     summed = b.unit(SUM, *(b.read(buffer, engine(flat(pixels * count))) for buffer in partial))
-    codes = requantise(b, rule.units(first, count, kernels, pixels), summed, {})
+    codes = requantise(b, layer.code_units(rule.units(0, count, kernels, pixels)), summed, {})
     b.write(codes, layer.target, output_engine(target, kernels, first, count // kernels))
     return [*plans, b.done()]
 

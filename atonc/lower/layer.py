@@ -22,7 +22,12 @@ from atonc.plan.streams import Area, Frames, contiguous, engine
 Weights = NDArray[np.int16]  # codes without their zero point
 Real = NDArray[np.float64]
 
+FEW_CHANNELS = 32  # so many are always summed in one pass
 MAX_VECTOR = 512  # channels that one ARITH has coefficients for
+EXPECTED_MARGIN = 4.0  # how far sums may go beyond those of typical inputs
+SAMPLES = 96  # positions at which sums are looked at
+GOOD_ENOUGH = 0.45  # codes of error before the last rounding
+SMALLEST_RANGE = 2  # groups of kernels
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +49,9 @@ class Layer:
     clip: tuple[int, int] | None
     out_scale: float
     numerics: str
+    typical: tuple[NDArray[np.int64], ...]  # codes of the features for typical inputs, as pictures
+    features_shifted: bool  # stored as code + 128, so that zero is 0
+    codes_shifted: bool
 
     @property
     def origin(self) -> tuple[str, ...]:
@@ -55,20 +63,52 @@ class Layer:
 
     def requantisation(self, subtracted: int, roundings: int) -> Requantisation | TwoSteps:
         """For sums in which `subtracted` instead of the zero point was taken from the features, rounded so often."""
-        weights = self.weights.astype(np.int64)
+        return self.requantisation_of(subtracted, roundings, 0, self.outputs)
+
+    def requantisation_of(
+        self, subtracted: int, roundings: int, first: int, count: int
+    ) -> Requantisation | TwoSteps:
+        """The same for some output channels; the others do not matter.
+
+        Sums that are rounded on the way may not saturate. What can happen at worst is far from what does happen, so
+        where typical inputs are known, a multiple of their sums is provided for.
+        """
+        some = slice(first, first + count)
+        weights, scale, offset = self.weights[some].astype(np.int64), self.scale[some], self.offset[some]
         sums = weights.sum(axis=(1, 2, 3))
         if self.numerics == "2.x" and subtracted == self.zero:
-            return two_steps(self.scale, self.offset, self.out_scale, sums, self.clip)
-        reach = max(127 - subtracted, subtracted + 128)
+            return two_steps(scale, offset, self.out_scale, sums, self.clip)
+        low, high = (0, 255) if self.features_shifted else (-128, 127)
+        reach = max(high - subtracted, subtracted - low)
         largest = np.abs(weights).sum(axis=(1, 2, 3)).astype(np.float64) * reach
-        offset = self.offset + self.scale * sums * (subtracted - self.zero)
-        return requantisation(self.scale, offset, largest, roundings, self.clip)
+        if roundings > 1 and self.typical:
+            largest = np.minimum(largest, EXPECTED_MARGIN * self._observed(weights, subtracted))
+        moved = offset + scale * sums * (subtracted - self.zero)
+        return requantisation(scale, moved, largest, roundings, self.clip)
+
+    def _observed(self, weights: NDArray[np.int64], subtracted: int) -> Real:
+        """Per output channel the largest sum over any first part of the input channels, at sampled positions."""
+        largest = np.ones(weights.shape[0])
+        for codes in self.typical:
+            patches = sample_patches(codes - subtracted, weights.shape[1:3], self.stride, self.dilation)
+            for _ in range(2):  # sums may grow in either order of the channels
+                by_channel = np.einsum("pyxc,oyxc->poc", patches, weights, optimize=True)
+                largest = np.maximum(largest, np.abs(np.cumsum(by_channel, axis=2)).max(axis=(0, 2)))
+                patches, weights = patches[..., ::-1], weights[..., ::-1]
+        return largest
+
+    def code_units(self, units: list[ArithConfig]) -> list[ArithConfig]:
+        """The ARITHs that make codes, and the one that shifts them where they are stored so."""
+        return [*units, SHIFT_CODES] if self.codes_shifted else units
 
     def modes(self) -> list[Mode]:
         """Without padding the unit may subtract any number: the bias makes up for it.
 
         (Parts may have padding of their own where zeros widen their windows; it meets no weight.)
         """
+        if self.features_shifted:
+            deep = [Mode(1, unsigned=True, deep=True, packed_frame=p) for p in (True, False)]
+            return [Mode(1, unsigned=True), *([] if any(self.padding) else deep)]
         padded = any(self.padding) or self.op.kind == "transpose_conv"
         modes = [Mode(1)] if self.zero == 0 else [Mode(2, offset=self.zero)]
         if padded or self.numerics == "2.x":
@@ -113,14 +153,16 @@ def layer_of(
     data = data - weights.quant.zero_points.astype(np.int16).reshape(-1, 1, 1, 1)
     scale = x.scale * np.broadcast_to(weights.quant.scales, (data.shape[0],)) / y.scale
     attrs = op.attrs
+    source, target = context.buffer(x.name), context.buffer(y.name)
+    features_shifted = context.buffers[source].offset == 128
     return Layer(
         op,
-        context.buffer(x.name),
-        context.buffer(y.name),
+        source,
+        target,
         Area.whole(*(shape or _picture(x))),
         Area.whole(*(out_shape or _picture(y))),
         data,
-        x.zero_point,
+        0 if features_shifted else x.zero_point,
         scale,
         _bias(op, context, scale * y.scale, data.shape[0]) / y.scale + y.zero_point,
         tuple(attrs.get("stride", (1, 1))),
@@ -129,7 +171,34 @@ def layer_of(
         attrs.get("clip"),
         y.scale,
         context.numerics,
+        _typical(x, context, shape or _picture(x), features_shifted),
+        features_shifted,
+        context.buffers[target].offset == 128,
     )
+
+
+def _typical(
+    x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool
+) -> tuple[NDArray[np.int64], ...]:
+    """Only where several passes may be needed: the runs cost more than everything else here."""
+    if context.numerics == "2.x" or shape[2] <= FEW_CHANNELS:
+        return ()
+    return tuple(np.asarray(run[x.name], np.int64).reshape(shape) + 128 * shifted for run in context.typical)
+
+
+def sample_patches(
+    picture: NDArray[np.int64], window: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int]
+) -> NDArray[np.float64]:
+    """Windows [position, row, column, channel] spread over a picture (positions at the border are left out)."""
+    reach = [(k - 1) * d + 1 for k, d in zip(window, dilation, strict=True)]
+    rows = np.arange(0, max(1, picture.shape[0] - reach[0] + 1), stride[0])
+    columns = np.arange(0, max(1, picture.shape[1] - reach[1] + 1), stride[1])
+    where = np.linspace(0, rows.size * columns.size - 1, min(SAMPLES, rows.size * columns.size)).astype(int)
+    ys, xs = rows[where // columns.size], columns[where % columns.size]
+    dy, dx = (np.arange(k) * d for k, d in zip(window, dilation, strict=True))
+    y = np.minimum(ys[:, None, None] + dy[None, :, None], picture.shape[0] - 1)
+    x = np.minimum(xs[:, None, None] + dx[None, None, :], picture.shape[1] - 1)
+    return picture[y, x].astype(np.float64)
 
 
 def _picture(tensor: Tensor) -> tuple[int, int, int]:
@@ -155,6 +224,21 @@ def _bias(op: Op, context: Context, accumulator_scale: Real, outputs: int) -> Re
 # ------------------------------------------------------------------------------------------------------------ engines
 
 
+def ranges(
+    layer: Layer, subtracted: int, roundings: int, first: int, count: int, step: int
+) -> list[tuple[int, int]]:
+    """Cuts output channels where one shift for all of them is too coarse for some: scales may differ a thousandfold."""
+    rule = layer.requantisation_of(subtracted, roundings, first, count)
+    if isinstance(rule, TwoSteps) or rule.error <= GOOD_ENOUGH or count <= step or count < SMALLEST_RANGE * step:
+        return [(first, count)]
+    middle = count // step // 2 * step
+    halves = ((first, middle), (first + middle, count - middle))
+    errors = [layer.requantisation_of(subtracted, roundings, *half) for half in halves]
+    if min(rule_.error for rule_ in errors if isinstance(rule_, Requantisation)) > 0.7 * rule.error:
+        return [(first, count)]  # cutting does not help
+    return [found for half in halves for found in ranges(layer, subtracted, roundings, *half, step)]
+
+
 def kernel_engine(size_bytes: int, mode: Mode) -> StrengConfig:
     return replace(contiguous(size_bytes, word_bytes=3 if mode.deep else 1), continuous=1)
 
@@ -165,6 +249,12 @@ def feature_engine(view: Area, frames: Frames, mode: Mode) -> StrengConfig:
         return engine(view, frames, signed=mode.simd == 2, looped=True)
     depth = 0 if mode.packed_frame else -(-view.channels // 3)
     return replace(engine(view, frames, word_bytes=3, depth=depth, looped=True), raw_out=1)
+
+
+SHIFT_CODES = ArithConfig(  # (x + 128) mod 256, exactly as every public network writes it
+    a=16384, b=32, combine_bc=1, shift_out=14, round_mode=1, out_bytes=1, bytes_x=1, out_bytes_x=1, bytes_y=1,
+    out_bytes_y=1,
+)  # fmt: skip
 
 
 def requantise(b: EpochBuilder, units: list[ArithConfig], source: str, gate: dict[str, int]) -> str:

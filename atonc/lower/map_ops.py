@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from atonc.errors import UnsupportedError
-from atonc.ir import Graph, Op
+from atonc.ir import Array, Graph, Op
 from atonc.lower.context import Context
 from atonc.lower.registry import Refusal, recipe_for
 from atonc.ops import kinds
@@ -44,8 +45,11 @@ class Mapped:
     reasons: tuple[CpuReason, ...]
 
 
-def map_ops(graph: Graph, numerics: str = "best") -> Mapped:
-    context = Context(graph, numerics)
+def map_ops(
+    graph: Graph, numerics: str = "best", calibrate: Callable[[], list[Mapping[str, Array]]] | None = None
+) -> Mapped:
+    """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect."""
+    context = Context(graph, numerics, calibrate=calibrate)
     for name in graph.inputs:
         context.buffer(name)
     plans: list[StepPlan] = []

@@ -27,6 +27,7 @@ class Buffer:
     size_bytes: int
     kind: BufferKind
     tensor: str = ""
+    offset: int = 0  # stored bytes are codes plus this: 128 turns codes from -128 into features from 0
     data: bytes = field(default=b"", repr=False)  # contents of a constant
 
 
