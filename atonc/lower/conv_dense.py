@@ -25,8 +25,8 @@ SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back w
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
     try:
         return _lower(layer, context)
-    except Refusal:
-        if not any(layer.padding) or layer.op.kind == "transpose_conv":
+    except Refusal as refusal:
+        if not (any(layer.padding) or refusal.rule == "CONV-LINES") or layer.op.kind == "transpose_conv":
             raise
         padding, padded = pad_first(layer, context)
         return [*padding, *_lower(padded, context)]

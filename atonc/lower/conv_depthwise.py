@@ -42,8 +42,8 @@ class Cut:
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
     try:
         return _lower(layer, context)
-    except Refusal:
-        if not any(layer.padding):
+    except Refusal as refusal:
+        if not (any(layer.padding) or refusal.rule == "CONV-LINES"):
             raise
         padding, padded = pad_first(layer, context)
         return [*padding, *_lower(padded, context)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.lower.registry import Refusal
 from atonc.plan.streams import Area
 
 Weights = NDArray[np.int16]  # up to 9 bits: codes without their zero point
@@ -86,6 +87,8 @@ def phases(
             height, width = -(-(out_size[0] - row) // rows), -(-(out_size[1] - column) // columns)
             place = (row, column)
             parts = _parts(area, weights, stride, dilation, padding, place, (height, width), rounded_parts)
+            if not parts:
+                raise Refusal("CONV-PADDING", "outputs that see only padding", "at least one input each", "pad first")
             result.append(Phase(row, column, rows, columns, height, width, tuple(parts)))
     return result
 
@@ -104,12 +107,14 @@ def _parts(
     first: tuple[int, int],
     size: tuple[int, int],
     rounded_parts: bool,
+    native: bool = True,
 ) -> list[Part]:
+    """`native`: stride 2 in the unit, where its frames have two lines and two columns."""
     steps = [_phase_steps(s, d) for s, d in zip(stride, dilation, strict=True)]
     # in units of the dilation, outputs of this phase are `jump` apart
     jump = [s * n // d for s, n, d in zip(stride, steps, dilation, strict=True)]
     start = [f * s - p for f, s, p in zip(first, stride, padding[:2], strict=True)]
-    native = jump[0] == jump[1] == 2 and min(weights.shape[1:3]) > 1
+    native = native and jump[0] == jump[1] == 2 and min(weights.shape[1:3]) > 1
     parts = []
     columns_wide = weights.shape[2] if rounded_parts and WINDOW < weights.shape[2] <= WIDEST else WINDOW
     for taps_y in _groups(weights.shape[1], jump[0], native, WINDOW):
@@ -122,6 +127,8 @@ def _parts(
             made = part_of(area, part, rows, columns, 2 if native else 1)
             group = (taps_y.start // WINDOW, taps_x.start // (2 * WINDOW)) if rounded_parts else (0, 0)
             parts.append(replace(made, group=group))
+    if native and any(min(part.area.height, part.area.width) < 2 for part in parts):
+        return _parts(area, weights, stride, dilation, padding, first, size, rounded_parts, native=False)
     return parts
 
 
@@ -152,22 +159,36 @@ def axis_of(size: int, start: int, dilation: int, jump: int, taps: slice, output
 
 
 def part_of(area: Area, weights: Weights, rows: Axis, columns: Axis, stride: int) -> Part:
-    view = replace(
-        area,
-        height=rows.count,
-        width=columns.count,
-        line=area.line * rows.step,
-        pixel=area.pixel * columns.step,
-        offset=area.offset + rows.first * area.line + columns.first * area.pixel,
-    )
+    view = stepped(area, rows.first, rows.step, rows.count, columns.first, columns.step, columns.count)
     return Part(view, weights, (rows.before, columns.before, rows.after, columns.after), stride)
 
 
+def stepped(area: Area, row: int, row_step: int, rows: int, column: int, column_step: int, columns: int) -> Area:
+    """Every so manieth row and column. Engines want lines that do not overlap, last step included."""
+    pixel, line = area.pixel * column_step, area.line * row_step
+    if line < columns * pixel and rows > 1:
+        raise Refusal(
+            "CONV-LINES", f"{columns} pixels {pixel} bytes apart in lines of {line}", "lines that do not overlap",
+            "use an even width",
+        )  # fmt: skip
+    return replace(
+        area,
+        height=rows,
+        width=columns,
+        line=max(line, columns * pixel),
+        pixel=pixel,
+        offset=area.offset + row * area.line + column * area.pixel,
+    )
+
+
+def is_plain(part: Part) -> bool:
+    """1x1 without padding: the unit needs no window."""
+    return part.window == (1, 1) and not any(part.padding) and part.stride == 1
+
+
 def widen(part: Part) -> Part:
-    """A 3x3 window with zeros where the part's own window is smaller (1x1 with stride 1 stays)."""
+    """A 3x3 window with zeros where the part's own window is smaller."""
     rows, columns = part.window
-    if (rows, columns) == (1, 1) and not any(part.padding) and part.stride == 1:
-        return part
     more_rows, more_columns = WINDOW - rows, max(WINDOW, columns) - columns
     top, left, bottom, right = part.padding
     # zeros go to the side with less padding: at most two rows of padding are free
@@ -194,5 +215,6 @@ def narrow(part: Part) -> list[Part]:
 
 
 def unit_parts(phase: Phase) -> tuple[Part, ...]:
-    """The parts of a phase as CONVACC units take them."""
-    return tuple(piece for part in phase.parts for piece in narrow(widen(part)))
+    """The parts of a phase as CONVACC units take them; all units of a chain have the same window."""
+    parts = phase.parts if all(is_plain(part) for part in phase.parts) else [widen(part) for part in phase.parts]
+    return tuple(piece for part in parts for piece in narrow(part))

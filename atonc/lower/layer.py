@@ -11,7 +11,7 @@ from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
-from atonc.lower.convolution import Phase, phases
+from atonc.lower.convolution import Phase, phases, stepped
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation, TwoSteps, requantisation, two_steps
 from atonc.lower.tiling import Mode
@@ -126,14 +126,8 @@ class Layer:
 
     def outputs_of(self, phase: Phase) -> Area:
         """Where the outputs of a phase lie."""
-        out = self.out
-        return replace(
-            out,
-            height=phase.height,
-            width=phase.width,
-            line=out.line * phase.row_step,
-            pixel=out.pixel * phase.column_step,
-            offset=out.offset + phase.row * out.line + phase.column * out.pixel,
+        return stepped(
+            self.out, phase.row, phase.row_step, phase.height, phase.column, phase.column_step, phase.width
         )
 
 

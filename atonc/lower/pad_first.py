@@ -19,12 +19,14 @@ def pad_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
     top, left, bottom, right = layer.padding
     area = layer.area
     height, width = area.height + top + bottom, area.width + left + right
-    copy = context.scratch(height * width * area.channels, "padded input")
+    line = -(-width // layer.stride[1]) * layer.stride[1]  # so that lines of every so manieth pixel do not overlap
+    copy = context.scratch(height * line * area.channels, "padded input")
     shape = (area.height, area.width, area.channels)
     source = View(layer.source, shape, (area.line, area.pixel, area.element_bytes), area.offset)
-    target = View.whole(copy, (height, width, area.channels))
+    target = View.whole(copy, (height, line, area.channels)).cut(1, 0, width)
     pads = ((top, bottom), (left, right), (0, 0))
     work = pad_view(borders(target, pads), layer.zero, layer.source, area.height * area.line)
     work += pipelines([Move(source, inside(target, pads))])
-    padded = replace(layer, source=copy, area=Area.whole(height, width, area.channels), padding=(0, 0, 0, 0))
+    view = replace(Area.whole(height, line, area.channels), width=width)
+    padded = replace(layer, source=copy, area=view, padding=(0, 0, 0, 0))
     return pack(work, layer.origin, f"padding of {layer.op.name}"), padded
