@@ -20,6 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AtoncError as error:
         print(f"atonc: {error}", file=sys.stderr)
         return error.exit_code
+    except (MemoryError, RecursionError) as error:
+        what = "runs out of memory" if isinstance(error, MemoryError) else "is nested too deeply"
+        print(f"atonc: the input {what}. What to do: give a smaller or simpler one.", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("atonc: interrupted", file=sys.stderr)
         return 130

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from atonc.comparing import read_model
 from atonc.emit import write
+from atonc.frontends.read import read
 from atonc.ir import text
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.options import Options
 from atonc.passes import order
-from atonc.pipeline import compile_graph
+from atonc.pipeline import compile_graph, typical_runs
 from atonc.plan.types import CpuPlan
 
 STAGES = ("read", "passes", "lower", "place")
@@ -28,11 +28,12 @@ def dump(model: Path, options: Options, last: str, folder: Path) -> list[Path]:
 
 
 def _outputs(model: Path, options: Options) -> Iterator[tuple[str, str]]:
-    source = read_model(model)
+    source = read(model, options.cut_outputs, options.fixed_shapes)
     yield "read", text.dump(source)
     graph = order.run(source, options)
     yield "passes", text.dump(graph)
-    yield "lower", "".join(f"{line}\n" for line in _steps(map_ops(graph, options.numerics)))
+    mapped = map_ops(graph, options.numerics, lambda: typical_runs(graph))
+    yield "lower", "".join(f"{line}\n" for line in _steps(mapped))
     compiled = compile_graph(source, options)
     homes = sorted(compiled.program.placed.values(), key=lambda home: (home.address, home.buffer.name))
     yield "place", "".join(

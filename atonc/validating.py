@@ -250,7 +250,7 @@ def reference_outputs(
         found = _kernels(model, source, graph, sample, reference, kernels)
     outputs = []
     for index, name in enumerate(graph.outputs):
-        value = _pick(found, source, name, index)
+        value = _pick(found, graph, index)
         tensor = source.tensors.get(name) or source.tensors.get(source.aliases.get(name, ""), graph.tensors[name])
         as_real = value.astype(np.float64) if value.dtype.kind == "f" else real(tensor, value)
         outputs.append(np.ascontiguousarray(_same_order(as_real, value.shape, graph.tensors[name].shape)))
@@ -260,20 +260,30 @@ def reference_outputs(
 def _kernels(
     model: Path, source: Graph, graph: Graph, sample: Sample, reference: str, kernels: str
 ) -> Mapping[str, Array]:
+    """The model's own outputs; all its tensors when the program ends elsewhere."""
     from atonc.compare.reference import run_onnx, run_tflite
 
-    inner = any(name not in source.outputs for name in graph.outputs)
-    if reference == ONNX:
-        return run_onnx(model, sample, all_tensors=inner)
-    return run_tflite(model, [sample[name] for name in source.inputs], kernels, inner)
+    def run(every: bool) -> Mapping[str, Array]:
+        if reference == ONNX:
+            return run_onnx(model, sample, every)
+        return run_tflite(model, [sample[name] for name in source.inputs], kernels, every)
+
+    found = run(False)
+    return found if set(graph.outputs) <= found.keys() or _in_order(found, graph) else run(True)
 
 
-def _pick(found: Mapping[str, Array], source: Graph, name: str, index: int) -> Array:
-    """By name; files may give two tensors one name, then by position."""
+def _in_order(found: Mapping[str, Array], graph: Graph) -> bool:
+    """Whether these are the program's outputs under other names: a file may give two tensors one name."""
+    sizes = [graph.tensors[name].elements for name in graph.outputs]
+    return [value.size for value in found.values()] == sizes
+
+
+def _pick(found: Mapping[str, Array], graph: Graph, index: int) -> Array:
+    name = graph.outputs[index]
     if name in found:
         return found[name]
-    if name in source.outputs and len(found) == len(source.outputs):
-        return list(found.values())[source.outputs.index(name)]
+    if _in_order(found, graph):
+        return list(found.values())[index]
     raise ToolError(f"the reference gives no output {name}", remedy="report the model")
 
 
