@@ -29,6 +29,7 @@ from atonc import validating
 from atonc.compare.metrics import cosine, within_percent
 from atonc.compare.subgraph import code_size
 from atonc.errors import AtoncError
+from atonc.ops import run_graph, run_op, start_values
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file
 from atonc.place import board
@@ -38,6 +39,7 @@ from atonc.verify import Emulation
 RESULTS = Path(__file__).parent / "results" / "corpus.md"
 CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
 INPUTS = 2
+NOISE = 0.003  # of the values
 Record = dict[str, Any]
 
 
@@ -54,6 +56,9 @@ def judge(model: Path, numerics: str, top1: int) -> Record:
     emulation = Emulation(compiled.program, compiled.graph)
     samples = validating.synthetic_samples(compiled.source, INPUTS)
     record["outputs"] = outputs(model, compiled, emulation, samples)
+    if not all(map(close_enough, record["outputs"])):
+        for output, noisy in zip(record["outputs"], sensitivity(compiled, samples[0]), strict=True):
+            output["noise"] = noisy
     record["layers"] = layers(compiled, emulation, samples)
     if top1 and is_classifier(compiled):
         record["top1"] = agreement(model, compiled, emulation, top1)
@@ -102,6 +107,21 @@ def outputs(model: Path, compiled: Compiled, emulation: Emulation, samples: list
             row["exact"].append(within_percent(value, expected[k], 0.5 * unit))
             row["within1"].append(within_percent(value, expected[k], 1.5 * unit))
     return [row | {key: float(np.mean(row[key])) for key in figures} for row in rows]
+
+
+def sensitivity(compiled: Compiled, sample: Any) -> list[float]:
+    """Cosine of each output of exact arithmetic to itself with a few values of every convolution one code off: what
+    any other rounding of the same model would give."""
+    graph, rng = compiled.graph, np.random.default_rng(0)
+    inputs = validating.program_inputs(compiled, sample)
+    plain, values = run_graph(graph, inputs), start_values(graph, inputs)
+    for op in graph.ops:
+        for name, result in zip(op.outputs, run_op(graph, op, values), strict=True):
+            values[name] = result.codes
+            if op.kind in ("conv", "dense") and values[name].dtype == np.int8:
+                noise = (rng.random(values[name].shape) < NOISE) * rng.choice([-1, 1], values[name].shape)
+                values[name] = np.clip(values[name] + noise, -128, 127).astype(np.int8)
+    return [cosine(*(validating.real(graph.tensors[n], v[n]) for v in (plain, values))) for n in graph.outputs]
 
 
 def references(
@@ -283,8 +303,17 @@ def exceptions(records: dict[str, Record]) -> list[str]:
             continue
         lines += [f"- {name}, layer {text}" for text in r["layers"]["bad"][:5]]
         far = [o for o in r["outputs"] if not close_enough(o)]
-        lines += [f"- {name}, output {o['name'][:60]}: {o['cosine']:.5f}, kernels {o['spread']:.5f}" for o in far]
+        for o in far:
+            noise = f", noise {o['noise']:.5f}" if "noise" in o else ""
+            lines.append(f"- {name}, output {o['name'][:60]}: {o['cosine']:.5f}, kernels {o['spread']:.5f}{noise}")
     return lines
+
+
+NOTE = (
+    "*noise*: the cosine that exact arithmetic has to itself when 0.3 % of the values of every convolution are one",
+    "code off. Where it is below 0.999, the output depends on roundings more than on the picture.",
+    "",
+)
 
 
 def report(records: dict[str, Record], numerics: str) -> str:
@@ -305,7 +334,7 @@ Script: `benchmarks/compile_corpus.py` (numerics {numerics}), one thread. Every 
 - *compile s*: model to placed and checked program, without verification.
 """
     parts = [intro, *summary(records), "", *table(records), "", "## Against ST's compiler", "", *baseline(records)]
-    return "\n".join([*parts, "", "## Exceptions", "", *exceptions(records), ""])
+    return "\n".join([*parts, "", "## Exceptions", "", *NOTE, *exceptions(records), ""])
 
 
 def main() -> None:
