@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.compare.inputs import make_inputs
-from atonc.comparing import read_model
 from atonc.emit import ec_program
 from atonc.emit.program import Program, bind
 from atonc.errors import ToolError
 from atonc.hw import safety
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import instructions
+from atonc.frontends.read import read
 from atonc.ir import Array, Graph
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.ops import run_graph
@@ -40,7 +40,8 @@ class Compiled:
 
 
 def compile_file(path: Path, options: Options | None = None) -> Compiled:
-    return compile_graph(read_model(path), options)
+    options = options or Options()
+    return compile_graph(read(path, options.cut_outputs, options.fixed_shapes), options)
 
 
 def compile_graph(source: Graph, options: Options | None = None) -> Compiled:

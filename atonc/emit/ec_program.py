@@ -17,7 +17,7 @@ from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.units import activ
 from atonc.hw.units.activ import ActivConfig
-from atonc.hw.units.arith import ArithConfig
+from atonc.hw.units.arith import ROWS, ArithConfig
 from atonc.hw.units.switch import encode_link
 
 _CLOCK, _CLOCK_GATES = 0, 4
@@ -103,17 +103,18 @@ def _coefficients(unit: int, config: ArithConfig) -> Iterator[Instruction | Barr
 
 
 def _used_rows(config: ArithConfig) -> int:
-    """Rows up to the last that is not zero: memory of earlier epochs may hold other numbers behind it."""
-    rows = config.rows()
-    used = np.flatnonzero(rows.any(axis=1))
-    return int(used[-1]) + 1 if used.size else 1
+    """Every row that the counters reach: the memory still holds the numbers of earlier epochs."""
+    last = -config.offset3 if config.count3 else config.reset1_every // (config.step_every + 1)
+    used = np.flatnonzero(config.rows().any(axis=1))
+    return max(last % ROWS, int(used[-1]) if used.size else 0) + 1
 
 
 def _function_tables(unit: int, config: ActivConfig) -> Iterator[Instruction | Barrier]:
     for k, entry in enumerate(config.rom0[: 1 << config.index_bits]):
         yield Write(unit, activ.ROM0 + k, entry)
     rows = np.frombuffer(config.rom1, "<i2").reshape(-1, 3).astype(np.uint16).tolist()
-    last = max((k for k, row in enumerate(rows) if any(row)), default=0)
+    selectors = np.frombuffer(config.rom0, np.uint8)[: 1 << config.index_bits].astype(int)
+    last = int(((selectors & 63) + (1 << (selectors >> 6)) - 1).max())
     for k, (a, b, c) in enumerate(rows[: last + 1]):
         yield Write(unit, activ.ROM1 + 2 * k, a | b << 16)
         yield Write(unit, activ.ROM1 + 2 * k + 1, c)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.place.types import PREFETCH_BYTES, Placed
-from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
+from atonc.plan.types import BufferKind, CpuPlan, EpochPlan, StepPlan
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ def bind_epoch(plan: EpochPlan, number: int, placed: Mapping[str, Placed], cache
             use.config,
             address=home.address + use.config.address,
             address_limit=home.end + PREFETCH_BYTES - 1,
-            cacheable=int(home.pool in cached_pools),
+            # only constants go through the NPU cache: activations in external RAM are also the CPU's
+            cacheable=int(home.pool in cached_pools and home.buffer.kind == BufferKind.CONSTANT),
         )
     writers = sorted(name for name, use in plan.engines.items() if use.config.to_memory)
     return Epoch(number, units, plan.links, tuple(writers))

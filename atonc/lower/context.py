@@ -21,6 +21,7 @@ class Context:
     allow_unproven: bool = False
     buffers: dict[str, Buffer] = field(default_factory=dict)
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None  # runs of the graph on typical inputs
+    shifted_copies: dict[str, str] = field(default_factory=dict)  # buffer -> its copy as code + 128
     aliases: dict[str, str] = field(default_factory=dict)  # tensor -> tensor in whose memory it lies
     _scratch: int = 0
 

@@ -14,6 +14,7 @@ from atonc.lower.convolution import Part, unit_parts
 from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine, ranges, requantise
 from atonc.lower.pad_first import pad_first
 from atonc.lower.registry import Refusal
+from atonc.lower.shift_first import shift_first, worth_shifting
 from atonc.lower.tiling import MAX_CHAIN, Tiling, choose, no_setting
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
@@ -23,6 +24,13 @@ SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back w
 
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
+    if not worth_shifting(layer):
+        return _padded_or_not(layer, context)
+    copies, shifted = shift_first(layer, context)
+    return [*copies, *_padded_or_not(shifted, context)]
+
+
+def _padded_or_not(layer: Layer, context: Context) -> list[StepPlan]:
     try:
         return _lower(layer, context)
     except Refusal as refusal:

@@ -14,13 +14,14 @@ from atonc.lower.convolution import Part, unit_parts
 from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine, ranges, requantise
 from atonc.lower.pad_first import pad_first
 from atonc.lower.registry import Refusal
+from atonc.lower.requantise import Requantisation
 from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, limits, no_setting
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import StepPlan
 
 MAX_PIPELINES = 3
-LARGE_BYTES = 512 << 10
+TOO_COARSE = 1.0  # codes of error
 ALIGNED = 16  # outside the NPU's own RAM engines start at multiples of this
 
 
@@ -117,6 +118,8 @@ def _cut(layer: Layer, parts: tuple[Part, ...], channels: int, exactly: bool = F
         width = max(part.area.width for part in parts)
         most = min(most_kernels, most_batch, channels, max(1, most_line // width))
         for batch in range(most, channels - 1 if exactly else 0, -1):
+            if not exactly and layer.large and ALIGNED % batch:
+                continue  # parts of large buffers begin at aligned addresses
             kernels, repeats = _kernels(batch, multiplier, most_kernels)
             if kernels * batch * rows * columns > most_weights:
                 continue
@@ -141,22 +144,34 @@ def _blocks(
     pipelines = min(MAX_PIPELINES, MAX_CHAIN // len(parts), MAX_CHAIN // ariths, 10 // (len(parts) + 2), blocks)
     whole = lcm(cut.batch, cut.outputs, ALIGNED) // cut.batch  # blocks between aligned addresses
     share = max(1, min(-(-blocks // pipelines), MAX_VECTOR // cut.outputs))
-    large = layer.area.height * layer.area.line > LARGE_BYTES  # may lie in another memory
-    if blocks > whole and (share >= whole or large) and share * cut.outputs < MAX_VECTOR - ALIGNED:
+    if blocks > whole and (share >= whole or layer.large) and share * cut.outputs < MAX_VECTOR - ALIGNED:
         share = -(-share // whole) * whole
     step = cut.outputs * (whole if share % whole == 0 else 1)
     jobs = []
     for k in range(0, blocks, share):
         start, count = (first + k * cut.batch) * multiplier, min(share, blocks - k) * cut.outputs
         for out, some in ranges(layer, cut.mode.offset, 1, start, count, step):
-            jobs.append((out // multiplier, some // cut.outputs))
+            jobs += _jobs(layer, parts, cut, out // multiplier, some // cut.outputs)
     plans: list[StepPlan] = []
     for start in range(0, len(jobs), pipelines):
         b = EpochBuilder(layer.origin, f"depthwise conv {layer.op.name}")
-        for channel, count in jobs[start : start + pipelines]:
-            _pipeline(b, layer, context, parts, target, cut, channel, count)
+        for channel, count, own in jobs[start : start + pipelines]:
+            _pipeline(b, layer, context, parts, target, own, channel, count)
         plans.append(b.done())
     return plans
+
+
+def _jobs(
+    layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int
+) -> list[tuple[int, int, Cut]]:
+    """One pipeline, or one for every channel where the scales inside of a block differ too much."""
+    multiplier = layer.outputs // layer.area.channels
+    rule = layer.requantisation_of(cut.mode.offset, 1, channel * multiplier, blocks * cut.outputs)
+    coarse = isinstance(rule, Requantisation) and rule.error > TOO_COARSE
+    single = _cut(layer, parts, 1) if coarse and blocks == 1 and cut.batch > 1 else None
+    if single is None:
+        return [(channel, blocks, cut)]
+    return [(channel + k, 1, single) for k in range(cut.batch)]
 
 
 def _pipeline(

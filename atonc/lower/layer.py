@@ -23,11 +23,11 @@ Weights = NDArray[np.int16]  # codes without their zero point
 Real = NDArray[np.float64]
 
 FEW_CHANNELS = 32  # so many are always summed in one pass
+LARGE_BYTES = 512 << 10
 MAX_VECTOR = 512  # channels that one ARITH has coefficients for
 EXPECTED_MARGIN = 4.0  # how far sums may go beyond those of typical inputs
 SAMPLES = 96  # positions at which sums are looked at
 GOOD_ENOUGH = 0.45  # codes of error before the last rounding
-SMALLEST_RANGE = 2  # groups of kernels
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +60,11 @@ class Layer:
     @property
     def outputs(self) -> int:
         return self.weights.shape[0]
+
+    @property
+    def large(self) -> bool:
+        """May have to lie outside the NPU's own RAM, where engines start at aligned addresses only."""
+        return max(self.area.height * self.area.line, self.out.height * self.out.line) > LARGE_BYTES
 
     def requantisation(self, subtracted: int, roundings: int) -> Requantisation | TwoSteps:
         """For sums in which `subtracted` instead of the zero point was taken from the features, rounded so often."""
@@ -223,7 +228,7 @@ def ranges(
 ) -> list[tuple[int, int]]:
     """Cuts output channels where one shift for all of them is too coarse for some: scales may differ a thousandfold."""
     rule = layer.requantisation_of(subtracted, roundings, first, count)
-    if isinstance(rule, TwoSteps) or rule.error <= GOOD_ENOUGH or count <= step or count < SMALLEST_RANGE * step:
+    if isinstance(rule, TwoSteps) or rule.error <= GOOD_ENOUGH or count <= step:
         return [(first, count)]
     middle = count // step // 2 * step
     halves = ((first, middle), (first + middle, count - middle))

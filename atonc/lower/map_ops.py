@@ -15,11 +15,11 @@ from atonc.plan.types import CpuPlan, StepPlan
 CPU_BY_NATURE = {
     "softmax": "the NPU has no exponential over a row",
     "log_softmax": "the NPU has no exponential over a row",
-    "argmax": "the NPU does not compare positions",
-    "argmin": "the NPU does not compare positions",
+    "arg_max": "the NPU does not compare positions",
+    "arg_min": "the NPU does not compare positions",
     "quantize": "float values enter here",
     "dequantize": "float values leave here",
-    "resize_bilinear": "weights that differ from pixel to pixel",
+    "resize_linear": "weights that differ from pixel to pixel",
     "cast": "a change of the number format",
     "gather": "addresses that depend on data",
     "gather_nd": "addresses that depend on data",
@@ -68,11 +68,11 @@ def _lower(op: Op, context: Context) -> tuple[list[StepPlan], CpuReason | None]:
     if recipe is None or not _on_codes(op, context):
         why = CPU_BY_NATURE.get(op.kind, "no recipe for the NPU" if recipe is None else "values are not int8 codes")
         return _on_cpu(op, context, Refusal("CPU-OP", why, "int8 operators with a recipe", "keep it at the edge"))
-    before = (dict(context.buffers), dict(context.aliases))
+    before = (dict(context.buffers), dict(context.aliases), dict(context.shifted_copies))
     try:
         return recipe(op, context), None
     except Refusal as refusal:
-        context.buffers, context.aliases = before
+        context.buffers, context.aliases, context.shifted_copies = before
         return _on_cpu(op, context, refusal)
 
 

@@ -15,6 +15,7 @@ from atonc.lower.convolution import Part
 from atonc.lower.registry import Refusal
 
 MAX_CHAIN = 4
+MAX_BEYOND = 63  # engines may read 64 bytes behind a buffer
 MAX_PADDING = 2  # rows or columns of zeros that a unit adds by itself
 MAX_PASSES = 128  # frames that a gate may drop and keep
 
@@ -95,7 +96,8 @@ def _candidates(parts: tuple[Part, ...], channels: int, outputs: int, mode: Mode
                 continue
             kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)))
             passes = -(-channels // (batch * (units if len(parts) == 1 else 1)))
-            if not kernels or passes > MAX_PASSES:
+            beyond = passes * batch * (units if len(parts) == 1 else 1) - channels  # bytes read behind the last pixel
+            if not kernels or passes > MAX_PASSES or beyond > MAX_BEYOND:
                 continue
             tiling = _tiling(parts, mode, batch, kernels, units, passes, outputs)
             if tiling is not None:

@@ -1,0 +1,36 @@
+"""A copy of the features as code + 128, where so many channels are summed that signed features need many passes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from atonc.lower.context import MANY_CHANNELS, Context
+from atonc.lower.layer import SHIFT_CODES, Layer
+from atonc.lower.parts import parts
+from atonc.plan.build import EpochBuilder
+from atonc.plan.streams import contiguous
+from atonc.plan.types import StepPlan
+
+
+def shift_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
+    """The epoch that writes the copy, and the layer that reads it."""
+    plans: list[StepPlan] = []
+    copy = context.shifted_copies.get(layer.source)
+    if copy is None:  # the first reader makes it for all of them
+        size = layer.area.height * layer.area.line
+        copy = context.shifted_copies[layer.source] = context.scratch(size, "features without zero point")
+        b = EpochBuilder(layer.origin, f"features of {layer.op.name}")
+        for offset, count in parts(size, 3):
+            shifted = b.unit(SHIFT_CODES, b.read(layer.source, contiguous(count, offset=offset)))
+            b.write(shifted, copy, contiguous(count, offset=offset, write=True))
+        plans.append(b.done())
+    typical = tuple(codes + 128 for codes in layer.typical)
+    return plans, replace(layer, source=copy, zero=0, features_shifted=True, typical=typical)
+
+
+def worth_shifting(layer: Layer) -> bool:
+    """A window over many channels is twice as fast without zero point; many channels need fewer, rounded passes."""
+    if layer.zero != -128 or layer.features_shifted or layer.numerics == "2.x" or not layer.area.contiguous:
+        return False
+    channels, window = layer.area.channels, max(layer.weights.shape[1:3])
+    return channels >= 8 and layer.outputs >= 16 if window > 1 else channels > MANY_CHANNELS
