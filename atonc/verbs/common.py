@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from atonc.errors import InputError
+from atonc.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
     from atonc.options import Options
+
+# part of the contract, of no use before there are C files
+LATER = ("--no-inputs-allocation", "--no-outputs-allocation", "--no-epoch-controller", "--relocatable")
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +45,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--numerics", choices=["best", "2.x"], default="best", help="2.x: the numbers of ST's 2.x")
     parser.add_argument("--prefer", choices=["speed", "memory"], default="speed", help="what to spend memory for")
     parser.add_argument("--seed", type=int, default=0, help="of synthetic inputs (default 0)")
+    for option in LATER:
+        parser.add_argument(option, action="store_true", help=argparse.SUPPRESS)
 
 
 def model_path(options: argparse.Namespace) -> Path:
@@ -60,6 +65,9 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
     from atonc.options import Options
     from atonc.profiles import read_profile
 
+    for option in LATER:
+        if getattr(options, option[2:].replace("-", "_")):
+            raise UnsupportedError(f"{option} is not supported yet", remedy="leave it out")
     pools = str(options.mpool or "")
     if options.st_neural_art:
         profile = read_profile(options.st_neural_art)
