@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.emu.npu import run_epoch
+from atonc.hw.stream import Stream
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.ir import Graph, Op
 from atonc.ops import run_op
@@ -33,6 +36,7 @@ class Layer:
     different: int
     elements: int
     sum_error: float = 0.0  # codes that 16-bit sums on the way may cost
+    saturated: bool = False  # such a sum met its limits: reported, and no rounding explains what it costs
 
     @property
     def allowed(self) -> int:
@@ -55,7 +59,11 @@ class Outcome:
 
     @property
     def bad(self) -> list[Layer]:
-        return [layer for layer in self.layers if layer.most > layer.allowed]
+        return [layer for layer in self.layers if layer.most > layer.allowed and not layer.saturated]
+
+    @property
+    def saturated(self) -> list[Layer]:
+        return [layer for layer in self.layers if layer.most > layer.allowed and layer.saturated]
 
 
 def compile_checked(graph: Graph, options: Options | None = None) -> Compiled:
@@ -78,7 +86,7 @@ def run_checked(compiled: Compiled, inputs: Mapping[str, Array]) -> Outcome:
     from atonc.ops import run_graph
 
     graph = compiled.graph
-    emulation = Emulation(compiled.program, graph)
+    emulation = Watched(compiled.program, graph)
     _soil(emulation)
     seen = emulation.run(inputs, observe=True)
     values = {n: t.data for n, t in graph.tensors.items() if t.data is not None} | dict(inputs) | seen
@@ -90,10 +98,34 @@ def run_checked(compiled: Compiled, inputs: Mapping[str, Array]) -> Outcome:
             if name not in seen:
                 values[name] = _alias(graph, values, aliases, name)
         for name, result in zip(op.outputs, run_op(graph, op, values), strict=True):
-            layers.append(_layer(op, name, op.name in cpu, values[name], result.codes, sum_error(compiled, op)))
+            error = sum_error(compiled, op)
+            saturated = error > 0 and (op.origin or (op.name,)) in emulation.saturated
+            layers.append(_layer(op, name, op.name in cpu, values[name], result.codes, error, saturated))
     expected = run_graph(compiled.source, inputs)
     outputs = {n: (seen[n], expected[n]) for n in graph.outputs if n in expected}
     return Outcome(compiled, tuple(layers), outputs)
+
+
+class Watched(Emulation):
+    """Notes for which operators a 16-bit sum of a CONVACC was at its limits."""
+
+    def run(self, inputs: Mapping[str, Array], observe: bool = False) -> dict[str, Array]:
+        for name, value in inputs.items():
+            self.store(name, value)
+        self.saturated: set[tuple[str, ...]] = set()
+        seen: dict[str, Array] = {}
+        for step in self.program.steps:
+            if isinstance(step.plan, CpuPlan):
+                self._cpu(step.plan)
+            elif step.epoch is not None:
+                run_epoch(step.epoch, self.memory, partial(self._watch, step.plan.origin))
+            seen |= {n: self.load(n) for n in step.plan.writes() if n in self.graph.tensors}
+        return seen | {name: self.load(name) for name in self.graph.outputs}
+
+    def _watch(self, origin: tuple[str, ...], unit: str, stream: Stream) -> None:
+        values = stream.data
+        if unit.startswith("CONVACC") and values.dtype == np.int16 and np.isin(values, (-32768, 32767)).any():
+            self.saturated.add(origin)
 
 
 def _soil(emulation: Emulation) -> None:
@@ -112,10 +144,10 @@ def _alias(graph: Graph, values: Mapping[str, Array], aliases: Mapping[str, str]
     return values[owner].reshape(graph.tensors[name].shape)
 
 
-def _layer(op: Op, name: str, on_cpu: bool, got: Array, expected: Array, error: float) -> Layer:
+def _layer(op: Op, name: str, on_cpu: bool, got: Array, expected: Array, error: float, saturated: bool) -> Layer:
     difference = np.abs(got.astype(np.float64) - expected.astype(np.float64))
     most, different = int(np.ceil(difference.max(initial=0))), int((difference > 0).sum())
-    return Layer(op, name, on_cpu, most, different, got.size, error)
+    return Layer(op, name, on_cpu, most, different, got.size, error, saturated)
 
 
 def sum_error(compiled: Compiled, op: Op) -> float:

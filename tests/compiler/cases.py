@@ -1,0 +1,55 @@
+"""Judges one graph in full: compiles, runs, and says in words what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from atonc.errors import AtoncError
+from atonc.ir import Graph
+from tests.compiler.layer_checks import Layer, compile_checked, run_checked
+from tests.compiler.random_graphs import random_inputs
+
+INPUTS = 2
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`problem` is empty, or the kind of what went wrong followed by the particulars."""
+
+    problem: str = ""
+    layers: tuple[Layer, ...] = ()
+    epochs: int = 0
+    on_cpu: tuple[str, ...] = ()  # kinds of operators
+
+    @property
+    def kind(self) -> str:
+        return self.problem.split(":")[0]
+
+    @property
+    def saturated(self) -> list[Layer]:
+        return [layer for layer in self.layers if layer.saturated and layer.most > layer.allowed]
+
+
+def judge(graph: Graph, seed: int) -> Verdict:
+    """Any error is a problem: the graphs are valid."""
+    try:
+        compiled = compile_checked(graph)
+        outcomes = [run_checked(compiled, random_inputs(compiled.graph, INPUTS * seed + k)) for k in range(INPUTS)]
+    except AtoncError as error:
+        return Verdict(f"{type(error).__name__}: {error}")
+    except AssertionError as error:
+        return Verdict(f"placement: {error}")
+    except Exception as error:
+        return Verdict(f"crash: {type(error).__name__} {error}")
+    bad = [layer for outcome in outcomes for layer in outcome.bad]
+    layers = tuple(layer for outcome in outcomes for layer in outcome.layers)
+    steps = compiled.program.steps
+    epochs, kinds = sum(s.epoch is not None for s in steps), tuple(r.op for r in compiled.mapped.reasons)
+    return Verdict(f"layer: {describe(bad[0])}" if bad else "", layers, epochs, kinds)
+
+
+def describe(layer: Layer) -> str:
+    return (
+        f"{layer.op.kind} {layer.op.name} differs by {layer.most} (allowed {layer.allowed}) "
+        f"in {layer.different} of {layer.elements} values{' on the CPU' if layer.on_cpu else ''}"
+    )
