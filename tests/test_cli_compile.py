@@ -104,8 +104,13 @@ def test_gates_that_hold_end_with_0() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["analyze"], ["analyze", "no.tflite"], ["analyze", DIGITS, "-n", "../x"], ["analyze", DIGITS, "--board", "x"],
-     ["analyze", DIGITS, "--relocatable"]],  # fmt: skip
+    [
+        ["analyze"],
+        ["analyze", "no.tflite"],
+        ["analyze", DIGITS, "-n", "../x"],
+        ["analyze", DIGITS, "--board", "x"],
+        ["analyze", DIGITS, "--relocatable"],
+    ],
 )
 def test_bad_arguments_are_one_paragraph(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
