@@ -146,7 +146,7 @@ def _blocks(
     share = max(1, min(-(-blocks // pipelines), MAX_VECTOR // cut.outputs))
     if blocks > whole and (share >= whole or layer.large) and share * cut.outputs < MAX_VECTOR - ALIGNED:
         share = -(-share // whole) * whole
-    step = cut.outputs * (whole if share % whole == 0 else 1)
+    step = cut.outputs * (whole if layer.large and share % whole == 0 else 1)
     jobs = []
     for k in range(0, blocks, share):
         start, count = (first + k * cut.batch) * multiplier, min(share, blocks - k) * cut.outputs
