@@ -11,10 +11,10 @@ from atonc.compare.inputs import make_inputs
 from atonc.emit import ec_program
 from atonc.emit.program import Program, bind
 from atonc.errors import ToolError
+from atonc.frontends.read import read
 from atonc.hw import safety
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import instructions
-from atonc.frontends.read import read
 from atonc.ir import Array, Graph
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.ops import run_graph

@@ -24,7 +24,11 @@ from atonc.plan.types import CpuPlan
 
 Array = NDArray[Any]
 
-_REGIONS = (("on-chip RAM", 0x3400_0000, 0x3C_0000), ("flash", 0x7000_0000, 0x0800_0000), ("hyperRAM", 0x9000_0000, 0x0200_0000))
+_REGIONS = (
+    ("on-chip RAM", 0x3400_0000, 0x3C_0000),
+    ("flash", 0x7000_0000, 0x0800_0000),
+    ("hyperRAM", 0x9000_0000, 0x0200_0000),
+)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.units.convacc import ConvaccConfig
+from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat
 from atonc.lower.convolution import Part, unit_parts
@@ -151,7 +152,7 @@ def _loop_through_memory(b: EpochBuilder, context: Context, tail: str, head: str
     b.link(b.read(scratch, config), head, 2)
 
 
-def _features(parts: tuple[Part, ...], tiling: Tiling, unit: int, groups: int) -> object:
+def _features(parts: tuple[Part, ...], tiling: Tiling, unit: int, groups: int) -> StrengConfig:
     """Frames: for every group of kernels all passes; unit k of a chain starts k batches further."""
     one = len(parts) == 1
     part, share, start = parts[0 if one else unit], tiling.units if one else 1, unit * tiling.batch if one else 0
@@ -177,7 +178,7 @@ def kernel_bytes(parts: tuple[Part, ...], tiling: Tiling, first: int, groups: in
     return np.ascontiguousarray(ordered).tobytes()
 
 
-def _deep_order(sets: NDArray[np.int8]) -> bytes:
+def _deep_order(sets: NDArray[np.signedinteger]) -> bytes:
     """[set][eight kernels][channel][kernel]; every set fills whole words of three bytes."""
     count, kernels, batch = sets.shape
     size = -(-kernels * batch // 3) * 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import lcm
 
 import numpy as np
@@ -92,21 +93,25 @@ def _summed(
     for start in range(first, first + channels, step):
         count = min(step, first + channels - start)
         batch = next(k for k in (4, 2, 1) if count % k == 0)
-        found = chunks(parts, lambda chain, batch=batch: _cut(layer, chain, batch, exactly=True))
+        found = chunks(parts, partial(_exact_cut, layer, batch))
         if len(found) < 2 or len({cut.kernels for _, cut in found}) > 1:
             raise no_setting(parts[0], layer.area.channels, layer.op.name)
         outputs = (start * multiplier, count * multiplier)
         rule = layer.requantisation_of(found[0][1].mode.offset, 1 + len(found), *outputs)
-        partial = []
+        sums = []
         for chain, cut in found:
-            partial.append(context.scratch(2 * target.height * target.width * count * multiplier, "parts of a kernel"))
+            sums.append(context.scratch(2 * target.height * target.width * count * multiplier, "parts of a kernel"))
             b = EpochBuilder(layer.origin, f"part of depthwise conv {layer.op.name}")
             tail = _add_chain(b, layer, context, chain, cut, rule.out_shift, start, count // cut.batch)
-            b.write(tail, partial[-1], engine(flat(target.height * target.width * count * multiplier), write=True))
+            b.write(tail, sums[-1], engine(flat(target.height * target.width * count * multiplier), write=True))
             plans.append(b.done())
         kernels = found[0][1].kernels
-        plans += add_up(layer, context, partial, target, rule, start * multiplier, count * multiplier, kernels)
+        plans += add_up(layer, context, sums, target, rule, start * multiplier, count * multiplier, kernels)
     return plans
+
+
+def _exact_cut(layer: Layer, batch: int, parts: tuple[Part, ...]) -> Cut | None:
+    return _cut(layer, parts, batch, exactly=True)
 
 
 def _cut(layer: Layer, parts: tuple[Part, ...], channels: int, exactly: bool = False) -> Cut | None:

@@ -192,7 +192,7 @@ def unit_config(
             "kernel_first": unit * kernels,
             "kernel_last": (unit + 1) * kernels - 1,
         }
-    return ConvaccConfig(
+    plain = ConvaccConfig(
         simd=mode.simd,
         deep=int(mode.deep),
         kernel_set_enable=3 if mode.deep else 0,
@@ -220,6 +220,5 @@ def unit_config(
         rounded=1,
         saturated=1,
         round_mode=1,
-        **sums,
-        **filters,
     )
+    return replace(plain, **sums, **filters)
