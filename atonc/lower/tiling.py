@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from atonc.hw.safety import mode_keys
 from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig
@@ -221,4 +222,5 @@ def unit_config(
         saturated=1,
         round_mode=1,
     )
-    return replace(plain, **sums, **filters)
+    changes: dict[str, Any] = sums | filters
+    return replace(plain, **changes)
