@@ -46,7 +46,7 @@ Record = dict[str, Any]
 # --------------------------------------------------------------------------------------------------------- one model
 
 
-def judge(model: Path, numerics: str, top1: int) -> Record:
+def judge(model: Path, numerics: str) -> Record:
     started, computing = time.perf_counter(), time.process_time()
     try:
         compiled = compile_file(model, Options(verify=False, numerics=numerics))
@@ -60,8 +60,7 @@ def judge(model: Path, numerics: str, top1: int) -> Record:
         for output, noisy in zip(record["outputs"], sensitivity(compiled, samples[0]), strict=True):
             output["noise"] = noisy
     record["layers"] = layers(compiled, emulation, samples)
-    if top1 and is_classifier(compiled):
-        record["top1"] = agreement(model, compiled, emulation, top1)
+    record["classifier"] = is_classifier(compiled)
     record["megabytes"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     record["judge_seconds"] = round(time.perf_counter() - started, 1)
     return record
@@ -170,9 +169,10 @@ def is_classifier(compiled: Compiled) -> bool:
     return 2 <= tensor.elements == max(tensor.shape, default=0) <= 1001
 
 
-def agreement(model: Path, compiled: Compiled, emulation: Emulation, count: int) -> Record:
+def agreement(model: Path, numerics: str, count: int) -> Record:
     """On how many inputs program and reference name the same class."""
-    same = 0
+    compiled = compile_file(model, Options(verify=False, numerics=numerics))
+    emulation, same = Emulation(compiled.program, compiled.graph), 0
     (name,) = compiled.graph.outputs
     for sample in validating.synthetic_samples(compiled.source, count, seed=100):
         got = emulation.run(validating.program_inputs(compiled, sample))[name].reshape(-1)
@@ -185,18 +185,18 @@ def agreement(model: Path, compiled: Compiled, emulation: Emulation, count: int)
 # ------------------------------------------------------------------------------------------------------------- corpus
 
 
-def collect(model: Path, options: argparse.Namespace) -> Record:
-    """From the cache, or in a process of its own."""
-    kept = options.cache / f"{model.name}.json"
+def collect(model: Path, options: argparse.Namespace, top1: int = 0) -> Record:
+    """From the cache, or in a process of its own; with `top1` the agreement on so many inputs."""
+    kept = options.cache / f"{model.name}{f'.top{top1}' if top1 else ''}.json"
     if kept.exists() and not options.fresh:
         return dict(json.loads(kept.read_text()))
-    claim = options.cache / f"{model.name}.claim"
+    claim = kept.with_suffix(".claim")
     if not _claimed(claim, options.limit):
         return {"failed": "another process works on it"}
     try:
         command = [sys.executable, __file__, "--one", str(model), "--numerics", options.numerics]
         done = subprocess.run(
-            [*command, "--top1", str(options.top1)], capture_output=True, text=True, timeout=options.limit, check=False
+            [*command, "--top1", str(top1)], capture_output=True, text=True, timeout=options.limit, check=False
         )
         last = done.stderr.strip().splitlines()[-1:] or ["no output"]
         record = dict(json.loads(done.stdout)) if done.returncode == 0 else {"failed": last[0][:200]}
@@ -233,7 +233,7 @@ def row(name: str, r: Record) -> str:
     kinds = ", ".join(f"{n} {k}" for k, n in r["cpu_ops"].items())
     exact = float(np.mean([o["exact"] for o in outs]))
     passes = f"{sum(map(close_enough, outs))} of {len(outs)}"
-    top1 = f"{r['top1']['same']} of {r['top1']['of']}" if "top1" in r else ""
+    top1 = f"{r['top1']['same']} of {r['top1']['of']}" if "same" in r.get("top1", {}) else ""
     cells = [name, r["npu"], kinds or "none", f"{r['st_cycles']:,}", f"{r['npu_cycles']:,}", f"{r['latency_ms']:.2f}"]
     cells += [f"{r['activations']:,}", f"{r['ratio']:.3f}", f"{checked['max_diff']:g}", len(checked["bad"])]
     cells += [f"{worst['cosine']:.5f}", f"{worst['spread']:.5f}", passes, f"{exact:.1f}", top1, f"{r['seconds']:.2f}"]
@@ -348,13 +348,16 @@ def main() -> None:
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(judge(options.one, options.numerics, options.top1)))
+        one, numerics = options.one, options.numerics
+        print(json.dumps(agreement(one, numerics, options.top1) if options.top1 else judge(one, numerics)))
         return
     options.cache.mkdir(parents=True, exist_ok=True)
     records: dict[str, Record] = {}
     for model in sorted((CORPUS / "models").iterdir(), key=lambda path: path.stat().st_size):
         if options.only in model.name:
             records[model.name] = collect(model, options)
+            if options.top1 and records[model.name].get("classifier"):
+                records[model.name]["top1"] = collect(model, options, options.top1)
             short = row(model.name, records[model.name]) if "outputs" in records[model.name] else records[model.name]
             print(short if isinstance(short, str) else f"{model.name}: {short}", file=sys.stderr, flush=True)
     ordered = dict(sorted(records.items()))
