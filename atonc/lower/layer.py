@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +24,6 @@ from atonc.plan.streams import Area, Frames, contiguous, engine
 Weights = NDArray[np.int16]  # codes without their zero point
 Real = NDArray[np.float64]
 
-FEW_CHANNELS = 32  # so many are always summed in one pass
 LARGE_BYTES = 512 << 10
 MAX_VECTOR = 512  # channels that one ARITH has coefficients for
 EXPECTED_MARGIN = 4.0  # how far sums may go beyond those of typical inputs
@@ -49,7 +50,7 @@ class Layer:
     clip: tuple[int, int] | None
     out_scale: float
     numerics: str
-    typical: tuple[NDArray[np.int64], ...]  # codes of the features for typical inputs, as pictures
+    typical: Callable[[], tuple[NDArray[np.int64], ...]]  # codes of the features for typical inputs, as pictures
     features_shifted: bool  # stored as code + 128, so that zero is 0
     codes_shifted: bool
 
@@ -86,7 +87,7 @@ class Layer:
         low, high = (0, 255) if self.features_shifted else (-128, 127)
         reach = max(high - subtracted, subtracted - low)
         largest = np.abs(weights).sum(axis=(1, 2, 3)).astype(np.float64) * reach
-        if roundings > 1 and self.typical:
+        if roundings > 1 and self.typical():
             largest = np.minimum(largest, EXPECTED_MARGIN * self._observed(weights, subtracted))
         moved = offset + scale * sums * (subtracted - self.zero)
         return requantisation(scale, moved, largest, roundings, self.clip)
@@ -94,7 +95,7 @@ class Layer:
     def _observed(self, weights: NDArray[np.int64], subtracted: int) -> Real:
         """Per output channel the largest sum over any first part of the input channels, at sampled positions."""
         largest = np.ones(weights.shape[0])
-        for codes in self.typical:
+        for codes in self.typical():
             patches = sample_patches(codes - subtracted, weights.shape[1:3], self.stride, self.dilation)
             for _ in range(2):  # sums may grow in either order of the channels
                 by_channel = np.einsum("pyxc,oyxc->poc", patches, weights, optimize=True)
@@ -170,7 +171,7 @@ def layer_of(
         attrs.get("clip"),
         y.scale,
         context.numerics,
-        _typical(x, context, shape or _picture(x), features_shifted),
+        partial(_typical, x, context, shape or _picture(x), features_shifted),
         features_shifted,
         context.buffers[target].offset == 128,
     )
@@ -179,9 +180,7 @@ def layer_of(
 def _typical(
     x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool
 ) -> tuple[NDArray[np.int64], ...]:
-    """Only where several passes may be needed: the runs cost more than everything else here."""
-    if context.numerics == "2.x" or shape[2] <= FEW_CHANNELS:
-        return ()
+    """Asked for only where several passes are needed: the runs cost more than everything else here."""
     return tuple(np.asarray(run[x.name], np.int64).reshape(shape) + 128 * shifted for run in context.typical)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from atonc.lower.context import MANY_CHANNELS, Context
 from atonc.lower.layer import SHIFT_CODES, Layer
 from atonc.lower.parts import parts
@@ -24,7 +27,10 @@ def shift_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
             shifted = b.unit(SHIFT_CODES, b.read(layer.source, contiguous(count, offset=offset)))
             b.write(shifted, copy, contiguous(count, offset=offset, write=True))
         plans.append(b.done())
-    typical = tuple(codes + 128 for codes in layer.typical)
+
+    def typical() -> tuple[NDArray[np.int64], ...]:
+        return tuple(codes + 128 for codes in layer.typical())
+
     return plans, replace(layer, source=copy, zero=0, features_shifted=True, typical=typical)
 
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from atonc.hw.safety import mode_keys
 from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig
 from atonc.lower.convolution import Part
 from atonc.lower.registry import Refusal
+from atonc.plan.streams import Area
 
 MAX_CHAIN = 4
 MAX_BEYOND = 63  # engines may read 64 bytes behind a buffer
@@ -69,9 +73,14 @@ def choose(
     """The cheapest proven tiling of `outputs` kernels over `channels` inputs; None when there is none."""
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
-    candidates = [t for mode in modes for t in _candidates(parts, channels, outputs, mode)]
-    candidates = [t for t in candidates if memory_loops or t.loop != "memory"]
-    return min(candidates, key=lambda t: (t.cycles, t.units, -t.kernels, -t.batch), default=None)
+    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode)]
+    candidates = [c for c in candidates if memory_loops or c.passes == 1 or c.form.ring]
+    best = min(candidates, key=lambda c: (c.cycles, c.units, -c.kernels, -c.batch), default=None)
+    if best is None:
+        return None
+    configs = chain_configs(parts, best.mode, best.batch, best.kernels, best.units, best.passes)
+    assert configs is not None  # its form was looked up before
+    return Tiling(best.mode, best.batch, best.kernels, best.units, best.passes, configs, best.cycles)
 
 
 def no_setting(part: Part, channels: int, where: str) -> Refusal:
@@ -85,7 +94,26 @@ def no_setting(part: Part, channels: int, where: str) -> Refusal:
     )
 
 
-def _candidates(parts: tuple[Part, ...], channels: int, outputs: int, mode: Mode) -> Iterator[Tiling]:
+@dataclass(frozen=True)
+class Form:
+    """What decides whether a chain was seen: how sums return, and the RAW flag of every unit."""
+
+    ring: bool
+    raw: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    mode: Mode
+    batch: int
+    kernels: int
+    units: int
+    passes: int
+    form: Form
+    cycles: int
+
+
+def _candidates(parts: tuple[Part, ...], channels: int, outputs: int, mode: Mode) -> Iterator[Candidate]:
     rows, columns = parts[0].window
     if mode.deep and (len(parts) > 1 or (rows, columns) != (1, 1)):
         return
@@ -100,9 +128,19 @@ def _candidates(parts: tuple[Part, ...], channels: int, outputs: int, mode: Mode
             beyond = passes * batch * (units if len(parts) == 1 else 1) - channels  # bytes read behind the last pixel
             if not kernels or passes > MAX_PASSES or beyond > MAX_BEYOND:
                 continue
-            tiling = _tiling(parts, mode, batch, kernels, units, passes, outputs)
-            if tiling is not None:
-                yield tiling
+            form = _form(tuple(map(_shape, parts)), mode, units, passes > 1)
+            if form is not None:
+                height, width = parts[0].out_size
+                frame = max(*(_feature_words(part, mode, batch) for part in parts), height * width * kernels, 1)
+                cycles = frame * -(-outputs // kernels) * passes
+                yield Candidate(mode, batch, kernels, units, passes, form, cycles)
+
+
+def _feature_words(part: Part, mode: Mode, batch: int) -> int:
+    pixels = part.area.height * part.area.width
+    if not mode.deep:
+        return pixels * batch
+    return -(-pixels * batch // 3) if mode.packed_frame else pixels * -(-batch // 3)
 
 
 def _unit_counts(parts: tuple[Part, ...], channels: int) -> list[int]:
@@ -130,17 +168,27 @@ def _kernels(outputs: int, most: int) -> int:
     return -(-outputs // groups)
 
 
-def _tiling(
-    parts: tuple[Part, ...], mode: Mode, batch: int, kernels: int, units: int, passes: int, outputs: int
-) -> Tiling | None:
-    configs = chain_configs(parts, mode, batch, kernels, units, passes)
-    if configs is None:
-        return None
-    height, width = parts[0].out_size
-    words = max(c.feature_words for c in configs)
-    frame = max(words, height * width * kernels)
-    frames = -(-outputs // kernels) * passes
-    return Tiling(mode, batch, kernels, units, passes, configs, frame * frames)
+_Shape = tuple[int, int, int, bool]  # rows, columns, stride, padded
+
+
+def _shape(part: Part) -> _Shape:
+    return (*part.window, part.stride, any(part.padding))
+
+
+@cache
+def _form(shapes: tuple[_Shape, ...], mode: Mode, units: int, looped: bool) -> Form | None:
+    """The settings of a chain, if each of its units has some that were seen; sizes play no part in that."""
+    for ring in (True, False) if units == 1 and looped else (False,):
+        raws = []
+        for unit in range(units):
+            rows, columns, stride, padded = shapes[unit if len(shapes) > 1 else 0]
+            area = Area.whole(rows + stride, columns + stride, 1)
+            pads = (1, 1, 1, 1) if padded else (0, 0, 0, 0)
+            part = Part(area, np.zeros((1, rows, columns, 1), np.int8), pads, stride)
+            raws.append(_seen_raw(unit_config(part, mode, 1, 1, unit, units, 2 if looped else 1, ring)))
+        if None not in raws:
+            return Form(ring, tuple(raw for raw in raws if raw is not None))
+    return None
 
 
 def chain_configs(
@@ -149,22 +197,23 @@ def chain_configs(
     """The units of a chain, if each of them has settings that were seen."""
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
-    rings = (True, False) if units == 1 and passes > 1 else (False,)
-    for ring in rings:
-        configs = [
-            _proven(unit_config(parts[k if len(parts) > 1 else 0], mode, batch, kernels, k, units, passes, ring))
-            for k in range(units)
-        ]
-        if all(configs):
-            return tuple(c for c in configs if c is not None)
-    return None
+    form = _form(tuple(map(_shape, parts)), mode, units, passes > 1)
+    if form is None:
+        return None
+    return tuple(
+        replace(
+            unit_config(parts[k if len(parts) > 1 else 0], mode, batch, kernels, k, units, passes, form.ring),
+            raw_out=form.raw[k],
+        )
+        for k in range(units)
+    )
 
 
-def _proven(config: ConvaccConfig) -> ConvaccConfig | None:
-    """The config as it stands or with the RAW flag the other way (it changes nothing), if that was seen."""
-    for candidate in (config, replace(config, raw_out=1 - config.raw_out)):
-        if mode_keys.mode_key(candidate) in mode_keys.proven_modes("CONVACC"):
-            return candidate
+def _seen_raw(config: ConvaccConfig) -> int | None:
+    """The RAW flag with which the settings were seen (it changes nothing), or None."""
+    for raw in (config.raw_out, 1 - config.raw_out):
+        if mode_keys.mode_key(replace(config, raw_out=raw)) in mode_keys.proven_modes("CONVACC"):
+            return raw
     return None
 
 
