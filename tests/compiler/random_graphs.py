@@ -112,7 +112,7 @@ class Net:
         real = self._evaluate(op)[0].exact
         low, high = min(0.0, float(real.min())), max(0.0, float(real.max()))
         if high - low < 1e-9:
-            return Quantisation.per_tensor(0.05, self.zero_point())
+            return Quantisation.per_tensor(self.tensors[op.inputs[0]].scale, self.zero_point())  # windows of padding
         scale = (high - low) / 255.0 * float(self.choice((1.0, 1.0, 1.0, self.rng.uniform(0.6, 1.8))))
         zero = int(np.clip(round(-128 - low / scale), -128, 127))
         if self.chance(0.15):  # symmetric, as many tools have it
