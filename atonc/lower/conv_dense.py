@@ -12,9 +12,19 @@ from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat
 from atonc.lower.convolution import Part, unit_parts
-from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine, ranges, requantise
+from atonc.lower.layer import (
+    MAX_VECTOR,
+    TOO_COARSE,
+    Layer,
+    feature_engine,
+    kernel_engine,
+    output_engine,
+    ranges,
+    requantise,
+)
 from atonc.lower.pad_first import pad_first
 from atonc.lower.registry import Refusal
+from atonc.lower.requantise import TwoSteps
 from atonc.lower.shift_first import shift_first, worth_shifting
 from atonc.lower.tiling import MAX_CHAIN, Tiling, choose, no_setting
 from atonc.plan.build import EpochBuilder
@@ -65,9 +75,23 @@ def _output_range(
             return [*plans, *_summed(layer, context, parts, target, first, count)]
         whole = count // tiling.kernels * tiling.kernels
         for start, some in ranges(layer, tiling.mode.offset, tiling.passes, first, whole, tiling.kernels):
-            plans.append(_epoch(layer, context, parts, target, tiling, start, some))
+            halves = _halves(layer, tiling, start, some)
+            for half in halves:
+                plans += _output_range(layer, context, parts, target, *half)
+            if not halves:
+                plans.append(_epoch(layer, context, parts, target, tiling, start, some))
         first, count = first + whole, count - whole
     return plans
+
+
+def _halves(layer: Layer, tiling: Tiling, first: int, count: int) -> list[tuple[int, int]]:
+    """Two smaller groups of kernels, where the scale of one kernel is far from those of its neighbours."""
+    rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, first, count)
+    if isinstance(rule, TwoSteps) or rule.error <= TOO_COARSE or not 1 < count <= tiling.kernels:
+        return []
+    if not layer.gains_from_cutting(tiling.mode.offset, tiling.passes, first, count, rule.error):
+        return []
+    return [(first, count // 2), (first + count // 2, count - count // 2)]
 
 
 def _summed(

@@ -12,7 +12,16 @@ from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat, silent
 from atonc.lower.convolution import Part, unit_parts
-from atonc.lower.layer import MAX_VECTOR, Layer, feature_engine, kernel_engine, output_engine, ranges, requantise
+from atonc.lower.layer import (
+    MAX_VECTOR,
+    TOO_COARSE,
+    Layer,
+    feature_engine,
+    kernel_engine,
+    output_engine,
+    ranges,
+    requantise,
+)
 from atonc.lower.pad_first import pad_first
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation
@@ -22,7 +31,6 @@ from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import StepPlan
 
 MAX_PIPELINES = 3
-TOO_COARSE = 1.0  # codes of error
 ALIGNED = 16  # outside the NPU's own RAM engines start at multiples of this
 
 

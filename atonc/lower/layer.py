@@ -28,6 +28,8 @@ LARGE_BYTES = 512 << 10
 MAX_VECTOR = 512  # channels that one ARITH has coefficients for
 EXPECTED_MARGIN = 4.0  # how far sums may go beyond those of typical inputs
 SAMPLES = 96  # positions at which sums are looked at
+TOO_COARSE = 1.0  # codes of error that are worth smaller groups of kernels
+HELPS = 0.7  # an error this much smaller is worth more epochs
 GOOD_ENOUGH = 0.45  # codes of error before the last rounding
 
 
@@ -102,6 +104,11 @@ class Layer:
                 largest = np.maximum(largest, np.abs(np.cumsum(by_channel, axis=2)).max(axis=(0, 2)))
                 patches, weights = patches[..., ::-1], weights[..., ::-1]
         return largest
+
+    def gains_from_cutting(self, subtracted: int, roundings: int, first: int, count: int, error: float) -> bool:
+        """Whether channels by themselves are much better than together, so that their scales are what disturbs."""
+        alone = [self.requantisation_of(subtracted, roundings, first + k, 1) for k in range(count)]
+        return max(rule.error for rule in alone if isinstance(rule, Requantisation)) < HELPS * error
 
     def code_units(self, units: list[ArithConfig]) -> list[ArithConfig]:
         """The ARITHs that make codes, and the one that shifts them where they are stored so."""
@@ -231,9 +238,8 @@ def ranges(
         return [(first, count)]
     middle = count // step // 2 * step
     halves = ((first, middle), (first + middle, count - middle))
-    errors = [layer.requantisation_of(subtracted, roundings, *half) for half in halves]
-    if min(rule_.error for rule_ in errors if isinstance(rule_, Requantisation)) > 0.7 * rule.error:
-        return [(first, count)]  # cutting does not help
+    if not layer.gains_from_cutting(subtracted, roundings, first, count, rule.error):
+        return [(first, count)]
     return [found for half in halves for found in ranges(layer, subtracted, roundings, *half, step)]
 
 
