@@ -119,6 +119,8 @@ def _buffer(home: Placed, graph: Graph) -> dict[str, Any]:
         "first_step": home.first + 1,
         "last_step": home.last + 1,
     }
+    if home.buffer.offset:
+        data["stored_offset"] = home.buffer.offset  # memory holds code + offset
     tensor = graph.tensors.get(home.buffer.name)
     if tensor is None:
         return data
