@@ -6,6 +6,10 @@ prints it as one paragraph and ends with `exit_code`; a traceback is always a bu
 
 from __future__ import annotations
 
+import re
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # names come from files: nothing in them may act on a terminal
+
 
 class AtoncError(Exception):
     """Base of all user-facing errors."""
@@ -22,7 +26,7 @@ class AtoncError(Exception):
             parts.append(f"Rule: {self.rule}.")
         if self.remedy:
             parts.append(f"What to do: {self.remedy}.")
-        return " ".join(part.rstrip() for part in parts)
+        return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", " ".join(part.rstrip() for part in parts))
 
 
 class InputError(AtoncError):

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from atonc.compare.inputs import make_inputs
 from atonc.emit import ec_program
 from atonc.emit.program import Program, bind
@@ -59,8 +61,15 @@ def compile_graph(source: Graph, options: Options | None = None) -> Compiled:
 
 
 def typical_runs(graph: Graph) -> list[Mapping[str, Array]]:
-    """Exact values of all tensors for two natural-looking inputs."""
-    return [run_graph(graph, make_inputs(graph, seed)) for seed in CALIBRATION_SEEDS]
+    """Exact values of all tensors for two natural-looking inputs and for noise."""
+    inputs = [make_inputs(graph, seed) for seed in CALIBRATION_SEEDS]
+    return [run_graph(graph, values) for values in (*inputs, _noise(inputs[0]))]
+
+
+def _noise(like: Mapping[str, Array]) -> dict[str, Array]:
+    """Every value at random, over the range of a natural input."""
+    rng = np.random.default_rng(CALIBRATION_SEEDS[0])
+    return {name: rng.uniform(v.min(), v.max(), v.shape).astype(v.dtype) for name, v in like.items()}
 
 
 def _place(mapped: Mapped, graph: Graph, memory: Board, options: Options) -> Layout:

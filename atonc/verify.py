@@ -95,6 +95,8 @@ class Emulation:
     def store(self, name: str, value: Array) -> None:
         tensor, home = self.graph.tensors[name], self.program.placed[name]
         data = np.ascontiguousarray(value.astype(stored_type(tensor))).view(np.uint8).reshape(-1)
+        if home.buffer.offset:
+            data = data + np.uint8(home.buffer.offset)
         self.memory.write(home.address, data)
 
 

@@ -90,15 +90,21 @@ class Layer:
         reach = max(high - subtracted, subtracted - low)
         largest = np.abs(weights).sum(axis=(1, 2, 3)).astype(np.float64) * reach
         if roundings > 1 and self.typical():
-            largest = np.minimum(largest, EXPECTED_MARGIN * self._observed(weights, subtracted))
+            largest = np.minimum(largest, EXPECTED_MARGIN * self._observed(weights, subtracted, first))
         moved = offset + scale * sums * (subtracted - self.zero)
         return requantisation(scale, moved, largest, roundings, self.clip)
 
-    def _observed(self, weights: NDArray[np.int64], subtracted: int) -> Real:
+    def _observed(self, weights: NDArray[np.int64], subtracted: int, first: int) -> Real:
         """Per output channel the largest sum over any first part of the input channels, at sampled positions."""
         largest = np.ones(weights.shape[0])
         for codes in self.typical():
+            codes = np.pad(codes, (*self._borders(), (0, 0)), constant_values=self.zero)
             patches = sample_patches(codes - subtracted, weights.shape[1:3], self.stride, self.dilation)
+            if weights.shape[3] < codes.shape[2]:  # depthwise: every output looks at one channel
+                channels = (first + np.arange(weights.shape[0])) // (self.outputs // codes.shape[2])
+                sums = np.abs(patches[..., channels] * weights[..., 0].transpose(1, 2, 0)).sum(axis=(1, 2))
+                largest = np.maximum(largest, sums.max(axis=0))
+                continue
             for _ in range(2):  # sums may grow in either order of the channels
                 by_channel = np.einsum("pyxc,oyxc->poc", patches, weights, optimize=True)
                 largest = np.maximum(largest, np.abs(np.cumsum(by_channel, axis=2)).max(axis=(0, 2)))
@@ -109,6 +115,10 @@ class Layer:
         """Whether channels by themselves are much better than together, so that their scales are what disturbs."""
         alone = [self.requantisation_of(subtracted, roundings, first + k, 1) for k in range(count)]
         return max(rule.error for rule in alone if isinstance(rule, Requantisation)) < HELPS * error
+
+    def _borders(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        top, left, bottom, right = self.op.attrs.get("padding", (0, 0, 0, 0))
+        return (top, bottom), (left, right)
 
     def code_units(self, units: list[ArithConfig]) -> list[ArithConfig]:
         """The ARITHs that make codes, and the one that shifts them where they are stored so."""

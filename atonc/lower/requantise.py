@@ -21,7 +21,7 @@ Real = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _MARGIN = 2.0  # codes beyond the range that must still be exact before saturation
-MAX_OUT_SHIFT = 16  # up to 12 were seen
+MAX_OUT_SHIFT = 12  # what was seen
 _A_MAX = (1 << 15) - 1
 
 

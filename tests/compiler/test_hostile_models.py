@@ -19,7 +19,6 @@ SECONDS = 10.0
 MEMORY = 2 << 30
 COMPILED, USER_ERROR, TOO_LARGE, OURS = 0, 2, 3, 4
 # Not mended yet: group and number -> what happens.
-OPEN = {(9, 10): "a shift that the safety rules do not know, for weights with a scale of 1e-12"}
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def test_hostile_models(
         codes.append(cli.main(["analyze", "-m", str(path), "--quiet"]))
         seconds = time.perf_counter() - started
         said = capsys.readouterr().err
-        allowed = (COMPILED, USER_ERROR, TOO_LARGE, *([OURS] if (group, number) in OPEN else []))
+        allowed = (COMPILED, USER_ERROR, TOO_LARGE)
         assert codes[-1] in allowed, f"{name} of group {group}: {said}"
         assert seconds < SECONDS, f"{name} of group {group} took {seconds:.0f} s"
         if codes[-1] != COMPILED:
@@ -66,7 +65,6 @@ def test_the_models_are_good_before_they_are_changed(tmp_path: Path) -> None:
         assert cli.main(["analyze", "-m", str(tmp_path / name), "--quiet"]) == COMPILED
 
 
-@pytest.mark.xfail(reason="names are printed as they are", strict=False)
 def test_names_do_not_reach_the_terminal_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Newlines and control characters in a name could forge messages."""
     tensors, ops = tflite_parts()

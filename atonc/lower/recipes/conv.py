@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atonc.ir import Op
 from atonc.lower import conv_dense, conv_depthwise
@@ -53,6 +55,12 @@ def _groups(layer: Layer, groups: int) -> list[Layer]:
             weights=layer.weights[g * outputs : (g + 1) * outputs],
             scale=layer.scale[g * outputs : (g + 1) * outputs],
             offset=layer.offset[g * outputs : (g + 1) * outputs],
+            typical=partial(_channels, layer, g * inputs, inputs),
         )
         for g in range(groups)
     ]
+
+
+def _channels(layer: Layer, first: int, count: int) -> tuple[NDArray[np.int64], ...]:
+    """What is typical of some of the channels."""
+    return tuple(codes[..., first : first + count] for codes in layer.typical())
