@@ -59,9 +59,15 @@ class Context:
         inside = producer is not None and producer.kind in CONVOLUTIONS and name not in self.graph.outputs
         if not inside or tensor.dtype != "int8" or tensor.zero_point != -128 or not readers:
             return False
-        if any(op.kind not in CONVOLUTIONS or op.inputs[0] != name for op in readers):
+        if any(op.kind not in CONVOLUTIONS or op.inputs[0] != name or self._wants_signs(op) for op in readers):
             return False
         return any(self._gains(op) for op in readers)
+
+    def _wants_signs(self, op: Op) -> bool:
+        """Chains of windows with stride 2 were seen with signed features only."""
+        weights = self.tensor(op.inputs[1])
+        dense = int(op.attrs.get("groups", 1)) == 1 and len(weights.shape) == 4 and max(weights.shape[1:3]) > 1
+        return dense and weights.shape[-1] > 8 and tuple(op.attrs.get("stride", (1, 1))) != (1, 1)
 
     def _gains(self, op: Op) -> bool:
         weights = self.tensor(op.inputs[1])

@@ -244,7 +244,7 @@ def ranges(
 ) -> list[tuple[int, int]]:
     """Cuts output channels where one shift for all of them is too coarse for some: scales may differ a thousandfold."""
     rule = layer.requantisation_of(subtracted, roundings, first, count)
-    if isinstance(rule, TwoSteps) or rule.error <= GOOD_ENOUGH or count <= step:
+    if isinstance(rule, TwoSteps) or rule.error <= GOOD_ENOUGH or count < 2 * step:
         return [(first, count)]
     middle = count // step // 2 * step
     halves = ((first, middle), (first + middle, count - middle))

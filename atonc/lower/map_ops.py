@@ -67,7 +67,8 @@ def _lower(op: Op, context: Context) -> tuple[list[StepPlan], CpuReason | None]:
     recipe = recipe_for(op.kind)
     if recipe is None or not _on_codes(op, context):
         why = CPU_BY_NATURE.get(op.kind, "no recipe for the NPU" if recipe is None else "values are not int8 codes")
-        return _on_cpu(op, context, Refusal("CPU-OP", why, "int8 operators with a recipe", "keep it at the edge"))
+        remedy = "keep it at the edge of the model" if recipe is None else "quantise it to int8"
+        return _on_cpu(op, context, Refusal("CPU-OP", why, "int8 operators with a recipe", remedy))
     before = (dict(context.buffers), dict(context.aliases), dict(context.shifted_copies))
     try:
         return recipe(op, context), None

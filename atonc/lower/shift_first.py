@@ -39,4 +39,6 @@ def worth_shifting(layer: Layer) -> bool:
     if layer.zero != -128 or layer.features_shifted or layer.numerics == "2.x" or not layer.area.contiguous:
         return False
     channels, window = layer.area.channels, max(layer.weights.shape[1:3])
+    if window > 1 and layer.stride != (1, 1):
+        return False  # chains of windows with stride 2 were seen with signed features only
     return channels >= 8 and layer.outputs >= 16 if window > 1 else channels > MANY_CHANNELS
