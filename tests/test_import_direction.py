@@ -1,0 +1,36 @@
+"""Who may import whom: the emulator stays an independent witness, the hardware knows nothing above it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent / "atonc"
+ALLOWED = {
+    "hw": {"hw", "errors", "reasons"},
+    "emu": {"emu", "hw", "errors"},
+    "ir": {"ir", "errors"},
+    "ops": {"ops", "ir", "errors"},
+    "frontends": {"frontends", "ops", "ir", "errors"},
+    "plan": {"plan", "hw", "errors"},
+}
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """First name behind `atonc.` of everything that a file imports."""
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"atonc.{a.name}" for a in node.names] if node.module == "atonc" else [node.module]
+        rooms |= {name.split(".")[1] for name in names if name.startswith("atonc.")}
+    return rooms
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_rooms_import_only_what_lies_below(room: str) -> None:
+    for path in (ROOT / room).rglob("*.py"):
+        stray = imported_rooms(path) - ALLOWED[room]
+        assert not stray, f"{path.relative_to(ROOT)} imports {sorted(stray)}"
