@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -15,7 +15,7 @@ from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.convolution import Phase, phases, stepped
 from atonc.lower.registry import Refusal
-from atonc.lower.requantise import Requantisation, TwoSteps, requantisation, two_steps
+from atonc.lower.requantise import Requantisation, TwoSteps, errors_alone, requantisation, two_steps
 from atonc.lower.tiling import Mode
 from atonc.lower.transposed import transposed_phases
 from atonc.plan.build import EpochBuilder
@@ -55,6 +55,7 @@ class Layer:
     typical: Callable[[], tuple[NDArray[np.int64], ...]]  # codes of the features for typical inputs, as pictures
     features_shifted: bool  # stored as code + 128, so that zero is 0
     codes_shifted: bool
+    known: dict[tuple[int, int, int], Real] = field(default_factory=dict)  # sums of typical inputs
 
     @property
     def origin(self) -> tuple[str, ...]:
@@ -81,27 +82,38 @@ class Layer:
         Sums that are rounded on the way may not saturate. What can happen at worst is far from what does happen, so
         where typical inputs are known, a multiple of their sums is provided for.
         """
-        some = slice(first, first + count)
-        weights, scale, offset = self.weights[some].astype(np.int64), self.scale[some], self.offset[some]
-        sums = weights.sum(axis=(1, 2, 3))
+        scale, offset, largest = self._problem(subtracted, roundings, first, count)
         if self.numerics == "2.x" and subtracted == self.zero:
+            sums = self.weights[first : first + count].astype(np.int64).sum(axis=(1, 2, 3))
             return two_steps(scale, offset, self.out_scale, sums, self.clip)
+        return requantisation(scale, offset, largest, roundings, self.clip)
+
+    def _problem(self, subtracted: int, roundings: int, first: int, count: int) -> tuple[Real, Real, Real]:
+        """Scale, offset and largest accumulator of some output channels."""
+        some = slice(first, first + count)
+        weights, scale = self.weights[some].astype(np.int64), self.scale[some]
         low, high = (0, 255) if self.features_shifted else (-128, 127)
         reach = max(high - subtracted, subtracted - low)
         largest = np.abs(weights).sum(axis=(1, 2, 3)).astype(np.float64) * reach
-        if roundings > 1 and self.typical():
-            largest = np.minimum(largest, EXPECTED_MARGIN * self._observed(weights, subtracted, first))
-        moved = offset + scale * sums * (subtracted - self.zero)
-        return requantisation(scale, moved, largest, roundings, self.clip)
+        if roundings > 1 and self.numerics != "2.x" and self.typical():
+            largest = np.minimum(largest, EXPECTED_MARGIN * self._observed(subtracted)[some])
+        return scale, self.offset[some] + scale * weights.sum(axis=(1, 2, 3)) * (subtracted - self.zero), largest
 
-    def _observed(self, weights: NDArray[np.int64], subtracted: int, first: int) -> Real:
+    def _observed(self, subtracted: int) -> Real:
         """Per output channel the largest sum over any first part of the input channels, at sampled positions."""
+        key = (subtracted, id(self.weights), id(self.typical))
+        if key not in self.known:
+            self.known[key] = self._observe(subtracted)
+        return self.known[key]
+
+    def _observe(self, subtracted: int) -> Real:
+        weights = self.weights.astype(np.int64)
         largest = np.ones(weights.shape[0])
         for codes in self.typical():
             codes = np.pad(codes, (*self._borders(), (0, 0)), constant_values=self.zero)
             patches = sample_patches(codes - subtracted, weights.shape[1:3], self.stride, self.dilation)
             if weights.shape[3] < codes.shape[2]:  # depthwise: every output looks at one channel
-                channels = (first + np.arange(weights.shape[0])) // (self.outputs // codes.shape[2])
+                channels = np.arange(weights.shape[0]) // (self.outputs // codes.shape[2])
                 sums = np.abs(patches[..., channels] * weights[..., 0].transpose(1, 2, 0)).sum(axis=(1, 2))
                 largest = np.maximum(largest, sums.max(axis=0))
                 continue
@@ -113,8 +125,8 @@ class Layer:
 
     def gains_from_cutting(self, subtracted: int, roundings: int, first: int, count: int, error: float) -> bool:
         """Whether channels by themselves are much better than together, so that their scales are what disturbs."""
-        alone = [self.requantisation_of(subtracted, roundings, first + k, 1) for k in range(count)]
-        return max(rule.error for rule in alone if isinstance(rule, Requantisation)) < HELPS * error
+        alone = errors_alone(*self._problem(subtracted, roundings, first, count), roundings)
+        return bool(alone.max() < HELPS * error)
 
     def _borders(self) -> tuple[tuple[int, int], tuple[int, int]]:
         top, left, bottom, right = self.op.attrs.get("padding", (0, 0, 0, 0))

@@ -74,6 +74,23 @@ def _with_shift(scale: Real, offset: Real, needed: Real, out_shift: int, sums: i
     return Requantisation(out_shift, factors, addends, shift, None, float(np.max(error)))
 
 
+def errors_alone(scale: Real, offset: Real, largest: Real, sums: int = 1) -> Real:
+    """The error that each channel would have with shifts of its own."""
+    needed = largest if sums > 1 else np.minimum(largest, _matters(scale, offset))
+    steepness = np.maximum(np.abs(scale), 1e-30)
+    by_addend = np.floor(np.log2((2.0**31 - 2**24) / np.maximum(np.abs(offset), 1.0)))
+    best = np.full(scale.shape, np.inf)
+    for out_shift in range(MAX_OUT_SHIFT + 1):
+        unit = steepness * 2.0**out_shift
+        step = 2.0 ** np.clip(np.minimum(np.floor(np.log2(_A_MAX / unit)), by_addend), 0, 31)
+        reach = needed / 2.0**out_shift
+        lost = np.maximum(reach - 32767.0, 0.0) * unit
+        skewed = np.abs(np.rint(unit * step) / step - unit) * np.minimum(reach, 32767.0)
+        rounded = 0.5 * sums * unit if out_shift else 0.0
+        best = np.minimum(best, lost + skewed + rounded + 0.5 / step)
+    return best
+
+
 def _matters(scale: Real, offset: Real) -> Real:
     """The largest |acc| whose result is not yet saturated."""
     slope = np.maximum(np.abs(scale), 1e-30)
