@@ -22,8 +22,7 @@ from atonc.lower.layer import (
     ranges,
     requantise,
 )
-from atonc.lower.pad_first import pad_first
-from atonc.lower.registry import Refusal
+from atonc.lower.pad_first import lower_padded
 from atonc.lower.requantise import TwoSteps
 from atonc.lower.shift_first import shift_first, worth_shifting
 from atonc.lower.tiling import MAX_CHAIN, Tiling, choose, no_setting
@@ -36,19 +35,9 @@ SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back w
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
     if not worth_shifting(layer):
-        return _padded_or_not(layer, context)
+        return lower_padded(layer, context, _lower)
     copies, shifted = shift_first(layer, context)
-    return [*copies, *_padded_or_not(shifted, context)]
-
-
-def _padded_or_not(layer: Layer, context: Context) -> list[StepPlan]:
-    try:
-        return _lower(layer, context)
-    except Refusal as refusal:
-        if not (any(layer.padding) or refusal.rule == "CONV-LINES") or layer.op.kind == "transpose_conv":
-            raise
-        padding, padded = pad_first(layer, context)
-        return [*padding, *_lower(padded, context)]
+    return [*copies, *lower_padded(shifted, context, _lower)]
 
 
 def _lower(layer: Layer, context: Context) -> list[StepPlan]:

@@ -22,8 +22,7 @@ from atonc.lower.layer import (
     ranges,
     requantise,
 )
-from atonc.lower.pad_first import pad_first
-from atonc.lower.registry import Refusal
+from atonc.lower.pad_first import lower_padded
 from atonc.lower.requantise import Requantisation
 from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, limits, no_setting
 from atonc.plan.build import EpochBuilder
@@ -50,13 +49,7 @@ class Cut:
 
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
-    try:
-        return _lower(layer, context)
-    except Refusal as refusal:
-        if not (any(layer.padding) or refusal.rule == "CONV-LINES"):
-            raise
-        padding, padded = pad_first(layer, context)
-        return [*padding, *_lower(padded, context)]
+    return lower_padded(layer, context, _lower)
 
 
 def _lower(layer: Layer, context: Context) -> list[StepPlan]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from atonc.lower.context import Context
@@ -9,9 +10,23 @@ from atonc.lower.copies import Move, pipelines
 from atonc.lower.layer import Layer
 from atonc.lower.padding import borders, inside, pad_view
 from atonc.lower.pipelines import pack
+from atonc.lower.registry import Refusal
 from atonc.lower.views import View
 from atonc.plan.streams import Area
 from atonc.plan.types import StepPlan
+
+
+def lower_padded(
+    layer: Layer, context: Context, lower: Callable[[Layer, Context], list[StepPlan]]
+) -> list[StepPlan]:
+    """As `lower` does it; where it refuses the padding or the lines, on a padded copy."""
+    try:
+        return lower(layer, context)
+    except Refusal as refusal:
+        if not (any(layer.padding) or refusal.rule == "CONV-LINES") or layer.op.kind == "transpose_conv":
+            raise
+        padding, padded = pad_first(layer, context)
+        return [*padding, *lower(padded, context)]
 
 
 def pad_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
