@@ -1,0 +1,1 @@
+"""The program as C: what a compiler for the Cortex-M55 reads."""
