@@ -43,6 +43,7 @@ class Mapped:
     plans: tuple[StepPlan, ...]
     context: Context
     reasons: tuple[CpuReason, ...]
+    owners: tuple[str, ...] = ()  # the operator behind each plan
 
 
 def map_ops(
@@ -54,13 +55,15 @@ def map_ops(
         context.buffer(name)
     plans: list[StepPlan] = []
     reasons: list[CpuReason] = []
+    owners: list[str] = []
     for op in graph.ops:
         steps, reason = _lower(op, context)
         plans += steps
+        owners += [op.name] * len(steps)
         reasons += [reason] if reason else []
     for name in graph.outputs:
         context.buffer(name)
-    return Mapped(tuple(plans), context, tuple(reasons))
+    return Mapped(tuple(plans), context, tuple(reasons), tuple(owners))
 
 
 def _lower(op: Op, context: Context) -> tuple[list[StepPlan], CpuReason | None]:
