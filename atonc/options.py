@@ -19,6 +19,12 @@ class Options:
     inputs_channel_position: str = ""
     outputs_channel_position: str = ""
     fixed_shapes: dict[str, int] = field(default_factory=dict)
+    inputs_allocation: bool = True  # False: the application supplies the memory of the inputs
+    outputs_allocation: bool = True
+    epoch_controller: bool = True  # False: the processor starts every epoch
+    on_cpu: tuple[str, ...] = ()  # nodes of the model
+    on_npu: tuple[str, ...] = ()
+    allow_float: bool = False  # also models without any quantised value
     allow_unproven: bool = False
     verify: bool = True
     seed: int = 0

@@ -23,6 +23,7 @@ from atonc.ops import run_graph
 from atonc.options import Options
 from atonc.passes import order
 from atonc.place import Board, Layout, board, place, read_board
+from atonc.place.supplied import supplied_buffers
 from atonc.reasons import Severity, Violation
 from atonc.verify import VerifyReport, verify
 
@@ -75,7 +76,16 @@ def _noise(like: Mapping[str, Array]) -> dict[str, Array]:
 def _place(mapped: Mapped, graph: Graph, memory: Board, options: Options) -> Layout:
     context = mapped.context
     return place(
-        list(mapped.plans), context.buffers, context.aliases, graph.inputs, graph.outputs, memory, options.prefer
+        list(mapped.plans),
+        context.buffers,
+        context.aliases,
+        graph.inputs,
+        graph.outputs,
+        memory,
+        options.prefer,
+        supplied_buffers(
+            graph.inputs, graph.outputs, context.aliases, options.inputs_allocation, options.outputs_allocation
+        ),
     )
 
 

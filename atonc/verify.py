@@ -57,6 +57,8 @@ class Emulation:
         self.memory = Memory()
         for name, base, size in _REGIONS:
             self.memory.add(name, base, size)
+        for user in program.user_io:
+            self.memory.add(user.symbol, user.address, user.limit - user.address)
         for home in program.placed.values():
             if home.buffer.data:
                 self.memory.write(home.address, np.frombuffer(home.buffer.data, np.uint8))

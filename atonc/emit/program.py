@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
+from atonc.place.lifetimes import accesses
 from atonc.place.types import PREFETCH_BYTES, Placed
-from atonc.plan.types import BufferKind, CpuPlan, EpochPlan, StepPlan
+from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, StepPlan
 
 
 @dataclass(frozen=True)
@@ -19,12 +21,41 @@ class ProgramStep:
 
 
 @dataclass(frozen=True)
+class UserBuffer:
+    """An input or output whose memory the application supplies at run time.
+
+    Everything up to the emulator sees it at `address`, where the chip has no memory; in the files that are written
+    each such address is `symbol` plus an offset (`emit.relocs`). All buffers that lie at `address` are this memory.
+    """
+
+    direction: str  # "input" or "output"
+    index: int  # among all inputs or all outputs of the network
+    name: str  # of the buffer, as in `Program.inputs` or `Program.outputs`
+    address: int
+    size_bytes: int  # that the application must provide
+    npu_ram_only: bool = False  # some engine starts at an address that was seen in the NPU's own RAM only
+
+    alignment: ClassVar[int] = 32  # a line of the processor's cache
+
+    @property
+    def symbol(self) -> str:
+        """As relocation tables name it."""
+        return f"_user_io_{self.direction}_{self.index}"
+
+    @property
+    def limit(self) -> int:
+        """The first address behind all that engines may be told of it."""
+        return self.address + self.size_bytes + PREFETCH_BYTES
+
+
+@dataclass(frozen=True)
 class Program:
     steps: tuple[ProgramStep, ...]
     placed: Mapping[str, Placed]
     inputs: tuple[str, ...]  # buffers in the order of the graph's inputs
     outputs: tuple[str, ...]
     external: frozenset[str] = field(default_factory=frozenset)  # pools that the NPU cache serves
+    user_io: tuple[UserBuffer, ...] = ()  # inputs, then outputs; empty when all of them lie inside activations
 
     @property
     def epochs(self) -> list[Epoch]:
@@ -58,4 +89,26 @@ def bind(
     for number, plan in enumerate(plans, 1):
         epoch = None if isinstance(plan, CpuPlan) else bind_epoch(plan, number, placed, cached_pools)
         steps.append(ProgramStep(number, plan, epoch))
-    return Program(tuple(steps), placed, inputs, outputs, cached_pools)
+    return Program(tuple(steps), placed, inputs, outputs, cached_pools, user_buffers(plans, placed, inputs, outputs))
+
+
+def user_buffers(
+    plans: list[StepPlan], placed: Mapping[str, Placed], inputs: tuple[str, ...], outputs: tuple[str, ...]
+) -> tuple[UserBuffer, ...]:
+    """The inputs and outputs that the application supplies."""
+    sizes: dict[int, int] = {}  # of everything that shares the memory
+    for home in placed.values():
+        sizes[home.address] = max(sizes.get(home.address, 0), home.buffer.size_bytes)
+    demanding = {placed[a.buffer].address for a in accesses(plans, _declared(placed)) if not a.aligned}
+    found = []
+    for direction, names in (("input", inputs), ("output", outputs)):
+        for index, name in enumerate(names):
+            home = placed[name]
+            if home.supplied:
+                strict = home.address in demanding
+                found.append(UserBuffer(direction, index, name, home.address, sizes[home.address], strict))
+    return tuple(found)
+
+
+def _declared(placed: Mapping[str, Placed]) -> dict[str, Buffer]:
+    return {name: home.buffer for name, home in placed.items()}

@@ -13,7 +13,6 @@ from atonc.place.types import PREFETCH_BYTES, Placed
 from atonc.plan.types import BufferKind, CpuPlan, StepPlan
 
 _XSPI_TAIL = 32
-_USER = "user"
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ def check(
     outputs: Collection[str] = (),
 ) -> list[Finding]:
     """All findings; an empty list means that the layout is sound."""
-    homes = {name: home for name, home in placed.items() if home.pool != _USER}
+    homes = {name: home for name, home in placed.items() if not home.supplied}
     return [
         *_overlaps(homes, aliases),
         *_outside_pools(homes, board),
@@ -110,7 +109,7 @@ def _uses(placed: Mapping[str, Placed], plans: Sequence[StepPlan], board: Board)
         for name in sorted(plan.reads() | plan.writes()):
             if name and name not in placed:
                 yield Finding("every buffer has an address", f"step {step} {plan.title}", name)
-            elif name and placed[name].pool != _USER and not placed[name].first <= step <= placed[name].last:
+            elif name and not placed[name].supplied and not placed[name].first <= step <= placed[name].last:
                 yield Finding("a buffer is used only while it lives", f"step {step} {plan.title}", name)
         if isinstance(plan, CpuPlan):
             continue
@@ -129,7 +128,7 @@ def _engine(where: str, config: StrengConfig, home: Placed, board: Board) -> Ite
     if config.to_memory and home.buffer.kind == BufferKind.CONSTANT:
         yield Finding("constants are not written", where, home.buffer.name)
     start = home.address + config.address
-    pools = [pool for pool, _ in board.pools_at(start, start + 1) if home.pool != _USER]
+    pools = [pool for pool, _ in board.pools_at(start, start + 1) if not home.supplied]
     slow = any(pool.writable and not is_npu_ram(pool) for pool in pools)
     step = 16 if config.to_memory else 8
     if slow and start % step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from atonc.errors import CapacityError
 from atonc.place import explain
 from atonc.place.constants import ConstantLayout, place_constants
 from atonc.place.cost import traffic_of
@@ -12,11 +13,11 @@ from atonc.place.greedy import Item, Problem
 from atonc.place.lifetimes import CPU_ALIGNMENT, Lifetime, lifetimes, root, with_scratch
 from atonc.place.packing import Job, Packing, pack
 from atonc.place.pools import Board, usable
-from atonc.place.types import Layout, Placed
+from atonc.place.types import PREFETCH_BYTES, USER_BASE, USER_BYTES, USER_POOL, Layout, Placed
 from atonc.plan.types import Buffer, BufferKind, StepPlan
 
 _SMALL_BYTES = 1 << 16
-USER_POOL, USER_BASE = "user", 0xD000_0000  # stands for addresses that the application gives at run time
+_USER_GAP = 64  # between stand-ins, so that every address behind an end still tells whose it is
 
 
 def place(
@@ -31,7 +32,7 @@ def place(
 ) -> Layout:
     """`prefer`: "speed" spreads what one epoch uses over the banks, "memory" keeps to the smallest extent.
 
-    Buffers in `user_allocated` take no memory here; they stand at symbolic addresses in the pool "user".
+    Buffers in `user_allocated` take no memory here; they stand at addresses that no memory has (`Placed.supplied`).
     """
     used = lifetimes(plans, buffers, aliases, inputs, outputs, exclude=user_allocated)
     constants = place_constants([life for life in used if life.buffer.kind == BufferKind.CONSTANT], board)
@@ -45,7 +46,7 @@ def place(
     addresses = dict(constants.addresses)
     addresses |= {life.buffer.name: address for life, address in zip(ram, packing.addresses, strict=True)}
     placed = _placed(used, addresses, every, board)
-    placed |= _user_buffers(user_allocated, aliases, buffers, len(plans))
+    placed |= _user_buffers(user_allocated, aliases, every, len(plans))
     return _layout(placed, ram, packing, problem, constants, board)
 
 
@@ -78,9 +79,14 @@ def _user_buffers(
     for owner in dict.fromkeys(root(name, aliases) for name in names):
         sharing = [name for name in buffers if root(name, aliases) == owner]
         for name in sharing:
-            placed[name] = Placed(buffers[name], address, USER_POOL, 0, max(0, steps - 1))
-        size = max((buffers[name].size_bytes for name in sharing), default=0)
-        address += -(-(size + 64) // 64) * 64
+            placed[name] = Placed(buffers[name], address, USER_POOL, 0, max(0, steps - 1), supplied=True)
+        size = max((buffers[name].size_bytes for name in sharing), default=0) + PREFETCH_BYTES
+        address += -(-size // _USER_GAP) * _USER_GAP
+    if address > USER_BASE + USER_BYTES:
+        raise CapacityError(
+            f"inputs and outputs of {address - USER_BASE:,} bytes",
+            rule=f"buffers of the application have {USER_BYTES:,} bytes of addresses",
+        )
     return placed
 
 

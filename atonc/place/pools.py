@@ -13,7 +13,7 @@ from pathlib import Path
 from atonc.errors import InputError
 from atonc.hw.machine import secure, stm32n6
 from atonc.hw.mpool import MemoryPool, read_mpool
-from atonc.place.types import PREFETCH_BYTES
+from atonc.place.types import PREFETCH_BYTES, USER_BASE, USER_BYTES
 
 _XSPI_TAIL = 32  # bytes at the end of a memory-mapped device that must not be touched
 _ALIGNMENT = 32
@@ -186,6 +186,9 @@ def check_pools(found: Board, where: str) -> Board:
     for low, high in pairwise(ordered):
         if low.base + low.size_bytes > high.base:
             raise InputError(f"pools {low.name} and {high.name} overlap", where=where)
+    for pool in ordered:
+        if pool.base < USER_BASE + USER_BYTES and pool.base + pool.size_bytes > USER_BASE:
+            raise InputError(f"pool {pool.name} lies at {USER_BASE:#x}, where the chip has no memory", where=where)
     if not any(pool.writable for pool in found.pools):
         raise InputError("no pool may be written: nowhere to put activations", where=where)
     return found

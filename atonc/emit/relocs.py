@@ -1,0 +1,78 @@
+"""Addresses that are known only at run time: programs with symbols, and the containers that the loader patches.
+
+Inputs and outputs that the application supplies (`Program.user_io`) stand at addresses where the chip has no memory.
+Every start and limit of an engine there becomes a symbol plus an offset, and the blob a container whose relocation
+table names these words: the loader adds the base of each symbol before it starts the epoch controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from atonc.emit import ec_program
+from atonc.emit.program import Program, ProgramStep, UserBuffer
+from atonc.errors import ToolError
+from atonc.hw import regs
+from atonc.hw.ec import (
+    BurstWrite,
+    BurstWriteInc,
+    Container,
+    Instruction,
+    Relocated,
+    Relocation,
+    Write,
+    collect_relocations,
+    container_of,
+)
+from atonc.place.types import USER_BASE, USER_BYTES
+
+VERSION = 0x20  # of containers that the oldest published loader takes; later loaders take 0x30 or 0x50 only
+_ENGINES = {unit.id for unit in regs.UNIT_BY_NAME.values() if unit.kind == "STRENG"}
+_ADDRESSES = {regs.registers("STRENG")[name].index for name in ("ADDR", "LIMITADDR")}
+
+
+def instructions(program: Program, steps: Iterable[ProgramStep]) -> list[Instruction]:
+    """A run of NPU steps for the epoch controller; what the application supplies is a symbol plus an offset.
+
+    The same as `ec_program.program` where the program has no user buffers. `format_program` writes the symbols.
+    """
+    plain = ec_program.program(step.epoch for step in steps if step.epoch is not None)
+    return [_symbolic(i, program.user_io) for i in plain] if program.user_io else plain
+
+
+def relocations(program: Program, steps: Iterable[ProgramStep]) -> tuple[Relocation, ...]:
+    """For one run of NPU steps: by symbol, the program words (counted without magic and length) to add its base to.
+
+    Sorted by symbol, which is the order of the indices in the container; empty when the run touches no user buffer.
+    """
+    return collect_relocations(instructions(program, steps))
+
+
+def container(program: Program, steps: Iterable[ProgramStep], version: int = VERSION) -> Container:
+    """The run as it is stored: a bare blob if nothing is relocated, else a container (`.words()`, `.relocations`)."""
+    return container_of(instructions(program, steps), version)
+
+
+def bases(program: Program, addresses: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Symbol -> base, for `hw.ec.relocate`: where the application's buffers are, by default their stand-ins."""
+    return {user.symbol: (addresses or {}).get(user.symbol, user.address) for user in program.user_io}
+
+
+def _symbolic(instruction: Instruction, users: Sequence[UserBuffer]) -> Instruction:
+    if not isinstance(instruction, (Write, BurstWrite, BurstWriteInc)) or instruction.unit not in _ENGINES:
+        return instruction
+    if isinstance(instruction, Write):
+        return replace(instruction, value=_value(instruction.reg, instruction.value, users))
+    step = 1 if isinstance(instruction, BurstWriteInc) else 0
+    values = (_value(instruction.reg + step * k, value, users) for k, value in enumerate(instruction.values))
+    return replace(instruction, values=tuple(values))
+
+
+def _value(register: int, value: int, users: Sequence[UserBuffer]) -> int:
+    if register not in _ADDRESSES or not USER_BASE <= value < USER_BASE + USER_BYTES:
+        return value
+    owner = next((user for user in users if user.address <= value < user.limit), None)
+    if owner is None:
+        raise ToolError(f"an engine is told {value:#x}, which belongs to no buffer of the application")
+    return Relocated(value - owner.address, owner.symbol)
