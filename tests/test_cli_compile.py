@@ -87,6 +87,18 @@ def test_the_same_model_gives_the_same_bytes(written: Path, tmp_path: Path) -> N
         assert (tmp_path / "b" / path.name).read_bytes() == path.read_bytes(), path.name
 
 
+@pytest.mark.parametrize("sides", [["inputs"], ["outputs"], ["inputs", "outputs"]])
+def test_memory_of_the_application_is_a_symbol_in_the_files(sides: list[str], tmp_path: Path) -> None:
+    options = [f"--no-{side}-allocation" for side in sides]
+    command = ["generate", DIGITS, "-n", "own", "-o", str(tmp_path), "-q", "--cut-output-tensors", "pool", *options]
+    assert main(command) == 0
+    text = (tmp_path / "own_program.s").read_text()
+    for side in ("inputs", "outputs"):
+        assert (f"_user_io_{side[:-1]}_0(0x0)" in text) == (side in sides)
+    (program,) = read_programs(tmp_path / "own_ecblobs.h")
+    assert [r.symbol for r in program.container.relocations] == [f"_user_io_{side[:-1]}_0" for side in sides]
+
+
 @pytest.mark.parametrize(
     "gate", [["--max-ram", "1k"], ["--max-latency", "0.001"], ["--no-cpu"]], ids=["ram", "latency", "cpu"]
 )

@@ -134,5 +134,3 @@ def _reset(unit: int, control: int) -> list[Instruction]:
         Write(unit, 0, control | 1 << _CONFCLR),
         Poll(unit, 0, _CONFCLR, _CONFCLR, _TIMEOUT, 0),
     ]
-
-

@@ -15,10 +15,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from atonc.emit import ec_program
+from atonc.emit import relocs
 from atonc.emit.program import Program, ProgramStep
 from atonc.errors import InputError
-from atonc.hw.ec import Blob, encode, format_program
+from atonc.hw.ec import format_program
 from atonc.hw.mpool import MemoryPool
 from atonc.ir import Graph
 from atonc.place.types import Placed
@@ -49,8 +49,8 @@ def assembly(program: Program, name: str) -> str:
     parts = []
     for run in npu_runs(program):
         titles = "".join(f";; epoch {step.number}: {_plain(step.plan.title)}\n" for step in run)
-        instructions = ec_program.program(step.epoch for step in run if step.epoch is not None)
-        parts.append(f";; {blob_name(name, run)}\n{titles}{format_program(instructions)}")
+        text = format_program(relocs.instructions(program, run))
+        parts.append(f";; {blob_name(name, run)}\n{titles}{text}")
     return "\n".join(parts)
 
 
@@ -59,7 +59,7 @@ def blob_header(program: Program, name: str) -> str:
     guard = f"{name.upper()}_ECBLOBS_H"
     arrays = []
     for run in npu_runs(program):
-        words = Blob(tuple(encode(ec_program.program(s.epoch for s in run if s.epoch is not None)))).words()
+        words = relocs.container(program, run).words()
         pairs = [f"  0x{high:08x}{low:08x}UL," for low, high in zip(words[::2], words[1::2], strict=True)]
         body = "\n".join(pairs)
         arrays.append(f"static const uint64_t {blob_name(name, run)}[{len(pairs)}] = {{\n{body}\n}};\n")

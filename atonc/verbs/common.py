@@ -14,9 +14,6 @@ from atonc.errors import InputError, UnsupportedError
 if TYPE_CHECKING:
     from atonc.options import Options
 
-# part of the contract, of no use before there are C files
-LATER = ("--no-inputs-allocation", "--no-outputs-allocation", "--no-epoch-controller", "--relocatable")
-
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
@@ -45,8 +42,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--numerics", choices=["best", "2.x"], default="best", help="2.x: the numbers of ST's 2.x")
     parser.add_argument("--prefer", choices=["speed", "memory"], default="speed", help="what to spend memory for")
     parser.add_argument("--seed", type=int, default=0, help="of synthetic inputs (default 0)")
-    for option in LATER:
-        parser.add_argument(option, action="store_true", help=argparse.SUPPRESS)
+    for side in ("inputs", "outputs"):
+        parser.add_argument(
+            f"--no-{side}-allocation", action="store_true", help=f"the application supplies the memory of the {side}"
+        )
+    parser.add_argument("--no-epoch-controller", action="store_true", help="the processor starts every epoch")
+    parser.add_argument("-r", "--relocatable", action="store_true", help=argparse.SUPPRESS)
 
 
 def model_path(options: argparse.Namespace) -> Path:
@@ -65,9 +66,8 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
     from atonc.options import Options
     from atonc.profiles import read_profile
 
-    for option in LATER:
-        if getattr(options, option[2:].replace("-", "_")):
-            raise UnsupportedError(f"{option} is not supported yet", remedy="leave it out")
+    if options.relocatable:
+        raise UnsupportedError("--relocatable is not supported yet", remedy="leave it out")
     pools = str(options.mpool or "")
     if options.st_neural_art:
         profile = read_profile(options.st_neural_art)
@@ -86,6 +86,9 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
         inputs_channel_position=options.inputs_ch_position,
         outputs_channel_position=options.outputs_ch_position,
         fixed_shapes=shapes,
+        inputs_allocation=not options.no_inputs_allocation,
+        outputs_allocation=not options.no_outputs_allocation,
+        epoch_controller=not options.no_epoch_controller,
         verify=verify,
         seed=options.seed,
     )

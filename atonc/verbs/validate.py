@@ -50,9 +50,7 @@ def _validate(options: argparse.Namespace) -> int:
         samples = validating.read_samples(compiled.source, options.valinput, options.batches)
     else:
         samples = validating.synthetic_samples(compiled.source, options.batches or SAMPLES, options.seed)
-    found = validating.validate(
-        model, compiled, samples, options.per_layer, validating.read_labels(options.valinput)
-    )
+    found = validating.validate(model, compiled, samples, options.per_layer, validating.read_labels(options.valinput))
     if options.json:
         print(json.dumps(validate_text.as_json(found), indent=1))
     elif not options.quiet:
