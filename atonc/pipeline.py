@@ -19,6 +19,7 @@ from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import instructions
 from atonc.ir import Array, Graph
 from atonc.lower.map_ops import Mapped, map_ops
+from atonc.lower.wishes import resolve
 from atonc.ops import run_graph
 from atonc.options import Options
 from atonc.passes import order
@@ -51,7 +52,8 @@ def compile_graph(source: Graph, options: Options | None = None) -> Compiled:
     options = options or Options()
     started = time.perf_counter()
     graph = order.run(source, options)
-    mapped = map_ops(graph, options.numerics, lambda: typical_runs(graph))
+    wishes = resolve(source, graph, options.on_cpu, options.on_npu)
+    mapped = map_ops(graph, options.numerics, lambda: typical_runs(graph), wishes)
     memory = read_board(Path(options.mpool)) if options.mpool else board(options.board)
     layout = _place(mapped, graph, memory, options)
     program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools)

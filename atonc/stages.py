@@ -9,6 +9,7 @@ from atonc.emit import write
 from atonc.frontends.read import read
 from atonc.ir import text
 from atonc.lower.map_ops import Mapped, map_ops
+from atonc.lower.wishes import resolve
 from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import compile_graph, typical_runs
@@ -32,7 +33,8 @@ def _outputs(model: Path, options: Options) -> Iterator[tuple[str, str]]:
     yield "read", text.dump(source)
     graph = order.run(source, options)
     yield "passes", text.dump(graph)
-    mapped = map_ops(graph, options.numerics, lambda: typical_runs(graph))
+    wishes = resolve(source, graph, options.on_cpu, options.on_npu)
+    mapped = map_ops(graph, options.numerics, lambda: typical_runs(graph), wishes)
     yield "lower", "".join(f"{line}\n" for line in _steps(mapped))
     compiled = compile_graph(source, options)
     homes = sorted(compiled.program.placed.values(), key=lambda home: (home.address, home.buffer.name))

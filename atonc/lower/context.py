@@ -23,6 +23,7 @@ class Context:
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None  # runs of the graph on typical inputs
     shifted_copies: dict[str, str] = field(default_factory=dict)  # buffer -> its copy as code + 128
     aliases: dict[str, str] = field(default_factory=dict)  # tensor -> tensor in whose memory it lies
+    on_cpu: frozenset[str] = frozenset()  # operators that the user wants there
     _scratch: int = 0
 
     def tensor(self, name: str) -> Tensor:
@@ -60,6 +61,8 @@ class Context:
         if not inside or tensor.dtype != "int8" or tensor.zero_point != -128 or not readers:
             return False
         if any(op.kind not in CONVOLUTIONS or op.inputs[0] != name or self._wants_signs(op) for op in readers):
+            return False
+        if producer is None or any(op.name in self.on_cpu for op in (producer, *readers)):
             return False
         return any(self._gains(op) for op in readers)
 

@@ -9,6 +9,7 @@ from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op
 from atonc.lower.context import Context
 from atonc.lower.registry import Refusal, recipe_for
+from atonc.lower.wishes import Wishes, chosen_by_user
 from atonc.ops import kinds
 from atonc.plan.types import CpuPlan, StepPlan
 
@@ -47,23 +48,41 @@ class Mapped:
 
 
 def map_ops(
-    graph: Graph, numerics: str = "best", calibrate: Callable[[], list[Mapping[str, Array]]] | None = None
+    graph: Graph,
+    numerics: str = "best",
+    calibrate: Callable[[], list[Mapping[str, Array]]] | None = None,
+    wishes: Wishes | None = None,
 ) -> Mapped:
     """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect."""
-    context = Context(graph, numerics, calibrate=calibrate)
+    wishes = wishes or Wishes()
+    context = Context(graph, numerics, calibrate=calibrate, on_cpu=wishes.on_cpu)
     for name in graph.inputs:
         context.buffer(name)
     plans: list[StepPlan] = []
     reasons: list[CpuReason] = []
     owners: list[str] = []
     for op in graph.ops:
-        steps, reason = _lower(op, context)
+        steps, reason = _where_wanted(op, context, wishes)
         plans += steps
         owners += [op.name] * len(steps)
         reasons += [reason] if reason else []
     for name in graph.outputs:
         context.buffer(name)
     return Mapped(tuple(plans), context, tuple(reasons), tuple(owners))
+
+
+def _where_wanted(op: Op, context: Context, wishes: Wishes) -> tuple[list[StepPlan], CpuReason | None]:
+    if op.name in wishes.on_cpu:
+        return _on_cpu(op, context, chosen_by_user())
+    steps, reason = _lower(op, context)
+    if reason is not None and op.name in wishes.on_npu:
+        raise UnsupportedError(
+            f"{op.kind} cannot run on the NPU: {reason.seen} (limit: {reason.limit})",
+            where=reason.node,
+            rule=reason.rule,
+            remedy=f"{reason.remedy}, or leave out --on npu for this node",
+        )
+    return steps, reason
 
 
 def _lower(op: Op, context: Context) -> tuple[list[StepPlan], CpuReason | None]:

@@ -46,6 +46,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--no-{side}-allocation", action="store_true", help=f"the application supplies the memory of the {side}"
         )
+    parser.add_argument(
+        "--on", nargs=2, action="append", default=[], metavar=("cpu|npu", "NODE"), help="where a node must run"
+    )
     parser.add_argument("--no-epoch-controller", action="store_true", help="the processor starts every epoch")
     parser.add_argument("-r", "--relocatable", action="store_true", help=argparse.SUPPRESS)
 
@@ -68,6 +71,9 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
 
     if options.relocatable:
         raise UnsupportedError("--relocatable is not supported yet", remedy="leave it out")
+    for where, node in options.on:
+        if where not in ("cpu", "npu"):
+            raise InputError(f"{where!r} is no place to run", where="--on", remedy=f"write --on cpu {node}")
     pools = str(options.mpool or "")
     if options.st_neural_art:
         profile = read_profile(options.st_neural_art)
@@ -88,6 +94,8 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
         fixed_shapes=shapes,
         inputs_allocation=not options.no_inputs_allocation,
         outputs_allocation=not options.no_outputs_allocation,
+        on_cpu=tuple(node for where, node in options.on if where == "cpu"),
+        on_npu=tuple(node for where, node in options.on if where == "npu"),
         epoch_controller=not options.no_epoch_controller,
         verify=verify,
         seed=options.seed,
