@@ -1,0 +1,146 @@
+"""The picture of a network that this compiler made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from atonc.costs import StepCost
+from atonc.emit.program import ProgramStep
+from atonc.hw.cycles import hardware
+from atonc.insight import decide, rules, wiring
+from atonc.insight.types import CPU, NOTHING, NPU, BufferView, Decision, LayerView, NetworkView, PoolView, StepView
+from atonc.ir import Op
+from atonc.lower.map_ops import CpuReason
+from atonc.lower.rules import rule_of
+from atonc.place.pools import is_external
+from atonc.program_costs import macs, with_words
+from atonc.report.compile_text import CompileView
+
+
+def network_view(view: CompileView, reproduce: Mapping[str, str] | None = None) -> NetworkView:
+    compiled, layout = view.compiled, view.compiled.layout
+    rows = list(zip(compiled.program.steps, view.cost.steps, compiled.mapped.owners, strict=True))
+    external = {pool.name for pool in view.board.pools if is_external(pool)}
+    layers = tuple(
+        _layer(op, view, [(s, c) for s, c, owner in rows if owner == op.name], external) for op in _ops(view)
+    )
+    return NetworkView(
+        view.name,
+        view.model,
+        "atonc",
+        view.board.name,
+        view.cost.npu_mhz,
+        view.cost.cpu_mhz,
+        tuple(_step(step, cost, owner) for step, cost, owner in rows),
+        layers,
+        _buffers(view),
+        tuple(
+            PoolView(p.name, p.base, p.size_bytes, layout.used_by_pool.get(p.name, 0), is_external(p))
+            for p in view.board.pools
+        ),
+        layout.peak_bytes,
+        layout.constant_bytes,
+        layout.spilled_bytes,
+        layout.lower_bound_bytes,
+        tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
+        dict(reproduce or {}),
+    )
+
+
+def _ops(view: CompileView) -> Sequence[Op]:
+    return view.compiled.graph.ops
+
+
+def _step(step: ProgramStep, cost: StepCost, owner: str) -> StepView:
+    epoch = step.epoch
+    common = (step.number, CPU if epoch is None else NPU, step.plan.title, owner, cost.cycles, cost.milliseconds)
+    if epoch is None:
+        return StepView(*common, cost.st_cycles, cost.bound_by, cost.known)
+    real = hardware.epoch_cycles(with_words(epoch))
+    return StepView(
+        *common,
+        cost.st_cycles,
+        cost.bound_by,
+        cost.known,
+        dict(real.detail),
+        wiring.chains(epoch),
+        wiring.modes(epoch),
+        wiring.links(epoch),
+        wiring.units(epoch),
+        0,
+        sum(engine.elements * engine.element_bytes for engine in epoch.engines().values()),
+    )
+
+
+def _layer(op: Op, view: CompileView, rows: list[tuple[ProgramStep, StepCost]], external: set[str]) -> LayerView:
+    tensors = view.compiled.graph.tensors
+    epochs = [step.epoch for step, _ in rows if step.epoch is not None]
+    on = NOTHING if not rows else NPU if epochs else CPU
+    cycles = sum(cost.cycles for _, cost in rows)
+    shares: Counter[str] = Counter()
+    for _, cost in rows:
+        shares[cost.bound_by] += cost.cycles
+    bound_by = {label: count / max(1, cycles) for label, count in shares.most_common() if count}
+    return LayerView(
+        op.name,
+        op.kind,
+        op.origin or (op.name,),
+        on,
+        tuple(step.number for step, _ in rows),
+        tuple(n for n in op.inputs if n and not tensors[n].is_constant),
+        op.outputs,
+        tensors[op.outputs[0]].shape,
+        macs(op, tensors),
+        cycles,
+        sum(cost.milliseconds for _, cost in rows),
+        bound_by,
+        tuple(dict.fromkeys(c for e in epochs for c in wiring.chains(e))),
+        tuple(dict.fromkeys(m for e in epochs for m in wiring.modes(e))),
+        tuple(_decisions(op, view, on, bound_by, cycles, external)),
+    )
+
+
+def _decisions(
+    op: Op, view: CompileView, on: str, bound_by: Mapping[str, float], cycles: int, external: set[str]
+) -> list[Decision]:
+    compiled = view.compiled
+    if on == NOTHING:
+        return []
+    if on == CPU:
+        return [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.name == op.name]
+    owners = zip(compiled.program.steps, compiled.mapped.owners, strict=True)
+    epochs = [step.epoch for step, owner in owners if owner == op.name and step.epoch is not None]
+    found = [decide.bound(bound_by, cycles)] if bound_by else []
+    found += decide.of_operator(op, compiled.graph.tensors, epochs)
+    outside = [n for n in (*op.inputs, *op.outputs) if n in compiled.layout.placed and not _on_chip(n, view, external)]
+    if outside:
+        found.append(decide.decision(rules.SPILL, f"{', '.join(outside[:3])} in external RAM"))
+    return found
+
+
+def cpu_decision(reason: CpuReason) -> Decision:
+    return Decision(rule_of(reason.rule), reason.seen, reason.limit, reason.remedy)
+
+
+def _on_chip(name: str, view: CompileView, external: set[str]) -> bool:
+    home = view.compiled.layout.placed[name]
+    return home.pool not in external or bool(home.buffer.data)
+
+
+def _buffers(view: CompileView) -> tuple[BufferView, ...]:
+    producers = {name: op.name for op in view.compiled.graph.ops for name in op.outputs}
+    homes = sorted(view.compiled.layout.placed.values(), key=lambda h: (h.address, h.buffer.name))
+    return tuple(
+        BufferView(
+            h.buffer.name,
+            h.pool,
+            h.address,
+            h.buffer.size_bytes,
+            h.first + 1,
+            h.last + 1,
+            str(h.buffer.kind),
+            producers.get(h.buffer.name, ""),
+        )
+        for h in homes
+    )

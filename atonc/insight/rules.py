@@ -1,0 +1,189 @@
+"""Why a layer runs as it does: what bounds it, and which slower form it was given for which property of the model."""
+
+from __future__ import annotations
+
+from atonc.reasons import Evidence, Rule, Severity
+
+MODEL = Evidence(report="cycle model calibrated on boards")
+FORM = Evidence(report="unit semantics proven on recordings of real chips")
+
+
+def _rule(id: str, sentence: str, remedy: str, limit: str, evidence: Evidence = MODEL) -> Rule:
+    return Rule(id, id.split("-")[0].lower(), sentence, evidence, remedy, limit, Severity.NOTE)
+
+
+BOUNDS = {
+    "feature": _rule(
+        "BOUND-FEATURE",
+        "the features enter the convolvers one word a cycle, and this takes longest",
+        "fewer input channels or pixels; more output channels cost nothing until the output port is as busy",
+        "1 feature word a cycle and convolver (3 bytes in deep 1x1 mode)",
+    ),
+    "output": _rule(
+        "BOUND-OUTPUT",
+        "the results leave the last unit one element a cycle, and this takes longest",
+        "fewer output channels or pixels; a stride instead of a later pooling",
+        "1 element a cycle",
+    ),
+    "weights": _rule(
+        "BOUND-WEIGHTS",
+        "every weight is used for one or few output pixels, so the kernel port is the choke: one word a cycle",
+        "let weights serve more pixels (several time steps or windows in one inference), or make the layer smaller",
+        "1 kernel word a cycle: about 1 MAC a cycle and byte of kernel when a weight is used once",
+    ),
+    "compute": _rule(
+        "BOUND-COMPUTE",
+        "an elementwise unit takes one element a cycle, and this takes longest",
+        "fuse the operation into the layer before (ReLU, clip and scaling cost nothing there)",
+        "1 element a cycle and unit",
+    ),
+    "bank": _rule(
+        "BOUND-BANK",
+        "one memory bank serves all streams of the epoch, and it is the busiest",
+        "spread the buffers: --prefer speed, or give the board more banks",
+        "one 8-byte beat per 1.11 cycles (read) or 1.17 (write) on an NPU RAM, per 2.5 on a CPU RAM",
+    ),
+    "flash": _rule(
+        "BOUND-FLASH",
+        "weights come from flash more slowly than the convolvers use them",
+        "put the constants into RAM, a faster flash setting (--flash-mbps), or fewer weights",
+        "400 MB/s on the discovery kit: 2.5 cycles a byte",
+    ),
+    "hyperram": _rule(
+        "BOUND-HYPERRAM",
+        "data in external RAM moves more slowly than the units work",
+        "make the activations fit on the chip: smaller input, uint8 instead of float edges, --prefer memory",
+        "400 MB/s assumed, never measured: 2.5 cycles a byte",
+    ),
+    "programming": _rule(
+        "BOUND-PROGRAMMING",
+        "the epoch is so short that writing its registers takes longest",
+        "merge small layers: fewer, wider ones cost less than many small ones",
+        "7 cycles a word of the program",
+    ),
+    "cpu": _rule(
+        "BOUND-CPU",
+        "the processor computes this layer while the NPU waits",
+        "see the rule that sent it to the CPU",
+        "800 MHz",
+    ),
+    "fixed": _rule(
+        "BOUND-FIXED",
+        "start and end of the epoch take longer than its work",
+        "merge small layers",
+        "950 cycles an epoch",
+    ),
+}
+
+ZERO_POINT = _rule(
+    "MODE-ZERO-POINT",
+    "features whose zero point the unit must subtract are 16 bits wide (16x8 SIMD): half as many kernels at once, no "
+    "deep 1x1 mode",
+    "quantise activations symmetrically, or end the layer before in ReLU (zero point -128 is stored as 0)",
+    "zero point 0, or -128 between convolutions; any where nothing is padded",
+    FORM,
+)
+AWKWARD_CHANNELS = _rule(
+    "MODE-CHANNELS",
+    "a channel count without small factors: ST's compiler cannot split it and sends the layer to the CPU",
+    "nothing to do here; for ST's tool a multiple of 16, or two layers side by side",
+    "any count here; ST: counts that its splitter can divide",
+    Evidence(report="answer of ST's staff to a user with 257 channels"),
+)
+WIDE_KERNEL = _rule(
+    "MODE-WIDE-KERNEL",
+    "a kernel larger than 3x3 is cut into pieces whose partial sums meet in a chain or in memory",
+    "3x3 kernels, or two 3x3 layers instead of one 5x5",
+    "3x3 a convolver",
+    FORM,
+)
+CHANNEL_PASSES = _rule(
+    "MODE-PASSES",
+    "not all input channels fit one pass: partial sums wait until the next channels come",
+    "no need to act: it costs cycles only where sums go through memory",
+    "kernel memory of a convolver: 576 bytes (3 KB in deep 1x1 mode)",
+    FORM,
+)
+SPLIT = _rule(
+    "MODE-SPLIT",
+    "the layer takes several epochs, each with its own programming",
+    "fewer output channels, equal scales of the output channels, or a kernel of at most 3x3",
+    "one epoch: kernels, sums and scales of one setting",
+    FORM,
+)
+DILATED = _rule(
+    "MODE-DILATION",
+    "a dilated kernel runs as dense kernels on every n-th pixel",
+    "dilation 1 where the model allows it",
+    "dilation 1",
+    FORM,
+)
+DEPTHWISE = _rule(
+    "MODE-DEPTHWISE",
+    "a depthwise kernel meets one channel: each feature word is used for one kernel only, most multipliers rest",
+    "none needed; fuse with the 1x1 layer around it if the model allows a full 3x3 instead",
+    "9 MAC a cycle and convolver at most",
+    FORM,
+)
+TABLE = _rule(
+    "MODE-TABLE",
+    "a function of one byte runs as pieces of parabolas in ACTIV, one element a cycle, in an epoch of its own",
+    "ReLU or ReLU6 instead: they are free inside the layer before",
+    "24 pieces a function",
+    FORM,
+)
+MOVE = _rule(
+    "MODE-MOVE",
+    "data is only moved: nothing is computed",
+    "remove the transpose, slice or pad from the model, or move it to the edge",
+    "1 element a cycle and engine",
+    FORM,
+)
+SPILL = _rule(
+    "MODE-SPILL",
+    "a tensor of this layer lies in external memory",
+    "make the activations fit on the chip: see the levers of the report",
+    "on-chip pools of the board",
+)
+EXTRA_STEPS = _rule(
+    "MODE-PREPARE",
+    "an epoch before the layer prepares its input (padding, a copy, another number format)",
+    "pad by at most what the convolver can, or keep the input contiguous",
+    "no preparation",
+    FORM,
+)
+
+LIBRARY = _rule(
+    "CPU-LIBRARY",
+    "a function of the vendor's library computes this on the processor",
+    "compile the model with atonc: `atonc explain MODEL` says which rule applies and what to do",
+    "operators that ST's compiler puts on the NPU",
+)
+
+RULES: tuple[Rule, ...] = (
+    *BOUNDS.values(),
+    ZERO_POINT,
+    AWKWARD_CHANNELS,
+    WIDE_KERNEL,
+    CHANNEL_PASSES,
+    SPLIT,
+    DILATED,
+    DEPTHWISE,
+    TABLE,
+    MOVE,
+    SPILL,
+    EXTRA_STEPS,
+    LIBRARY,
+)
+
+
+def bound_rule(label: str) -> Rule:
+    """By the label of the cycle model: its own words, or the name of a memory."""
+    key = label.lower()
+    if key in BOUNDS:
+        return BOUNDS[key]
+    if "flash" in key:
+        return BOUNDS["flash"]
+    if "hyper" in key:
+        return BOUNDS["hyperram"]
+    return BOUNDS["bank"]

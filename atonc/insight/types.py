@@ -1,0 +1,161 @@
+"""The picture of a network that all reports share; ours and the vendor's look the same in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from atonc.reasons import Rule
+
+NPU, CPU, HYBRID, NOTHING = "npu", "cpu", "hybrid", "none"
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a remedy brings: positive numbers are gained. `tried`: measured on a compiled variant."""
+
+    cycles: int
+    bytes: int
+    tried: bool
+    how: str  # what was compared
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A rule that decided where or how a layer runs."""
+
+    rule: Rule
+    seen: str
+    limit: str
+    remedy: str
+    price: Price | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        data: dict[str, object] = {
+            "rule": self.rule.id,
+            "sentence": self.rule.sentence,
+            "seen": self.seen,
+            "limit": self.limit,
+            "remedy": self.remedy,
+        }
+        if self.price is not None:
+            data["price"] = {
+                "cycles": self.price.cycles,
+                "bytes": self.price.bytes,
+                "tried": self.price.tried,
+                "how": self.price.how,
+            }
+        return data
+
+
+@dataclass(frozen=True)
+class StepView:
+    """One epoch or one CPU step."""
+
+    number: int
+    on: str  # npu, cpu, hybrid
+    title: str
+    layer: str  # name of the layer that it belongs to
+    cycles: int
+    milliseconds: float
+    st_cycles: int
+    bound_by: str
+    known: bool = True  # False: its cycles rest on a guess
+    parts: Mapping[str, float] = field(default_factory=dict)  # terms of the cycle model
+    chains: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
+    links: tuple[tuple[str, str, int, str], ...] = ()  # source, destination, port, gate
+    units: Mapping[str, str] = field(default_factory=dict)  # unit -> what it does, in words
+    macs: int = 0
+    bytes_moved: int = 0
+    energy_uj: float = 0.0
+
+
+@dataclass(frozen=True)
+class LayerView:
+    """One operator of the compiled graph, with the source nodes that went into it."""
+
+    name: str
+    kind: str
+    nodes: tuple[str, ...]
+    on: str  # npu, cpu, hybrid, none (costs nothing)
+    steps: tuple[int, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    shape: tuple[int, ...]  # of the first output
+    macs: int
+    cycles: int
+    milliseconds: float
+    bound_by: Mapping[str, float]  # label -> share of its cycles
+    chains: tuple[str, ...]
+    modes: tuple[str, ...]
+    decisions: tuple[Decision, ...] = ()
+
+    @property
+    def macs_per_cycle(self) -> float:
+        return self.macs / self.cycles if self.cycles else 0.0
+
+
+@dataclass(frozen=True)
+class BufferView:
+    name: str
+    pool: str
+    address: int
+    size_bytes: int
+    first: int  # steps, counted like StepView.number
+    last: int
+    kind: str  # activation, scratch, constant, input, output
+    layer: str = ""  # that writes it
+
+
+@dataclass(frozen=True)
+class PoolView:
+    name: str
+    base: int
+    size_bytes: int
+    used_bytes: int
+    external: bool
+
+
+@dataclass(frozen=True)
+class NetworkView:
+    name: str
+    model: str
+    tool: str  # who compiled it
+    board: str
+    npu_mhz: float
+    cpu_mhz: float
+    steps: tuple[StepView, ...]
+    layers: tuple[LayerView, ...]
+    buffers: tuple[BufferView, ...]
+    pools: tuple[PoolView, ...]
+    activations_bytes: int
+    weights_bytes: int
+    spilled_bytes: int = 0
+    lower_bound_bytes: int = 0
+    notes: tuple[str, ...] = ()
+    reproduce: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cycles(self) -> int:
+        return sum(step.cycles for step in self.steps)
+
+    @property
+    def latency_ms(self) -> float:
+        return sum(step.milliseconds for step in self.steps)
+
+    @property
+    def macs(self) -> int:
+        return sum(layer.macs for layer in self.layers) or sum(step.macs for step in self.steps)
+
+    @cached_property
+    def bound_by(self) -> Mapping[str, float]:
+        total: Counter[str] = Counter()
+        for step in self.steps:
+            total[step.bound_by] += step.cycles
+        return {label: count / max(1, self.cycles) for label, count in total.most_common() if count}
+
+    def count(self, on: str) -> int:
+        return sum(step.on == on for step in self.steps)

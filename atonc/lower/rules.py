@@ -1,0 +1,163 @@
+"""What sends an operator to the CPU, in the words that users read. A `Refusal` names its rule by the key used here."""
+
+from __future__ import annotations
+
+from atonc.reasons import Evidence, Rule, Severity
+
+_UNITS = Evidence(report="the units of the NPU")
+_SEEN = Evidence(report="settings in public networks")
+
+
+def _rule(id: str, sentence: str, limit: str, remedy: str, evidence: Evidence = _UNITS) -> Rule:
+    return Rule(id, "mapping", sentence, evidence, remedy, limit, Severity.NOTE)
+
+
+_EDGE = "keep it at the edge of the model, or let the application do it"
+
+BY_NATURE: dict[str, Rule] = {
+    "softmax": _rule(
+        "CPU-SOFTMAX",
+        "softmax needs an exponential and a sum over each row, which no unit of the NPU has",
+        "functions of one value; sums with constant weights",
+        "cut it off (--cut-output-tensors) where only the largest score counts: the order stays the same",
+    ),
+    "log_softmax": _rule("CPU-LOG-SOFTMAX", "as softmax, with a logarithm", "functions of one value", _EDGE),
+    "arg_max": _rule("CPU-ARG-MAX", "the NPU compares values but keeps no positions", "no positions", _EDGE),
+    "arg_min": _rule("CPU-ARG-MIN", "the NPU compares values but keeps no positions", "no positions", _EDGE),
+    "quantize": _rule(
+        "CPU-QUANTIZE",
+        "float values enter the model here; the NPU has no floats",
+        "integers of at most 16 bits",
+        "give the input as integers: --input-data-type int8 or uint8",
+    ),
+    "dequantize": _rule(
+        "CPU-DEQUANTIZE",
+        "float values leave the model here; the NPU has no floats",
+        "integers of at most 16 bits",
+        "take the output as integers: --output-data-type int8 (the report gives scale and zero point)",
+    ),
+    "resize_linear": _rule(
+        "CPU-RESIZE",
+        "this bilinear resize has weights that differ from pixel to pixel",
+        "a few fixed sets of weights",
+        "an integer scale with half-pixel coordinates, or nearest neighbours",
+    ),
+    "cast": _rule("CPU-CAST", "a change of the number format", "int8 in, int8 out", "keep the tensor int8"),
+    "gather": _rule("CPU-GATHER", "addresses that depend on data", "addresses fixed at compile time", _EDGE),
+    "gather_nd": _rule("CPU-GATHER", "addresses that depend on data", "addresses fixed at compile time", _EDGE),
+    "custom": _rule("CPU-CUSTOM", "an operator that only its author knows", "standard operators", "replace it"),
+}
+
+NO_RECIPE = _rule(
+    "CPU-NO-RECIPE",
+    "no chain of units computes this operator",
+    "operators that `atonc ops` lists for the NPU",
+    "replace it by convolutions, elementwise operators or functions of one value, or keep it at the edge",
+)
+NOT_CODES = _rule(
+    "CPU-FLOAT",
+    "the values are not 8-bit codes: the quantiser left this operator in float or wide integers",
+    "int8 or uint8 activations",
+    "quantise the whole model to int8 (TFLite: full integer; ONNX: quantize_static, QDQ); see the coverage",
+)
+ASKED = _rule("CPU-ASKED", "the user asked for the CPU", "--on cpu NODE", "drop the option")
+
+_REFUSALS: dict[str, Rule] = {
+    "odd places in large buffers": _rule(
+        "PLACE-ALIGNED",
+        "engines that start between aligned places must stay in NPU RAM, and this tensor is larger than that",
+        "1.75 MiB of NPU RAM",
+        "channel counts that are multiples of 16",
+    ),
+    "codes": _rule("CODES", "a tensor is not int8 with one scale", "int8, one scale a tensor", "quantise it so"),
+    "int8 activations": _rule(
+        "CODES", "a tensor is not int8 with one scale", "int8, one scale a tensor", "quantise it so"
+    ),
+    "pooling window": _rule(
+        "POOL-WINDOW",
+        "a maximum over so large a window takes too many stages of 3x3",
+        "stages of 3x3",
+        "smaller windows",
+    ),
+    "pooling line": _rule(
+        "POOL-LINE", "the lines of the picture are too long for POOL", "line memory", "two dimensions"
+    ),
+    "pooling picture": _rule(
+        "POOL-PICTURE", "the picture is too large for POOL", "picture registers", "pad or tile it"
+    ),
+    "pooling shape": _rule(
+        "POOL-SHAPE", "pooling works on one picture", "batch 1, channels last", "fix the batch to 1"
+    ),
+    "dilated pooling": _rule("POOL-DILATION", "POOL has no dilation", "dilation 1", "dilation 1"),
+    "maximum": _rule("POOL-AXES", "a maximum over these axes is no window", "height and width", "move the axes"),
+    "picture": _rule("PICTURE", "the data does not lie as lines of pixels", "lines of pixels", "copy it first"),
+    "layout": _rule("LAYOUT", "channels come first", "channels last", "export with channels last"),
+    "CONV-WEIGHTS": _rule(
+        "CONV-WEIGHTS", "weights must be known at compile time", "constant 8-bit weights", "quantise the weights"
+    ),
+    "CONV-SHAPE": _rule("CONV-SHAPE", "a convolver takes one picture", "1 x height x width x channels", "use batch 1"),
+    "CONV-BIAS": _rule("CONV-BIAS", "the bias must be known at compile time", "a constant", "add it as a layer"),
+    "CONV-LINES": _rule("CONV-LINES", "the parts of the picture overlap in memory", "separate lines", "an even width"),
+    "CONV-PADDING": _rule("CONV-PADDING", "some outputs see padding only", "one input pixel each", "less padding"),
+    "CONV-MODE": _rule(
+        "CONV-MODE",
+        "no public network uses such a setting of the convolver, so nobody knows that it runs",
+        "settings in public networks",
+        "--allow-unproven, or another padding or kernel size",
+        _SEEN,
+    ),
+    "scattered copy": _rule(
+        "MOVE-SCATTERED", "the data moves in too many small pieces", "pieces of one epoch", "move larger blocks"
+    ),
+    "requantising move": _rule("MOVE-TYPES", "a move between number formats", "int8 to int8", "quantise both to int8"),
+    "types of a move": _rule("MOVE-TYPES", "a move between number formats", "equal types", "quantise both to int8"),
+    "constant part": _rule("MOVE-CONSTANT", "a constant part that is not int8", "int8", "fold the constant"),
+    "gather": _rule("CPU-GATHER", "addresses that depend on data", "constant indices", _EDGE),
+    "pad": _rule("PAD-TYPE", "a border of another number format", "int8", "pad behind the quantisation"),
+    "mean": _rule("MEAN", "the windows of this mean have no form on the NPU", "fixed windows", "smaller windows"),
+    "steep mean": _rule(
+        "MEAN-STEEP", "one step of the mean is worth several output codes", "codes a step", "a coarser output scale"
+    ),
+    "coefficients": _rule(
+        "SCALES", "the scales of input and output differ beyond 16 bits", "16 bits", "check the scales"
+    ),
+    "broadcast": _rule(
+        "BROADCAST", "an input repeats in a way that one engine cannot walk", "one repeated group", "expand it before"
+    ),
+    "elementwise operators": _rule(
+        "ELEMENTWISE",
+        "two tensors meet in an operation that no unit was seen to do",
+        "add, sub, mul, minimum, maximum",
+        "write it with these, or with a function of one value",
+        _SEEN,
+    ),
+    "constants of products": _rule(
+        "MUL-CONSTANT", "the constant factor loses too much in 8 bits", "codes of error", "quantise the constant"
+    ),
+    "slopes of PReLU": _rule("PRELU-SLOPES", "slopes must be constants per channel", "per channel", "LeakyReLU"),
+    "bilinear resize": _rule(
+        "RESIZE-LINEAR",
+        "this resize is no small set of convolutions",
+        "integer scales with few phases",
+        "an integer scale with half-pixel coordinates, or nearest neighbours",
+    ),
+    "nearest resize": _rule(
+        "RESIZE-NEAREST",
+        "this resize does not repeat pixels evenly",
+        "one picture, pixels repeated",
+        "an integer scale",
+    ),
+    "function table": _rule(
+        "TABLE-ERROR", "pieces of parabolas come no nearer to the function", "2 codes", "a smoother function"
+    ),
+    "CPU-ASKED": ASKED,
+    "CPU-NO-RECIPE": NO_RECIPE,
+    "CPU-FLOAT": NOT_CODES,
+}
+
+RULES: dict[str, Rule] = {rule.id: rule for rule in (*BY_NATURE.values(), *_REFUSALS.values())}
+
+
+def rule_of(key: str) -> Rule:
+    """By the key of a refusal or by its id."""
+    return _REFUSALS.get(key) or RULES[key]
