@@ -13,6 +13,7 @@ from atonc.compare.inputs import make_inputs
 from atonc.emit import ec_program
 from atonc.emit.program import Program, bind
 from atonc.errors import ToolError
+from atonc.frontends.coverage import require_quantised
 from atonc.frontends.read import read
 from atonc.hw import safety
 from atonc.hw.decode import decode_epochs
@@ -45,7 +46,10 @@ class Compiled:
 
 def compile_file(path: Path, options: Options | None = None) -> Compiled:
     options = options or Options()
-    return compile_graph(read(path, options.cut_outputs, options.fixed_shapes), options)
+    source = read(path, options.cut_outputs, options.fixed_shapes)
+    if not options.allow_float:
+        require_quantised(source)
+    return compile_graph(source, options)
 
 
 def compile_graph(source: Graph, options: Options | None = None) -> Compiled:

@@ -8,6 +8,7 @@ from atonc.errors import ModelError
 from atonc.ir import Graph, Op, Tensor
 from atonc.ops import is_move
 
+_SHOWN = 3
 CONVERSIONS = ("quantize", "dequantize", "requantize", "identity", "cast", "shape")
 WEIGHTED = ("conv", "dense", "transpose_conv", "matmul")
 QUANTISERS = {
@@ -88,17 +89,24 @@ def _why_float(op: Op, graph: Graph) -> str:
 
 
 def require_quantised(graph: Graph) -> Coverage:
-    """Raises if no layer with weights computes on codes; otherwise the coverage, for the report."""
+    """Raises if nothing in the model is quantised, neither activations nor weights; otherwise the coverage.
+
+    Partly quantised models are accepted: what is float runs on the CPU, and the report lists it.
+    """
     found = coverage(graph)
-    layers = [op for op in graph.ops if op.kind in WEIGHTED]
-    floats = [node for node in found.float_nodes if node.kind in WEIGHTED]
-    if not layers or len(floats) < len(layers):
+    if not found.float_nodes or any(tensor.quant is not None for tensor in graph.tensors.values()):
         return found
-    largest = max(floats, key=lambda node: node.size_bytes)
+    largest = sorted(found.float_nodes, key=lambda node: -node.size_bytes)[:_SHOWN]
     raise ModelError(
-        f"the model is not quantised: {len(floats)} of {len(layers)} layers with weights compute in float, "
-        f"{found.float_bytes} bytes in all; the largest is {largest.name!r} ({largest.kind}): {largest.why}",
+        f"the model is not quantised: all {len(found.float_nodes)} operators that compute do so in float, on "
+        f"{found.float_bytes:,} bytes of activations and weights; the largest: "
+        + "; ".join(f"{node.name} ({node.kind}, {node.size_bytes:,} bytes): {node.why}" for node in largest),
         where=graph.name,
         rule="the NPU computes on 8-bit codes with known scales",
-        remedy=QUANTISERS.get(graph.source, QUANTISERS["onnx"]),
+        remedy=f"{quantiser(graph)}; --allow-float compiles it for the CPU alone",
     )
+
+
+def quantiser(graph: Graph) -> str:
+    """How to quantise a model of this kind."""
+    return QUANTISERS.get(graph.source, QUANTISERS["onnx"])

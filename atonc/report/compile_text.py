@@ -9,6 +9,7 @@ from typing import Any
 
 from atonc.costs import NetworkCost
 from atonc.emit.program import ProgramStep
+from atonc.frontends.coverage import coverage, quantiser
 from atonc.ir import Graph
 from atonc.lower.map_ops import CpuReason
 from atonc.pipeline import Compiled
@@ -74,6 +75,7 @@ def report_lines(view: CompileView, verbose: bool) -> list[str]:
         cost_lines(view.cost),
         _epochs(view, verbose),
         _cpu_ops(view, verbose),
+        *coverage_sections(view.compiled.source, verbose),
         verify_lines(view.compiled.report),
     )
     lines: list[str] = []
@@ -160,6 +162,22 @@ def _cpu_ops(view: CompileView, verbose: bool) -> list[str]:
     return lines
 
 
+def coverage_sections(source: Graph, verbose: bool) -> list[list[str]]:
+    """What the quantiser left in float; nothing for models that are quantised throughout."""
+    found = coverage(source)
+    if not found.float_nodes:
+        return []
+    shown = sorted(found.float_nodes, key=lambda node: -node.size_bytes)[: None if verbose else SLOWEST]
+    lines = [
+        f"coverage: {found.percent:.1f} % of the operators that compute are quantised, {len(found.float_nodes)} are "
+        f"not ({found.float_bytes:,} bytes of activations and weights)",
+        *(f"  {_short(node.name)} ({node.kind}, {node.size_bytes:,} bytes): {_short(node.why)}" for node in shown),
+    ]
+    if len(shown) < len(found.float_nodes):
+        lines.append(f"  and {len(found.float_nodes) - len(shown)} more (-v shows all)")
+    return [[*lines, f"  What to do: {quantiser(source)}."]]
+
+
 def _short(name: str) -> str:
     return name if len(name) <= LONG_NAME else f"{name[: LONG_NAME - 3]}..."
 
@@ -207,11 +225,25 @@ def as_json(view: CompileView) -> dict[str, Any]:
             "spilled_bytes": layout.spilled_bytes,
         },
         "cpu_ops": [_cpu_data(step) for step in cpu_steps(view)],
+        "coverage": coverage_data(compiled.source),
         "unproven": [violation_data(v) for v in compiled.findings],
         "verify": _verify_data(compiled.report),
         "notes": list(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
         "files": list(view.files),
         "seconds": compiled.seconds,
+    }
+
+
+def coverage_data(source: Graph) -> dict[str, Any]:
+    found = coverage(source)
+    return {
+        "percent": found.percent,
+        "quantised_ops": found.quantised,
+        "quantised_bytes": found.quantised_bytes,
+        "float_bytes": found.float_bytes,
+        "float_ops": [
+            {"node": n.name, "op": n.kind, "size_bytes": n.size_bytes, "why": n.why} for n in found.float_nodes
+        ],
     }
 
 

@@ -49,6 +49,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on", nargs=2, action="append", default=[], metavar=("cpu|npu", "NODE"), help="where a node must run"
     )
+    parser.add_argument("--allow-float", action="store_true", help="also models without any quantised value")
     parser.add_argument("--no-epoch-controller", action="store_true", help="the processor starts every epoch")
     parser.add_argument("-r", "--relocatable", action="store_true", help=argparse.SUPPRESS)
 
@@ -96,6 +97,7 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
         outputs_allocation=not options.no_outputs_allocation,
         on_cpu=tuple(node for where, node in options.on if where == "cpu"),
         on_npu=tuple(node for where, node in options.on if where == "npu"),
+        allow_float=options.allow_float,
         epoch_controller=not options.no_epoch_controller,
         verify=verify,
         seed=options.seed,
