@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import atonc
 from atonc.errors import AtoncError
-from atonc.verbs import disasm, generate, run, validate
+from atonc.verbs import disasm, explain, generate, run, validate
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="atonc", description=atonc.__doc__)
     parser.add_argument("--version", action="version", version=f"atonc {atonc.__version__}")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
-    for verb in (generate, validate, run, disasm):
+    for verb in (generate, explain, validate, run, disasm):
         verb.add(verbs)
     return parser
 

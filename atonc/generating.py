@@ -8,8 +8,7 @@ from pathlib import Path
 
 from atonc.emit import write
 from atonc.options import Options
-from atonc.pipeline import compile_file
-from atonc.place import Board, board, read_board
+from atonc.pipeline import compile_file, memories
 from atonc.program_costs import graph_macs, program_cost
 from atonc.report import compile_text
 from atonc.report.compile_text import CompileView
@@ -38,10 +37,6 @@ class Gates:
         if self.no_spill and layout.spilled_bytes:
             found.append(f"{layout.spilled_bytes:,} bytes of activations lie outside the chip, --no-spill allows none")
         return found
-
-
-def memories(options: Options) -> Board:
-    return read_board(Path(options.mpool)) if options.mpool else board(options.board)
 
 
 def analyze(model: Path, options: Options, name: str = "network") -> CompileView:

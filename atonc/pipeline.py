@@ -55,16 +55,24 @@ def compile_file(path: Path, options: Options | None = None) -> Compiled:
 def compile_graph(source: Graph, options: Options | None = None) -> Compiled:
     options = options or Options()
     started = time.perf_counter()
-    graph = order.run(source, options)
+    return compile_canonical(source, order.run(source, options), options, memories(options), started)
+
+
+def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Board, started: float = 0.0) -> Compiled:
+    """From the canonical graph on; other views change it or the memories to see what that would bring."""
+    started = started or time.perf_counter()
     wishes = resolve(source, graph, options.on_cpu, options.on_npu)
     mapped = map_ops(graph, options.numerics, lambda: typical_runs(graph), wishes)
-    memory = read_board(Path(options.mpool)) if options.mpool else board(options.board)
     layout = _place(mapped, graph, memory, options)
     program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools)
     findings = check(program, options)
     seconds = time.perf_counter() - started
     report = verify(program, graph, options.seed) if options.verify else None
     return Compiled(source, graph, mapped, layout, program, findings, report, seconds)
+
+
+def memories(options: Options) -> Board:
+    return read_board(Path(options.mpool)) if options.mpool else board(options.board)
 
 
 def typical_runs(graph: Graph) -> list[Mapping[str, Array]]:

@@ -71,8 +71,7 @@ def _of_weights(op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch]) 
         found.append(
             decision(
                 rules.ZERO_POINT,
-                f"zero point {zero} of {source.name}; avoided here: {how}. ST's compiler subtracts it in the unit "
-                "and so loses the deep 1x1 mode",
+                f"zero point {zero} at the input, avoided here: {how}. ST's compiler subtracts it in the unit",
                 remedy="nothing to do",
             )
         )
