@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from atonc.ir import Op, Tensor
 from atonc.lower.affine import CODES, FULL_RANGE, Affine, Array, fit_affine
 from atonc.lower.arith_units import affine_unit, clip_unit, product_unit
 from atonc.lower.context import Context
+from atonc.lower.meaning.arithmetic import ints
+from atonc.lower.meaning.arithmetic import line as line_codes
 from atonc.lower.parts import ALIGNED, parts
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.ops.registry import evaluate
@@ -61,6 +64,14 @@ def channel_steps(op: Op, context: Context, varying: int, block: int) -> list[St
         return None
     low, high = op.attrs.get("clip", FULL_RANGE)
     units = [*map(line, lines), *([] if (low, high) == FULL_RANGE else [clip(low, high)])]
+
+    def codes(values: Sequence[Any]) -> list[Array]:
+        x = ints(values[varying]).reshape(-1, block)
+        for rule in lines:
+            x = line_codes(rule, x)
+        return [np.clip(x, low, high).reshape(context.tensor(op.outputs[0]).shape)]
+
+    context.explain(op, codes)
     shape = (context.tensor(op.outputs[0]).elements // block, block)
     source, target = context.buffer(op.inputs[varying]), context.buffer(op.outputs[0])
     return pack(chain_pipelines(source, target, shape, units), op.origin or (op.name,), op.kind)

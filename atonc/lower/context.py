@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.plan.types import Buffer, BufferKind
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")
 MANY_CHANNELS = 192  # above, signed features need several passes, each rounded
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What an operator's epochs compute: from the codes of its inputs to those of its outputs, in integers; and how far
+    that may be from exact arithmetic, in codes, before the last rounding."""
+
+    codes: Callable[[Sequence[Any]], Sequence[Any]]
+    error: float = 0.0
 
 
 @dataclass
@@ -23,6 +33,7 @@ class Context:
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None  # runs of the graph on typical inputs
     shifted_copies: dict[str, str] = field(default_factory=dict)  # buffer -> its copy as code + 128
     aliases: dict[str, str] = field(default_factory=dict)  # tensor -> tensor in whose memory it lies
+    meanings: dict[str, Meaning] = field(default_factory=dict)  # by operator
     on_cpu: frozenset[str] = frozenset()  # operators that the user wants there
     _scratch: int = 0
 
@@ -88,6 +99,10 @@ class Context:
         self.buffer(source)
         self.buffer(output)
         self.aliases[output] = source
+
+    def explain(self, op: Op, codes: Callable[[Sequence[Any]], Sequence[Any]], error: float = 0.0) -> None:
+        """Says what the epochs of an operator compute (see atonc.lower.meaning)."""
+        self.meanings[op.name] = Meaning(codes, error)
 
     def constant(self, data: bytes, label: str) -> str:
         """A constant buffer; equal contents share one."""

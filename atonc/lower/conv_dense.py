@@ -22,6 +22,7 @@ from atonc.lower.layer import (
     ranges,
     requantise,
 )
+from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.pad_first import lower_padded
 from atonc.lower.requantise import TwoSteps
 from atonc.lower.shift_first import shift_first, worth_shifting
@@ -103,6 +104,7 @@ def _summed(
         gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
         b.write(tail, partial[-1], engine(flat(target.height * target.width * count), write=True), **gate)
         plans.append(b.done())
+    record(context, layer, [_meaning(chain, tiling) for chain, tiling in found], rule, target, first, count)
     return [*plans, *add_up(layer, context, partial, target, rule, first, count, group)]
 
 
@@ -117,7 +119,22 @@ def _epoch(
     units = layer.code_units(rule.units(0, count, tiling.kernels, pixels))
     codes = requantise(b, units, tail, gate)
     b.write(codes, layer.target, output_engine(target, tiling.kernels, first, groups))
+    record(context, layer, [_meaning(parts, tiling)], rule, target, first, count)
     return b.done()
+
+
+def _meaning(parts: tuple[Part, ...], tiling: Tiling) -> Chain:
+    """Which channels every unit sums in every pass."""
+    one, batch = len(parts) == 1, tiling.batch
+    share = tiling.units if one else 1
+    chains = []
+    for number in range(tiling.passes):
+        start = number * share * batch
+        if one:
+            chains.append(tuple(Term(parts[0], start + k * batch, batch) for k in range(tiling.units)))
+        else:
+            chains.append(tuple(Term(part, start, batch) for part in parts))
+    return Chain(tuple(chains), tiling.mode.offset)
 
 
 def add_chain(

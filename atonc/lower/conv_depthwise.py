@@ -22,6 +22,7 @@ from atonc.lower.layer import (
     ranges,
     requantise,
 )
+from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.pad_first import lower_padded
 from atonc.lower.requantise import Requantisation
 from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, limits, no_setting
@@ -106,6 +107,8 @@ def _summed(
             tail = _add_chain(b, layer, context, chain, cut, rule.out_shift, start, count // cut.batch)
             b.write(tail, sums[-1], engine(flat(target.height * target.width * count * multiplier), write=True))
             plans.append(b.done())
+        chains = [_meaning(chain, cut) for chain, cut in found]
+        record(context, layer, chains, rule, target, *outputs, multiplier)
         kernels = found[0][1].kernels
         plans += add_up(layer, context, sums, target, rule, start * multiplier, count * multiplier, kernels)
     return plans
@@ -197,6 +200,11 @@ def _pipeline(
     units = layer.code_units(rule.units(0, count, cut.kernels, target.height * target.width))
     codes = requantise(b, units, tail, {})
     b.write(codes, layer.target, output_engine(target, cut.kernels, out, count // cut.kernels))
+    record(context, layer, [_meaning(parts, cut)], rule, target, out, count, multiplier)
+
+
+def _meaning(parts: tuple[Part, ...], cut: Cut) -> Chain:
+    return Chain((tuple(Term(part, 0, 1) for part in parts),), cut.mode.offset)
 
 
 def _add_chain(

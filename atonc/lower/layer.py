@@ -56,6 +56,7 @@ class Layer:
     features_shifted: bool  # stored as code + 128, so that zero is 0
     codes_shifted: bool
     known: dict[tuple[int, int, int], Real] = field(default_factory=dict)  # sums of typical inputs
+    stored: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda codes: codes  # what `source` holds of the input
 
     @property
     def origin(self) -> tuple[str, ...]:
@@ -203,6 +204,7 @@ def layer_of(
         partial(_typical, x, context, shape or _picture(x), features_shifted),
         features_shifted,
         context.buffers[target].offset == 128,
+        stored=(lambda codes: codes + 128) if features_shifted else (lambda codes: codes),
     )
 
 

@@ -209,13 +209,19 @@ def _part(means: Means, name: str) -> Pipeline:
     return Pipeline(build, {"POOL": 1}, 1, reader.elements)
 
 
+def average_weights(m: int, n: int) -> tuple[int, int]:
+    """In 1/2^14, of two means of m and n values."""
+    a = round((1 << 14) * m / (m + n))
+    return a, (1 << 14) - a
+
+
 def average_unit(m: int, n: int) -> ArithConfig:
     """The mean of two 16-bit means of m and n values."""
-    a = round((1 << 14) * m / (m + n))
+    a, b = average_weights(m, n)
     return ArithConfig(
         dual_input=1,
         a=a,
-        b=(1 << 14) - a,
+        b=b,
         shift_out=14,
         rounded=1,
         saturated=1,

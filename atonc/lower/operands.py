@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from math import gcd
 
 import numpy as np
@@ -11,9 +12,11 @@ from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.affine import Array
 from atonc.lower.context import Context
+from atonc.lower.meaning.arithmetic import looked_up
 from atonc.lower.registry import Refusal
 from atonc.ops.values import Arg
 from atonc.plan.streams import Area, Frames, contiguous, engine
+from atonc.plan.types import BufferKind
 
 _READ_ALIGNED = 8
 
@@ -47,6 +50,8 @@ class Operand:
     zero_point: int
     repeats: Repeats
     element_bytes: int = 1
+    source: str = ""  # the tensor whose codes `table` turns into those of the buffer
+    table: Array | None = field(default=None, compare=False)
 
     def reader(self, start: int, count: int) -> StrengConfig:
         """The engine for a part of the output."""
@@ -141,5 +146,17 @@ def swapped(op: Op, x: Operand, y: Operand) -> bool:
     return True
 
 
-def requantised(operand: Operand, buffer: str, tensor: Tensor) -> Operand:
-    return replace(operand, buffer=buffer, scale=tensor.scale, zero_point=tensor.zero_point)
+def requantised(operand: Operand, buffer: str, tensor: Tensor, source: str, table: Array) -> Operand:
+    return replace(
+        operand, buffer=buffer, scale=tensor.scale, zero_point=tensor.zero_point, source=source, table=table
+    )
+
+
+def operand_codes(operand: Operand, op: Op, context: Context, values: Mapping[str, Array]) -> Array:
+    """The numbers of an operand, one for every element of the output, given the values of the inputs."""
+    shape = context.tensor(op.outputs[0]).shape
+    buffer = context.buffers[operand.buffer]
+    if buffer.kind == BufferKind.CONSTANT:
+        return np.frombuffer(buffer.data, "<i2" if operand.element_bytes == 2 else np.int8).reshape(shape)
+    found = values[operand.source or operand.buffer]
+    return np.broadcast_to(found if operand.table is None else looked_up(operand.table, found), shape)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from atonc.lower.context import Context
 from atonc.lower.copies import Move, pipelines
 from atonc.lower.layer import Layer
+from atonc.lower.meaning.sums import picture
 from atonc.lower.padding import borders, inside, pad_view
 from atonc.lower.pipelines import pack
 from atonc.lower.registry import Refusal
@@ -43,5 +47,12 @@ def pad_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
     work = pad_view(borders(target, pads), layer.zero, layer.source, area.height * area.line)
     work += pipelines([Move(source, inside(target, pads))])
     view = replace(Area.whole(height, line, area.channels), width=width)
-    padded = replace(layer, source=copy, area=view, padding=(0, 0, 0, 0))
+
+    def stored(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        values = np.zeros((height, line, area.channels), np.int64)
+        values[:, :width] = layer.zero
+        values[top : top + area.height, left : left + area.width] = picture(layer.stored(codes), area)
+        return values.reshape(-1)
+
+    padded = replace(layer, source=copy, area=view, padding=(0, 0, 0, 0), stored=stored)
     return pack(work, layer.origin, f"padding of {layer.op.name}"), padded

@@ -31,7 +31,10 @@ def shift_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
     def typical() -> tuple[NDArray[np.int64], ...]:
         return tuple(codes + 128 for codes in layer.typical())
 
-    return plans, replace(layer, source=copy, zero=0, features_shifted=True, typical=typical)
+    def stored(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        return layer.stored(codes) + 128
+
+    return plans, replace(layer, source=copy, zero=0, features_shifted=True, typical=typical, stored=stored)
 
 
 def worth_shifting(layer: Layer) -> bool:

@@ -36,6 +36,9 @@ class FunctionTable:
     codes: Array  # 256 codes, for -128..127
     error: int  # largest distance in codes
     wrong: int  # codes that differ at all
+    cuts: tuple[int, ...]  # the segments that it is made of, as in _Plan
+    rows: tuple[tuple[tuple[int, int, int], ...], ...]
+    shifts: Shifts
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ def _fit_with(wanted: Array, shifts: Shifts) -> FunctionTable:
     config = _config(plan, shifts)
     codes = function_table(config)
     distance = np.abs(codes.astype(np.int64) - wanted)
-    return FunctionTable(config, codes, int(distance.max()), int(np.count_nonzero(distance)))
+    wrong = int(np.count_nonzero(distance))
+    return FunctionTable(config, codes, int(distance.max()), wrong, plan.cuts, plan.rows, shifts)
 
 
 class _Options:

@@ -6,7 +6,7 @@ Minimum and maximum come out of saturation: sat8(y - x - 128) + 128 is the posit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,7 +18,10 @@ from atonc.lower.affine import FULL_RANGE, Affine, Array, Pair, fit_pair, fit_su
 from atonc.lower.arith_units import affine_unit, clip_unit, multiply_unit, pair_unit
 from atonc.lower.channels import channel_steps, common_block
 from atonc.lower.context import Context
-from atonc.lower.operands import Operand, code_operand, operand_of, requantised, swapped
+from atonc.lower.meaning.arithmetic import ints
+from atonc.lower.meaning.arithmetic import line as line_codes
+from atonc.lower.meaning.arithmetic import pair as pair_codes
+from atonc.lower.operands import Operand, code_operand, operand_codes, operand_of, requantised, swapped
 from atonc.lower.parts import parts
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.recipes.function import chain_pipelines, function_for, function_steps, require_int8, table_of
@@ -68,11 +71,13 @@ class Product:
 
     def __call__(self, x: Array, y: Array) -> Array:
         """What the units compute."""
-        total = x.astype(np.int64) * y
+        total = ints(x) * y
         if self.minus_x is not None:
-            total = self.minus_x(total, x)
+            total = pair_codes(self.minus_x, total, x)
         last = self.last
-        return last(total) if isinstance(last, Affine) else last(total, x if self.last_takes_x else y)
+        if isinstance(last, Affine):
+            return line_codes(last, total)
+        return pair_codes(last, total, x if self.last_takes_x else y)
 
 
 @recipe("add", "sub", "mul", "div", "minimum", "maximum", "squared_difference", "pow", "affine")
@@ -130,7 +135,21 @@ def _pair_steps(op: Op, context: Context, x: Operand, y: Operand, pair: Pair) ->
     def wire(epoch: EpochBuilder, read: Callable[[Operand], str]) -> str:
         return epoch.unit(pair_unit(pair, x.element_bytes, y.element_bytes), read(x), read(y))
 
+    _explain(op, context, (x, y), partial(pair_codes, pair))
     return _steps(op, context, (x, y), wire, 1, 2)
+
+
+def _explain(
+    op: Op, context: Context, operands: tuple[Operand, Operand], codes: Callable[[Array, Array], Array]
+) -> None:
+    """`codes` from the numbers in both operands, clipped."""
+    low, high = op.attrs.get("clip", FULL_RANGE)
+
+    def clipped(values: Sequence[Array]) -> list[Array]:
+        given = dict(zip(op.inputs, values, strict=True))
+        return [np.clip(codes(*(operand_codes(operand, op, context, given) for operand in operands)), low, high)]
+
+    context.explain(op, clipped)
 
 
 def lower_product(op: Op, context: Context) -> list[StepPlan]:
@@ -145,6 +164,7 @@ def lower_product(op: Op, context: Context) -> list[StepPlan]:
             return epoch.unit(affine_unit(last, 1, in_bytes=2), product)
         return epoch.unit(pair_unit(last, 2, 1), product, read(x if form.last_takes_x else y))
 
+    _explain(op, context, (x, y), form)
     units = 2 + (minus_x is not None)
     return _steps(op, context, (x, y), wire, units, 1 + units - isinstance(last, Affine))
 
@@ -186,13 +206,15 @@ def lower_extreme(op: Op, context: Context) -> list[StepPlan]:
         positive = epoch.unit(pair_unit(difference), read(x), read(y))
         return epoch.unit(pair_unit(last), positive, read(x if op.kind == "maximum" else y))
 
+    _explain(op, context, (x, y), partial(extreme_codes, op.kind))
     return [*pack(before, _origin(op), "requantize"), *_steps(op, context, (x, y), wire, 2, 3)]
 
 
 def extreme_codes(kind: str, x: Array, y: Array) -> Array:
     """What the two units compute from codes of the output; exact."""
-    positive = fit_pair(-1.0, 1.0, -128.0)(x, y)
-    return fit_pair(1.0, 1.0, 128.0)(positive, x) if kind == "maximum" else fit_pair(-1.0, 1.0, -128.0)(positive, y)
+    difference = fit_pair(-1.0, 1.0, -128.0)
+    last = fit_pair(1.0, 1.0, 128.0) if kind == "maximum" else fit_pair(-1.0, 1.0, -128.0)
+    return pair_codes(last, pair_codes(difference, x, y), x if kind == "maximum" else y)
 
 
 def _as_output(op: Op, context: Context, name: str, out: Tensor) -> tuple[Operand, list[Pipeline]]:
@@ -206,8 +228,9 @@ def _as_output(op: Op, context: Context, name: str, out: Tensor) -> tuple[Operan
     if tensor.quant is not None and tensor.quant.same_as(out.quant):
         return operand, []
     scratch = context.scratch(tensor.elements, f"{op.name}:{name}")
-    units = function_for(table_of(convert, context, 0)).units
-    return requantised(operand, scratch, out), chain_pipelines(operand.buffer, scratch, tensor.elements, units)
+    found = function_for(table_of(convert, context, 0))
+    done = requantised(operand, scratch, out, name, found.codes)
+    return done, chain_pipelines(operand.buffer, scratch, tensor.elements, found.units)
 
 
 def _steps(

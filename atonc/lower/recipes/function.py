@@ -13,6 +13,8 @@ from atonc.ir import Op, Tensor
 from atonc.lower.affine import CODES, FULL_RANGE, Array, affine_of_table
 from atonc.lower.arith_units import affine_unit, clip_unit, edge_unit
 from atonc.lower.context import Context
+from atonc.lower.meaning.arithmetic import ints, looked_up, table_codes
+from atonc.lower.meaning.arithmetic import line as line_codes
 from atonc.lower.parts import parts
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.registry import Refusal, recipe
@@ -30,7 +32,7 @@ class Function:
     """A chain of units that turns every code into another one."""
 
     units: tuple[UnitConfig, ...]
-    codes: Array  # what it computes for -128..127
+    codes: Array  # what it computes for -128..127, in plain integers
     error: int  # largest distance from what was asked for
 
 
@@ -42,6 +44,8 @@ def lower_function(op: Op, context: Context) -> list[StepPlan]:
 @recipe("uint8_to_int8", "int8_to_uint8")
 def lower_edge(op: Op, context: Context) -> list[StepPlan]:
     """Both directions flip the highest bit."""
+    step = 128 if op.kind == "int8_to_uint8" else -128
+    context.explain(op, lambda values: [ints(values[0]) + step])
     return chain_steps(op, context, op.inputs[0], (edge_unit(),))
 
 
@@ -64,6 +68,8 @@ def function_steps(op: Op, context: Context, source: str, table: Array) -> list[
             f"{MOST_ERROR} codes",
             "leave the function to the CPU; steps that are not at multiples of 8 codes need too many segments",
         )
+    varying = op.inputs.index(source)
+    context.explain(op, lambda values: [looked_up(found.codes, values[varying])], found.error)
     return chain_steps(op, context, source, found.units)
 
 
@@ -74,12 +80,12 @@ def function_for(table: Array) -> Function:
         return Function((clip_unit(*clip),), table, 0)
     line = affine_of_table(table, FULL_RANGE)
     if line is not None:
-        return Function((affine_unit(line, 1),), table, 0)
+        return Function((affine_unit(line, 1),), line_codes(line, CODES), 0)
     line = affine_of_table(table, clip)
     if line is not None:
-        return Function((affine_unit(line, 1), clip_unit(*clip)), table, 0)
+        return Function((affine_unit(line, 1), clip_unit(*clip)), np.clip(line_codes(line, CODES), *clip), 0)
     fitted = fit_table(table)
-    return Function((fitted.config,), fitted.codes, fitted.error)
+    return Function((fitted.config,), table_codes(fitted), fitted.error)
 
 
 def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, ...]) -> list[StepPlan]:

@@ -11,6 +11,7 @@ from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.copies import Move, Units, copy, pipelines
 from atonc.lower.maxima import LOWEST, NO_PADS, Pads, Windows, after, cascade, line_pipelines
+from atonc.lower.meaning import means as meaning
 from atonc.lower.means import Kept, Line, Means, in_parts
 from atonc.lower.padding import borders, inside, pad_view
 from atonc.lower.pipelines import Pipeline, computable, pack
@@ -50,8 +51,13 @@ def geometry_of(op: Op) -> Geometry:
 def lower_max_pool(op: Op, context: Context) -> list[StepPlan]:
     name, geometry = _smaller(op, context, geometry_of(op))
     source, target = picture_of(context, name), picture_of(context, op.outputs[0])
-    units = change_between(op, context.tensor(op.inputs[0]), context.tensor(op.outputs[0]))
-    return Cascade(op, context, source, target, geometry, units).plans()
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    context.explain(op, meaning.maximum(op, x, y, _windows(op, target)))
+    return Cascade(op, context, source, target, geometry, change_between(op, x, y)).plans()
+
+
+def _windows(op: Op, target: View) -> meaning.Windows:
+    return geometry_of(op), (target.shape[0], target.shape[1])
 
 
 def _smaller(op: Op, context: Context, geometry: Geometry) -> tuple[str, Geometry]:
@@ -180,12 +186,16 @@ def lower_average_pool(op: Op, context: Context) -> list[StepPlan]:
     title = f"{op.kind} {op.name}"
     plain = (geometry.kernel, geometry.stride, geometry.padding) == ((2, 2), (2, 2), (0, 0, 0, 0))
     if plain and x.scale <= y.scale:  # the second rounding then costs half a code at most
+        context.explain(op, meaning.average_of_four(op, x, y, _windows(op, target)))
         near, _ = _needed(source, target.shape, geometry)
         windows = Windows(near, target, ((2, 2),), average=True, units=change_between(op, x, y))
         return pack(windows.pipelines(context), op.origin, title)
     plans: list[StepPlan] = []
     found: list[Pipeline] = []
     area = geometry.kernel[0] * geometry.kernel[1] if op.attrs.get("count_include_pad", False) else 0
+    context.explain(
+        op, meaning.averages(y, _windows(op, target), area, lambda n: _line(op, x, y, 1.0, n / (area or n)))
+    )
     for rows, columns in product(*(window_classes(geometry, source.shape, target.shape, axis) for axis in (0, 1))):
         for means in _window_means(source, target, rows, columns, geometry.stride, area, op, (x, y)):
             if means.whole_frames:
@@ -255,6 +265,7 @@ def lower_mean(op: Op, context: Context) -> list[StepPlan]:
     pixels = prod(x.shape[axis] for axis in axes)
     line = _line(op, x, y, pixels if op.kind == "sum" else 1.0)
     kept, reduced, channels = _stretches(x.shape, axes)
+    context.explain(op, meaning.means(x, y, axes, line, channels))
     names = context.buffer(op.inputs[0]), context.buffer(op.outputs[0])
     title, plans = f"{op.kind} {op.name}", []
     found: list[Pipeline] = []
@@ -298,5 +309,6 @@ def lower_reduce_max(op: Op, context: Context) -> list[StepPlan]:
     source = picture_of(context, op.inputs[0])
     target = View.whole(context.buffer(op.outputs[0]), (1, 1, shape[-1]))
     geometry = Geometry((source.shape[0], source.shape[1]), (1, 1), (1, 1), (0, 0, 0, 0))
-    units = change_between(op, context.tensor(op.inputs[0]), context.tensor(op.outputs[0]))
-    return Cascade(op, context, source, target, geometry, units).plans()
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    context.explain(op, meaning.largest(op, x, y))
+    return Cascade(op, context, source, target, geometry, change_between(op, x, y)).plans()

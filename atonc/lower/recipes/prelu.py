@@ -28,6 +28,9 @@ from atonc.lower.channels import (
     read_area,
 )
 from atonc.lower.context import Context
+from atonc.lower.meaning.arithmetic import ints, looked_up, table_codes
+from atonc.lower.meaning.arithmetic import line as line_codes
+from atonc.lower.meaning.arithmetic import pair as pair_codes
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.recipes import function
 from atonc.lower.registry import Refusal, recipe
@@ -61,9 +64,9 @@ class Prelu:
 
     def __call__(self, x: Array) -> Array:
         """What the units compute; channels last."""
-        below = x.astype(np.int64) if self.clipped is None else np.minimum(x.astype(np.int64), self.clipped)
-        below = self.negative(below if self.factors is None else below * self.factors)
-        return self.total(self.positive.codes[x.astype(np.int64) + 128], below)
+        below = ints(x) if self.clipped is None else np.minimum(ints(x), self.clipped)
+        below = line_codes(self.negative, below if self.factors is None else below * self.factors)
+        return pair_codes(self.total, looked_up(table_codes(self.positive), x), below)
 
 
 @recipe("prelu")
@@ -119,6 +122,7 @@ def _steps(op: Op, context: Context, form: Prelu) -> list[StepPlan]:
     source, target = context.buffer(op.inputs[0]), context.buffer(op.outputs[0])
     low, high = op.attrs.get("clip", FULL_RANGE)
     clipped = (low, high) != FULL_RANGE
+    context.explain(op, lambda values: [np.clip(form(values[0]), low, high)], form.positive.error)
     raw = context.scratch(out.elements, f"{op.name}:raw") if clipped else target
     before: list[Pipeline] = []
     if out.shape[-1] > ROWS:

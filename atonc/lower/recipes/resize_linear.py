@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from atonc.ir import Op, Tensor
 from atonc.lower.affine import Pair, fit_pair
 from atonc.lower.arith_units import clip_unit, pair_unit, product_unit
 from atonc.lower.context import Context
+from atonc.lower.meaning.blends import along
+from atonc.lower.meaning.blends import between as along_lines
 from atonc.lower.pipelines import Pipeline, computable, pack
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.views import View
@@ -91,8 +94,16 @@ def lower_linear(op: Op, context: Context) -> list[StepPlan]:
     changed = [axis for axis in (1, 2) if x.shape[axis] != y.shape[axis]]
     if len(changed) < 2:
         axis = changed[0] if changed else 1
+        ends = _ends(op, x, y, 1)
+        context.explain(op, lambda values: [along(values[0], axis, y.shape[axis], axes[axis], ends)])
         found = [_one_axis(source, target, axis - 1, piece, _ends(op, x, y, 1)) for piece in axes[axis]]
         return pack(found, op.origin, title)
+
+    def codes(values: Sequence[Any]) -> list[Any]:
+        middle = along_lines(values[0], 2, y.shape[2], axes[2])
+        return [along(middle, 1, y.shape[1], axes[1], _ends(op, x, y, ONE))]
+
+    context.explain(op, codes)
     shape = (x.shape[1], y.shape[2], y.shape[3])
     between = View.whole(context.scratch(2 * prod(shape), op.name), shape, 2)
     plans = pack([_along_lines(source, between, piece) for piece in axes[2]], op.origin, title)
@@ -132,10 +143,12 @@ class Ends:
     offset: float
     clip: tuple[int, int] | None
 
-    def units(self, piece: Piece, bytes_in: int) -> tuple[ArithConfig, ...]:
+    def pair(self, piece: Piece) -> Pair:
         high = piece.weight / ONE
-        pair = fit_pair(self.gain * (1 - high), self.gain * high, self.offset)
-        unit = pair_unit(pair, bytes_in, bytes_in)
+        return fit_pair(self.gain * (1 - high), self.gain * high, self.offset)
+
+    def units(self, piece: Piece, bytes_in: int) -> tuple[ArithConfig, ...]:
+        unit = pair_unit(self.pair(piece), bytes_in, bytes_in)
         return (unit,) if self.clip is None else (unit, clip_unit(*self.clip))
 
 
