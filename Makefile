@@ -25,6 +25,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 unit: $(STAMP)
+	@sh tools/cross_compiler.sh
 	$(BIN)/pytest -n auto -q
 
 demo: $(STAMP)

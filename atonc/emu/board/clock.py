@@ -1,0 +1,40 @@
+"""Time on the board: one counter in CPU cycles, and what happens later."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+Action = Callable[[], None]
+
+
+class Clock:
+    """One instruction is one cycle; waiting for the NPU lets the counter jump to the moment when something happens."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.waited = 0  # cycles in which the CPU slept or polled
+        self._order = 0
+        self._queue: list[tuple[int, int, Action]] = []
+
+    def schedule(self, delay: int, action: Action) -> None:
+        self._order += 1
+        heapq.heappush(self._queue, (self.now + max(0, delay), self._order, action))
+
+    @property
+    def next_event(self) -> int | None:
+        return self._queue[0][0] if self._queue else None
+
+    def run_due(self) -> None:
+        while self._queue and self._queue[0][0] <= self.now:
+            heapq.heappop(self._queue)[2]()
+
+    def jump(self) -> bool:
+        """On to the next event; False when nothing is planned."""
+        if not self._queue:
+            return False
+        ahead = max(0, self._queue[0][0] - self.now)
+        self.now += ahead
+        self.waited += ahead
+        self.run_due()
+        return True

@@ -1,0 +1,85 @@
+"""Reads a firmware image: what to load where, where it starts, and the names of its functions."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from atonc.errors import InputError, ToolError
+
+_MAX_FILE = 256 << 20
+_MAX_SEGMENTS = 256
+_MAX_SYMBOLS = 1 << 20
+_ARM = "EM_ARM"
+
+
+@dataclass(frozen=True)
+class Segment:
+    address: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Firmware:
+    path: Path
+    entry: int
+    vector_table: int
+    segments: tuple[Segment, ...]
+    symbols: dict[str, int]
+    sizes: dict[str, int] = field(repr=False)
+    _functions: tuple[tuple[int, str], ...] = field(repr=False)
+
+    def function_at(self, address: int) -> str:
+        """The name of the function that the address lies in, for messages."""
+        position = bisect_right(self._functions, (address, "\uffff")) - 1
+        return self._functions[position][1] if position >= 0 else "?"
+
+
+def read_firmware(path: Path) -> Firmware:
+    """An ELF file for a 32-bit Arm core; hostile files are refused by one error."""
+    try:
+        elf_error = import_module("elftools.common.exceptions").ELFError
+        elf_file = import_module("elftools.elf.elffile").ELFFile
+    except ImportError as error:
+        raise ToolError("pyelftools is not installed", remedy="pip install 'atonc[board]'") from error
+    if not path.is_file():
+        raise InputError("no such firmware image", where=str(path))
+    if path.stat().st_size > _MAX_FILE:
+        raise InputError("too large for a firmware image", where=str(path))
+    try:
+        with path.open("rb") as stream:
+            return _read(elf_file(stream), path)
+    except (elf_error, ValueError, KeyError, OverflowError, UnicodeDecodeError, TypeError) as error:
+        raise InputError(f"not a usable ELF file: {error}", where=str(path)) from error
+
+
+def _read(elf: Any, path: Path) -> Firmware:
+    if elf.elfclass != 32 or not elf.little_endian or elf["e_machine"] != _ARM:
+        raise InputError("not a little-endian 32-bit Arm image", where=str(path))
+    if elf.num_segments() > _MAX_SEGMENTS:
+        raise InputError(f"{elf.num_segments()} segments are too many", where=str(path))
+    segments = tuple(
+        Segment(part["p_paddr"], part.data()) for part in elf.iter_segments("PT_LOAD") if part["p_filesz"]
+    )
+    if not segments:
+        raise InputError("nothing to load in it", where=str(path))
+    vectors = elf.get_section_by_name(".isr_vector")
+    symbols: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+    functions = []
+    table = elf.get_section_by_name(".symtab")
+    if table is not None:
+        if table.num_symbols() > _MAX_SYMBOLS:
+            raise InputError(f"{table.num_symbols()} symbols are too many", where=str(path))
+        for symbol in table.iter_symbols():
+            value = symbol["st_value"]
+            if symbol["st_info"]["type"] == "STT_FUNC":
+                functions.append((value & ~1, symbol.name))
+            if symbol.name:
+                symbols[symbol.name] = value
+                sizes[symbol.name] = symbol["st_size"]
+    start = vectors["sh_addr"] if vectors is not None else segments[0].address
+    return Firmware(path, elf["e_entry"], start, segments, symbols, sizes, tuple(sorted(functions)))

@@ -1,0 +1,57 @@
+"""Where things are on the STM32N6: memories, peripherals and interrupt numbers that the virtual board answers at.
+
+On-chip memories and peripherals have a secure address (bit 28 set) and a non-secure alias; both reach the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from atonc.hw import regs
+
+ALIAS = 0x1000_0000
+
+
+@dataclass(frozen=True)
+class Place:
+    name: str
+    base: int  # the secure address where there are two
+    size_bytes: int
+
+    @property
+    def on_chip(self) -> bool:
+        return self.base >> 28 in (0x1, 0x3, 0x5)
+
+
+MEMORIES = (
+    Place("ITCM", 0x1000_0000, 0x4_0000),
+    Place("DTCM", 0x3000_0000, 0x4_0000),
+    Place("AXISRAM", 0x3400_0000, 0x40_0000),  # AXISRAM1 to 6 and the NPU cache's RAM, side by side
+    Place("VENCRAM", 0x3440_0000, 0x2_0000),
+    Place("AHBSRAM", 0x3800_0000, 0x8000),
+    Place("BKPSRAM", 0x3C00_0000, 0x2000),
+)
+EXTERNAL = (
+    Place("octoFlash", 0x7000_0000, 0x800_0000),  # XSPI2
+    Place("hyperRAM", 0x9000_0000, 0x200_0000),  # XSPI1
+)
+
+NPU = Place("NPU", regs.ATON_BASE_SECURE, 0x2_0000)
+NPU_CACHE = Place("CACHEAXI", 0x580D_F000, 0x1000)  # its registers begin at +0xC00
+RESET_AND_CLOCKS = Place("RCC", 0x5602_8000, 0x1000)
+SERIAL = Place("USART1", 0x5200_1000, 0x1000)
+
+# everything else that start-up code touches (RAMCFG, RIF, PWR, GPIO, XSPI, ...) keeps what is written
+PLAIN_REGISTERS = (
+    Place("APB1, AHB1", 0x5000_0000, 0x4_0000),
+    Place("APB2", 0x5200_0000, 0x1000),
+    Place("APB2, AHB2", 0x5200_2000, 0x3_E000),
+    Place("APB3, AHB3", 0x5400_0000, 0x4_0000),
+    Place("APB4, AHB4", 0x5600_0000, 0x2_8000),
+    Place("AHB4", 0x5602_9000, 0x1_7000),
+    Place("APB5, AHB5", 0x5800_0000, 0xD_F000),
+)
+
+PRIVATE_BUS = Place("core", 0xE000_0000, 0x10_0000)  # NVIC, system control, SysTick, DWT
+
+NPU_INTERRUPT = 53  # lines 0 to 3 of the NPU are 53 to 56

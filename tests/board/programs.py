@@ -1,0 +1,33 @@
+"""Small hand-written firmwares for the virtual board."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from atonc import building
+
+pytest.importorskip("unicorn", reason="unicorn is not installed: pip install 'atonc[board]'")
+pytest.importorskip("elftools", reason="pyelftools is not installed: pip install 'atonc[board]'")
+
+needs_compiler = pytest.mark.skipif(
+    shutil.which(building.GCC) is None, reason=f"no cross compiler: apt install {building.PACKAGES}"
+)
+PRELUDE = """
+#include <stdint.h>
+#include "board_io.h"
+#define WORD(address) (*(volatile uint32_t *)(address))
+void NPU0_IRQHandler(void);
+"""
+
+
+def build(folder: Path, text: str) -> Path:
+    """A firmware whose main() the text gives."""
+    harness = building.runtime_folder("harness")
+    source = folder / "program.c"
+    source.write_text(PRELUDE + text)
+    unit = building.Unit((source, harness / "startup.c", harness / "board_io.c"), (harness,), strict=True)
+    toolchain = building.find_toolchain()
+    return building.link(toolchain, building.compile_units(toolchain, [unit], folder), folder / "program.elf")
