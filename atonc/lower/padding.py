@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from atonc.hw.units.convacc import ConvaccConfig
+from atonc.hw.units.convacc import ConvaccConfig, crop_end
 from atonc.lower.copies import fill
 from atonc.lower.pipelines import Pipeline
 from atonc.lower.views import View
@@ -62,8 +62,8 @@ def identity_pad(
         feature_bytes=1,
         line_elements=width * batch,
         height=height,
-        crop_right=width * batch - 1,
-        crop_bottom=height - 1,
+        crop_right=crop_end(width, batch),
+        crop_bottom=crop_end(height),
         frame_left=left * batch,
         frame_right=right * batch,
         frame_top=top,

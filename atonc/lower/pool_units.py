@@ -47,6 +47,7 @@ def global_unit(height: int, width: int, batch: int, divisor: int) -> PoolConfig
 def _common(height: int, width: int, batch: int, out_bytes: int) -> dict[str, Any]:
     return {
         **{"batch": batch, "line_elements": width * batch, "height": height, "dual_line": 1},
+        **{"crop_enable": 1, "crop_right": width * batch - 1, "crop_bottom": height - 1},  # all is kept
         **{"feature_bytes": 1, "feature_out_bytes": 1, "out_bytes": out_bytes},
         **{"rounded": 1, "saturated": 1, "round_mode": 1},
     }

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from atonc.hw.safety import mode_keys
-from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig
+from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig, crop_end
 from atonc.lower.convolution import Part
 from atonc.lower.registry import Refusal
 from atonc.plan.streams import Area
@@ -261,8 +261,8 @@ def unit_config(
         pad_right=right,
         height=part.area.height,
         line_elements=line,
-        crop_right=line - 1,
-        crop_bottom=part.area.height - 1,
+        crop_right=crop_end(line // batch, batch),
+        crop_bottom=crop_end(part.area.height),
         out_bytes=2 if last else 3,
         raw_out=int(not last),
         out_shift=0,

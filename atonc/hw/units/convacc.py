@@ -19,6 +19,7 @@ from atonc.hw.stream import Array, Stream, low_bytes
 
 bits = fields.declare("CONVACC")
 
+NO_CROP = 0xFFFF
 FRAME_ZERO = 3  # AFILTMODE: accumulator frames outside FIRST..LAST count as zeros
 
 
@@ -154,6 +155,11 @@ class ConvaccConfig(fields.UnitConfig):
 
     def frames_out(self, feature_frames: int) -> int:
         return feature_frames * (self.stationary_sets if self.feature_stationary else 1)
+
+
+def crop_end(count: int, batch: int = 1) -> int:
+    """The crop of a frame that is used to its end. Drivers leave it open when there is only one line or pixel."""
+    return count * batch - 1 if count > 1 else NO_CROP
 
 
 def decode(words: Mapping[int, int]) -> ConvaccConfig:
