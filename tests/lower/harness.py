@@ -18,7 +18,9 @@ from atonc.hw.ec import instructions
 from atonc.hw.epoch import Epoch
 from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.lower.context import Context, item_bytes
+from atonc.lower.meaning.run import mapped_op
 from atonc.lower.registry import recipe_for
+from atonc.ops.run import start_values
 from atonc.plan.types import BufferKind, EpochPlan, StepPlan
 from atonc.reasons import Severity
 
@@ -99,7 +101,20 @@ def run(graph: Graph, inputs: Mapping[str, Array], numerics: str = "best", check
         memory.write(placed[name].address, np.ascontiguousarray(value).view(np.uint8).reshape(-1))
     for epoch in epochs:
         run_epoch(epoch, memory)
-    return {name: _read(graph.tensors[name], placed[name], memory) for name in graph.outputs}
+    outputs = {name: _read(graph.tensors[name], placed[name], memory) for name in graph.outputs}
+    _check_meaning(graph, context, inputs, outputs)
+    return outputs
+
+
+def _check_meaning(
+    graph: Graph, context: Context, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+) -> None:
+    """Bit for bit what the recipes say that they mean."""
+    values = start_values(graph, inputs)
+    for op in graph.ops:
+        values |= zip(op.outputs, mapped_op(context, op, values), strict=True)
+    for name, got in outputs.items():
+        assert np.array_equal(got, values[name]), f"{name} is not what {graph.producers[name].kind} means"
 
 
 def _read(tensor: Tensor, home: Placed, memory: Memory) -> Array:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from atonc.ir import Array, Graph, Op
+from atonc.lower.context import Context
 from atonc.lower.map_ops import Mapped
 from atonc.lower.meaning.moves import moved
 from atonc.ops import run_op
@@ -27,17 +28,17 @@ def run_mapped(graph: Graph, mapped: Mapped, inputs: Mapping[str, Array]) -> dic
         if op.name in on_cpu:
             results = [result.codes for result in run_op(graph, op, values)]
         else:
-            results = mapped_op(graph, mapped, op, values)
+            results = mapped_op(mapped.context, op, values)
         values |= zip(op.outputs, results, strict=True)
     return values
 
 
-def mapped_op(graph: Graph, mapped: Mapped, op: Op, values: Mapping[str, Array]) -> list[Array]:
+def mapped_op(context: Context, op: Op, values: Mapping[str, Array]) -> list[Array]:
     """The outputs of one operator of the NPU on these values."""
     given = [values[name] if name else None for name in op.inputs]
-    explained = mapped.context.meanings.get(op.name)
+    explained = context.meanings.get(op.name)
     if explained is None and not (is_move(op.kind) or op.kind == "identity"):
         raise Unexplained(f"{op.kind} {op.name}")
-    codes = explained.codes if explained else moved(op, mapped.context)
+    codes = explained.codes if explained else moved(op, context)
     found = zip(op.outputs, codes(given), strict=True)
-    return [np.asarray(result).astype(graph.tensors[name].dtype) for name, result in found]
+    return [np.asarray(result).astype(context.tensor(name).dtype) for name, result in found]
