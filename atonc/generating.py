@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from atonc import __version__
 from atonc.emit import write
+from atonc.emit.c.files import files
+from atonc.emit.c.network import CNetwork, Cycles
 from atonc.options import Options
 from atonc.pipeline import compile_file, memories
 from atonc.program_costs import graph_macs, program_cost
@@ -43,10 +46,43 @@ def analyze(model: Path, options: Options, name: str = "network") -> CompileView
     write.check_name(name)
     compiled, pools = compile_file(model, options), memories(options)
     cost = program_cost(compiled.program, compiled.graph, pools.pools)
-    return CompileView(model.name, name, pools, compiled, cost, graph_macs(compiled.graph))
+    return CompileView(model.name, name, pools, compiled, cost, graph_macs(compiled.graph), options)
 
 
-def files_of(view: CompileView) -> Mapping[str, bytes]:
+def c_network(view: CompileView) -> CNetwork:
+    """The program with everything that C files say about it."""
+    cycles = {
+        step.number: Cycles(cost.st_cycles, cost.cycles)
+        for step, cost in zip(view.compiled.program.steps, view.cost.steps, strict=True)
+    }
+    return CNetwork(
+        view.name,
+        view.compiled.program,
+        view.compiled.graph,
+        view.board.pools,
+        model=view.model,
+        tool=f"atonc {__version__}",
+        epoch_controller=view.options.epoch_controller,
+        channels_first=_channels_first(view),
+        cycles=cycles,
+    )
+
+
+def _channels_first(view: CompileView) -> frozenset[str]:
+    """Inputs and outputs keep the order of the model, unless the user wants another one."""
+    source, graph, options = view.compiled.source, view.compiled.graph, view.options
+    own = any(op.attrs.get("layout") == "NCHW" for op in source.ops)
+    found = set[str]()
+    for edges, position in (
+        (graph.inputs, options.inputs_channel_position),
+        (graph.outputs, options.outputs_channel_position),
+    ):
+        if position == "chfirst" or (own and position != "chlast"):
+            found |= set(edges)
+    return frozenset(found)
+
+
+def files_of(view: CompileView, with_hex: bool = False) -> Mapping[str, bytes]:
     """File name -> contents."""
     program, name = view.compiled.program, view.name
     described = write.description(program, view.compiled.graph, name) | {"model": view.model, "board": view.board.name}
@@ -56,13 +92,12 @@ def files_of(view: CompileView) -> Mapping[str, bytes]:
     report = "\n".join(compile_text.report_lines(view, verbose=True)) + "\n"
     return {
         f"{name}_program.s": write.assembly(program, name).encode(),
-        f"{name}_ecblobs.h": write.blob_header(program, name).encode(),
-        **write.memory_images(program, view.board.pools, name),
+        **files(c_network(view), with_hex),
         f"{name}_program.json": write.to_json(described),
         f"{name}_report.txt": report.encode(),
     }
 
 
-def generate(view: CompileView, folder: Path) -> CompileView:
+def generate(view: CompileView, folder: Path, with_hex: bool = False) -> CompileView:
     """Writes the files; the view that comes back names them."""
-    return replace(view, files=tuple(map(str, write.write_together(folder, files_of(view)))))
+    return replace(view, files=tuple(map(str, write.write_together(folder, files_of(view, with_hex)))))

@@ -1,4 +1,4 @@
-"""The program as files: assembly text, blobs for the epoch controller, memory images, a description for tools.
+"""The program as files for people and tools: assembly text and a description. What firmware needs is in `emit.c`.
 
 All files appear together or not at all.
 """
@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from atonc.emit import relocs
 from atonc.emit.program import Program, ProgramStep
 from atonc.errors import InputError
 from atonc.hw.ec import format_program
-from atonc.hw.mpool import MemoryPool
 from atonc.ir import Graph
 from atonc.place.types import Placed
 from atonc.plan.types import BufferKind, CpuPlan
@@ -52,33 +51,6 @@ def assembly(program: Program, name: str) -> str:
         text = format_program(relocs.instructions(program, run))
         parts.append(f";; {blob_name(name, run)}\n{titles}{text}")
     return "\n".join(parts)
-
-
-def blob_header(program: Program, name: str) -> str:
-    """A C header with one array per run of epochs."""
-    guard = f"{name.upper()}_ECBLOBS_H"
-    arrays = []
-    for run in npu_runs(program):
-        words = relocs.container(program, run).words()
-        pairs = [f"  0x{high:08x}{low:08x}UL," for low, high in zip(words[::2], words[1::2], strict=True)]
-        body = "\n".join(pairs)
-        arrays.append(f"static const uint64_t {blob_name(name, run)}[{len(pairs)}] = {{\n{body}\n}};\n")
-    joined = "\n".join(arrays)
-    return f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n{joined}\n#endif\n"
-
-
-def memory_images(program: Program, pools: Iterable[MemoryPool], name: str) -> dict[str, bytes]:
-    """File name -> contents from the base of the pool, for every pool that holds constants."""
-    constants = [home for home in program.placed.values() if home.buffer.kind == BufferKind.CONSTANT]
-    images = {}
-    for pool in pools:
-        inside = [home for home in constants if pool.base <= home.address < pool.base + pool.size_bytes]
-        if inside:
-            image = bytearray(max(home.end for home in inside) - pool.base)
-            for home in inside:
-                image[home.address - pool.base : home.end - pool.base] = home.buffer.data
-            images[f"{name}_atonbuf.{pool.postfix or pool.name}.raw"] = bytes(image)
-    return images
 
 
 def description(program: Program, graph: Graph, name: str) -> dict[str, Any]:

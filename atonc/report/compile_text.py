@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from atonc.costs import NetworkCost
@@ -12,6 +12,7 @@ from atonc.emit.program import ProgramStep
 from atonc.frontends.coverage import coverage, quantiser
 from atonc.ir import Graph
 from atonc.lower.map_ops import CpuReason
+from atonc.options import Options
 from atonc.pipeline import Compiled
 from atonc.place import Board
 from atonc.plan.types import CpuPlan
@@ -31,6 +32,7 @@ class CompileView:
     compiled: Compiled
     cost: NetworkCost
     macs: int
+    options: Options = field(default_factory=Options)
     files: tuple[str, ...] = ()
 
 

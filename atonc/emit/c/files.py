@@ -1,0 +1,30 @@
+"""All files of the firmware side, by name."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from atonc.emit.c import blobs_h, images, memories_h, network_c, network_h
+from atonc.emit.c.network import CNetwork
+
+KERNELS = ("atonc_kernels.h", "atonc_kernels.c")
+
+
+def files(network: CNetwork, with_hex: bool = False) -> dict[str, bytes]:
+    name = network.name
+    return {
+        f"{name}.c": network_c.text(network).encode(),
+        f"{name}.h": network_h.text(network).encode(),
+        f"{name}_ecblobs.h": blobs_h.text(network).encode(),
+        f"{name}_memories.h": memories_h.text(network).encode(),
+        **images.raw_files(network),
+        **(images.hex_files(network) if with_hex else {}),
+        **images.loader_files(network),
+        **(kernel_files() if network.cpu_blocks else {}),
+    }
+
+
+def kernel_files() -> dict[str, bytes]:
+    """Our CPU kernels, as they ship with the package."""
+    folder = resources.files("atonc").joinpath("runtime", "kernels")
+    return {name: folder.joinpath(name).read_bytes() for name in KERNELS}

@@ -1,0 +1,114 @@
+"""`<name>_memories.h`: what the firmware must provide, as macros and as checks that it may switch on."""
+
+from __future__ import annotations
+
+from atonc.emit.c import images, names
+from atonc.emit.c.memories import Range, ranges
+from atonc.emit.c.network import CNetwork
+from atonc.emit.c.pool_comments import file_postfix
+from atonc.hw.mpool import MemoryPool
+from atonc.place.pools import is_external
+
+_HEAD = """/* {file}: the memories that the network needs, written by {tool}. Do not edit.
+ *
+ * A memory that nobody has switched on reads as zeros or stops the bus, and a network on it fails without a word.
+ * So before the first inference the firmware
+ *   - switches on and maps every memory listed here (clock and power of the AXISRAM banks, XSPI in memory-mapped mode,
+ *     NPU cache where a memory lies outside the chip);
+ *   - puts the image of each memory with constants at its address;
+ *   - keeps its own data, stack and frame buffers out of the ranges marked as working memory.
+ *
+ * To have this checked by the compiler:
+ *   1. define ATONC_CHECK_MEMORIES (for instance -DATONC_CHECK_MEMORIES=1);
+ *   2. beside the code that switches a memory on, define its ATONC_HAVE_... as 1, in a header that is included first
+ *      or on the command line. A memory that is used but not promised is then an error.
+ *   {name}.c includes this file if it finds it.
+ * To have fixed addresses of the firmware checked against the working memory:
+ *   ATONC_{net}_KEEPS_CLEAR(0x34200000, 0x34300000);
+ * At run time: ATONC_{net}_MEMORIES(X) expands X(name, address, bytes, initialised, crc32) for every range, to fill
+ * tables of MPU or RIF regions for instance. With atonc's own runtime the network checks address, contents and version
+ * when it is initialised (atonc_runtime.h).
+ */
+"""
+
+
+def text(network: CNetwork) -> str:
+    net = names.macro(network.name)
+    parts = ranges(network)
+    file = f"{network.name}_memories.h"
+    guard = f"ATONC_{net}_MEMORIES_H"
+    sections = (
+        _HEAD.format(file=file, tool=network.tool, name=network.name, net=net),
+        f"#ifndef {guard}\n#define {guard}\n",
+        *(_section(network, net, pool, [p for p in parts if p.pool == pool]) for pool in _used(network, parts)),
+        _list(net, parts),
+        _clear(net, parts),
+        _checks(network, parts),
+        "#endif\n",
+    )
+    return "\n".join(sections)
+
+
+def have(pool: MemoryPool) -> str:
+    return f"ATONC_HAVE_{names.word(pool.name).upper()}"
+
+
+def _used(network: CNetwork, parts: list[Range]) -> list[MemoryPool]:
+    return [pool for pool in network.pools if any(part.pool == pool for part in parts)]
+
+
+def _section(network: CNetwork, net: str, pool: MemoryPool, parts: list[Range]) -> str:
+    label = names.word(pool.name).upper()
+    lines = [f"/* {names.word(pool.name)}: {_advice(network, pool, parts)} */"]
+    for kind, chosen in (("CONSTANTS", [p for p in parts if p.data]), ("WORK", [p for p in parts if not p.data])):
+        for k, part in enumerate(chosen):
+            key = f"ATONC_{net}_{label}_{kind}{f'_{k}' if k else ''}"
+            lines += [f"#define {key}_ADDRESS {names.address(part.start)}", f"#define {key}_BYTES {part.size_bytes}UL"]
+            if part.data:
+                lines.append(f"#define {key}_CRC32 0x{part.crc:08x}UL")
+    return "\n".join(lines) + "\n"
+
+
+def _advice(network: CNetwork, pool: MemoryPool, parts: list[Range]) -> str:
+    said = []
+    if any(not part.data for part in parts):
+        said.append("working memory")
+    if any(part.data for part in parts):
+        file = f"{network.name}_atonbuf.{file_postfix(pool)}.raw"
+        said.append(f"constants, {file} at {pool.base:#010x}")
+    if pool.writable and any(part.data for part in parts):
+        said.append(f"to be loaded after each reset, see {images.loader_function(network)}")
+    if is_external(pool):
+        said.append("outside the chip, constants pass through the NPU cache")
+    return "; ".join(said)
+
+
+def _list(net: str, parts: list[Range]) -> str:
+    rows = [
+        f"  X({names.word(p.pool.name)}, {names.address(p.start)}, {p.size_bytes}UL, {int(bool(p.data))}, "
+        f"0x{p.crc if p.data else 0:08x}UL)"
+        for p in parts
+    ]
+    return " \\\n".join([f"#define ATONC_{net}_MEMORIES(X)", *rows]) + "\n"
+
+
+def _clear(net: str, parts: list[Range]) -> str:
+    """Beyond `start` or before `end`, for every range of working memory."""
+    tests = [f"((end) <= {names.address(p.start)} || (start) >= {names.address(p.end)})" for p in parts if not p.data]
+    tested = " && \\\n    ".join(tests or ["1"])
+    return (
+        f"#define ATONC_{net}_KEEPS_CLEAR(start, end) \\\n  _Static_assert( \\\n    {tested}, \\\n"
+        f'    "the range overlaps the working memory of network {net}")\n'
+    )
+
+
+def _checks(network: CNetwork, parts: list[Range]) -> str:
+    lines = ["#if defined(ATONC_CHECK_MEMORIES) && ATONC_CHECK_MEMORIES"]
+    for pool in _used(network, parts):
+        name = names.word(pool.name)
+        lines += [
+            f"#  if !defined({have(pool)})",
+            f'#    error "network {network.name} uses {name} at {pool.base:#010x}: switch it on, define {have(pool)}"',
+            "#  endif",
+        ]
+    return "\n".join([*lines, "#endif"]) + "\n"

@@ -1,0 +1,137 @@
+"""What the writers of C files share: the program, its blocks, its pools and who touches which buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+
+from atonc.emit.c import names
+from atonc.emit.program import Program, ProgramStep, UserBuffer
+from atonc.hw.mpool import MemoryPool
+from atonc.ir import Graph
+from atonc.place.types import Placed
+from atonc.plan.types import BufferKind
+
+CACHE_LINE = 32  # of the processor
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """What a step is expected to take: computing alone, and with the memories in the way."""
+
+    npu: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True)
+class Block:
+    """One item of the list that the runtime walks: a run of epochs in one program, one epoch, or one CPU step."""
+
+    steps: tuple[ProgramStep, ...]
+
+    @property
+    def first(self) -> int:
+        return self.steps[0].number
+
+    @property
+    def last(self) -> int:
+        return self.steps[-1].number
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.steps[0].epoch is None
+
+    def reads(self) -> set[str]:
+        return set().union(*(step.plan.reads() for step in self.steps)) - {""}
+
+    def writes(self) -> set[str]:
+        return set().union(*(step.plan.writes() for step in self.steps)) - {""}
+
+
+@dataclass(frozen=True)
+class CNetwork:
+    """A program on its way into C."""
+
+    name: str
+    program: Program
+    graph: Graph
+    pools: tuple[MemoryPool, ...]
+    model: str = ""  # file name
+    tool: str = "atonc"
+    epoch_controller: bool = True
+    channels_first: frozenset[str] = frozenset()  # inputs and outputs that are stored that way
+    cycles: Mapping[int, Cycles] = field(default_factory=dict)  # by step number
+
+    @property
+    def suffix(self) -> str:
+        return names.suffix(self.name)
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        if not self.epoch_controller:
+            return tuple(Block((step,)) for step in self.program.steps)
+        found: list[Block] = []
+        for on_npu, group in groupby(self.program.steps, lambda s: s.epoch is not None):
+            steps = tuple(group)
+            found += [Block(steps)] if on_npu else [Block((step,)) for step in steps]
+        return tuple(found)
+
+    @property
+    def cpu_blocks(self) -> list[Block]:
+        return [block for block in self.blocks if block.on_cpu]
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """Buffer -> its name in tables and comments."""
+        return names.unique((*self.program.inputs, *self.program.outputs, *self.program.placed))
+
+    @cached_property
+    def user_buffers(self) -> dict[int, UserBuffer]:
+        """By the stand-in address of their memory."""
+        return {user.address: user for user in self.program.user_io}
+
+    def home(self, buffer: str) -> Placed:
+        return self.program.placed[buffer]
+
+    def user_of(self, buffer: str) -> UserBuffer | None:
+        """The buffer of the application that holds it, if one does."""
+        return self.user_buffers.get(self.home(buffer).address)
+
+    def user_symbol(self, user: UserBuffer) -> str:
+        """The C variable that holds the application's pointer."""
+        return f"_mem_pool_{user.symbol}_{self.suffix}"
+
+    def pool_at(self, address: int) -> MemoryPool | None:
+        return next((p for p in self.pools if p.base <= address < p.base + p.size_bytes), None)
+
+    def origin(self, buffer: str) -> tuple[str, int]:
+        """Base (as C) and offset of a buffer."""
+        home = self.home(buffer)
+        user = self.user_of(buffer)
+        if user is not None:
+            return self.user_symbol(user), home.address - user.address
+        pool = self.pool_at(home.address)
+        base = pool.base if pool is not None else home.address
+        return names.address(base), home.address - base
+
+    def address(self, buffer: str, offset_bytes: int = 0) -> str:
+        """The address of a byte of a buffer as a C expression of an integer type."""
+        base, offset = self.origin(buffer)
+        if self.user_of(buffer) is not None:
+            return f"((uintptr_t){base} + {offset + offset_bytes}U)"
+        return f"({base} + {offset + offset_bytes}UL)"
+
+    @cached_property
+    def writer(self) -> dict[str, ProgramStep]:
+        """Buffer -> the step that wrote it last."""
+        found: dict[str, ProgramStep] = {}
+        for step in self.program.steps:
+            found |= dict.fromkeys(sorted(step.plan.writes()), step)
+        return found
+
+    def constants(self) -> Iterator[Placed]:
+        for home in self.program.placed.values():
+            if home.buffer.kind == BufferKind.CONSTANT and home.buffer.data:
+                yield home
