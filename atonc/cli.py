@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import atonc
 from atonc.errors import AtoncError
@@ -32,8 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """Errors as one paragraph, like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"atonc: {message}. What to do: see {self.prog} --help.", file=sys.stderr)
+        sys.exit(2)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="atonc", description=atonc.__doc__)
+    parser = _Parser(prog="atonc", description=atonc.__doc__)
     parser.add_argument("--version", action="version", version=f"atonc {atonc.__version__}")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     for verb in (generate, explain, validate, run, disasm):

@@ -9,36 +9,99 @@ from atonc.errors import InputError
 from atonc.hw.tolerant_json import Node, read_json
 
 DEFAULT = "default"
-# what our programs do anyway, or what only concerns the other compiler's side files
-_UNDERSTOOD = frozenset(
-    (
-        "--enable-epoch-controller",
-        "--enable-virtual-mem-pools",
-        "--native-float",
-        "--cache-maintenance",
-        "--all-buffers-info",
-    )
-)
+_KEYS = ("memory_pool", "options", "machine_desc", "memory_desc")
+_POOL = ("--load-mpool", "--load-mpool-file")
+# What these ask for holds here in any case, or concerns only how the other compiler searches and what it prints.
+_SETTLED_NAMES = """
+--all-buffers-info --cache-maintenance --continue-on-errors --convert --csv-file --disable-decomp-bus
+--dont-remove-deadlocks --emit-validation-info --enable-epoch-controller --enable-virtual-mem-pools
+--enable-virtual-mem-pools-only --experimental-hw-lowering --force-cache-use --generate-stai --GELU-recognition
+--help --help-full --initializers-infofile --load-cdesc --load-mdesc --load-mdesc-file --mapping-recap
+--mapping-recap-file --mvei --native-float --no-hw-sw-parallelism --num-ops-info --onnx-extra-opts --onnx-omit-opt
+--onnx-optimizations --onnx-optimizations-file --optimization --optimization-rounds --output-info-file --save-all
+--save-json-quant-file --save-mdesc-file --save-mpool-file --sched-stats --skip-version-generation --sw-fallback
+--SWISH-recognition --verbose --version --vq-max-iter -M -O -v -x
+--Oalt-sched --Oauto --Oauto-O --Oauto-pipe --Oauto-sched --Oauto-th --Oauto-x --Ocache-opt --Oclone-dma
+--Oconv-split-cw --Oconv-split-kw --Oconv-split-stripe --Oconv-split-stripe-full --Oconv-split-th
+--Omax-ca-pipe --Ono-clone-dma --Os --Oshuffle-dma --Ox
+"""
+_SETTLED = frozenset(_SETTLED_NAMES.split())
+_PRINTING = ("--d-", "--dot", "--gnuplot-")
+# The other compiler knows them and they change what comes out, but we have nothing like it.
+_MISSING_NAMES = """
+--convert-scaleoffset-to-qmn --def-sym --disable-orlando-opt --ec-single-epoch --encrypt-weights --expand-softmax
+--f-bits --fake-Qmn --force-8bits-scale-offset --force-all-in-out-to-mem --json-quant-file --max-ram-size
+--no-emit-pools-init --onnx-out-format --Opreserve-inputs --quant-file --simulate-qmn-format --w-bits -D
+"""
+_MISSING = frozenset(_MISSING_NAMES.split())
 
 
 @dataclass(frozen=True)
 class Profile:
     name: str
     memory_pool: Path | None
-    ignored: tuple[str, ...]  # options by name, each once
+    ignored: tuple[str, ...] = ()  # options that nobody knows, by name, each once
+    missing: tuple[str, ...] = ()  # options of the other compiler that change its output and have no effect here
+    no_cpu: bool = False  # --disable-sw-fallback: an operator on the CPU is an error
+    unknown_keys: tuple[str, ...] = ()
 
 
 def read_profile(text: str) -> Profile:
-    """`FILE.json` or `PROFILE@FILE.json`; paths inside count from the folder of the file."""
+    """`FILE.json`, `PROFILE@FILE.json`, or `default`; paths inside count from the folder of the file."""
     name, at, rest = text.partition("@")
+    if not at and text in ("", DEFAULT):
+        return Profile(DEFAULT, None)
     path = Path(rest if at else text)
     name = name if at else DEFAULT
+    if not path.is_file():
+        raise InputError(
+            "there is no such profile file", where=str(path), remedy="write --st-neural-art PROFILE@FILE.json"
+        )
     profiles = Node(read_json(path), str(path)).child("Profiles")
     if name not in profiles.data:
         known = ", ".join(map(str, list(profiles.data)[:20]))
         raise InputError(f"no profile {name[:60]!r}", where=str(path), remedy=f"choose from {known}")
-    profile = profiles.child(name)
-    pool = profile.text("memory_pool")
-    named = [word.partition("=")[0] for word in profile.text("options").split() if word.startswith("-")]
-    ignored = tuple(dict.fromkeys(word for word in named if word not in _UNDERSTOOD))
-    return Profile(name, path.parent / pool if pool else None, ignored)
+    return _profile(name, profiles.child(name), path)
+
+
+def _profile(name: str, profile: Node, path: Path) -> Profile:
+    words = profile.text("options").split()
+    named = list(dict.fromkeys(_option(word) for word in words if _is_option(word)))
+    pool = profile.text("memory_pool") or _value_of(_POOL, words)
+    return Profile(
+        name,
+        _find(pool, path.parent) if pool else None,
+        tuple(word for word in named if not _known(word)),
+        tuple(word for word in named if word in _MISSING),
+        "--disable-sw-fallback" in named,
+        tuple(str(key)[:60] for key in profile.data if key not in _KEYS),
+    )
+
+
+def _find(pool: str, folder: Path) -> Path:
+    """Relative to the file, or else to where the user is, as the other tool takes it."""
+    given = Path(pool.replace("\\", "/"))
+    return given if not (folder / given).is_file() and given.is_file() else folder / given
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and not word[1:2].isdigit()
+
+
+def _option(word: str) -> str:
+    """`--Oauto-th=0.5` and `-O3` by name."""
+    name = word.partition("=")[0]
+    return name if name.startswith("--") else name[:2]
+
+
+def _known(word: str) -> bool:
+    settled = word in _SETTLED or word.startswith(_PRINTING)
+    return settled or word in _MISSING or word in _POOL or word == "--disable-sw-fallback"
+
+
+def _value_of(options: tuple[str, ...], words: list[str]) -> str:
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in options:
+            return value if equals else next(iter(words[at + 1 : at + 2]), "")
+    return ""

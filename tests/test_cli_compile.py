@@ -24,6 +24,20 @@ DIGITS = str(EXAMPLES / "digits" / "digits.tflite")
 TEST = str(EXAMPLES / "digits" / "test.npz")
 
 
+POOLS = """{ "memory": { "mem_file_prefix": "atonbuf", "mempools": [ // by hand
+ { "fname": "AXISRAM5", "name": "npuRAM5", "fformat": "FORMAT_RAW",
+   "prop": { "rights": "ACC_WRITE", "throughput": "HIGH", "latency": "LOW", "byteWidth": 8, "freqRatio": 1.25, },
+   "offset": { "value": "0x342e0000", "magnitude": "BYTES" }, "size": { "value": "448", "magnitude": "KBYTES" } },
+ { "fname": "AXISRAM6", "name": "npuRAM6", "fformat": "FORMAT_RAW",
+   "prop": { "rights": "ACC_WRITE", "byteWidth": 8, "freqRatio": 1.25 },
+   "offset": { "value": "0x34350000", "magnitude": "BYTES" }, "size": { "value": "0", "magnitude": "KBYTES" } },
+ { "fname": "xSPI2", "name": "octoFlash", "fformat": "FORMAT_RAW",
+   "prop": { "rights": "ACC_READ", "byteWidth": 1, "freqRatio": 6.0, "constants_preferred": "true" },
+   "offset": { "value": "0x70380000", "magnitude": "BYTES" }, "size": { "value": "16", "magnitude": "MBYTES" } },
+] } }"""
+SAVED_POOLS = POOLS.replace("mem_file_prefix", "memFilePrefix").replace("constants_preferred", "constantsPreferred")
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("generate") / "out"
@@ -202,11 +216,89 @@ def test_load_and_run_take_networks_in_folders() -> None:
 
 def test_profiles_name_pools_and_unknown_options(tmp_path: Path) -> None:
     file = tmp_path / "neural_art.json"
-    file.write_text('{"Profiles": {"fast": {"memory_pool": "a.mpool", "options": "--Ox --Ox --y=3 --native-float"},}}')
+    words = "--z --z --y=3 -O3 --optimization 3 --Oauto-th=-0.5 --native-float --encrypt-weights --d-lower 50 -k -k2"
+    text = '{"Profiles": {"fast": {"memory_pool": "a.mpool", "options": "OPTIONS", "key": 1},}} // end'
+    file.write_text(text.replace("OPTIONS", words))
     profile = read_profile(f"fast@{file}")
-    assert profile.memory_pool == tmp_path / "a.mpool" and profile.ignored == ("--Ox", "--y")
-    with pytest.raises(errors.InputError):
+    assert profile.memory_pool == tmp_path / "a.mpool" and profile.ignored == ("--z", "--y", "-k")
+    assert profile.missing == ("--encrypt-weights",) and profile.unknown_keys == ("key",) and not profile.no_cpu
+    with pytest.raises(errors.InputError, match="choose from fast"):
         read_profile(str(file))
+    with pytest.raises(errors.InputError, match="no such profile file"):
+        read_profile("profile-minimal")
+
+
+def test_a_profile_may_forbid_the_cpu_and_name_pools_in_its_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pools").mkdir()
+    (tmp_path / "pools" / "own.mpool").write_text(POOLS)
+    file = tmp_path / "neural_art.json"
+    options = "--load-mpool pools/own.mpool --disable-sw-fallback --strange"
+    file.write_text(json.dumps({"Profiles": {"default": {"options": options}}}))
+    assert main(["analyze", DIGITS, "--st-neural-art", str(file), "--no-verify"]) == 1
+    seen = capsys.readouterr()
+    assert "memory on own" in seen.out and "--no-cpu" in seen.err and seen.err.count("--strange") == 1
+    assert main(["analyze", DIGITS, "--no-verify", "-q", "--st-neural-art"]) == 0
+
+
+@pytest.mark.parametrize("dialect", ["written", "saved"])
+def test_memory_pools_in_both_dialects(dialect: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "own.mpool"
+    file.write_text(POOLS if dialect == "written" else SAVED_POOLS)
+    assert main(["analyze", DIGITS, "--mpool", str(file), "--json"]) == 0
+    pools = {pool["name"]: pool for pool in json.loads(capsys.readouterr().out)["memory"]["pools"]}
+    assert set(pools) == {"npuRAM5", "octoFlash"} and pools["npuRAM5"]["base"] == 0x342E_0000
+    assert pools["npuRAM5"]["used_bytes"] and pools["octoFlash"]["used_bytes"]
+
+
+def test_types_of_the_edges(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["analyze", DIGITS, "--no-verify"]
+    assert main([*command, "--input-data-type", "uint8", "--output-data-type", "float32"]) == 0
+    text = capsys.readouterr().out
+    assert "input  image 1x8x8x1 uint8" in text and "output probabilities 1x10 float32" in text
+    for wrong in ("int4", "int8,int8"):
+        assert main([*command, "--input-data-type", wrong]) == 2
+        assert capsys.readouterr().err.startswith("atonc: ")
+
+
+def test_channels_first_at_the_edges(capsys: pytest.CaptureFixture[str]) -> None:
+    first = ["--inputs-ch-position", "chfirst", "--outputs-ch-position", "chfirst"]
+    assert main(["analyze", DIGITS, "--cut-output-tensors", "pool", *first]) == 0
+    text = capsys.readouterr().out
+    assert "input  image 1x1x8x8 int8" in text and "output pool 1x16x4x4 int8" in text
+    assert main(["analyze", DIGITS, "--no-verify", "--inputs-ch-position", "chlast"]) == 0
+    assert "input  image 1x8x8x1" in capsys.readouterr().out
+
+
+def test_cuts_at_unknown_tensors_name_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", DIGITS, "--cut-output-tensors", "poool"]) == 2
+    assert "did you mean 'pool'" in capsys.readouterr().err
+
+
+def test_lines_of_existing_scripts_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = f"generate --model {DIGITS} --target stm32n6 --st-neural-art --name net --workspace {tmp_path}/ws"
+    script += f" --output {tmp_path}/out --input-data-type uint8 --verbosity 1 --no-report -O balanced --c-api st-ai"
+    assert main(script.split()) == 0
+    seen = capsys.readouterr()
+    assert "no effect here: --workspace, --optimization, --c-api, --verbosity" in seen.err
+    assert (tmp_path / "out" / "net_program.json").is_file() and not (tmp_path / "ws").exists()
+
+
+def test_wrong_options_are_one_paragraph(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["analyze", DIGITS, "--numerics", "3.x"])
+    assert caught.value.code == 2
+    text = capsys.readouterr().err
+    assert text.startswith("atonc: ") and text.count("\n") == 1 and "2.x" in text
+
+
+def test_memory_before_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = {}
+    for wish in ("speed", "memory"):
+        assert main(["analyze", DIGITS, "--no-verify", "--prefer", wish, "--json"]) == 0
+        sizes[wish] = json.loads(capsys.readouterr().out)["memory"]["activations_bytes"]
+    assert sizes["memory"] <= sizes["speed"]
 
 
 def test_stages_can_be_looked_at(tmp_path: Path) -> None:

@@ -15,16 +15,34 @@ TYPES = ("float32", "int8", "uint8")
 
 
 def set_edge_types(graph: Graph, input_type: str, output_type: str) -> Graph:
+    """One type for all inputs or outputs, or one for each with commas between. Edges that cannot change get a note."""
     if not input_type and not output_type:
         return graph
-    for wanted in (input_type, output_type):
-        if wanted and wanted not in TYPES:
-            raise InputError(f"element type {wanted!r} is not one of {', '.join(TYPES)}")
-    for name in graph.inputs if input_type else ():
-        graph = _set_input(graph, name, input_type)
-    for name in graph.outputs if output_type else ():
-        graph = _set_output(graph, name, output_type)
-    return check(graph)
+    inputs, outputs = _each(graph.inputs, input_type, "input"), _each(graph.outputs, output_type, "output")
+    for name, wanted in inputs.items():
+        graph = _set_input(graph, name, wanted)
+    for name, wanted in outputs.items():
+        graph = _set_output(graph, name, wanted)
+    notes = [
+        f"{name} stays {graph.tensors[name].dtype}: it holds no 8-bit codes that could be given as {wanted}"
+        for name, wanted in (*inputs.items(), *outputs.items())
+        if graph.tensors[name].dtype != wanted
+    ]
+    return check(replace(graph, notes=(*graph.notes, *notes)))
+
+
+def _each(names: tuple[str, ...], wanted: str, side: str) -> dict[str, str]:
+    types = wanted.split(",") if wanted else []
+    for dtype in types:
+        if dtype not in TYPES:
+            raise InputError(f"element type {dtype[:40]!r} is not one of {', '.join(TYPES)}")
+    if len(types) > 1 and len(types) != len(names):
+        raise InputError(
+            f"{len(types)} element types for {len(names)} {side}s",
+            where=f"--{side}-data-type",
+            remedy="give one for all, or one for each",
+        )
+    return dict(zip(names, types * len(names) if len(types) == 1 else types, strict=False))
 
 
 def _other(tensor: Tensor, name: str, dtype: str) -> Tensor:

@@ -13,6 +13,18 @@ from atonc.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
     from atonc.options import Options
+    from atonc.profiles import Profile
+
+MODELS = (".tflite", ".onnx")
+# options of ST's tool that existing scripts may carry: true here in any case, or about files that we do not write
+SETTLED = (
+    *(["--allocate-inputs"], ["--allocate-outputs"], ["--enable-epoch-controller", "--eec"]),
+    *(["--no-report"], ["--no-workspace"], ["--binary"]),
+)
+UNUSED = (
+    *(["-w", "--workspace"], ["-t", "--type"], ["-O", "--optimization"], ["-c", "--compression"], ["--c-api"]),
+    *(["--input-memory-alignment"], ["--output-memory-alignment"], ["--verbosity"]),
+)
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +41,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", choices=["stm32n6"], default="stm32n6", help="the only target")
     parser.add_argument("--board", default="stm32n6570-dk", help="whose memories (default stm32n6570-dk)")
     parser.add_argument("--mpool", type=Path, metavar="FILE", help="memory pools instead of the board's")
-    parser.add_argument("--st-neural-art", metavar="[PROFILE@]FILE.json", help="profile file of ST's compiler")
+    parser.add_argument(
+        "--st-neural-art", nargs="?", const="default", metavar="[PROFILE@]FILE.json", help="profile of ST's compiler"
+    )
     for side in ("input", "output"):
         parser.add_argument(
-            f"--{side}-data-type", choices=["float32", "int8", "uint8"], default="", help=f"type of the {side}s"
+            f"--{side}-data-type", default="", metavar="TYPE", help="float32, int8 or uint8; or one for each: a,b"
         )
         parser.add_argument(
             f"--{side}s-ch-position", choices=["chfirst", "chlast"], default="", help=f"channels of the {side}s"
@@ -52,12 +66,18 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-float", action="store_true", help="also models without any quantised value")
     parser.add_argument("--no-epoch-controller", action="store_true", help="the processor starts every epoch")
     parser.add_argument("-r", "--relocatable", action="store_true", help=argparse.SUPPRESS)
+    for names in SETTLED:
+        parser.add_argument(*names, action="store_true", help=argparse.SUPPRESS)
+    for names in UNUSED:
+        parser.add_argument(*names, metavar="X", help=argparse.SUPPRESS)
 
 
 def model_path(options: argparse.Namespace) -> Path:
     found: Path | None = options.positional or options.model
     if found is None:
-        raise InputError("no model given", remedy="name a .tflite or .onnx file")
+        taken = str(options.st_neural_art or "")
+        hint = f"; --st-neural-art took {taken}: write it behind the model" if taken.endswith(MODELS) else ""
+        raise InputError("no model given", remedy=f"name a .tflite or .onnx file{hint}")
     if options.positional and options.model and options.positional != options.model:
         raise InputError("two models given", remedy="name one, as an argument or with -m")
     if not found.is_file():
@@ -75,16 +95,13 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
     for where, node in options.on:
         if where not in ("cpu", "npu"):
             raise InputError(f"{where!r} is no place to run", where="--on", remedy=f"write --on cpu {node}")
-    pools = str(options.mpool or "")
-    if options.st_neural_art:
-        profile = read_profile(options.st_neural_art)
-        pools = pools or str(profile.memory_pool or "")
-        if profile.ignored:
-            note(f"the profile's options have no meaning here: {', '.join(profile.ignored)}", options)
+    profile = read_profile(options.st_neural_art or "")
+    _profile_notes(profile, options)
+    options.no_cpu = getattr(options, "no_cpu", False) or profile.no_cpu
     shapes = parse_fixed_shapes(options.fix_parametric_shapes) if options.fix_parametric_shapes else {}
     return Options(
         board=options.board,
-        mpool=pools,
+        mpool=str(options.mpool or profile.memory_pool or ""),
         numerics=options.numerics,
         prefer=options.prefer,
         cut_outputs=tuple(filter(None, (options.cut_output_tensors or "").split(","))),
@@ -102,6 +119,23 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
         verify=verify,
         seed=options.seed,
     )
+
+
+def _profile_notes(profile: Profile, options: argparse.Namespace) -> None:
+    """Each option once, by name."""
+    if profile.ignored:
+        note(f"unknown options in the profile are ignored: {', '.join(profile.ignored)}", options)
+    if profile.missing:
+        note(f"options of the profile that have no effect here: {', '.join(profile.missing)}", options)
+    if profile.unknown_keys:
+        note(f"unknown keys in the profile are ignored: {', '.join(profile.unknown_keys)}", options)
+    unused = [f"--{name.replace('_', '-')}" for names in UNUSED if (name := _key(names)) and getattr(options, name)]
+    if unused:
+        note(f"options that have no effect here: {', '.join(unused)}", options)
+
+
+def _key(names: list[str]) -> str:
+    return names[-1].lstrip("-").replace("-", "_")
 
 
 def note(text: str, options: argparse.Namespace) -> None:

@@ -22,12 +22,12 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "generate",
         aliases=["compile"],
         help="compile a model and write the program",
-        description="Compiles a quantised model, verifies the program on the emulator and writes it: assembly text, "
-        "blobs for the epoch controller, memory images, report and description. The C files of the firmware side are "
-        "not written yet.",
+        description="Compiles a quantised model, verifies the program on the emulator and writes it: the C files of "
+        "the network with the programs of the epoch controller, memory images, required memories, reports, assembly text.",
     )
     generate.set_defaults(verb=_generate)
     generate.add_argument("-o", "--output", type=Path, default=Path("st_ai_output"), metavar="DIR", help="folder")
+    generate.add_argument("--hex", action="store_true", help="memory images also as Intel HEX, with their addresses")
     analyze = verbs.add_parser("analyze", help="mapping, memory, latency and verification of a model, without files")
     analyze.set_defaults(verb=_analyze)
     for parser in (generate, analyze):
@@ -56,8 +56,8 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
 
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InputError("is not a folder", where=str(folder), remedy="name a folder with -o")
-    gates = generating.Gates(options.max_ram, options.max_latency, options.no_cpu, options.no_spill)
     model, wanted = model_path(options), compiler_options(options, not options.no_verify)
+    gates = generating.Gates(options.max_ram, options.max_latency, options.no_cpu, options.no_spill)
     if options.stop_after and not options.dump:
         raise InputError("--stop-after needs --dump", remedy="name a folder for what the stages give")
     if options.dump:
@@ -69,7 +69,7 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     view = generating.analyze(model, wanted, options.name)
     broken = gates.broken(view)
     if folder is not None and not broken:
-        view = generating.generate(view, folder)
+        view = generating.generate(view, folder, options.hex)
     if options.json:
         print(json.dumps(compile_text.as_json(view) | {"gates": broken}, indent=1))
     elif not options.quiet:
