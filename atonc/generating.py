@@ -13,7 +13,7 @@ from atonc.emit.c.network import CNetwork, Cycles
 from atonc.options import Options
 from atonc.pipeline import compile_file, memories
 from atonc.program_costs import graph_macs, program_cost
-from atonc.report import compile_text
+from atonc.report import compile_text, generate_report
 from atonc.report.compile_text import CompileView
 
 
@@ -90,11 +90,13 @@ def files_of(view: CompileView, with_hex: bool = False) -> Mapping[str, bytes]:
         step.update(costs)
     described["cpu_ops"] = compile_text.reason_data(view.compiled.mapped.reasons)
     report = "\n".join(compile_text.report_lines(view, verbose=True)) + "\n"
+    network = c_network(view)
     return {
         f"{name}_program.s": write.assembly(program, name).encode(),
-        **files(c_network(view), with_hex),
+        **files(network, with_hex),
         f"{name}_program.json": write.to_json(described),
         f"{name}_report.txt": report.encode(),
+        f"{name}_generate_report.txt": generate_report.text(view, network).encode(),
     }
 
 

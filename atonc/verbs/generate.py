@@ -23,7 +23,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         aliases=["compile"],
         help="compile a model and write the program",
         description="Compiles a quantised model, verifies the program on the emulator and writes it: the C files of "
-        "the network with the programs of the epoch controller, memory images, required memories, reports, assembly text.",
+        "the network, programs of the epoch controller, memory images, required memories, reports, assembly text.",
     )
     generate.set_defaults(verb=_generate)
     generate.add_argument("-o", "--output", type=Path, default=Path("st_ai_output"), metavar="DIR", help="folder")

@@ -24,7 +24,7 @@ def text(network: CNetwork, block: Block, ops: Mapping[str, Op]) -> str:
     from atonc.emit.c.cpu_calls import cpu_calls
 
     body = _Body(network)
-    calls = [body.call(call) for call in cpu_calls(ops[plan.op], network.graph)]
+    calls = [body.call(call) for call in cpu_calls(ops[plan.op], network.graph, network.shifts)]
     lines = [*body.tables, *caches.before_cpu(network, block), *calls, *caches.after_cpu(network, block)]
     inner = "".join(f"  {line}\n" for line in lines)
     title = names.comment(plan.title)

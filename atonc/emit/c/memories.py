@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from atonc.emit.c import names
 from atonc.emit.c.network import CNetwork
 from atonc.hw.mpool import MemoryPool
-from atonc.place.types import PREFETCH_BYTES, Placed
+from atonc.place.types import Placed
 from atonc.plan.types import BufferKind
 
 
@@ -53,14 +53,15 @@ def constant_ranges(network: CNetwork) -> Iterator[Range]:
 
 
 def working_ranges(network: CNetwork) -> Iterator[Range]:
-    """One range per pool, from the first byte used to the last that an engine may read ahead."""
+    """One range per pool, from the first byte used to the last. Engines may read a little further: placement keeps
+    that inside the pool, and whoever lives there does not notice."""
     homes = list(_working(network))
     for pool in network.pools:
         end = pool.base + pool.size_bytes
         inside = [home for home in homes if home.address < end and home.end > pool.base]
         if inside:
             start = max(pool.base, min(home.address for home in inside))
-            stop = min(end, max(home.end + PREFETCH_BYTES for home in inside))
+            stop = min(end, max(home.end for home in inside))
             yield Range(pool, start, size_bytes=stop - start)
 
 

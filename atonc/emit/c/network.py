@@ -88,6 +88,11 @@ class CNetwork:
         return names.unique((*self.program.inputs, *self.program.outputs, *self.program.placed))
 
     @cached_property
+    def shifts(self) -> dict[str, int]:
+        """Buffers whose memory holds codes plus a number."""
+        return {name: home.buffer.offset for name, home in self.program.placed.items() if home.buffer.offset}
+
+    @cached_property
     def user_buffers(self) -> dict[int, UserBuffer]:
         """By the stand-in address of their memory."""
         return {user.address: user for user in self.program.user_io}
