@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from atonc.errors import UnsupportedError
+from atonc.ops import portable
 from atonc.ops.registry import computes
 from atonc.ops.values import Call, Real
 
@@ -26,12 +27,7 @@ def fused_activation(values: Real, attrs: Mapping[str, Any]) -> Real:
         return values
     if activation not in RANGES:
         raise UnsupportedError(f"fused activation {activation} has no reference kernel")
-    return np.clip(values, *RANGES[activation])
-
-
-def sigmoid(x: Real) -> Real:
-    small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1.0, small) / (1.0 + small)
+    return portable.limited(values, *RANGES[activation])
 
 
 def erf(x: Real) -> Real:
@@ -44,19 +40,19 @@ def erf(x: Real) -> Real:
 
 def gelu(x: Real, approximate: bool) -> Real:
     if approximate:
-        return 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
+        return 0.5 * x * (1.0 + portable.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
     return 0.5 * x * (1.0 + erf(x / np.sqrt(2.0)))
 
 
 FUNCTIONS: dict[str, Callable[[Real], Real]] = {
-    "logistic": sigmoid,
-    "tanh": np.tanh,
-    "hard_swish": lambda x: x * np.clip(x + 3.0, 0.0, 6.0) / 6.0,
-    "silu": lambda x: x * sigmoid(x),
-    "mish": lambda x: x * np.tanh(np.logaddexp(0.0, x)),
-    "softplus": lambda x: np.logaddexp(0.0, x),
-    "exp": np.exp,
-    "log": np.log,
+    "logistic": portable.logistic,
+    "tanh": portable.tanh,
+    "hard_swish": lambda x: x * portable.limited(x + 3.0, 0.0, 6.0) / 6.0,
+    "silu": lambda x: x * portable.logistic(x),
+    "mish": lambda x: x * portable.tanh(portable.softplus(x)),
+    "softplus": portable.softplus,
+    "exp": portable.exp,
+    "log": portable.log,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "square": np.square,
@@ -81,12 +77,12 @@ def function(call: Call) -> list[Real]:
 
 @computes("relu", "relu6", "relu_n1_to_1", "relu_0_to_1")
 def relu(call: Call) -> list[Real]:
-    return [np.clip(call.arg(0).real, *RANGES[call.op.kind])]
+    return [portable.limited(call.arg(0).real, *RANGES[call.op.kind])]
 
 
 @computes("clip")
 def clip(call: Call) -> list[Real]:
-    return [np.clip(call.arg(0).real, call.attrs["low"], call.attrs["high"])]
+    return [portable.limited(call.arg(0).real, call.attrs["low"], call.attrs["high"])]
 
 
 @computes("leaky_relu")
@@ -105,12 +101,12 @@ def prelu(call: Call) -> list[Real]:
 @computes("elu")
 def elu(call: Call) -> list[Real]:
     x = call.arg(0).real
-    return [np.where(x >= 0, x, call.attrs.get("alpha", 1.0) * np.expm1(np.minimum(x, 0.0)))]
+    return [np.where(x >= 0, x, call.attrs.get("alpha", 1.0) * portable.expm1(x))]
 
 
 @computes("hard_sigmoid")
 def hard_sigmoid(call: Call) -> list[Real]:
-    return [np.clip(call.arg(0).real * call.attrs["alpha"] + call.attrs["beta"], 0.0, 1.0)]
+    return [portable.limited(call.arg(0).real * call.attrs["alpha"] + call.attrs["beta"], 0.0, 1.0)]
 
 
 @computes("gelu")
@@ -120,8 +116,10 @@ def gelu_op(call: Call) -> list[Real]:
 
 @computes("softmax", "log_softmax")
 def softmax(call: Call) -> list[Real]:
-    axis = call.attrs.get("axis", -1)
-    x = call.arg(0).real * call.attrs.get("beta", 1.0)
-    shifted = x - x.max(axis=axis, keepdims=True)
-    total = np.exp(shifted).sum(axis=axis, keepdims=True)
-    return [shifted - np.log(total) if call.op.kind == "log_softmax" else np.exp(shifted) / total]
+    """Differences to the largest value are scaled: with one scale they depend on the difference of codes only."""
+    x, axis, beta = call.arg(0), call.attrs.get("axis", -1), call.attrs.get("beta", 1.0)
+    values, scale = (x.centred, x.scales[0] * beta) if x.scales.size == 1 else (x.real, beta)
+    shifted = (values - values.max(axis=axis, keepdims=True)) * scale
+    exponentials = portable.exp(shifted)
+    total = np.expand_dims(portable.ordered_sum(exponentials, (axis,)), axis)
+    return [shifted - portable.log(total) if call.op.kind == "log_softmax" else exponentials / total]

@@ -1,4 +1,7 @@
-"""Convolutions: plain, grouped, depthwise, transposed. Integer sums are exact, scales are applied once at the end."""
+"""Convolutions: plain, grouped, depthwise, transposed. Integer sums are exact, scales are applied once at the end.
+
+Sums of floats run in the order of the weights in memory: row by row of the window, channels fastest.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy as np
 from atonc.errors import ModelError
 from atonc.ir import Array
 from atonc.ops.activation import fused_activation
+from atonc.ops.portable import add_products
 from atonc.ops.registry import computes
 from atonc.ops.values import Arg, Call, Real
 from atonc.ops.windows import Geometry, channel_last, restore_layout
@@ -18,10 +22,14 @@ PATCH_BYTES = 48 << 20  # patches are gathered for as many output rows as fit
 
 def exact_type(x: Arg, weights: Arg) -> type[np.floating[Any]]:
     """float32 if no partial sum of these integers can leave its 24 bits, else float64 (53 bits)."""
-    if x.tensor.is_float or weights.tensor.is_float or not x.codes.size:
+    if has_floats(x, weights) or not x.codes.size:
         return np.float64
     largest_sum = np.abs(weights.centred).reshape(weights.codes.shape[0], -1).sum(axis=1).max()
     return np.float32 if largest_sum * np.abs(x.centred).max() < 1 << 24 else np.float64
+
+
+def has_floats(x: Arg, weights: Arg) -> bool:
+    return x.tensor.is_float or weights.tensor.is_float
 
 
 def bias_in_real(bias: Arg | None, scale: Real) -> Real | float:
@@ -41,12 +49,12 @@ def conv(call: Call) -> list[Real]:
     scale = x.scales * weights.scales
     dtype = exact_type(x, weights)
     picture = channel_last(x.centred.astype(dtype), layout)
-    acc = accumulate(picture, weights.centred.astype(dtype), call.attrs)
+    acc = accumulate(picture, weights.centred.astype(dtype), call.attrs, has_floats(x, weights))
     real = acc.astype(np.float64) * scale + bias_in_real(call.optional(2), scale)
     return [fused_activation(restore_layout(real, layout, rank), call.attrs)]
 
 
-def accumulate(picture: Array, weights: Array, attrs: Any) -> Array:
+def accumulate(picture: Array, weights: Array, attrs: Any, in_order: bool = False) -> Array:
     geometry = Geometry.of(attrs, weights.shape[1:3])
     groups = attrs.get("groups", 1)
     channels = picture.shape[3]
@@ -54,12 +62,13 @@ def accumulate(picture: Array, weights: Array, attrs: Any) -> Array:
         raise ModelError(f"{channels} input channels do not fit weights {weights.shape} in {groups} groups")
     size = geometry.output_size(picture.shape[1], picture.shape[2])
     padded = geometry.pad(picture, 0)
+    dense = _ordered if in_order else _dense
     if groups == 1:
-        return _dense(padded, weights, geometry, size)
+        return dense(padded, weights, geometry, size)
     if weights.shape[3] == 1:
         return _depthwise(padded, weights, geometry, size)
     xs, ws = np.split(padded, groups, axis=3), np.split(weights, groups, axis=0)
-    return np.concatenate([_dense(x, w, geometry, size) for x, w in zip(xs, ws, strict=True)], axis=3)
+    return np.concatenate([dense(x, w, geometry, size) for x, w in zip(xs, ws, strict=True)], axis=3)
 
 
 def _dense(padded: Array, weights: Array, geometry: Geometry, size: tuple[int, int]) -> Array:
@@ -79,6 +88,13 @@ def _dense(padded: Array, weights: Array, geometry: Geometry, size: tuple[int, i
             count, rows, size[1], outputs
         )
     return result
+
+
+def _ordered(padded: Array, weights: Array, geometry: Geometry, size: tuple[int, int]) -> Array:
+    total = np.zeros((padded.shape[0], *size, weights.shape[0]))
+    for i, j, tap in geometry.taps(padded, size):
+        add_products(total, tap, weights[:, i, j].T)
+    return total
 
 
 def _depthwise(padded: Array, weights: Array, geometry: Geometry, size: tuple[int, int]) -> Array:
@@ -104,12 +120,13 @@ def transpose_conv(call: Call) -> list[Real]:
     picture = channel_last(x.centred, layout)
     height, width = channel_last(np.empty(call.out.shape, np.int8), layout).shape[1:3]
     xs, ws = np.split(picture, groups, axis=3), np.split(weights.centred, groups, axis=0)
-    acc = np.concatenate([_scatter(a, b, call.attrs, (height, width)) for a, b in zip(xs, ws, strict=True)], axis=3)
+    parts = [_scatter(a, b, call.attrs, (height, width), has_floats(x, weights)) for a, b in zip(xs, ws, strict=True)]
+    acc = np.concatenate(parts, axis=3)
     real = acc * scale + bias_in_real(call.optional(2), scale)
     return [fused_activation(restore_layout(real, layout, rank), call.attrs)]
 
 
-def _scatter(picture: Real, weights: Real, attrs: Any, size: tuple[int, int]) -> Real:
+def _scatter(picture: Real, weights: Real, attrs: Any, size: tuple[int, int], in_order: bool) -> Real:
     count, rows, columns, _ = picture.shape
     (step_y, step_x), (top, left) = attrs["stride"], attrs["padding"][:2]
     dilate_y, dilate_x = attrs.get("dilation", (1, 1))
@@ -121,5 +138,8 @@ def _scatter(picture: Real, weights: Real, attrs: Any, size: tuple[int, int]) ->
         for j in range(kernel_x):
             y, x = i * dilate_y, j * dilate_x
             window = full[:, y : y + (rows - 1) * step_y + 1 : step_y, x : x + (columns - 1) * step_x + 1 : step_x]
-            window += picture @ weights[:, i, j].T
+            if in_order:
+                add_products(window, picture, weights[:, i, j].T)
+            else:
+                window += picture @ weights[:, i, j].T
     return full[:, top : top + size[0], left : left + size[1]]

@@ -1,4 +1,4 @@
-"""Fully connected layers and matrix products, with exact integer sums."""
+"""Fully connected layers and matrix products, with exact integer sums; floats are added in the order of memory."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import numpy as np
 
 from atonc.ops.activation import fused_activation
 from atonc.ops.conv import bias_in_real
+from atonc.ops.portable import ordered_product
 from atonc.ops.registry import computes
-from atonc.ops.values import Call, Real
+from atonc.ops.values import Arg, Call, Real
+
+
+def product(a: Arg, b: Arg, left: Real, right: Real) -> Real:
+    """left @ right; the order of additions matters to floats only."""
+    return ordered_product(left, right) if a.tensor.is_float or b.tensor.is_float else left @ right
 
 
 @computes("dense")
@@ -16,7 +22,7 @@ def dense(call: Call) -> list[Real]:
     x, weights = call.arg(0), call.arg(1)
     scale = x.scales * weights.scales
     rows = x.centred.reshape(-1, weights.codes.shape[1])
-    real = (rows @ weights.centred.T) * scale + bias_in_real(call.optional(2), scale)
+    real = product(x, weights, rows, weights.centred.T) * scale + bias_in_real(call.optional(2), scale)
     return [fused_activation(real.reshape(call.out.shape), call.attrs)]
 
 
@@ -26,4 +32,4 @@ def matmul(call: Call) -> list[Real]:
     a, b = call.arg(0), call.arg(1)
     left = np.swapaxes(a.centred, -1, -2) if call.attrs.get("transpose_a") else a.centred
     right = np.swapaxes(b.centred, -1, -2) if call.attrs.get("transpose_b") else b.centred
-    return [fused_activation((left @ right) * a.scales * b.scales, call.attrs)]
+    return [fused_activation(product(a, b, left, right) * a.scales * b.scales, call.attrs)]

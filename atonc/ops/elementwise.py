@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from atonc.ops.activation import fused_activation
+from atonc.ops.portable import larger, smaller
 from atonc.ops.registry import computes
 from atonc.ops.values import Call, Real
 
@@ -15,8 +16,8 @@ BINARY: dict[str, Callable[[Real, Real], Real]] = {
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.divide,
-    "minimum": np.minimum,
-    "maximum": np.maximum,
+    "minimum": smaller,
+    "maximum": larger,
     "pow": np.power,
     "floor_div": np.floor_divide,
     "floor_mod": np.mod,

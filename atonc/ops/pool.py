@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from atonc.ir import Array
 from atonc.ops.activation import fused_activation
+from atonc.ops.portable import larger, ordered_sum, smaller
 from atonc.ops.registry import computes
 from atonc.ops.values import Call, Real
 from atonc.ops.windows import Geometry, channel_last, pair, restore_layout
 
-EXTREMES: dict[str, np.ufunc] = {"reduce_max": np.maximum, "reduce_min": np.minimum, "reduce_prod": np.multiply}
+Fold = Callable[[Real, Real], Real]
+FOLDS: dict[str, tuple[Fold, float]] = {
+    "reduce_max": (larger, -np.inf),
+    "reduce_min": (smaller, np.inf),
+    "reduce_prod": (np.multiply, 1.0),
+}
+EXTREMES: dict[str, np.ufunc] = {"reduce_max": np.maximum, "reduce_min": np.minimum}
 
 
 @computes("max_pool")
@@ -22,7 +31,7 @@ def max_pool(call: Call) -> list[Real]:
     padded = geometry.pad(picture, -np.inf)
     result = np.full((picture.shape[0], *size, picture.shape[3]), -np.inf)
     for _, _, tap in geometry.taps(padded, size):
-        np.maximum(result, tap, out=result)
+        result = larger(result, tap) if x.tensor.is_float else np.maximum(result, tap)
     return [fused_activation(restore_layout(result, layout, x.codes.ndim), call.attrs)]
 
 
@@ -54,10 +63,27 @@ def reduce(call: Call) -> list[Real]:
     x, axes = call.arg(0), tuple(call.attrs["axes"])
     keep = call.attrs.get("keepdims", False)
     if call.op.kind in ("mean", "sum"):
-        total = x.centred.sum(axis=axes, keepdims=keep) * x.scales[0]
+        exact = ordered_sum(x.centred, axes) if x.tensor.is_float else x.centred.sum(axis=axes)
+        total = _kept(exact, axes, keep) * x.scales[0]
         return [total / _extent(x.codes.shape, axes) if call.op.kind == "mean" else total]
-    function = EXTREMES[call.op.kind]
-    return [np.asarray(function.reduce(x.real, axis=axes, keepdims=keep), np.float64)]
+    if call.op.kind in EXTREMES and not x.tensor.is_float:  # codes have no -0.0 and no NaN: any order will do
+        return [_kept(EXTREMES[call.op.kind].reduce(x.real, axis=axes), axes, keep)]
+    return [_kept(_folded(call.op.kind, x.real, axes), axes, keep)]
+
+
+def _kept(values: Real, axes: tuple[int, ...], keep: bool) -> Real:
+    return np.expand_dims(values, axes) if keep else np.asarray(values)
+
+
+def _folded(kind: str, values: Real, axes: tuple[int, ...]) -> Real:
+    """One value after the other, in the order of memory."""
+    front = np.moveaxis(values, sorted(axis % values.ndim for axis in axes), range(len(axes)))
+    rest = front.shape[len(axes) :]
+    fold, start = FOLDS[kind]
+    result = np.full(rest, start)
+    for part in front.reshape(-1, *rest):
+        result = fold(result, part)
+    return result
 
 
 def _extent(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
@@ -78,4 +104,5 @@ def arg_extreme(call: Call) -> list[Real]:
 @computes("l2_norm")
 def l2_norm(call: Call) -> list[Real]:
     x = call.arg(0).real
-    return [x / np.sqrt(np.maximum(np.square(x).sum(axis=-1, keepdims=True), 1e-12))]
+    squares = ordered_sum(np.square(x), (-1,))[..., None]
+    return [x / np.sqrt(larger(squares, np.full(squares.shape, 1e-12)))]

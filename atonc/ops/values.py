@@ -101,11 +101,16 @@ def to_codes(steps: Real, tensor: Tensor) -> Array:
         return steps != 0
     low, high = tensor.code_range
     dtype = np.dtype("int8" if tensor.dtype == "int4" else tensor.dtype)
-    with np.errstate(invalid="ignore"):  # what is not a number has no right code either
-        rounded = round_half_away(steps)
-        if dtype.itemsize == 8:  # the limits of 64 bit are not float64 numbers
-            return rounded.astype(dtype)
-        return np.clip(rounded + _zero(tensor, steps.ndim), low, high).astype(dtype)
+    rounded = np.where(np.isnan(steps), 0.0, round_half_away(steps))  # what is not a number counts as zero
+    if dtype.itemsize == 8:  # the limits of 64 bit are not float64 numbers
+        return _saturated(rounded, dtype)
+    return np.clip(rounded + _zero(tensor, steps.ndim), low, high).astype(dtype)
+
+
+def _saturated(values: Real, dtype: np.dtype[Any]) -> Array:
+    limits = np.iinfo(dtype)
+    inside = (values < float(limits.max)) & (values > float(limits.min))  # the limits themselves round to powers of two
+    return np.where(inside, np.where(inside, values, 0.0).astype(dtype), np.where(values > 0, limits.max, limits.min))
 
 
 def _zero(tensor: Tensor, rank: int) -> Array | int:
