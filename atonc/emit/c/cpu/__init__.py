@@ -1,0 +1,1 @@
+"""Calls of our CPU kernels, one file per family of operators."""
