@@ -58,6 +58,10 @@ class Placement:
     data: int = 0x3400_0400
     data_bytes: int = 0xF_FC00
 
+    @property
+    def data_range(self) -> tuple[int, int]:
+        return self.data, self.data + self.data_bytes
+
 
 def find_toolchain() -> Toolchain:
     found = shutil.which(GCC)

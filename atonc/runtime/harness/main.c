@@ -49,8 +49,10 @@ static int failed(const NN_Instance_TypeDef *network) {
 #endif
 
 static void print_buffers(const char *what, uint32_t network, const LL_Buffer_InfoTypeDef *list) {
-    for (uint32_t index = 0; list != NULL && list->name != NULL; list++, index++) {
-        print_words(what, network, index);
+    for (uint32_t index = 0; list != NULL && list->name != NULL; list++) {
+        if (list->is_param) /* constants are listed among the inputs */
+            continue;
+        print_words(what, network, index++);
         board_print(list->is_user_allocated ? " user " : " ");
         board_print_hex((uint32_t)(uintptr_t)LL_Buffer_addr_start(list));
         board_print(" ");

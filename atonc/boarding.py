@@ -1,0 +1,214 @@
+"""Networks on the virtual board: build a firmware, run it, compare every output byte with the emulator."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from atonc import building, firmware
+from atonc.emit import write
+from atonc.emit.c import images
+from atonc.emu.board import Board, read_firmware
+from atonc.emu.board.board import DEFAULT_BUDGET
+from atonc.emu.bus import Bytes
+from atonc.errors import InputError, UnsupportedError
+from atonc.firmware import ImageNetwork, Runtime
+from atonc.lower.context import item_bytes
+
+if TYPE_CHECKING:
+    from atonc.report.compile_text import CompileView
+    from atonc.validating import Array, Sample
+    from atonc.verify import Emulation
+
+_READY = 1
+_RUN, _SET_INPUT, _SET_OUTPUT = 1, 2, 3
+_USER_BUFFERS = 0x9100_0000  # buffers that the application supplies: the upper half of the external RAM
+_LINE = 64
+
+
+@dataclass(frozen=True)
+class BoardBuffer:
+    """An input or output as the firmware prints it."""
+
+    address: int
+    size_bytes: int
+    user: bool  # the application supplies the memory
+
+
+@dataclass(frozen=True)
+class Inference:
+    outputs: tuple[Bytes, ...]
+    cycles: int  # CPU clock, from start to end as the firmware measures it
+    npu_cycles: int
+    instructions: int
+
+
+class FirmwareError(InputError):
+    """The firmware reported an error by itself."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(f"the firmware says: {line}")
+        self.line = line
+
+
+class Rig:
+    """A board with a firmware in it that waits for commands."""
+
+    def __init__(
+        self, elf: Path, networks: Sequence[ImageNetwork], budget: int = DEFAULT_BUDGET, start: bool = True
+    ) -> None:
+        self.board, self.budget = Board(read_firmware(elf)), budget
+        for network in networks:
+            for address, data in network.contents:
+                self.board.memory.write(address, np.frombuffer(data, np.uint8))
+        self.inputs: dict[int, list[BoardBuffer]] = {}
+        self.outputs: dict[int, list[BoardBuffer]] = {}
+        self._read = 0
+        self._free = _USER_BUFFERS
+        if start:
+            self.start()
+
+    def start(self) -> None:
+        """Runs the initialisation; errors that the firmware prints are raised."""
+        for line in self._go():
+            words = line.split()
+            if words[:2] in (["ATONC", "IN"], ["ATONC", "OUT"]):
+                side = self.inputs if words[1] == "IN" else self.outputs
+                user = words[4] == "user"
+                side.setdefault(int(words[2]), []).append(BoardBuffer(int(words[-2], 16), int(words[-1]), user))
+        for number in self.inputs.keys() | self.outputs.keys():
+            self._supply(number, self.inputs.get(number, []), _SET_INPUT)
+            self._supply(number, self.outputs.get(number, []), _SET_OUTPUT)
+
+    def run(self, inputs: Sequence[Bytes], network: int = 0) -> Inference:
+        """One inference; inputs and outputs are the bytes as they lie in memory."""
+        board = self.board
+        for buffer, value in zip(self.inputs.get(network, []), inputs, strict=True):
+            if value.size != buffer.size_bytes:
+                raise InputError(f"input of {value.size} bytes for a buffer of {buffer.size_bytes}")
+            board.memory.write(buffer.address, value)
+        npu, instructions = board.npu.cycles, board.core.instructions
+        lines = self._command(_RUN, network)
+        done = [line.split() for line in lines if line.startswith("ATONC RUN")]
+        if not done:
+            raise FirmwareError(lines[-1] if lines else "nothing")
+        found = tuple(board.memory.read(b.address, b.size_bytes) for b in self.outputs.get(network, []))
+        return Inference(found, int(done[0][-1]), board.npu.cycles - npu, board.core.instructions - instructions)
+
+    def _supply(self, network: int, buffers: list[BoardBuffer], command: int) -> None:
+        for index, buffer in enumerate(buffers):
+            if buffer.user:
+                size = -(-buffer.size_bytes // _LINE) * _LINE
+                lines = self._command(command, network, index, self._free, size)
+                if "ATONC BUFFER 0" not in lines:
+                    raise FirmwareError(lines[-1] if lines else "nothing")
+                buffers[index] = BoardBuffer(self._free, buffer.size_bytes, True)
+                self._free += size + _LINE  # engines may prefetch behind the end
+
+    def _command(self, *words: int) -> list[str]:
+        place = self.board.firmware.symbols["board_host"]
+        self.board.memory.write(place, np.array([*words, 0, 0, 0][:5], "<u4").view(np.uint8))
+        return self._go()
+
+    def _go(self) -> list[str]:
+        stop = self.board.run(self.budget)
+        lines = self.board.serial.lines[self._read :]
+        self._read += len(lines)
+        bad = [line for line in lines if line.startswith("ATONC ERROR")]
+        if bad or stop.number != _READY:
+            raise FirmwareError(bad[0] if bad else lines[-1] if lines else "nothing")
+        return lines
+
+
+# -------------------------------------------------------------------------------------------------------- validation
+
+
+@dataclass(frozen=True)
+class BoardValidation:
+    """How a compiled model behaved as Arm code."""
+
+    runtime: str
+    samples: int
+    outputs: int
+    bytes_compared: int
+    bytes_different: int
+    cycles: int  # of the last inference, at the CPU's clock
+    npu_cycles: int
+    instructions: int
+    first_difference: str = ""
+
+    @property
+    def equal(self) -> bool:
+        return self.bytes_different == 0
+
+
+def choose_runtime(folder: Path | None, polling: bool = False) -> Runtime:
+    mode = firmware.POLLING if polling else firmware.ASYNC
+    return firmware.our_runtime(mode) if folder is None else firmware.vendor_runtime(folder, mode)
+
+
+def image_network(view: CompileView, folder: Path) -> ImageNetwork:
+    """Writes the files of a compiled model and describes them for the build."""
+    from atonc.generating import c_network, files_of
+
+    write.write_together(folder, files_of(view))
+    network = c_network(view)
+    ranges = tuple((h.address, h.end) for h in view.compiled.program.placed.values() if not h.supplied)
+    files = [(pool.base, folder / f"{images.file_stem(network, pool)}.raw") for pool in images.by_pool(network)]
+    contents = tuple((base, file.read_bytes()) for base, file in files)
+    return ImageNetwork(network.suffix, folder / f"{view.name}.c", ranges, contents)
+
+
+def validate_on_board(
+    view: CompileView, samples: Sequence[Sample], runtime_folder: Path | None = None, budget: int = DEFAULT_BUDGET
+) -> BoardValidation:
+    """The model as a firmware on the virtual board, sample by sample against the emulator."""
+    from atonc.validating import program_inputs
+    from atonc.verify import Emulation
+
+    building.find_toolchain()  # the user should hear of a missing compiler before anything else
+    runtime = choose_runtime(runtime_folder)
+    if runtime_folder is not None and not samples:
+        raise UnsupportedError("validation on the board needs at least one sample")
+    compiled = view.compiled
+    emulation = Emulation(compiled.program, compiled.graph)
+    with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
+        folder = Path(temporary)
+        network = image_network(view, folder / "network")
+        rig = Rig(firmware.build_firmware([network], runtime, folder / "build"), [network], budget)
+    compared = different = 0
+    first, last = "", None
+    for number, sample in enumerate(samples):
+        inputs = program_inputs(compiled, sample)
+        stored = [_stored(emulation, name, inputs[name]) for name in compiled.graph.inputs]
+        emulation.run(inputs)
+        last = rig.run(stored)
+        for name, found in zip(compiled.graph.outputs, last.outputs, strict=True):
+            expected = emulation.memory.read(compiled.program.placed[name].address, found.size)
+            wrong = np.flatnonzero(found != expected)
+            compared, different = compared + found.size, different + wrong.size
+            if wrong.size and not first:
+                first = f"sample {number}, output {name}, byte {wrong[0]}: {found[wrong[0]]} not {expected[wrong[0]]}"
+    return BoardValidation(
+        runtime.label,
+        len(samples),
+        len(compiled.graph.outputs),
+        compared,
+        different,
+        last.cycles if last else 0,
+        last.npu_cycles if last else 0,
+        last.instructions if last else 0,
+        first,
+    )
+
+
+def _stored(emulation: Emulation, name: str, value: Array) -> Bytes:
+    """The input as bytes; taken before the program runs, which may write over it."""
+    emulation.store(name, value)
+    home = emulation.program.placed[name]
+    return emulation.memory.read(home.address, value.size * item_bytes(emulation.graph.tensors[name]))
