@@ -1,0 +1,21 @@
+// Head, warnings and the reproduce block; then everything is drawn once.
+(function () {
+  const t = D.totals, tiles = [[t.latency_ms.toFixed(2) + " ms", "predicted latency"], [format(t.cycles), "cycles"], [`${t.npu} / ${t.cpu + t.hybrid}`, "epochs on NPU / CPU"], [bytes(t.activations), "activations"], [bytes(t.weights), "weights"]];
+  if (t.macs) tiles.push([(t.macs / 1e6).toFixed(1) + " M", "multiplications"], [(t.macs / Math.max(1, t.cycles)).toFixed(1), "MAC/cycle"]);
+  if (t.energy_uj) tiles.push([(t.energy_uj / 1000).toFixed(2) + " mJ", "energy, estimated"]);
+  const top = Object.entries(D.bound_by)[0];
+  if (top) tiles.push([top[0], `bounds ${(100 * top[1]).toFixed(0)} % of the time`]);
+  $("head").append(el("h1", {}, D.model), el("p", { class: "sub" }, `compiled by ${D.tool}${D.board ? " for " + D.board : ""}, NPU ${D.npu_mhz} MHz, CPU ${D.cpu_mhz} MHz; predicted, not measured on a board`),
+    el("div", { class: "tiles" }, ...tiles.map(([value, name]) => el("div", { class: "tile" }, el("b", {}, value), el("span", {}, name)))));
+  const alerts = [];
+  if (t.spilled) {
+    const slow = D.steps.filter(s => boundKey(s) === "external").reduce((sum, s) => sum + s.ms, 0);
+    alerts.push(`Spill: ${bytes(t.spilled)} of activations lie in external RAM; epochs that wait for it take ${slow.toFixed(2)} ms.`);
+  }
+  const guessed = D.steps.filter(s => !s.known).reduce((sum, s) => sum + s.ms, 0);
+  if (guessed > 0.02 * t.latency_ms) alerts.push(`${guessed.toFixed(2)} ms of the prediction rest on CPU kernels that nobody has measured.`);
+  $("alerts").append(...[...alerts, ...D.notes].map(text => el("p", {}, text)));
+  const list = Object.entries(D.reproduce);
+  $("reproduce-list").append(...(list.length ? list : [["tool", D.tool]]).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, el("code", {}, value))]));
+  select(D.steps.reduce((best, s, i) => s.ms > D.steps[best].ms ? i : best, 0), "start");
+})();

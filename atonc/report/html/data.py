@@ -1,0 +1,90 @@
+"""The picture of a network as the page's JSON: short keys, plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from atonc.insight.types import CPU, HYBRID, NPU, BufferView, LayerView, NetworkView, StepView
+from atonc.report.explain_text import layer_data
+
+_MOST_TEXT = 160  # of names, which models may make as long as they like
+
+
+def network_data(network: NetworkView) -> dict[str, Any]:
+    return {
+        "name": _cut(network.name),
+        "model": _cut(network.model),
+        "tool": network.tool,
+        "board": network.board,
+        "npu_mhz": network.npu_mhz,
+        "cpu_mhz": network.cpu_mhz,
+        "totals": {
+            "latency_ms": network.latency_ms,
+            "cycles": network.cycles,
+            "macs": network.macs,
+            "activations": network.activations_bytes,
+            "weights": network.weights_bytes,
+            "spilled": network.spilled_bytes,
+            "lower_bound": network.lower_bound_bytes,
+            "npu": network.count(NPU),
+            "cpu": network.count(CPU),
+            "hybrid": network.count(HYBRID),
+            "energy_uj": sum(step.energy_uj for step in network.steps),
+        },
+        "bound_by": dict(network.bound_by),
+        "notes": [_cut(note) for note in network.notes],
+        "reproduce": dict(network.reproduce),
+        "steps": [_step(step) for step in network.steps],
+        "layers": [_layer(layer) for layer in network.layers],
+        "buffers": [_buffer(buffer) for buffer in network.buffers],
+        "pools": [
+            {"name": p.name, "base": p.base, "size": p.size_bytes, "used": p.used_bytes, "external": p.external}
+            for p in network.pools
+        ],
+    }
+
+
+def _step(step: StepView) -> dict[str, Any]:
+    return {
+        "n": step.number,
+        "on": step.on,
+        "title": _cut(step.title),
+        "layer": _cut(step.layer),
+        "cycles": step.cycles,
+        "ms": step.milliseconds,
+        "st": step.st_cycles,
+        "bound": step.bound_by,
+        "known": step.known,
+        "parts": {key: round(value) for key, value in step.parts.items() if value >= 1},
+        "chains": list(step.chains),
+        "modes": list(step.modes),
+        "links": [list(link) for link in step.links],
+        "units": dict(step.units),
+        "bytes": step.bytes_moved,
+    }
+
+
+def _layer(layer: LayerView) -> dict[str, Any]:
+    data = layer_data(layer)
+    data["name"] = _cut(layer.name)
+    data["nodes"] = [_cut(node) for node in layer.nodes]
+    data["inputs"] = [_cut(name) for name in layer.inputs]
+    data["outputs"] = [_cut(name) for name in layer.outputs]
+    return data
+
+
+def _buffer(buffer: BufferView) -> dict[str, Any]:
+    return {
+        "name": _cut(buffer.name),
+        "pool": buffer.pool,
+        "a": buffer.address,
+        "size": buffer.size_bytes,
+        "first": buffer.first,
+        "last": buffer.last,
+        "kind": buffer.kind,
+        "layer": _cut(buffer.layer),
+    }
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 1] + "\N{HORIZONTAL ELLIPSIS}"
