@@ -52,7 +52,7 @@ def analyze(model: Path, options: Options, name: str = "network") -> CompileView
 def c_network(view: CompileView) -> CNetwork:
     """The program with everything that C files say about it."""
     cycles = {
-        step.number: Cycles(cost.st_cycles, cost.cycles)
+        step.number: Cycles(min(cost.st_cycles, cost.cycles), cost.cycles)
         for step, cost in zip(view.compiled.program.steps, view.cost.steps, strict=True)
     }
     return CNetwork(

@@ -76,6 +76,12 @@ def test_the_files_are_one_program(written: Path) -> None:
         "digits_atonbuf.xSPI2.raw",
         "digits_program.json",
         "digits_report.txt",
+        "digits.c",
+        "digits.h",
+        "digits_memories.h",
+        "digits_generate_report.txt",
+        "atonc_kernels.c",
+        "atonc_kernels.h",
     }
     described = json.loads((written / "digits_program.json").read_text())
     programs = read_programs(written / "digits_ecblobs.h")

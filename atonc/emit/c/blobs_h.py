@@ -144,7 +144,7 @@ def _network_init(network: CNetwork, blobs: list[Stored]) -> str:
 
 def _inference_init(network: CNetwork, blobs: list[Stored]) -> str:
     body = ""
-    users = network.program.user_io if network.epoch_controller else ()
+    users = network.program.user_io
     if users:
         missing = " || ".join(f"({network.user_symbol(user)} == NULL)" for user in users)
         body += f"  if ({missing}) {{\n    return false; /* the application has not set its buffers */\n  }}\n"

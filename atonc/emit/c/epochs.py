@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atonc.emit.c import caches, names
+from atonc.emit.c import caches, ll_calls, names
 from atonc.emit.c.cpu_functions import ARGUMENTS, end_function
+from atonc.emit.c.ll_text import function_name
+from atonc.emit.c.ll_types import Base
 from atonc.emit.c.network import Block, CNetwork
 from atonc.hw import regs
+from atonc.plan.types import EpochPlan
 
 _FLAGS = ("epoch_start", "epoch_end")
 
@@ -17,12 +20,26 @@ def start_function(block: Block) -> str:
 
 
 def start_text(network: CNetwork, block: Block) -> str:
-    """Cache maintenance in front of a program; empty where there is nothing to do."""
+    """What the processor does for a block of the NPU: cache maintenance in front of a program (empty where there is
+    nothing to do), or the whole epoch as calls of the driver."""
     lines = caches.before_npu(network, block)
+    if not network.epoch_controller:
+        return ll_calls.epoch_functions(block.steps[0], network.suffix, _bases(network, block), lines)
     if not lines:
         return ""
     body = "".join(f"  {line}\n" for line in lines)
     return f"static void {start_function(block)}({ARGUMENTS})\n{{\n{body}}}\n"
+
+
+def _bases(network: CNetwork, block: Block) -> dict[str, Base]:
+    """Engine -> where its buffer begins, for buffers of the application as the pointer that it sets."""
+    plan = block.steps[0].plan
+    found = {}
+    for engine, use in plan.engines.items() if isinstance(plan, EpochPlan) else ():
+        user = network.user_of(use.buffer)
+        symbol = network.user_symbol(user) if user is not None else ""
+        found[engine] = Base(network.home(use.buffer).address, symbol)
+    return found
 
 
 def items(network: CNetwork) -> str:
@@ -35,7 +52,8 @@ def items(network: CNetwork) -> str:
 
 
 def _item(network: CNetwork, block: Block) -> str:
-    members = _cpu_members(block) if block.on_cpu else _blob_members(network, block)
+    npu_members = _blob_members if network.epoch_controller else _driver_members
+    members = _cpu_members(block) if block.on_cpu else npu_members(network, block)
     lines = "".join(f"      .{name} = {value},\n" for name, value in members)
     debug = "".join(f"      .{name} = {value},\n" for name, value in debug_members(network, block))
     return f"    {{\n{lines}#ifdef LL_ATON_EB_DBG_INFO\n{debug}#endif\n    }},\n"
@@ -54,6 +72,14 @@ def _blob_members(network: CNetwork, block: Block) -> Iterator[tuple[str, str]]:
     yield "blob_address", f"(uintptr_t)({names.blob(network.name, block.first)}_address)"
     yield "wait_mask", "0"  # number of the epoch controller
     yield "flags", flags("blob", "pure_hw")
+
+
+def _driver_members(network: CNetwork, block: Block) -> Iterator[tuple[str, str]]:
+    step = block.steps[0]
+    for which in ("Start", "End"):
+        yield f"{which.lower()}_epoch_block", function_name(which, step.number, network.suffix)
+    yield "wait_mask", f"0x{ll_calls.wait_mask(step):08x}"
+    yield "flags", flags("pure_hw")
 
 
 def flags(*more: str) -> str:

@@ -38,8 +38,8 @@ def function_name(which: str, number: int, name: str) -> str:
 
 def _function(which: str, number: int, name: str, calls: Sequence[EpochCall], first_lines: Sequence[str]) -> str:
     parts = [_call(call, number, name) for call in calls]
-    opening = [f"static void {function_name(which, number, name)}(const void *epoch_block)", "{"]
-    opening += ["  LL_ATON_LIB_UNUSED(epoch_block);", *(f"  {line}" for line in first_lines)]
+    opening = [f"static void {function_name(which, number, name)}(ATONC_EPOCH_ARGUMENTS)", "{"]
+    opening += [f"  {line}" for line in first_lines]
     return "\n".join([*opening, "", "\n\n".join(parts), "}"]) + "\n"
 
 
@@ -68,7 +68,7 @@ def _unit_call(call: DriverCall) -> Iterator[str]:
 def _table(name: str, table: Table) -> str:
     """The driver reads its tables word by word."""
     numbers = names.lines_of((names.int_literal(int(v)) for v in table.values), _PER_LINE, "    ")
-    return f"  static const {table.ctype} {name}[{len(table.values)}] __attribute__((aligned(4))) = {{\n{numbers}  }};"
+    return f"  __attribute__((aligned(4))) static const {table.ctype} {name}[{len(table.values)}] = {{\n{numbers}  }};"
 
 
 def _value(value: Member, table: str) -> str:

@@ -38,8 +38,10 @@ _VERSION = """
 #else
 #  define ATONC_EPOCH_ARGUMENTS const void *epoch_block __attribute__((unused))
 #endif
+#if defined(__GNUC__)
 _Static_assert(__builtin_types_compatible_p(EpochBlock_FuncPtr_t, void (*)(ATONC_EPOCH_ARGUMENTS)),
                "define ATONC_EPOCH_ARGUMENT_COUNT as 1 or 2, as EpochBlock_FuncPtr_t of this runtime has it");
+#endif
 
 #if !defined(LL_ATON_DBG_BUFFER_INFO_EXCLUDED)
 #  define LL_ATON_DBG_BUFFER_INFO_EXCLUDED 0
@@ -117,7 +119,7 @@ def _head(network: CNetwork) -> str:
 
 def _prototypes(network: CNetwork) -> str:
     """Firmware that is strict about missing prototypes compiles this too."""
-    return f"LL_ATON_DECLARE_NAMED_NN_PROTOS({network.suffix})\n"
+    return f"LL_ATON_DECLARE_NAMED_NN_PROTOS({network.suffix});\n"
 
 
 def _functions(network: CNetwork) -> list[str]:
