@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import atonc
 from atonc.errors import AtoncError
-from atonc.verbs import disasm, explain, generate, run, validate
+from atonc.verbs import compare, disasm, explain, generate, run, validate, view
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="atonc", description=atonc.__doc__)
     parser.add_argument("--version", action="version", version=f"atonc {atonc.__version__}")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
-    for verb in (generate, explain, validate, run, disasm):
+    for verb in (generate, explain, validate, run, compare, view, disasm):
         verb.add(verbs)
     return parser
 

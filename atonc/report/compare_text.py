@@ -1,0 +1,56 @@
+"""What `atonc compare` shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from atonc.insight.compare import Comparison, Figure
+
+_MOST = 15
+
+
+def lines(found: Comparison, verbose: bool) -> list[str]:
+    out = [
+        f"A: {found.a.model}, {found.a.tool}",
+        f"B: {found.b.model}, {found.b.tool}",
+        "",
+        f"{'':26}{'A':>16}{'B':>16}{'B / A':>9}",
+        *(_row(figure) for figure in found.figures),
+    ]
+    pairs = found.layers if verbose else found.layers[:_MOST]
+    if pairs:
+        title = "layers that both name" if verbose else f"the {len(pairs)} layers that differ most"
+        out += ["", f"{title} (milliseconds)", f"{'A':>10}{'B':>10}{'B - A':>10}  layer"]
+        for pair in pairs:
+            x, y = (side.milliseconds if side else 0.0 for side in (pair.a, pair.b))
+            places = f" [{pair.a.on} / {pair.b.on}]" if pair.a and pair.b and pair.a.on != pair.b.on else ""
+            out.append(f"{x:10.4f}{y:10.4f}{pair.difference:+10.4f}  {pair.nodes[0]}{places}")
+    if found.unmatched:
+        out += ["", f"{found.unmatched} layers have names that only one of the two builds knows"]
+    return out
+
+
+def _row(figure: Figure) -> str:
+    shown = [f"{v:,.3f}" if figure.unit == "ms" else f"{v:,.0f}" for v in (figure.a, figure.b)]
+    ratio = "" if figure.ratio is None else f"{figure.ratio:.3f}"
+    name = f"{figure.name} ({figure.unit})" if figure.unit else figure.name
+    return f"{name:26}{shown[0]:>16}{shown[1]:>16}{ratio:>9}"
+
+
+def as_json(found: Comparison) -> dict[str, Any]:
+    return {
+        "a": {"model": found.a.model, "tool": found.a.tool},
+        "b": {"model": found.b.model, "tool": found.b.tool},
+        "figures": [{"name": f.name, "a": f.a, "b": f.b, "unit": f.unit, "ratio": f.ratio} for f in found.figures],
+        "layers": [
+            {
+                "nodes": list(pair.nodes),
+                "a_ms": pair.a.milliseconds if pair.a else None,
+                "b_ms": pair.b.milliseconds if pair.b else None,
+                "a_on": pair.a.on if pair.a else None,
+                "b_on": pair.b.on if pair.b else None,
+            }
+            for pair in found.layers
+        ],
+        "unmatched": found.unmatched,
+    }
