@@ -41,6 +41,11 @@ static inline uint32_t atonc_read(unsigned unit, unsigned reg) { return *atonc_r
 #define ATONC_CTRL_RUNNING 0x80000000UL
 #define ATONC_VERSION 1u
 
+/* The drivers: a driver call refuses impossible arguments by its result and by the status of the network. */
+int atonc_refuse(int result);
+/* The n-th unit of a kind with its clock on, or false. */
+static inline bool atonc_has_unit(int number, unsigned count) { return number >= 0 && (unsigned)number < count; }
+
 /* Empties a unit and brings its configuration back to reset; `reset` is its control word after reset. */
 bool atonc_clear_unit(unsigned unit, uint32_t reset);
 void atonc_clock(unsigned bit, bool on);
