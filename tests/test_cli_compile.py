@@ -282,6 +282,11 @@ def test_cuts_at_unknown_tensors_name_near_ones(capsys: pytest.CaptureFixture[st
     assert "did you mean 'pool'" in capsys.readouterr().err
 
 
+def test_sizes_of_dimensions_that_do_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", DIGITS, "--fix-parametric-shapes", "{'B': 1}"]) == 2
+    assert "no dimension 'B'" in capsys.readouterr().err
+
+
 def test_lines_of_existing_scripts_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = f"generate --model {DIGITS} --target stm32n6 --st-neural-art --name net --workspace {tmp_path}/ws"
     script += f" --output {tmp_path}/out --input-data-type uint8 --verbosity 1 --no-report -O balanced --c-api st-ai"

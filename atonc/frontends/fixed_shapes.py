@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection, Mapping
 
 from atonc.errors import InputError
 from atonc.frontends.limits import MAX_DIM
@@ -23,6 +24,19 @@ def parse_fixed_shapes(text: str) -> dict[str, int]:
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_DIM:
             raise InputError(f"{name!r} cannot have the size {size!r}", where="--fix-parametric-shapes")
     return found
+
+
+def require_names(sizes: Mapping[str, int], known: Collection[str]) -> None:
+    """Sizes for dimensions that the model does not have are a mistake of the user."""
+    named = sorted(name for name in known if name)
+    for name in sizes:
+        if name not in named:
+            raise InputError(
+                f"the inputs have no dimension {name[:60]!r}",
+                where="--fix-parametric-shapes",
+                rule=f"its free dimensions are {', '.join(map(repr, named[:10]))}" if named else "all sizes are fixed",
+                remedy="leave it out, or correct the name",
+            )
 
 
 def _literal(text: str) -> dict[str, int]:

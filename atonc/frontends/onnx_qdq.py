@@ -11,6 +11,7 @@ import numpy as np
 
 from atonc.errors import AtoncError, ModelError, ToolError, UnsupportedError
 from atonc.frontends import limits, onnx_elements, onnx_layers, onnx_moves
+from atonc.frontends.fixed_shapes import require_names
 from atonc.frontends.onnx_builder import Builder
 from atonc.frontends.onnx_cut import find_cuts, needed_nodes
 from atonc.frontends.onnx_elements import ELEMENT_TYPES
@@ -38,6 +39,7 @@ def read_onnx(
         raise UnsupportedError("local functions and sparse constants are not supported", where=name)
     outputs = find_cuts(graph, cut_outputs) if cut_outputs else [output.name for output in graph.output]
     builder = _start(graph, outputs)
+    require_names(fixed_shapes or {}, {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim})
     inputs = _read_edges(graph, builder, fixed_shapes or {})
     opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
     needed = needed_nodes(graph, outputs) if cut_outputs else None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from atonc.errors import UnsupportedError
 from atonc.frontends import limits
+from atonc.frontends.fixed_shapes import require_names
 from atonc.ir import Graph
 
 TFLITE_MARK = b"TFL3"
@@ -31,6 +32,7 @@ def read(path: Path, cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str,
     if data[4:8] == TFLITE_MARK or path.suffix.lower() == ".tflite":
         from atonc.frontends.tflite import read_tflite
 
+        require_names(fixed_shapes or {}, ())
         return read_tflite(data, path.stem, cut_outputs)
     from atonc.frontends.onnx_qdq import read_onnx
 

@@ -59,6 +59,8 @@ def test_named_dimensions_are_fixed_and_open_ones_named() -> None:
     assert graph.tensors["x"].shape == (1, 4, 8, 6)
     with pytest.raises(ModelError, match=r"fix-parametric-shapes.*'H'"):
         read_onnx(data)
+    with pytest.raises(InputError, match=r"no dimension 'W'.*'B', 'H'"):
+        read_onnx(data, fixed_shapes={"H": 8, "W": 8})
 
 
 def test_a_cut_hides_what_is_not_supported() -> None:
