@@ -71,7 +71,11 @@ def channel_steps(op: Op, context: Context, varying: int, block: int) -> list[St
             x = line_codes(rule, x)
         return [np.clip(x, low, high).reshape(context.tensor(op.outputs[0]).shape)]
 
-    context.explain(op, codes)
+    wanted = all_codes(op, context, varying).codes.reshape(256, -1)
+    got = np.broadcast_to(CODES[:, None], (256, block))
+    for rule in lines:
+        got = line_codes(rule, got)
+    context.explain(op, codes, float(np.abs(np.clip(got, low, high) - wanted).max()))
     shape = (context.tensor(op.outputs[0]).elements // block, block)
     source, target = context.buffer(op.inputs[varying]), context.buffer(op.outputs[0])
     return pack(chain_pipelines(source, target, shape, units), op.origin or (op.name,), op.kind)

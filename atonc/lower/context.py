@@ -17,11 +17,11 @@ MANY_CHANNELS = 192  # above, signed features need several passes, each rounded
 
 @dataclass(frozen=True)
 class Meaning:
-    """What an operator's epochs compute: from the codes of its inputs to those of its outputs, in integers; and how far
-    that may be from exact arithmetic, in codes, before the last rounding."""
+    """What an operator's epochs compute, how far that may be from exact arithmetic, and what could make it worse."""
 
-    codes: Callable[[Sequence[Any]], Sequence[Any]]
-    error: float = 0.0
+    codes: Callable[[Sequence[Any]], Sequence[Any]]  # from those of the inputs to those of the outputs, in integers
+    error: float = 0.0  # in codes, before the last rounding
+    saturates: bool = False  # inputs unlike those that were expected may take sums beyond their 16 bits
 
 
 @dataclass
@@ -100,9 +100,11 @@ class Context:
         self.buffer(output)
         self.aliases[output] = source
 
-    def explain(self, op: Op, codes: Callable[[Sequence[Any]], Sequence[Any]], error: float = 0.0) -> None:
+    def explain(
+        self, op: Op, codes: Callable[[Sequence[Any]], Sequence[Any]], error: float = 0.0, saturates: bool = False
+    ) -> None:
         """Says what the epochs of an operator compute (see atonc.lower.meaning)."""
-        self.meanings[op.name] = Meaning(codes, error)
+        self.meanings[op.name] = Meaning(codes, error, saturates)
 
     def constant(self, data: bytes, label: str) -> str:
         """A constant buffer; equal contents share one."""

@@ -59,6 +59,10 @@ class Line:
             a, shift = round(gain * 2 ** (shift - 1)), shift - 1
         return Line(a, round(offset * 2**shift), shift, clip)
 
+    def error(self, gain: float) -> float:
+        """In codes, before the last rounding: by the fraction of the mean, the divisor and the factor."""
+        return gain * (2.0**-9 + 128 * 2.0**-15) + 128 * abs(self.a / 2.0**self.shift - gain) + 2.0**-self.shift
+
     def codes(self, means: Ints) -> Ints:
         """What the units compute from 16-bit means."""
         result = finish(shift_right_rounded(means * self.a, _FRACTION) + self.c, self.shift, 1, True, True)

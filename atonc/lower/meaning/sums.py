@@ -137,5 +137,19 @@ def record(
     if not isinstance(layered, Layered):
         layered = Layered(context.tensor(layer.op.outputs[0]).shape)
     layered.pieces.append(Sums(layer.stored, tuple(chains), rule, target, first, count, multiplier))
-    errors = [piece.rule.error for piece in layered.pieces if isinstance(piece.rule, Requantisation)]
-    context.explain(layer.op, layered, max(errors, default=0.0))
+    error = rule.error if isinstance(rule, Requantisation) else 1.0
+    saturates = _may_saturate(layer, layered.pieces[-1])
+    if known:
+        error, saturates = max(error, known.error), saturates or known.saturates
+    context.explain(layer.op, layered, error, saturates)
+
+
+def _may_saturate(layer: Layer, piece: Sums) -> bool:
+    """Whether some input takes a sum beyond 16 bits that is not the last one: behind that one, codes saturate too."""
+    last = len(piece.chains) == 1 and len(piece.chains[0].passes) == 1
+    if last and isinstance(piece.rule, Requantisation):
+        return False
+    low, high = (0, 255) if layer.features_shifted else (-128, 127)
+    subtracted = piece.chains[0].subtracted
+    weights = np.abs(ints(layer.weights[piece.first : piece.first + piece.count])).sum(axis=(1, 2, 3))
+    return int(weights.max()) * max(high - subtracted, subtracted - low) >> piece.rule.out_shift > 32767

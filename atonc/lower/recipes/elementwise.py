@@ -14,7 +14,17 @@ import numpy as np
 
 from atonc.hw.fields import UnitConfig
 from atonc.ir import Op, Tensor
-from atonc.lower.affine import FULL_RANGE, Affine, Array, Pair, fit_pair, fit_sum, output_shift
+from atonc.lower.affine import (
+    FULL_RANGE,
+    Affine,
+    Array,
+    Pair,
+    affine_error,
+    fit_pair,
+    fit_sum,
+    output_shift,
+    pair_error,
+)
 from atonc.lower.arith_units import affine_unit, clip_unit, multiply_unit, pair_unit
 from atonc.lower.channels import channel_steps, common_block
 from atonc.lower.context import Context
@@ -34,6 +44,7 @@ from atonc.plan.types import StepPlan
 
 _SUMS = ("add", "sub", "minimum", "maximum")
 _READERS, _ARITHS = 8, 4
+_LARGEST_PRODUCT = 32767  # with what the zero points add
 _MOST_CONSTANT_ERROR = 0.5  # codes, where a constant has to fit 8 bits
 
 
@@ -68,6 +79,16 @@ class Product:
             return fit_pair(self.scale, -self.zero_y * self.scale, float(self.zero_out))
         offset_out = self.zero_out + (self.scale * self.zero_x * self.zero_y)
         return fit_pair(self.scale, -self.zero_x * self.scale, offset_out)
+
+    @property
+    def error(self) -> float:
+        """In codes, before the last rounding."""
+        last = self.last
+        if isinstance(last, Affine):
+            return affine_error(last, np.array([self.scale]), np.array([float(self.zero_out)]), _LARGEST_PRODUCT)
+        zero = self.zero_y if self.last_takes_x else self.zero_x
+        offset = self.zero_out + (0.0 if self.last_takes_x else self.scale * self.zero_x * self.zero_y)
+        return pair_error(last, self.scale, -zero * self.scale, offset, _LARGEST_PRODUCT)
 
     def __call__(self, x: Array, y: Array) -> Array:
         """What the units compute."""
@@ -135,12 +156,21 @@ def _pair_steps(op: Op, context: Context, x: Operand, y: Operand, pair: Pair) ->
     def wire(epoch: EpochBuilder, read: Callable[[Operand], str]) -> str:
         return epoch.unit(pair_unit(pair, x.element_bytes, y.element_bytes), read(x), read(y))
 
-    _explain(op, context, (x, y), partial(pair_codes, pair))
+    out = context.tensor(op.outputs[0])
+    gain_x, gain_y = (np.copysign(o.scale / out.scale, k) for o, k in ((x, pair.a), (y, pair.b)))
+    offset = out.zero_point - x.zero_point * gain_x - y.zero_point * gain_y
+    reach_x, reach_y = (128 if o.element_bytes == 1 else 32767 for o in (x, y))
+    error = pair_error(pair, gain_x, gain_y, offset, reach_x, reach_y)
+    _explain(op, context, (x, y), partial(pair_codes, pair), error)
     return _steps(op, context, (x, y), wire, 1, 2)
 
 
 def _explain(
-    op: Op, context: Context, operands: tuple[Operand, Operand], codes: Callable[[Array, Array], Array]
+    op: Op,
+    context: Context,
+    operands: tuple[Operand, Operand],
+    codes: Callable[[Array, Array], Array],
+    error: float = 0.0,
 ) -> None:
     """`codes` from the numbers in both operands, clipped."""
     low, high = op.attrs.get("clip", FULL_RANGE)
@@ -149,7 +179,7 @@ def _explain(
         given = dict(zip(op.inputs, values, strict=True))
         return [np.clip(codes(*(operand_codes(operand, op, context, given) for operand in operands)), low, high)]
 
-    context.explain(op, clipped)
+    context.explain(op, clipped, error)
 
 
 def lower_product(op: Op, context: Context) -> list[StepPlan]:
@@ -164,7 +194,7 @@ def lower_product(op: Op, context: Context) -> list[StepPlan]:
             return epoch.unit(affine_unit(last, 1, in_bytes=2), product)
         return epoch.unit(pair_unit(last, 2, 1), product, read(x if form.last_takes_x else y))
 
-    _explain(op, context, (x, y), form)
+    _explain(op, context, (x, y), form, form.error)
     units = 2 + (minus_x is not None)
     return _steps(op, context, (x, y), wire, units, 1 + units - isinstance(last, Affine))
 

@@ -186,7 +186,7 @@ def lower_average_pool(op: Op, context: Context) -> list[StepPlan]:
     title = f"{op.kind} {op.name}"
     plain = (geometry.kernel, geometry.stride, geometry.padding) == ((2, 2), (2, 2), (0, 0, 0, 0))
     if plain and x.scale <= y.scale:  # the second rounding then costs half a code at most
-        context.explain(op, meaning.average_of_four(op, x, y, _windows(op, target)))
+        context.explain(op, meaning.average_of_four(op, x, y, _windows(op, target)), 0.5 * x.scale / y.scale)
         near, _ = _needed(source, target.shape, geometry)
         windows = Windows(near, target, ((2, 2),), average=True, units=change_between(op, x, y))
         return pack(windows.pipelines(context), op.origin, title)
@@ -194,7 +194,9 @@ def lower_average_pool(op: Op, context: Context) -> list[StepPlan]:
     found: list[Pipeline] = []
     area = geometry.kernel[0] * geometry.kernel[1] if op.attrs.get("count_include_pad", False) else 0
     context.explain(
-        op, meaning.averages(y, _windows(op, target), area, lambda n: _line(op, x, y, 1.0, n / (area or n)))
+        op,
+        meaning.averages(y, _windows(op, target), area, lambda n: _line(op, x, y, 1.0, n / (area or n))),
+        _line(op, x, y, 1.0).error(x.scale / y.scale),
     )
     for rows, columns in product(*(window_classes(geometry, source.shape, target.shape, axis) for axis in (0, 1))):
         for means in _window_means(source, target, rows, columns, geometry.stride, area, op, (x, y)):
@@ -265,7 +267,8 @@ def lower_mean(op: Op, context: Context) -> list[StepPlan]:
     pixels = prod(x.shape[axis] for axis in axes)
     line = _line(op, x, y, pixels if op.kind == "sum" else 1.0)
     kept, reduced, channels = _stretches(x.shape, axes)
-    context.explain(op, meaning.means(x, y, axes, line, channels))
+    gain = x.scale / y.scale * (pixels if op.kind == "sum" else 1.0)
+    context.explain(op, meaning.means(x, y, axes, line, channels), line.error(gain))
     names = context.buffer(op.inputs[0]), context.buffer(op.outputs[0])
     title, plans = f"{op.kind} {op.name}", []
     found: list[Pipeline] = []

@@ -95,7 +95,8 @@ def lower_linear(op: Op, context: Context) -> list[StepPlan]:
     if len(changed) < 2:
         axis = changed[0] if changed else 1
         ends = _ends(op, x, y, 1)
-        context.explain(op, lambda values: [along(values[0], axis, y.shape[axis], axes[axis], ends)])
+        error = 128 / ONE * ends.gain
+        context.explain(op, lambda values: [along(values[0], axis, y.shape[axis], axes[axis], ends)], error)
         found = [_one_axis(source, target, axis - 1, piece, _ends(op, x, y, 1)) for piece in axes[axis]]
         return pack(found, op.origin, title)
 
@@ -103,7 +104,7 @@ def lower_linear(op: Op, context: Context) -> list[StepPlan]:
         middle = along_lines(values[0], 2, y.shape[2], axes[2])
         return [along(middle, 1, y.shape[1], axes[1], _ends(op, x, y, ONE))]
 
-    context.explain(op, codes)
+    context.explain(op, codes, 256 / ONE * x.scale / y.scale)
     shape = (x.shape[1], y.shape[2], y.shape[3])
     between = View.whole(context.scratch(2 * prod(shape), op.name), shape, 2)
     plans = pack([_along_lines(source, between, piece) for piece in axes[2]], op.origin, title)
