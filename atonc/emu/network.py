@@ -141,7 +141,8 @@ def _block_steps(block: EpochBlock, memory: Memory, replay: Replay, generation: 
     calls = (*block.start_calls, *block.end_calls)
     kernels = tuple(call for call in calls if cpu.is_library_call(call.name))
     if kernels:
-        yield Step(number, "cpu" if all(c.name.startswith("ll_sw_") for c in kernels) else "hybrid", calls=kernels)
+        on_cpu = all(call.name.startswith(("ll_sw_", "atonc_")) for call in kernels)
+        yield Step(number, "cpu" if on_cpu else "hybrid", calls=kernels)
         return
     if not any(ll.is_driver_call(call.name) for call in block.start_calls):
         yield Step(number, "npu")

@@ -1,4 +1,4 @@
-"""CPU epochs (`ll_sw_*`) and hybrid epochs (`LL_ATON_LIB_*`) in NumPy.
+"""CPU epochs (`ll_sw_*`, our `atonc_*`) and hybrid epochs (`LL_ATON_LIB_*`) in NumPy.
 
 `run_call` executes one call of an epoch function with evaluated arguments; `KERNELS` holds one function per name, one
 file per family. `describe_call` says in a few words what a call does, `call_cost` what it costs.
@@ -14,6 +14,10 @@ from atonc.emu.bus import Memory
 from atonc.emu.cpu import (  # noqa: F401  (importing a family registers its functions)
     activ,
     arith,
+    atonc_elementwise,
+    atonc_memory,
+    atonc_rows,
+    atonc_windows,
     conv,
     dense,
     gather,
@@ -38,7 +42,7 @@ from atonc.errors import NotModelledError
 
 __all__ = ["KERNELS", "CallCost", "Kernel", "call_cost", "describe_call", "is_library_call", "run_call"]
 
-_PREFIXES = ("ll_sw_", "LL_ATON_LIB_")
+_PREFIXES = ("ll_sw_", "LL_ATON_LIB_", "atonc_")
 
 
 def is_library_call(name: str) -> bool:

@@ -1,0 +1,135 @@
+"""Our kernels for one value at a time, for pairs of values, and for changes of the number format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from atonc.emu.cpu import atonc_numbers as numbers
+from atonc.emu.cpu.atonc_args import BYTE, KernelCall, kernel
+from atonc.emu.cpu.atonc_numbers import at_least, at_most
+from atonc.emu.cpu.tensors import Array
+
+Unary = Callable[[Array, float, float], Array]
+
+
+def _plain(function: Callable[[Array], Array]) -> Unary:
+    return lambda x, alpha, beta: function(x)
+
+
+def _sign(x: Array) -> Array:
+    return np.where(x > 0, 1.0, np.where(x < 0, -1.0, np.where(np.isnan(x), x, 0.0)))
+
+
+# in the order of atonc_kernels.h
+UNARY: tuple[Unary, ...] = (
+    _plain(numbers.logistic),
+    _plain(numbers.hyperbolic_tangent),
+    _plain(lambda x: x * at_most(at_least(x + 3.0, 0.0), 6.0) / 6.0),
+    _plain(lambda x: x * numbers.logistic(x)),
+    _plain(lambda x: x * numbers.hyperbolic_tangent(numbers.softplus(x))),
+    _plain(numbers.softplus),
+    _plain(numbers.exponential),
+    _plain(numbers.logarithm),
+    _plain(np.sqrt),
+    _plain(lambda x: 1.0 / np.sqrt(x)),
+    _plain(lambda x: x * x),
+    _plain(np.abs),
+    _plain(np.negative),
+    _plain(_sign),
+    _plain(np.floor),
+    _plain(np.ceil),
+    _plain(np.rint),
+    _plain(lambda x: 1.0 / x),
+    _plain(lambda x: (x == 0).astype(np.float64)),
+    lambda x, alpha, beta: np.where(x >= 0, x, x * alpha),
+    lambda x, alpha, beta: np.where(x >= 0, x, alpha * numbers.exponential_minus_one(x)),
+    lambda x, alpha, beta: at_most(at_least(x * alpha + beta, 0.0), 1.0),
+    _plain(np.trunc),
+)
+
+BINARY: tuple[Callable[[Array, Array], Array], ...] = (
+    np.add,
+    np.subtract,
+    np.multiply,
+    np.divide,
+    lambda a, b: np.trunc(a / b),
+    numbers.smaller,
+    numbers.larger,
+    np.floor_divide,
+    np.mod,
+    lambda a, b: (a - b) * (a - b),
+    np.less,
+    np.less_equal,
+    np.greater,
+    np.greater_equal,
+    np.equal,
+    np.not_equal,
+    lambda a, b: (a != 0) & (b != 0),
+    lambda a, b: (a != 0) | (b != 0),
+    lambda a, b: np.where(a >= 0, a, a * b),
+)
+
+
+@kernel("atonc_lookup")
+def lookup(call: KernelCall) -> None:
+    codes = call.read(1, BYTE, call.size(2))
+    item = call.integer(4)
+    if item not in (1, 2, 4, 8):
+        raise call.fail(f"entries of {item} bytes")
+    value = call.value(3)
+    floats = isinstance(value, list) and any(isinstance(v, float) for v in value)
+    signed = isinstance(value, list) and any(isinstance(v, int) and v < 0 for v in value)
+    kind = "f" if floats else "i" if signed else "u"
+    call.write(0, call.read(3, np.dtype(f"<{kind}{item}"), 256)[codes])
+
+
+@kernel("atonc_convert")
+def convert(call: KernelCall) -> None:
+    target, source = call.format(1), call.format(3)
+    call.write(0, target.codes(source.real(call.read(2, source.dtype, call.size(4)))))
+
+
+@kernel("atonc_unary")
+def unary(call: KernelCall) -> None:
+    target, source, function = call.format(1), call.format(3), call.integer(5)
+    if not 0 <= function < len(UNARY):
+        raise call.fail(f"function {function} is unknown")
+    values = source.real(call.read(2, source.dtype, call.size(4)))
+    call.write(0, target.codes(UNARY[function](values, call.number(6), call.number(7))))
+
+
+@kernel("atonc_affine")
+def affine(call: KernelCall) -> None:
+    target, source = call.format(1), call.format(3)
+    rows, channels = call.sizes(4, 2)
+    values = source.real(call.read(2, source.dtype, call.bounded(rows, channels)).reshape(rows, channels))
+    call.write(0, target.codes(values * call.numbers(6, channels) + call.numbers(7, channels)))
+
+
+@kernel("atonc_binary")
+def binary(call: KernelCall) -> None:
+    target, left, right = call.format(1), call.format(3), call.format(5)
+    loops, function = call.loops(6, 7, 3), call.integer(8)
+    if not 0 <= function < len(BINARY):
+        raise call.fail(f"function {function} is unknown")
+    shape = [row[0] for row in loops]
+    if min(shape) <= 0:
+        return
+    a = left.real(call.window(2, shape, [row[1] for row in loops], left.dtype))
+    b = right.real(call.window(4, shape, [row[2] for row in loops], right.dtype))
+    call.write(0, target.codes(BINARY[function](a, b).astype(np.float64)))
+
+
+@kernel("atonc_select")
+def select(call: KernelCall) -> None:
+    target, left, right = call.format(1), call.format(5), call.format(7)
+    loops = call.loops(8, 9, 4)
+    shape = [row[0] for row in loops]
+    if min(shape) <= 0:
+        return
+    condition = call.window(2, shape, [row[1] for row in loops], call.type(3)) != 0
+    a = left.real(call.window(4, shape, [row[2] for row in loops], left.dtype))
+    b = right.real(call.window(6, shape, [row[3] for row in loops], right.dtype))
+    call.write(0, target.codes(np.where(condition, a, b)))
