@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from atonc.errors import AtoncError
 from atonc.ir import Graph
-from tests.compiler.layer_checks import Layer, compile_checked, run_checked
+from tests.compiler.layer_checks import Layer, Outcome, Output, compile_checked, run_checked
 from tests.compiler.random_graphs import random_inputs
 
 INPUTS = 2
@@ -18,6 +18,7 @@ class Verdict:
 
     problem: str = ""
     layers: tuple[Layer, ...] = ()
+    outputs: tuple[Output, ...] = ()
     epochs: int = 0
     on_cpu: tuple[str, ...] = ()  # kinds of operators
 
@@ -41,11 +42,25 @@ def judge(graph: Graph, seed: int) -> Verdict:
         return Verdict(f"placement: {error}")
     except Exception as error:
         return Verdict(f"crash: {type(error).__name__} {error}")
-    bad = [layer for outcome in outcomes for layer in outcome.bad]
     layers = tuple(layer for outcome in outcomes for layer in outcome.layers)
+    outputs = tuple(output for outcome in outcomes for output in outcome.free)
     steps = compiled.program.steps
     epochs, kinds = sum(s.epoch is not None for s in steps), tuple(r.op for r in compiled.mapped.reasons)
-    return Verdict(f"layer: {describe(bad[0])}" if bad else "", layers, epochs, kinds)
+    return Verdict(_problem(outcomes), layers, outputs, epochs, kinds)
+
+
+def _problem(outcomes: list[Outcome]) -> str:
+    for outcome in outcomes:
+        if outcome.unlike_meaning:
+            return f"meaning: {outcome.unlike_meaning[0]} computes something else"
+    for outcome in outcomes:
+        if outcome.bad:
+            return f"layer: {describe(outcome.bad[0])}"
+    for outcome in outcomes:
+        far = [output for output in outcome.free if output.unexplained]
+        if far:
+            return f"output: {far[0].name} is {far[0].most} codes from the source, expected {far[0].expected}"
+    return ""
 
 
 def describe(layer: Layer) -> str:

@@ -1,4 +1,9 @@
-"""Every layer of a compiled program against exact arithmetic on the values that the program really had."""
+"""A compiled program at three levels: the emulator, what its operators mean in integers, and exact arithmetic.
+
+Emulator and meaning are equal bit for bit. Every layer stays close to exact arithmetic on the values that it really
+had, or the compiler says that it is coarse. Outputs of the whole program stay within 2 codes of the source's, or the
+compiler says how far they may be, or that a sum may saturate, and one did.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +17,20 @@ from numpy.typing import NDArray
 
 from atonc.emu.npu import run_epoch
 from atonc.hw.stream import Stream
-from atonc.hw.units.convacc import ConvaccConfig
 from atonc.ir import Graph, Op
-from atonc.ops import run_op
+from atonc.lower.expected import Expected, expected_errors
+from atonc.lower.meaning.run import run_mapped
+from atonc.ops import run_graph, run_op
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
 from atonc.place import board
 from atonc.place.check import check as check_layout
-from atonc.plan.types import CpuPlan, EpochPlan
+from atonc.plan.types import CpuPlan
 from atonc.verify import Emulation
 
 Array = NDArray[Any]
 
+WITHIN = 2  # codes that outputs may be from the source without any remark
 
 @dataclass(frozen=True)
 class Layer:
@@ -35,15 +42,13 @@ class Layer:
     most: int
     different: int
     elements: int
-    sum_error: float = 0.0  # codes that 16-bit sums on the way may cost
-    saturated: bool = False  # such a sum met its limits: reported, and no rounding explains what it costs
+    expected: float = 0.0  # error that the compiler reports
+    saturated: bool = False  # the compiler reports that a sum may leave its 16 bits, and it was seen at their limits
 
     @property
     def allowed(self) -> int:
-        """Where sums go through 16 bits several times, what those roundings can amount to comes on top."""
-        if self.on_cpu:
-            return 0
-        return (2 if self.op.kind == "table" else 1) + int(np.ceil(self.sum_error))
+        """Where sums go through 16 bits several times the compiler reports what those roundings may amount to."""
+        return 0 if self.on_cpu else max(self.limit, int(np.ceil(self.expected)))
 
     @property
     def limit(self) -> int:
@@ -52,10 +57,26 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class Output:
+    """One output of the whole program against the source in exact arithmetic."""
+
+    name: str
+    most: int
+    expected: int  # by the compiler
+    saturated: bool  # in some layer
+
+    @property
+    def unexplained(self) -> bool:
+        return self.most > max(WITHIN, self.expected) and not self.saturated
+
+
+@dataclass(frozen=True)
 class Outcome:
     compiled: Compiled
     layers: tuple[Layer, ...]
     outputs: Mapping[str, tuple[Array, Array]]  # what the program gives and what exact arithmetic gives
+    free: tuple[Output, ...]
+    unlike_meaning: tuple[str, ...]  # operators whose epochs compute something else than they mean
 
     @property
     def bad(self) -> list[Layer]:
@@ -83,8 +104,6 @@ def compile_checked(graph: Graph, options: Options | None = None) -> Compiled:
 
 
 def run_checked(compiled: Compiled, inputs: Mapping[str, Array]) -> Outcome:
-    from atonc.ops import run_graph
-
     graph = compiled.graph
     emulation = Watched(compiled.program, graph)
     _soil(emulation)
@@ -92,22 +111,36 @@ def run_checked(compiled: Compiled, inputs: Mapping[str, Array]) -> Outcome:
     values = {n: t.data for n, t in graph.tensors.items() if t.data is not None} | dict(inputs) | seen
     cpu = {step.plan.op for step in compiled.program.steps if isinstance(step.plan, CpuPlan)}
     aliases = compiled.mapped.context.aliases
-    layers = []
+    reported = {e.op: e for e in expected_errors(graph, compiled.mapped)}
+    meant = run_mapped(graph, compiled.mapped, inputs)
+    layers, unlike = [], []
     for op in graph.ops:
         for name in op.outputs:
             if name not in seen:
                 values[name] = _alias(graph, values, aliases, name)
+            if not np.array_equal(values[name], meant[name]):
+                unlike.append(op.name)
         for name, result in zip(op.outputs, run_op(graph, op, values), strict=True):
-            error = sum_error(compiled, op)
-            saturated = error > 0 and (op.origin or (op.name,)) in emulation.saturated
-            layers.append(_layer(op, name, op.name in cpu, values[name], result.codes, error, saturated))
+            report = reported[op.name]
+            saturated = report.saturates and (op.origin or (op.name,)) in emulation.saturated
+            layers.append(_layer(op, name, op.name in cpu, values[name], result.codes, report.local, saturated))
     expected = run_graph(compiled.source, inputs)
     outputs = {n: (seen[n], expected[n]) for n in graph.outputs if n in expected}
-    return Outcome(compiled, tuple(layers), outputs)
+    free = tuple(_output(graph, n, *both, reported, layers) for n, both in outputs.items())
+    return Outcome(compiled, tuple(layers), outputs, free, tuple(unlike))
+
+
+def _output(
+    graph: Graph, name: str, got: Array, wanted: Array, reported: Mapping[str, Expected], layers: list[Layer]
+) -> Output:
+    most = int(np.ceil(np.abs(got.astype(np.float64) - wanted.astype(np.float64)).max(initial=0)))
+    producer = graph.producers.get(name)
+    expected = int(reported[producer.name].deviation.peak) if producer else 0
+    return Output(name, most, expected, any(layer.saturated for layer in layers))
 
 
 class Watched(Emulation):
-    """Notes for which operators a 16-bit sum of a CONVACC was at its limits."""
+    """Notes for which operators a 16-bit sum was at its limits."""
 
     def run(self, inputs: Mapping[str, Array], observe: bool = False) -> dict[str, Array]:
         for name, value in inputs.items():
@@ -124,7 +157,8 @@ class Watched(Emulation):
 
     def _watch(self, origin: tuple[str, ...], unit: str, stream: Stream) -> None:
         values = stream.data
-        if unit.startswith("CONVACC") and values.dtype == np.int16 and np.isin(values, (-32768, 32767)).any():
+        sums = unit.startswith(("CONVACC", "ARITH")) and values.dtype == np.int16
+        if sums and np.isin(values, (-32768, 32767)).any():
             self.saturated.add(origin)
 
 
@@ -148,19 +182,3 @@ def _layer(op: Op, name: str, on_cpu: bool, got: Array, expected: Array, error: 
     difference = np.abs(got.astype(np.float64) - expected.astype(np.float64))
     most, different = int(np.ceil(difference.max(initial=0))), int((difference > 0).sum())
     return Layer(op, name, on_cpu, most, different, got.size, error, saturated)
-
-
-def sum_error(compiled: Compiled, op: Op) -> float:
-    """Half a step of the 16-bit accumulator for every rounding, in codes; 0 where there is only the last one."""
-    if op.kind not in ("conv", "dense"):
-        return 0.0
-    origin = op.origin or (op.name,)
-    plans = [p for p in compiled.mapped.plans if isinstance(p, EpochPlan) and p.origin == origin]
-    units = [u for p in plans for u in p.units.values() if isinstance(u, ConvaccConfig)]
-    parts = sum(1 for p in plans if p.title.startswith("part of"))
-    roundings = max(1, parts) * max((max(1, u.frames_per_sum) for u in units), default=1)
-    if roundings == 1:
-        return 0.0
-    x, weights, y = (compiled.graph.tensors[n] for n in (op.inputs[0], op.inputs[1], op.outputs[0]))
-    step = x.scale * float(weights.quant.scales.max()) / y.scale * 2.0 ** max(u.out_shift for u in units)  # type: ignore[union-attr]
-    return 0.5 * roundings * step
