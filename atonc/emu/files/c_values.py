@@ -300,6 +300,13 @@ class Evaluator:
             raise self.unit.error("the condition has no known value", node)
         return self.value(then if value else other, scope)
 
+    def _compound(self, node: Node, scope: Scope) -> CValue:
+        """`(type){ ... }` is what its braces say."""
+        value = node.child_by_field_name("value")
+        if value is None:
+            raise self.unit.error("this expression is not understood", node)
+        return self.value(value, scope)
+
     def _call(self, node: Node, scope: Scope) -> CValue:
         function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
         name = self.unit.slice(function) if function is not None else ""
@@ -339,6 +346,7 @@ _HANDLERS: dict[str, Callable[[Evaluator, Node, Scope], CValue]] = {
     "null": Evaluator._null,
     "parenthesized_expression": Evaluator._parenthesised,
     "initializer_list": Evaluator._initialiser,
+    "compound_literal_expression": Evaluator._compound,
     "cast_expression": Evaluator._cast,
     "binary_expression": Evaluator._binary,
     "unary_expression": Evaluator._unary,
