@@ -94,7 +94,7 @@ def _constants(network: CNetwork, homes: list[Placed]) -> Range:
 _TABLE = """#if defined(ATONC_RUNTIME)
 #include "atonc_runtime.h"
 
-/* Checked when the network is initialised. Without ATONC_CHECK_IMAGES constants are not read for that. */
+/* Checked when the network is initialised. With ATONC_CHECK_IMAGES 0 constants are not read for that. */
 #if !defined(ATONC_CHECK_IMAGES)
 #  define ATONC_CHECK_IMAGES 1
 #endif
@@ -115,8 +115,8 @@ def _row(part: Range) -> str:
     if not part.data:
         return f"{{ .base = {base}, .size = {size}U }}"
     return (
-        f"{{ .base = {base}, .size = {size}U, .initialised = {size}U, .crc32 = 0x{part.crc:08x}U, "
-        ".has_crc = ATONC_CHECK_IMAGES }"
+        f"{{ .base = {base}, .size = {size}U, .initialised = {size}U, "
+        f".crc32 = ATONC_CHECK_IMAGES ? 0x{part.crc:08x}U : 0U }}"
     )
 
 

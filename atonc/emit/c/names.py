@@ -10,7 +10,7 @@ import numpy as np
 
 MAX_NAME = 96
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.:-]")
-_UNSAFE_COMMENT = re.compile(r"[^A-Za-z0-9_.:,;()\[\]<>=+|#%'& -]")
+_UNSAFE_COMMENT = re.compile(r"[^A-Za-z0-9_.:,;()\[\]<>=+|#'& -]")
 _UNSAFE_WORD = re.compile(r"[^A-Za-z0-9_]")
 
 

@@ -1,0 +1,44 @@
+"""Small models, compiled and written as C."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from atonc import generating, pipeline
+from atonc.costs import NetworkCost
+from atonc.emit.c.network import CNetwork
+from atonc.ir import Graph
+from atonc.options import Options
+from atonc.place import Board, board
+from atonc.program_costs import program_cost
+from atonc.report.compile_text import CompileView
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
+GCC = "arm-none-eabi-gcc"
+needs_compiler = pytest.mark.skipif(shutil.which(GCC) is None, reason=f"{GCC} is not installed")
+
+
+def view_of(
+    graph: Graph, name: str = "network", options: Options | None = None, memory: Board | None = None
+) -> CompileView:
+    """A graph all the way to what is written."""
+    options = options or Options(verify=False)
+    compiled = pipeline.compile_graph(graph, options)
+    memory = memory or generating.memories(options)
+    cost: NetworkCost = program_cost(compiled.program, compiled.graph, memory.pools)
+    return CompileView("model.tflite", name, memory, compiled, cost, 0, options)
+
+
+def digits(name: str = "network", **options: object) -> CompileView:
+    return generating.analyze(DIGITS, Options(verify=False, **options), name)  # type: ignore[arg-type]
+
+
+def network_of(view: CompileView) -> CNetwork:
+    return generating.c_network(view)
+
+
+def default_board() -> Board:
+    return board("stm32n6570-dk")
