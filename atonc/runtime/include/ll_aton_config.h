@@ -5,7 +5,7 @@
  *   LL_ATON_OSAL       LL_ATON_OSAL_BARE_METAL (default) or LL_ATON_OSAL_USER_IMPL (ll_aton_osal_user_impl.h)
  *   LL_ATON_RT_MODE    LL_ATON_RT_ASYNC (default: interrupts) or LL_ATON_RT_POLLING
  *   LL_ATON_EB_DBG_INFO, LL_ATON_DBG_BUFFER_INFO_EXCLUDED, LL_ATON_ENABLE_CLOCK_GATING as in generated networks
- *   ATONC_EC_ONLY      leave out the unit drivers: for networks made of epoch controller blobs and CPU layers
+ *   ATONC_EC_ONLY      leave out unit drivers and layers of ST networks: for networks of blobs and atonc_kernels.c
  *   ATONC_USE_CMSIS    take NVIC, barriers and NPU addresses from the application's stm32n6xx.h
  */
 #ifndef LL_ATON_CONFIG_H

@@ -7,10 +7,10 @@
 #ifndef LL_ATON_UTIL_H
 #define LL_ATON_UTIL_H
 
+#include <assert.h> /* networks of some releases use assert themselves */
 #include <stdint.h>
 
 #if defined(ATONC_HAS_STDIO) && !defined(NDEBUG)
-#include <assert.h>
 #include <stdio.h>
 #define LL_ATON_PRINTF(...) printf(__VA_ARGS__)
 #define LL_ATON_FPRINTF(...) fprintf(__VA_ARGS__)

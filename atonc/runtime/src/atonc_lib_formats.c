@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * CPU layers between floats and codes.
+ */
+#ifndef ATONC_EC_ONLY
+
+#include "atonc_lib_tensor.h"
+
+void atonc_layer_refused(unsigned line) { atonc_rt_fail(ATONC_ERR_UNSUPPORTED, line); }
+
+bool atonc_format(format_t *format, const Tensor_info *scale, const Tensor_info *zero, uint32_t channels) {
+    uint32_t scales = atonc_or_one(scale->dim.num_elem), zeros = atonc_or_one(zero->dim.num_elem);
+    if (scale->mem.start_offset == NULL || zero->mem.start_offset == NULL || (scales != 1 && scales != channels) ||
+        (zeros != 1 && zeros != channels)) {
+        return false;
+    }
+    format->scale = (const float *)(const void *)scale->mem.start_offset;
+    format->zero = zero->mem.start_offset;
+    format->zero_signed = zero->format.is_signed;
+    format->scale_per_channel = scales > 1;
+    format->zero_per_channel = zeros > 1;
+    for (uint32_t i = 0; i < zeros && scale->format.is_signed != zero->format.is_signed; i++) {
+        if (format->zero[i] > 127) {
+            return false; /* called signed in one place, unsigned in another, and it matters */
+        }
+    }
+    for (uint32_t i = 0; i < scales; i++) {
+        if (!(format->scale[i] > 0.0f)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int64_t atonc_round_half_away(double value) {
+    double limit = 4503599627370496.0; /* 2^52 */
+    if (!(value > -limit)) {
+        value = value == value ? -limit : 0.0;
+    }
+    value = value > limit ? limit : value;
+    return value < 0 ? -(int64_t)(0.5 - value) : (int64_t)(value + 0.5);
+}
+
+/* Adds half, cuts, then mends ties to even; all in float. */
+static int32_t round_to_even(float value) {
+    const float huge = 1073741824.0f; /* 2^30: far beyond any code */
+    if (value != value) {
+        value = 0.0f;
+    }
+    value = value > huge ? huge : value < -huge ? -huge : value;
+    float moved = value >= 0.0f ? value + 0.5f : value - 0.5f;
+    int32_t whole = (int32_t)moved;
+    if ((float)whole == moved && (whole & 1) != 0) {
+        whole -= whole < 0 ? -1 : 1;
+    }
+    return whole;
+}
+
+/* Loops run upwards where elements shrink and downwards where they grow, so that layers may work in place. */
+void ll_sw_forward_quantizelinear(Quantizelinear_sw_info *sw_info) {
+    const Tensor_info *in = &sw_info->general.input, *out = &sw_info->general.output;
+    sizes_t n = atonc_sizes(out);
+    format_t format;
+    ATONC_LAYER_NEEDS(atonc_same_sizes(atonc_sizes(in), n) && atonc_format(&format, &sw_info->os, &sw_info->ozp, n.c));
+    for (uint32_t b = 0; b < n.b; b++) {
+        for (uint32_t h = 0; h < n.h; h++) {
+            for (uint32_t w = 0; w < n.w; w++) {
+                for (uint32_t c = 0; c < n.c; c++) {
+                    float value = *(const float *)(const void *)atonc_at(in, b, h, w, c);
+                    int64_t code = round_to_even(value / atonc_scale(&format, c)) + (int64_t)atonc_zero(&format, c);
+                    *atonc_at(out, b, h, w, c) = atonc_clip(code, out->format.is_signed);
+                }
+            }
+        }
+    }
+}
+
+void ll_sw_forward_dequantizelinear(Dequantizelinear_sw_info *sw_info) {
+    const Tensor_info *in = &sw_info->general.input, *out = &sw_info->general.output;
+    sizes_t n = atonc_sizes(in);
+    format_t format;
+    ATONC_LAYER_NEEDS(atonc_same_sizes(atonc_sizes(out), n) && atonc_format(&format, &sw_info->is, &sw_info->izp, n.c));
+    for (uint32_t b = n.b; b-- > 0;) {
+        for (uint32_t h = n.h; h-- > 0;) {
+            for (uint32_t w = n.w; w-- > 0;) {
+                for (uint32_t c = n.c; c-- > 0;) {
+                    int32_t code = atonc_code(atonc_at(in, b, h, w, c), in->format.is_signed);
+                    float value = (float)(code - atonc_zero(&format, c)) * atonc_scale(&format, c);
+                    *(float *)(void *)atonc_at(out, b, h, w, c) = value;
+                }
+            }
+        }
+    }
+}
+
+void ll_sw_forward_requantizelinear(Requantizelinear_sw_info *sw_info) {
+    const Tensor_info *in = &sw_info->general.input, *out = &sw_info->general.output;
+    sizes_t n = atonc_sizes(in);
+    format_t from, to;
+    ATONC_LAYER_NEEDS(atonc_same_sizes(atonc_sizes(out), n));
+    ATONC_LAYER_NEEDS(atonc_format(&from, &sw_info->is, &sw_info->izp, n.c) &&
+                      atonc_format(&to, &sw_info->os, &sw_info->ozp, n.c));
+    for (uint32_t b = 0; b < n.b; b++) {
+        for (uint32_t h = 0; h < n.h; h++) {
+            for (uint32_t w = 0; w < n.w; w++) {
+                for (uint32_t c = 0; c < n.c; c++) {
+                    int32_t code = atonc_code(atonc_at(in, b, h, w, c), in->format.is_signed);
+                    double value = (double)(code - atonc_zero(&from, c)) * (double)atonc_scale(&from, c);
+                    int64_t result = atonc_round_half_away(value / (double)atonc_scale(&to, c)) + atonc_zero(&to, c);
+                    *atonc_at(out, b, h, w, c) = atonc_clip(result, out->format.is_signed);
+                }
+            }
+        }
+    }
+}
+
+#endif
