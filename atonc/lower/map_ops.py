@@ -7,24 +7,12 @@ from dataclasses import dataclass
 
 from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op
+from atonc.lower import rules
 from atonc.lower.context import Context
 from atonc.lower.registry import Refusal, recipe_for
 from atonc.lower.wishes import Wishes, chosen_by_user
 from atonc.ops import kinds
 from atonc.plan.types import CpuPlan, StepPlan
-
-CPU_BY_NATURE = {
-    "softmax": "the NPU has no exponential over a row",
-    "log_softmax": "the NPU has no exponential over a row",
-    "arg_max": "the NPU does not compare positions",
-    "arg_min": "the NPU does not compare positions",
-    "quantize": "float values enter here",
-    "dequantize": "float values leave here",
-    "resize_linear": "weights that differ from pixel to pixel",
-    "cast": "a change of the number format",
-    "gather": "addresses that depend on data",
-    "gather_nd": "addresses that depend on data",
-}
 
 
 @dataclass(frozen=True)
@@ -37,6 +25,7 @@ class CpuReason:
     seen: str
     limit: str
     remedy: str
+    name: str = ""  # of the operator in the compiled graph
 
 
 @dataclass(frozen=True)
@@ -88,15 +77,20 @@ def _where_wanted(op: Op, context: Context, wishes: Wishes) -> tuple[list[StepPl
 def _lower(op: Op, context: Context) -> tuple[list[StepPlan], CpuReason | None]:
     recipe = recipe_for(op.kind)
     if recipe is None or not _on_codes(op, context):
-        why = CPU_BY_NATURE.get(op.kind, "no recipe for the NPU" if recipe is None else "values are not int8 codes")
-        remedy = "keep it at the edge of the model" if recipe is None else "quantise it to int8"
-        return _on_cpu(op, context, Refusal("CPU-OP", why, "int8 operators with a recipe", remedy))
+        return _on_cpu(op, context, _by_nature(op, context, recipe is not None))
     before = (dict(context.buffers), dict(context.aliases), dict(context.shifted_copies))
     try:
         return recipe(op, context), None
     except Refusal as refusal:
         context.buffers, context.aliases, context.shifted_copies = before
         return _on_cpu(op, context, refusal)
+
+
+def _by_nature(op: Op, context: Context, has_recipe: bool) -> Refusal:
+    rule = rules.BY_NATURE.get(op.kind) or (rules.NOT_CODES if has_recipe else rules.NO_RECIPE)
+    names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
+    seen = f"{op.kind}, {', '.join(dict.fromkeys(context.tensor(n).dtype for n in names))} values"
+    return Refusal(rule.id, seen, rule.limit, rule.remedy)
 
 
 def _on_codes(op: Op, context: Context) -> bool:
@@ -114,4 +108,4 @@ def _on_cpu(op: Op, context: Context, refusal: Refusal) -> tuple[list[StepPlan],
     inputs = tuple(context.buffer(n) for n in op.inputs if n and not context.tensor(n).is_constant)
     outputs = tuple(context.buffer(n) for n in op.outputs)
     plan = CpuPlan(op.origin or (op.name,), f"{op.kind} {op.name}", op.name, inputs, outputs)
-    return [plan], CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy)
+    return [plan], CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy, op.name)

@@ -1,0 +1,126 @@
+"""Does it fit? The step with most live bytes, what lives there, and levers with the effect they have when tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from atonc.errors import AtoncError
+from atonc.insight.types import BufferView, NetworkView, StepView
+from atonc.ir import Graph
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_graph, memories
+from atonc.place.explain import PlacementError
+from atonc.program_costs import program_cost
+
+
+@dataclass(frozen=True)
+class Peak:
+    step: StepView
+    live_bytes: int
+    buffers: tuple[BufferView, ...]  # largest first
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a build needs: `fits` is False when even external memory is too small, and cycles are then unknown."""
+
+    ram_bytes: int
+    spilled_bytes: int
+    cycles: int
+    fits: bool = True
+
+
+@dataclass(frozen=True)
+class Lever:
+    """A change that the user can make, with what it does to memory and time."""
+
+    what: str
+    options: Options
+    before: Demand
+    after: Demand
+
+    @property
+    def saved_bytes(self) -> int:
+        return self.before.ram_bytes - self.after.ram_bytes
+
+    @property
+    def unspilled_bytes(self) -> int:
+        return self.before.spilled_bytes - self.after.spilled_bytes
+
+    @property
+    def cycles(self) -> int:
+        """That it takes longer; 0 where one of the two builds does not exist."""
+        return self.after.cycles - self.before.cycles if self.before.fits and self.after.fits else 0
+
+    def __str__(self) -> str:
+        parts = [f"{self.saved_bytes / 1024:+,.0f} KiB".replace("+", "-", 1) if self.saved_bytes > 0 else "no RAM"]
+        if self.unspilled_bytes:
+            parts.append(f"{self.unspilled_bytes / 1024:,.0f} KiB less in external RAM")
+        if self.before.fits and self.after.fits and self.before.cycles:
+            parts.append(f"{100 * self.cycles / self.before.cycles:+.1f} % cycles")
+        if not self.before.fits and self.after.fits:
+            parts.append("then it fits")
+        return f"{self.what}: {', '.join(parts)}"
+
+
+def peak(network: NetworkView) -> Peak | None:
+    """The step at which most bytes of activations live."""
+    moving = [b for b in network.buffers if b.kind != "constant" and b.size_bytes]
+    if not moving or not network.steps:
+        return None
+
+    def alive(step: StepView) -> list[BufferView]:
+        return [b for b in moving if b.first <= step.number <= b.last]
+
+    worst = max(network.steps, key=lambda step: (sum(b.size_bytes for b in alive(step)), -step.number))
+    found = sorted(alive(worst), key=lambda b: (-b.size_bytes, b.name))
+    return Peak(worst, sum(b.size_bytes for b in found), tuple(found))
+
+
+def levers(source: Graph, options: Options) -> tuple[Lever, ...]:
+    """All changes that lower the demand, the best first. Every one is compiled."""
+    before = demand(source, options)
+    found = [Lever(what, changed, before, demand(source, changed)) for what, changed in _changes(source, options)]
+    useful = [one for one in found if one.saved_bytes > 0 or one.unspilled_bytes > 0]
+    return tuple(sorted(useful, key=lambda one: (-one.unspilled_bytes, -one.saved_bytes, one.cycles, one.what)))
+
+
+def demand(source: Graph, options: Options, compile: Callable[[Graph, Options], Compiled] = compile_graph) -> Demand:
+    options = replace(options, verify=False)
+    try:
+        compiled = compile(source, options)
+    except PlacementError as error:
+        return Demand(error.shortage.demand_bytes, max(0, error.shortage.gap_bytes), 0, fits=False)
+    except AtoncError:
+        return Demand(1 << 40, 1 << 40, 0, fits=False)  # not possible for this model: never useful
+    cost = program_cost(compiled.program, compiled.graph, memories(options).pools)
+    return Demand(compiled.layout.peak_bytes, compiled.layout.spilled_bytes, cost.cycles)
+
+
+def _changes(source: Graph, options: Options) -> Iterator[tuple[str, Options]]:
+    if any(source.tensors[name].dtype == "float32" for name in source.inputs) and not options.input_type:
+        yield "int8 input (--input-data-type int8)", replace(options, input_type="int8")
+    if any(source.tensors[name].dtype == "float32" for name in source.outputs) and not options.output_type:
+        yield "int8 output (--output-data-type int8)", replace(options, output_type="int8")
+    if options.prefer != "memory":
+        yield "--prefer memory", replace(options, prefer="memory")
+    if options.inputs_allocation:
+        yield "input in the application's memory (--no-inputs-allocation)", replace(options, inputs_allocation=False)
+    if options.outputs_allocation:
+        yield "output in the application's memory (--no-outputs-allocation)", replace(options, outputs_allocation=False)
+
+
+def peak_lines(found: Peak | None, most: int = 6) -> list[str]:
+    if found is None:
+        return []
+    lines = [f"peak of memory: {found.live_bytes:,} bytes live in epoch {found.step.number} ({found.step.title})"]
+    lines += [f"  {b.size_bytes:12,} {b.kind:10} {b.name[:70]}" for b in found.buffers[:most]]
+    more = len(found.buffers) - most
+    return [*lines, f"  and {more} more"] if more > 0 else lines
+
+
+def lever_lines(found: Sequence[Lever]) -> list[str]:
+    if not found:
+        return ["no option lowers the demand; a smaller input or fewer channels would"]
+    return ["what would help, each tried:", *(f"  {number}. {one}" for number, one in enumerate(found, 1))]

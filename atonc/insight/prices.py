@@ -1,0 +1,115 @@
+"""What a remedy would bring, found by trying it: the network is compiled again with the remedy applied.
+
+A trial changes an option, the memories or a property of the model. What cannot be tried is priced at most with what
+the layer costs today, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from atonc.errors import AtoncError
+from atonc.insight import rules
+from atonc.insight.ours import network_view
+from atonc.insight.types import Decision, LayerView, NetworkView, Price
+from atonc.ir import Graph, Quantisation
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_canonical, compile_graph
+from atonc.place import Board
+from atonc.program_costs import graph_macs, program_cost
+from atonc.report.compile_text import CompileView
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One change, for all the layers whose rule it answers."""
+
+    rules: frozenset[str]
+    how: str
+    compile: Callable[[CompileView, Options], Compiled]
+    board: Callable[[Board], Board] = lambda board: board
+
+
+def priced(view: CompileView, network: NetworkView, options: Options) -> NetworkView:
+    """The network with a price on every decision."""
+    options = replace(options, verify=False)
+    present = {d.rule.id for layer in network.layers for d in layer.decisions}
+    results = [(trial, _run(trial, view, options)) for trial in TRIALS if trial.rules & present]
+    return replace(network, layers=tuple(_priced(layer, network, results) for layer in network.layers))
+
+
+def _run(trial: Trial, view: CompileView, options: Options) -> NetworkView | None:
+    """None where the change is not possible: the model does not allow it, or it does not fit."""
+    try:
+        compiled = trial.compile(view, options)
+    except AtoncError:
+        return None
+    board = trial.board(view.board)
+    cost = program_cost(compiled.program, compiled.graph, board.pools)
+    return network_view(CompileView(view.model, view.name, board, compiled, cost, graph_macs(compiled.graph)))
+
+
+def _priced(layer: LayerView, before: NetworkView, results: Sequence[tuple[Trial, NetworkView | None]]) -> LayerView:
+    return replace(layer, decisions=tuple(_price(d, layer, before, results) for d in layer.decisions))
+
+
+def _price(
+    decision: Decision, layer: LayerView, before: NetworkView, results: Sequence[tuple[Trial, NetworkView | None]]
+) -> Decision:
+    if decision.remedy == "nothing to do":
+        return replace(decision, price=Price(0, 0, True, "already avoided"))
+    for trial, after in results:
+        if decision.rule.id in trial.rules and after is not None:
+            same = next((other for other in after.layers if other.name == layer.name), None)
+            gained = layer.cycles - (same.cycles if same is not None else 0)
+            saved = before.activations_bytes - after.activations_bytes
+            return replace(decision, price=Price(gained, saved, True, trial.how))
+    return replace(
+        decision, price=Price(layer.cycles, 0, False, f"at most the {layer.cycles:,} cycles that the layer takes")
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- trials
+
+
+def _integer_inputs(view: CompileView, options: Options) -> Compiled:
+    return compile_graph(view.compiled.source, replace(options, input_type="int8"))
+
+
+def _integer_outputs(view: CompileView, options: Options) -> Compiled:
+    return compile_graph(view.compiled.source, replace(options, output_type="int8"))
+
+
+def _without_flash(view: CompileView, options: Options) -> Compiled:
+    compiled = view.compiled
+    return compile_canonical(compiled.source, compiled.graph, options, _on_chip(view.board))
+
+
+def _on_chip(board: Board) -> Board:
+    return replace(board, pools=tuple(pool for pool in board.pools if pool in board.on_chip))
+
+
+def _symmetric(view: CompileView, options: Options) -> Compiled:
+    """The same network as if its activations had been quantised symmetrically; only its cost is of interest."""
+    compiled = view.compiled
+    return compile_canonical(compiled.source, _zeroed(compiled.graph), options, view.board)
+
+
+def _zeroed(graph: Graph) -> Graph:
+    tensors = dict(graph.tensors)
+    for name, tensor in graph.tensors.items():
+        if tensor.quant is not None and not tensor.is_constant and tensor.zero_point:
+            quant = Quantisation(tensor.quant.scales, np.zeros_like(tensor.quant.zero_points), tensor.quant.axis)
+            tensors[name] = replace(tensor, quant=quant)
+    return replace(graph, tensors=tensors)
+
+
+TRIALS = (
+    Trial(frozenset({"CPU-QUANTIZE"}), "compiled with --input-data-type int8", _integer_inputs),
+    Trial(frozenset({"CPU-DEQUANTIZE"}), "compiled with --output-data-type int8", _integer_outputs),
+    Trial(frozenset({rules.BOUNDS["flash"].id}), "compiled with all constants on the chip", _without_flash, _on_chip),
+    Trial(frozenset({rules.ZERO_POINT.id}), "compiled as if quantised with zero points of 0", _symmetric),
+)
