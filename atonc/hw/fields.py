@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from atonc.errors import NotModelledError
 from atonc.hw import regs
@@ -73,29 +73,25 @@ def encode(config: UnitConfig) -> dict[int, int]:
     """Register index -> value, for every register that the config declares."""
     words: dict[int, int] = {}
     table = regs.registers(config.KIND)
-    for field, place in places(type(config)):
-        register = table[place.register]
-        bits = register.field(place.field)
-        value = int(getattr(config, field))
-        word = words.get(register.index, register.reset)
-        words[register.index] = word & ~(bits.mask << bits.lsb) | (value & bits.mask) << bits.lsb
+    for bits in _layout(cast(Hashable, type(config))):
+        value = int(getattr(config, bits.name))
+        word = words.get(bits.index, bits.reset)
+        words[bits.index] = word & ~(bits.mask << bits.lsb) | (value & bits.mask) << bits.lsb
     for name, value in config.unmodelled:
         register_name, field = name.split(".")
         register = table[register_name]
-        bits = register.field(field)
+        place = register.field(field)
         word = words.get(register.index, register.reset)
-        words[register.index] = word & ~(bits.mask << bits.lsb) | (value & bits.mask) << bits.lsb
+        words[register.index] = word & ~(place.mask << place.lsb) | (value & place.mask) << place.lsb
     return words
 
 
 def decode(cls: type[C], words: Mapping[int, int], **extra: Any) -> C:
     """The config that these register values mean; registers that are absent have their reset value."""
-    kind = cls.KIND
-    table = regs.registers(kind)
     values: dict[str, Any] = {}
-    for field, place in places(cls):
-        register = table[place.register]
-        values[field] = _extract(words.get(register.index, register.reset), place, kind)
+    for bits in _layout(cast(Hashable, cls)):
+        value = words.get(bits.index, bits.reset) >> bits.lsb & bits.mask
+        values[bits.name] = value - bits.mask - 1 if bits.signed and value > bits.mask >> 1 else value
     return cls(**values, unmodelled=_leftovers(cls, words), **extra)
 
 
@@ -108,6 +104,27 @@ def places(cls: type[UnitConfig]) -> tuple[tuple[str, Place], ...]:
 def _places(cls: Any) -> tuple[tuple[str, Place], ...]:
     fields = dataclasses.fields(cls)
     return tuple((f.name, f.metadata["place"]) for f in fields if "place" in f.metadata)
+
+
+class Bits(NamedTuple):
+    """A config field and its place in numbers: looked up once, used for every unit of every epoch."""
+
+    name: str
+    index: int
+    reset: int
+    lsb: int
+    mask: int
+    signed: bool
+
+
+@cache
+def _layout(cls: Any) -> tuple[Bits, ...]:
+    found = []
+    for name, place in places(cls):
+        register = regs.registers(cls.KIND)[place.register]
+        bits = register.field(place.field)
+        found.append(Bits(name, register.index, register.reset, bits.lsb, bits.mask, place.signed))
+    return tuple(found)
 
 
 @cache
