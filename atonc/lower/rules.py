@@ -60,7 +60,7 @@ NOT_CODES = _rule(
     "int8 or uint8 activations",
     "quantise the whole model to int8 (TFLite: full integer; ONNX: quantize_static, QDQ); see the coverage",
 )
-ASKED = _rule("CPU-ASKED", "the user asked for the CPU", "--on cpu NODE", "drop the option")
+ASKED = _rule("ON-CPU", "the user asked for the CPU", "--on cpu NODE", "leave out --on cpu for this node")
 
 _REFUSALS: dict[str, Rule] = {
     "odd places in large buffers": _rule(
@@ -150,7 +150,7 @@ _REFUSALS: dict[str, Rule] = {
     "function table": _rule(
         "TABLE-ERROR", "pieces of parabolas come no nearer to the function", "2 codes", "a smoother function"
     ),
-    "CPU-ASKED": ASKED,
+    "ON-CPU": ASKED,
     "CPU-NO-RECIPE": NO_RECIPE,
     "CPU-FLOAT": NOT_CODES,
 }

@@ -1,0 +1,63 @@
+"""The question of a user to ST's forum: why do layers with 257 channels run on the CPU, and why is a Gemm so slow?
+
+ST's experts answered: the splitter cannot cut 257, a prime; the Gemm uses every weight once, so the weights choke; and
+a zero point other than 0 needs 16x8 SIMD, which excludes the deep 1x1 mode.
+"""
+
+from __future__ import annotations
+
+from atonc.insight.ours import network_view
+from atonc.insight.prices import priced
+from atonc.insight.types import LayerView
+from atonc.ir import Graph
+from atonc.options import Options
+from tests.compiler.test_named_cases import _conv, _net
+from tests.insight.views import compile_view, view
+
+
+def _forum() -> Graph:
+    net = _net((1, 1, 1, 1024), 5)
+    gemm = _conv(net, net.inputs[0], 256, (1, 1))
+    _conv(net, gemm, 257, (1, 1))
+    return net.graph("forum case")
+
+
+def _layers(numerics: str) -> list[LayerView]:
+    return list(view(_forum(), Options(verify=False, numerics=numerics)).layers)
+
+
+def _rules(layer: LayerView) -> dict[str, str]:
+    return {one.rule.id: one.seen for one in layer.decisions}
+
+
+def test_all_of_it_runs_on_the_npu() -> None:
+    assert [layer.on for layer in _layers("best")] == ["npu", "npu"]
+
+
+def test_the_gemm_is_choked_by_its_weights() -> None:
+    gemm = _layers("2.x")[0]
+    assert gemm.macs == 1024 * 256
+    assert gemm.macs_per_cycle < 3
+    assert {"BOUND-WEIGHTS", "BOUND-FLASH"} & _rules(gemm).keys()
+
+
+def test_the_zero_point_asks_for_16x8_simd_as_st_lowers_it() -> None:
+    gemm = _layers("2.x")[0]
+    assert "16x8 SIMD" in gemm.modes
+    assert "deep 1x1" not in gemm.modes
+    assert "subtract 5" in _rules(gemm)["MODE-ZERO-POINT"]
+
+
+def test_what_symmetric_quantisation_would_bring_was_tried() -> None:
+    options = Options(verify=False)
+    compiled = compile_view(_forum(), options)
+    gemm = priced(compiled, network_view(compiled), options).layers[0]
+    price = next(one.price for one in gemm.decisions if one.rule.id == "MODE-ZERO-POINT")
+    assert price is not None
+    assert price.tried
+    assert "zero points of 0" in price.how
+
+
+def test_the_prime_channel_count_is_named() -> None:
+    prime = _layers("best")[1]
+    assert "257 channels" in _rules(prime)["MODE-CHANNELS"]

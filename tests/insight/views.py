@@ -1,0 +1,22 @@
+"""Networks made in the tests, as the views that reports read."""
+
+from __future__ import annotations
+
+from atonc.insight.ours import network_view
+from atonc.insight.types import NetworkView
+from atonc.ir import Graph
+from atonc.options import Options
+from atonc.pipeline import compile_graph, memories
+from atonc.program_costs import graph_macs, program_cost
+from atonc.report.compile_text import CompileView
+
+
+def compile_view(graph: Graph, options: Options | None = None) -> CompileView:
+    options = options or Options(verify=False)
+    compiled, board = compile_graph(graph, options), memories(options)
+    cost = program_cost(compiled.program, compiled.graph, board.pools)
+    return CompileView("model made in a test", "network", board, compiled, cost, graph_macs(compiled.graph))
+
+
+def view(graph: Graph, options: Options | None = None) -> NetworkView:
+    return network_view(compile_view(graph, options))
