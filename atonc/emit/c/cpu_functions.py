@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from atonc.emit.c import caches, names
 from atonc.emit.c.calls import Argument, CpuCall, Pointer, Struct, Table
+from atonc.emit.c.cpu_calls import cpu_calls
 from atonc.emit.c.network import Block, CNetwork
 from atonc.ir import Op
 from atonc.plan.types import CpuPlan
@@ -21,8 +22,6 @@ def end_function(block: Block) -> str:
 def text(network: CNetwork, block: Block, ops: Mapping[str, Op]) -> str:
     plan = block.steps[0].plan
     assert isinstance(plan, CpuPlan)
-    from atonc.emit.c.cpu_calls import cpu_calls
-
     body = _Body(network)
     calls = [body.call(call) for call in cpu_calls(ops[plan.op], network.graph, network.shifts)]
     lines = [*body.tables, *caches.before_cpu(network, block), *calls, *caches.after_cpu(network, block)]
@@ -67,10 +66,10 @@ def _numbers(table: Table) -> Iterable[str]:
     if table.ctype == "float":
         return map(names.float_literal, table.values)
     if table.ctype == "double":
-        return map(repr, map(float, table.values))
+        return map(names.double_literal, map(float, table.values))
     return (names.int_literal(int(value)) for value in table.values)
 
 
 def _number(value: int | float) -> str:
     """Floats are doubles: kernels compute in double precision, and scales must arrive exactly."""
-    return repr(value) if isinstance(value, float) else names.int_literal(value)
+    return names.double_literal(value) if isinstance(value, float) else names.int_literal(value)

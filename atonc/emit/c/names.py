@@ -62,12 +62,19 @@ def unique(names: Iterable[str]) -> dict[str, str]:
 def float_literal(value: float) -> str:
     """The nearest float, in digits that read back as exactly that float."""
     single = np.float32(value)
-    if math.isnan(single):
-        return "(0.0f / 0.0f)"
-    if math.isinf(single):
-        return "(1.0f / 0.0f)" if single > 0 else "(-1.0f / 0.0f)"
-    text = np.format_float_scientific(single, unique=True, trim="0", exp_digits=1)
-    return f"{text}f"
+    if not np.isfinite(single):
+        return _not_finite(float(single), "f")
+    return f"{np.format_float_scientific(single, unique=True, trim='0', exp_digits=1)}f"
+
+
+def double_literal(value: float) -> str:
+    return repr(value) if math.isfinite(value) else _not_finite(value, "")
+
+
+def _not_finite(value: float, kind: str) -> str:
+    if math.isnan(value):
+        return f'__builtin_nan{kind}("")'
+    return f"{'-' if value < 0 else ''}__builtin_inf{kind}()"
 
 
 def int_literal(value: int) -> str:
