@@ -78,11 +78,7 @@ def lookup(call: KernelCall) -> None:
     item = call.integer(4)
     if item not in (1, 2, 4, 8):
         raise call.fail(f"entries of {item} bytes")
-    value = call.value(3)
-    floats = isinstance(value, list) and any(isinstance(v, float) for v in value)
-    signed = isinstance(value, list) and any(isinstance(v, int) and v < 0 for v in value)
-    kind = "f" if floats else "i" if signed else "u"
-    call.write(0, call.read(3, np.dtype(f"<{kind}{item}"), 256)[codes])
+    call.write(0, call.read(3, BYTE, 256 * item).reshape(256, item)[codes])
 
 
 @kernel("atonc_convert")

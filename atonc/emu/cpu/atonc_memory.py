@@ -29,14 +29,8 @@ def move(call: KernelCall) -> None:
     call.bounded(*shape)
     data = call.window(1, shape, [*(row[2] for row in loops), 1], BYTE).copy()
     if not call.is_null(5):
-        data = _byte_table(call, 5)[data]
+        data = call.read(5, BYTE, 256)[data]
     call.window(0, shape, [*(row[1] for row in loops), 1], BYTE)[...] = data
-
-
-def _byte_table(call: KernelCall, index: int) -> Array:
-    value = call.value(index)
-    signed = isinstance(value, list) and any(isinstance(v, int) and v < 0 for v in value)
-    return call.read(index, np.dtype(np.int8) if signed else BYTE, 256).view(BYTE)
 
 
 @kernel("atonc_take")

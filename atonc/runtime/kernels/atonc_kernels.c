@@ -405,15 +405,15 @@ void atonc_gather_nd(void *out, const void *in, uint32_t run_bytes, const void *
 
 /* --- one value at a time ------------------------------------------------------------------------------------------- */
 
-void atonc_lookup(void *out, const uint8_t *in, uint32_t count, const void *table, uint32_t item_bytes_)
+void atonc_lookup(void *out, const uint8_t *in, uint32_t count, const uint8_t *table, uint32_t item_bytes_)
 {
   uint8_t *to = out;
   if (item_bytes_ == 1) {
-    for (uint32_t i = 0; i < count; i++) to[i] = ((const uint8_t *)table)[in[i]];
+    for (uint32_t i = 0; i < count; i++) to[i] = table[in[i]];
     return;
   }
   for (uint32_t i = 0; i < count; i++) {
-    const uint8_t *from = AT(table, in[i] * item_bytes_);
+    const uint8_t *from = table + in[i] * item_bytes_;
     for (uint32_t k = 0; k < item_bytes_; k++) *to++ = from[k];
   }
 }

@@ -77,8 +77,8 @@ void atonc_gather_nd(void *out, const void *in, uint32_t run_bytes, const void *
 
 /* --- one value at a time (input and output may be the same memory if their elements have the same size) ----------- */
 
-/* out[i] = table[in[i]], the byte taken as 0 to 255, entries of `item_bytes` bytes. */
-void atonc_lookup(void *out, const uint8_t *in, uint32_t count, const void *table, uint32_t item_bytes);
+/* out[i] = table[in[i]], the byte taken as 0 to 255; the table holds the bytes of 256 entries. */
+void atonc_lookup(void *out, const uint8_t *in, uint32_t count, const uint8_t *table, uint32_t item_bytes);
 /* From one number format to another: quantise, dequantise, requantise, and what only clips. */
 void atonc_convert(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                    uint32_t count);

@@ -46,8 +46,9 @@ def by_table(site: Site) -> tuple[CpuCall, ...]:
     site.scale_zero(source), site.scale_zero(target)
     if any(site.offsets.get(name) for name in (*site.op.inputs, *site.op.outputs)):
         raise site.refuse("shifted codes in a table")
-    stored = code_table(site).astype("uint8" if target.dtype == "bool" else target.dtype)
-    entries = site.reals(stored, site.target(target).ctype)
+    with np.errstate(over="ignore"):  # a float32 may be infinite where a float64 is not
+        stored = code_table(site).astype("uint8" if target.dtype == "bool" else target.dtype)
+    entries = table("uint8_t", stored.view(np.uint8))  # as bytes: floats may be infinite
     return site.call(
         "atonc_lookup", site.target(target), site.source(source, "uint8_t"), source.elements, entries, stored.itemsize
     )

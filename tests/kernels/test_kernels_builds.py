@@ -1,0 +1,71 @@
+"""The C file as people will compile it: strict warnings, for the chip, and never with fused multiply-add."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.kernels.three_ways import FLAGS, KERNELS
+
+SOURCE = KERNELS / "atonc_kernels.c"
+ALLOWED = {"atonc_kernels.h", "math.h", "stddef.h", "stdint.h"}
+
+
+def test_no_library_but_the_standard_one() -> None:
+    includes = re.findall(r'#include [<"]([^>"]+)[>"]', SOURCE.read_text() + (KERNELS / "atonc_kernels.h").read_text())
+    assert set(includes) <= ALLOWED
+    assert not re.search(r"\b(malloc|calloc|free|printf)\b", SOURCE.read_text())
+
+
+@pytest.mark.parametrize("standard", ["c99", "c11", "gnu11"])
+def test_compiles_here_without_a_warning(standard: str, tmp_path: Path) -> None:
+    gcc = shutil.which("gcc")
+    if gcc is None:
+        pytest.skip("no gcc")
+    flags = [f"-std={standard}", *FLAGS[1:], "-pedantic", "-Wshadow", "-Wcast-qual"]
+    subprocess.run([gcc, *flags, "-c", str(SOURCE), "-o", str(tmp_path / "k.o")], check=True)
+
+
+def test_header_in_cpp(tmp_path: Path) -> None:
+    cpp = shutil.which("g++")
+    if cpp is None:
+        pytest.skip("no g++")
+    user = tmp_path / "user.cpp"
+    user.write_text('#include "atonc_kernels.h"\nint main() { atonc_copy(nullptr, nullptr, 0); }\n')
+    subprocess.run([cpp, "-Wall", "-Wextra", "-Werror", f"-I{KERNELS}", "-c", str(user), "-o", f"{user}.o"], check=True)
+
+
+@pytest.mark.parametrize(
+    ("core", "standard", "level"),
+    [
+        ("cortex-m55", "c99", "-O2"),
+        ("cortex-m55", "gnu11", "-O2"),
+        ("cortex-m55", "gnu11", "-O3"),
+        ("cortex-m33", "gnu11", "-Os"),
+    ],
+)
+def test_arm_code_rounds_every_product(core: str, standard: str, level: str, tmp_path: Path) -> None:
+    """With -std=gnu11 the compiler may fuse by default; the pragma in the file forbids it."""
+    gcc, objdump = shutil.which("arm-none-eabi-gcc"), shutil.which("arm-none-eabi-objdump")
+    if gcc is None or objdump is None:
+        pytest.skip("no arm-none-eabi-gcc")
+    target = tmp_path / "k.o"
+    flags = [f"-mcpu={core}", "-mfloat-abi=hard", level, f"-std={standard}", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([gcc, *flags, "-c", str(SOURCE), "-o", str(target)], check=True)
+    code = subprocess.run([objdump, "-d", str(target)], check=True, capture_output=True, text=True).stdout
+    assert "<atonc_conv>" in code
+    assert not re.findall(r"\bv(?:fma|fms|fnma|fnms)\w*\.f\d+", code)
+
+
+def test_fast_math_is_refused(tmp_path: Path) -> None:
+    gcc = shutil.which("gcc")
+    if gcc is None:
+        pytest.skip("no gcc")
+    done = subprocess.run(
+        [gcc, "-ffast-math", "-c", str(SOURCE), "-o", str(tmp_path / "k.o")], capture_output=True, text=True
+    )
+    assert done.returncode and "fast-math" in done.stderr

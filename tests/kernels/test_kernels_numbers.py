@@ -1,0 +1,156 @@
+"""Number formats, functions of one value, softmax, arg max: C, emulator and exact arithmetic byte for byte."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atonc.emit.c.cpu.numbers import UNARY
+from atonc.errors import UnsupportedError
+from tests.kernels.three_ways import one_op, random_values, same_three_ways, tensor
+
+quick = settings(max_examples=60, deadline=None)
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+SCALES = st.sampled_from([1.0, 1 / 256, 0.0235, 1e-30, 1e30, 3.7e-9, 123.456])
+SHAPES = st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple)
+
+
+def zero_of(dtype: str, pick: int) -> int:
+    limits = np.iinfo(dtype)
+    return {0: 0, 1: int(limits.min), 2: int(limits.max)}.get(pick, 3)
+
+
+@quick
+@given(
+    st.sampled_from(INTEGERS), st.sampled_from(INTEGERS), SCALES, SCALES, st.integers(0, 3), SHAPES, st.integers(0, 9)
+)
+def test_requantize(a: str, b: str, first: float, second: float, pick: int, shape: Any, seed: int) -> None:
+    x, y = tensor("x", shape, a, first, zero_of(a, pick)), tensor("y", shape, b, second, zero_of(b, 3 - pick))
+    graph, op = one_op("requantize", [x], [y])
+    same_three_ways(graph, op, {"x": random_values(np.random.default_rng(seed), x)})
+
+
+@quick
+@given(
+    st.sampled_from(INTEGERS), SCALES, st.integers(0, 3), st.integers(0, 99), st.sampled_from(["float32", "float64"])
+)
+def test_quantize_whatever_comes(dtype: str, scale: float, pick: int, seed: int, source: str) -> None:
+    x, y = tensor("x", (3, 17), source), tensor("y", (3, 17), dtype, scale, zero_of(dtype, pick))
+    graph, op = one_op("quantize", [x], [y])
+    same_three_ways(graph, op, {"x": random_values(np.random.default_rng(seed), x, hostile=True)})
+
+
+def test_not_a_number_is_the_zero_point() -> None:
+    x, y = tensor("x", (4,), "float32"), tensor("y", (4,), "int8", 0.5, -7)
+    graph, op = one_op("quantize", [x], [y])
+    same_three_ways(graph, op, {"x": np.array([np.nan, np.inf, -np.inf, 0.25], np.float32)})
+
+
+@quick
+@given(st.sampled_from((*INTEGERS, "int64", "bool")), SCALES, st.integers(0, 3), st.integers(0, 99))
+def test_dequantize(dtype: str, scale: float, pick: int, seed: int) -> None:
+    x = tensor("x", (2, 33), dtype) if dtype == "bool" else tensor("x", (2, 33), dtype, scale, zero_of(dtype, pick))
+    graph, op = one_op("dequantize", [x], [tensor("y", (2, 33), "float32")])
+    same_three_ways(graph, op, {"x": random_values(np.random.default_rng(seed), x)})
+
+
+@quick
+@given(
+    st.sampled_from(["float32", "int16", "int8", "int32"]),
+    st.sampled_from(["float32", "int8", "int16"]),
+    st.sampled_from(sorted(set(UNARY) - {"trunc"})),
+    st.integers(0, 99),
+)
+def test_functions(source: str, target: str, kind: str, seed: int) -> None:
+    x = tensor("x", (5, 13), source, *(() if source == "float32" else (0.037, 2)))
+    y = tensor("y", (5, 13), target, *(() if target == "float32" else (0.011, -5)))
+    attrs = {"alpha": 0.3, "beta": 0.4} if kind in ("leaky_relu", "elu", "hard_sigmoid") else {}
+    graph, op = one_op(kind, [x], [y], **attrs)
+    same_three_ways(graph, op, {"x": random_values(np.random.default_rng(seed), x, hostile=True)})
+
+
+@pytest.mark.parametrize("kind", ["relu", "relu6", "relu_n1_to_1", "relu_0_to_1", "clip"])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int16"])
+def test_limits(kind: str, dtype: str) -> None:
+    quant = () if dtype == "float32" else (0.037, 2)
+    x, y = tensor("x", (200,), dtype, *quant), tensor("y", (200,), dtype, *quant)
+    graph, op = one_op(kind, [x], [y], **({"low": -0.5, "high": 1.5} if kind == "clip" else {}))
+    same_three_ways(graph, op, {"x": random_values(np.random.default_rng(1), x, hostile=True)})
+
+
+@quick
+@given(
+    st.sampled_from((*INTEGERS, "float32", "bool", "int64")),
+    st.sampled_from((*INTEGERS, "float32", "bool", "int64")),
+    st.integers(0, 99),
+)
+def test_cast(source: str, target: str, seed: int) -> None:
+    x = tensor("x", (64,), source)
+    graph, op = one_op("cast", [x], [tensor("y", (64,), target)])
+    same_three_ways(graph, op, {"x": random_values(np.random.default_rng(seed), x, hostile=True)})
+
+
+@quick
+@given(
+    st.sampled_from(["int8", "uint8", "int16", "float32"]),
+    st.sampled_from(["int8", "uint8", "int16", "float32"]),
+    st.integers(0, 2),
+    st.sampled_from([0.05, 1.0, 1e-9, 30.0]),
+    st.sampled_from([1.0, 0.7]),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_softmax(a: str, b: str, axis: int, scale: float, beta: float, log: bool, seed: int) -> None:
+    shape = (3, 7, 11)
+    x = tensor("x", shape, a, *(() if a == "float32" else (scale, 4)))
+    y = tensor("y", shape, b, *(() if b == "float32" else (1 / 256, -128 if b == "int8" else 0)))
+    graph, op = one_op("log_softmax" if log else "softmax", [x], [y], axis=axis, beta=beta)
+    same_three_ways(graph, op, {"x": random_values(np.random.default_rng(seed), x, hostile=seed % 2 == 0)})
+
+
+def test_softmax_of_a_thousand() -> None:
+    x, y = tensor("x", (1, 1001), "int8", 0.1308, -32), tensor("y", (1, 1001), "int8", 1 / 256, -128)
+    graph, op = one_op("softmax", [x], [y], axis=1, beta=1.0)
+    for seed in range(5):
+        same_three_ways(graph, op, {"x": random_values(np.random.default_rng(seed), x)})
+
+
+@quick
+@given(
+    st.sampled_from((*INTEGERS, "float32")),
+    st.sampled_from(["int32", "int64"]),
+    st.integers(0, 2),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_arg_extreme(source: str, target: str, axis: int, smallest: bool, seed: int) -> None:
+    shape = (4, 5, 6)
+    x = tensor("x", shape, source)
+    out = tuple(n for k, n in enumerate(shape) if k != axis)
+    graph, op = one_op("arg_min" if smallest else "arg_max", [x], [tensor("y", out, target)], axis=axis)
+    values = random_values(np.random.default_rng(seed), x, hostile=True)
+    same_three_ways(graph, op, {"x": values if source == "float32" else values // 3 * 3})
+
+
+def test_a_constant_input() -> None:
+    data = np.arange(-60, 60, dtype=np.int8).reshape(4, 30)
+    x, y = tensor("x", (4, 30), "int8", 0.5, 3, data=data), tensor("y", (4, 30), "float32")
+    same_three_ways(*one_op("dequantize", [x], [y]), {})
+
+
+@pytest.mark.parametrize("kind", ["pow", "batch_norm", "range", "space_to_batch", "einsum"])
+def test_kinds_without_a_kernel_name_node_and_kind(kind: str) -> None:
+    x, y = tensor("x", (4,), "float32"), tensor("y", (4,), "float32")
+    graph, op = one_op(kind, [x, x], [y])
+    with pytest.raises(UnsupportedError, match=kind):
+        same_three_ways_calls(graph, op)
+
+
+def same_three_ways_calls(graph: Any, op: Any) -> None:
+    from atonc.emit.c.cpu_calls import cpu_calls
+
+    cpu_calls(op, graph)
