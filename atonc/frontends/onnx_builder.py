@@ -159,6 +159,8 @@ class Builder:
 def per_tensor_or_axis(scales: Array, zero_points: Array | None, axis: int, rank: int, node: str) -> Quantisation:
     with np.errstate(invalid="ignore"):
         scale = scales.astype(np.float64).reshape(-1)
+    if zero_points is not None and zero_points.dtype.kind not in "iu":
+        raise UnsupportedError(f"zero points of type {zero_points.dtype}", where=node, rule="zero points are integers")
     zero = np.zeros(scale.size, np.int64) if zero_points is None else zero_points.astype(np.int64).reshape(-1)
     if zero.size == 1 and scale.size > 1:
         zero = np.repeat(zero, scale.size)

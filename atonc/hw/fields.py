@@ -75,8 +75,8 @@ def encode(config: UnitConfig) -> dict[int, int]:
     table = regs.registers(config.KIND)
     for bits in _layout(cast(Hashable, type(config))):
         value = int(getattr(config, bits.name))
-        word = words.get(bits.index, bits.reset)
-        words[bits.index] = word & ~(bits.mask << bits.lsb) | (value & bits.mask) << bits.lsb
+        word = words.get(bits.register, bits.reset)
+        words[bits.register] = word & ~(bits.mask << bits.lsb) | (value & bits.mask) << bits.lsb
     for name, value in config.unmodelled:
         register_name, field = name.split(".")
         register = table[register_name]
@@ -90,7 +90,7 @@ def decode(cls: type[C], words: Mapping[int, int], **extra: Any) -> C:
     """The config that these register values mean; registers that are absent have their reset value."""
     values: dict[str, Any] = {}
     for bits in _layout(cast(Hashable, cls)):
-        value = words.get(bits.index, bits.reset) >> bits.lsb & bits.mask
+        value = words.get(bits.register, bits.reset) >> bits.lsb & bits.mask
         values[bits.name] = value - bits.mask - 1 if bits.signed and value > bits.mask >> 1 else value
     return cls(**values, unmodelled=_leftovers(cls, words), **extra)
 
@@ -110,7 +110,7 @@ class Bits(NamedTuple):
     """A config field and its place in numbers: looked up once, used for every unit of every epoch."""
 
     name: str
-    index: int
+    register: int
     reset: int
     lsb: int
     mask: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,24 +89,39 @@ def _summed(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
 ) -> list[StepPlan]:
     """Parts in several chains, one after the other."""
-    modes, channels = layer.modes(), layer.area.channels
-    group = next(k for k in (4, 2, 1) if count % k == 0)  # kernels a frame: the same in every chain
-    found = chunks(parts, lambda chain: choose(chain, channels, group, modes, memory_loops=False))
+    channels = layer.area.channels
+    group, found = _chains(layer, parts, count)
     if len(found) < 2 or (layer.numerics == "2.x" and len(found) > len({part.group for part in parts})):
         raise no_setting(parts[0], channels, layer.op.name)
     roundings = 1 + sum(tiling.passes for _, tiling in found)
     rule = layer.requantisation_of(found[0][1].mode.offset, roundings, first, count)
     plans: list[StepPlan] = []
-    partial = []
+    sums = []
     for chain, tiling in found:
-        partial.append(context.scratch(2 * target.height * target.width * count, "parts of a kernel"))
+        sums.append(context.scratch(2 * target.height * target.width * count, "parts of a kernel"))
         b = EpochBuilder(layer.origin, f"part of conv {layer.op.name}")
         tail = add_chain(b, layer, context, chain, tiling, first, count // group, rule.out_shift)
         gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
-        b.write(tail, partial[-1], engine(flat(target.height * target.width * count), write=True), **gate)
+        b.write(tail, sums[-1], engine(flat(target.height * target.width * count), write=True), **gate)
         plans.append(b.done())
     record(context, layer, [_meaning(chain, tiling) for chain, tiling in found], rule, target, first, count)
-    return [*plans, *add_up(layer, context, partial, target, rule, first, count, group)]
+    return [*plans, *add_up(layer, context, sums, target, rule, first, count, group)]
+
+
+def _chains(
+    layer: Layer, parts: tuple[Part, ...], count: int
+) -> tuple[int, list[tuple[tuple[Part, ...], Tiling]]]:
+    """Kernels a frame, the same in every chain, and the chains; none where nothing fits."""
+    for group in (k for k in (4, 2, 1) if count % k == 0):
+        found = chunks(parts, partial(_with_kernels, layer, group))
+        if found:
+            return group, found
+    return 1, []
+
+
+def _with_kernels(layer: Layer, kernels: int, parts: tuple[Part, ...]) -> Tiling | None:
+    tiling = choose(parts, layer.area.channels, kernels, layer.modes(), memory_loops=False)
+    return tiling if tiling is not None and tiling.kernels == kernels else None
 
 
 def _epoch(

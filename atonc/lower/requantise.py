@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from atonc.hw.fixed import finish
 from atonc.hw.units.arith import ROWS, ArithConfig
+from atonc.lower.registry import Refusal
 
 Real = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,6 +24,7 @@ Ints = NDArray[np.int64]
 _MARGIN = 2.0  # codes beyond the range that must still be exact before saturation
 MAX_OUT_SHIFT = 12  # what was seen
 _A_MAX = (1 << 15) - 1
+_C_MAX = 2.0**31 - 2**24
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,23 @@ def requantisation(
     `sums`: how often a partial result is rounded to 16 bits on the way; then saturation before the end is an error.
     The shift is the one with the smallest error: small ones saturate, large ones round away too much.
     """
+    _require_usable(scale, offset)
     needed = largest if sums > 1 else np.minimum(largest, _matters(scale, offset))
     candidates = [_with_shift(scale, offset, needed, out_shift, sums) for out_shift in range(MAX_OUT_SHIFT + 1)]
     best = min(candidates, key=lambda rule: rule.error)
     return replace(best, clip=narrowed(clip))
+
+
+def _require_usable(scale: Real, offset: Real) -> None:
+    """Whether factors and addends exist at all."""
+    steepest, farthest = float(np.abs(scale).max()), float(np.abs(offset).max())
+    if not (steepest <= _A_MAX and farthest <= _C_MAX):  # also what is not a number
+        raise Refusal(
+            "coefficients",
+            f"a step of the sum is worth {steepest:g} codes of the output, its offset {farthest:g}",
+            f"{_A_MAX} and {_C_MAX:.0f} codes",
+            "check the scales: they differ beyond all use",
+        )
 
 
 def _with_shift(scale: Real, offset: Real, needed: Real, out_shift: int, sums: int) -> Requantisation:
@@ -78,7 +93,7 @@ def errors_alone(scale: Real, offset: Real, largest: Real, sums: int = 1) -> Rea
     """The error that each channel would have with shifts of its own."""
     needed = largest if sums > 1 else np.minimum(largest, _matters(scale, offset))
     steepness = np.maximum(np.abs(scale), 1e-30)
-    by_addend = np.floor(np.log2((2.0**31 - 2**24) / np.maximum(np.abs(offset), 1.0)))
+    by_addend = np.floor(np.log2(_C_MAX / np.maximum(np.abs(offset), 1.0)))
     best = np.full(scale.shape, np.inf)
     for out_shift in range(MAX_OUT_SHIFT + 1):
         unit = steepness * 2.0**out_shift
@@ -102,7 +117,7 @@ def _shift(unit: Real, offset: Real) -> int:
     """As large as the 16-bit factors and the 32-bit addends allow."""
     steepest = max(float(np.abs(unit).max()), 1e-30)
     by_factor = floor(log2(_A_MAX / steepest))
-    by_addend = floor(log2((2.0**31 - 2**24) / max(float(np.abs(offset).max()), 1.0)))
+    by_addend = floor(log2(_C_MAX / max(float(np.abs(offset).max()), 1.0)))
     return max(0, min(by_factor, by_addend, 31))
 
 

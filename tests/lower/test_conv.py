@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from atonc.ir import Op
+from atonc.lower.registry import Refusal
 from atonc.ops import run_graph
-from tests.lower.harness import activation, constant, graph_of, run
+from tests.lower.harness import activation, constant, graph_of, lower, run
 
 
 def conv_graph(
@@ -134,3 +137,24 @@ def test_transposed_convolutions(name: str, zero: int) -> None:
         activation("y", (1, *case["out"], 10), 0.03, 3),
     )
     check(graph)
+
+
+@pytest.mark.parametrize(("tensor", "scale"), [("x", 1e38), ("w", 1e30), ("y", 1e-38)])
+def test_scales_beyond_use_are_refused(tensor: str, scale: float) -> None:
+    graph = conv_graph(6, 6, 8, 8)
+    old = graph.tensors[tensor]
+    scales = np.full_like(old.quant.scales, scale)
+    changed = replace(old, quant=replace(old.quant, scales=scales))
+    with pytest.raises(Refusal, match="beyond all use"):
+        lower(replace(graph, tensors={**graph.tensors, tensor: changed}))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_numbers_of_releases_2(name: str) -> None:
+    """Not closer than that, but exactly what the recipe means (the harness compares)."""
+    graph = conv_graph(**CASES[name])
+    codes = np.random.default_rng(4).integers(-128, 128, graph.tensors["x"].shape).astype(np.int8)
+    try:
+        run(graph, {"x": codes}, numerics="2.x")
+    except Refusal as refusal:
+        assert refusal.rule == "CONV-MODE"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atonc.errors import ModelError
 from atonc.ir import Op, Tensor
 from atonc.lower.registry import Refusal
 from atonc.ops import run_graph
@@ -111,3 +112,10 @@ def test_large_results_at_odd_places_stay_on_the_cpu() -> None:
     x, y = activation("x", (1, 33, 33, 21)), activation("y", (1, 513, 513, 21))
     with pytest.raises(Refusal, match="odd places"):
         lower(graph_of(Op("resize_linear", "op", ("x",), ("y",), {"coordinates": "align_corners"}, ("op",)), x, y))
+
+
+def test_resize_keeps_the_number_of_dimensions() -> None:
+    attrs = {"coordinates": "asymmetric", "rounding": "floor"}
+    op = Op("resize_nearest", "op", ("x",), ("y",), attrs, ("op",))
+    with pytest.raises(ModelError, match="2 dimensions for 4"):
+        lower(graph_of(op, activation("x", (1, 2, 2, 4)), activation("y", (1, 16))))

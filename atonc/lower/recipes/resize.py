@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from atonc.errors import ModelError
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.copies import Move, Units, copy
@@ -31,6 +32,8 @@ _MOST_PIECES = 10  # of one pass; beyond, one axis after the other
 @placeable
 def lower_nearest(op: Op, context: Context) -> list[StepPlan]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    if len(x.shape) != len(y.shape):
+        raise ModelError(f"{op.kind} gives {len(y.shape)} dimensions for {len(x.shape)}", where=op.name)
     maps = [_indices(op, x, y, axis) for axis in range(len(x.shape))]
     units = change_between(op, x, y)
     source, target = view_of(context, op.inputs[0]), view_of(context, op.outputs[0])
