@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from atonc.compare.inputs import make_inputs
 from atonc.emit import ec_program
+from atonc.emit.contexts import safety_contexts
 from atonc.emit.program import Program, bind
 from atonc.errors import ToolError
 from atonc.frontends.coverage import require_quantised
@@ -18,6 +19,7 @@ from atonc.frontends.read import read
 from atonc.hw import safety
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import instructions
+from atonc.hw.mpool import MemoryPool
 from atonc.ir import Array, Graph
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.lower.wishes import resolve
@@ -65,7 +67,7 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     mapped = map_ops(graph, options.numerics, lambda: typical_runs(graph), wishes)
     layout = _place(mapped, graph, memory, options)
     program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools)
-    findings = check(program, options)
+    findings = check(program, options, memory.pools)
     seconds = time.perf_counter() - started
     report = verify(program, graph, options.seed) if options.verify else None
     return Compiled(source, graph, mapped, layout, program, findings, report, seconds)
@@ -103,11 +105,12 @@ def _place(mapped: Mapped, graph: Graph, memory: Board, options: Options) -> Lay
     )
 
 
-def check(program: Program, options: Options) -> tuple[Violation, ...]:
+def check(program: Program, options: Options, pools: Iterable[MemoryPool]) -> tuple[Violation, ...]:
     """The program as the chip would read it, against the safety rules; what breaks one is never given out."""
     words = instructions.encode(ec_program.program(program.epochs))
     decoded = [e for e in decode_epochs(instructions.decode(words)) if not e.empty]
-    found = tuple(v for v in safety.check_program(decoded) if v.severity != Severity.NOTE)
+    contexts = safety_contexts(program, pools)
+    found = tuple(v for v in safety.check_program(decoded, contexts) if v.severity != Severity.NOTE)
     bad = [v for v in found if v.severity == Severity.VIOLATION or not options.allow_unproven]
     if bad:
         first = bad[0]

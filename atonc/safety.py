@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from atonc.place.types import PREFETCH_BYTES
 from atonc.programs import NamedProgram
 from atonc.reasons import Violation
 from atonc.runs import RunResult
 
+if TYPE_CHECKING:
+    from atonc.emu.files.types import CompiledNetwork
+    from atonc.hw.safety import Context
+
 
 def check_run(result: RunResult) -> list[Violation]:
+    """With the memories of the network."""
     from atonc.hw import safety
 
     epochs = [step.epoch for step in result.steps if step.epoch is not None and not step.epoch.empty]
-    return safety.check_program(epochs)
+    return safety.check_program(epochs, network_context(result.net.network))
+
+
+def network_context(network: CompiledNetwork) -> Context:
+    """Pools only: the tables list parts of tensors as buffers, and writers of whole tensors start in them."""
+    from atonc.hw.safety import Context, Pool, PoolKind, pool
+
+    pools = [pool(p.name, p.base, p.size_bytes, p.writable) for p in network.pools if p.size_bytes]
+    pools += [Pool(u.symbol, u.address, u.size_bytes + PREFETCH_BYTES, PoolKind.USER) for u in network.user_buffers]
+    return Context(tuple(pools))
 
 
 def check_programs(programs: Sequence[NamedProgram]) -> list[Violation]:

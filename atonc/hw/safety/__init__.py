@@ -6,16 +6,16 @@ are true of every public network compiled by ST's tool, or follow from reports o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.safety import accumulators, balance, forms, hazards, memory, modes, order, wiring
-from atonc.hw.safety.context import Buffer, Context, Pool, PoolKind
+from atonc.hw.safety.context import Buffer, Context, Pool, PoolKind, pool
 from atonc.hw.safety.registry import registered
 from atonc.hw.safety.view import EpochView
 from atonc.reasons import Rule, Severity, Violation
 
-__all__ = ["Buffer", "Context", "Pool", "PoolKind", "all_rules", "check_epoch", "check_program", "worst"]
+__all__ = ["Buffer", "Context", "Pool", "PoolKind", "all_rules", "check_epoch", "check_program", "pool", "worst"]
 
 FAMILIES = (wiring, balance, order, memory, modes, accumulators, forms, hazards)
 
@@ -34,15 +34,15 @@ def check_epoch(epoch: Epoch, context: Context | None = None) -> list[Violation]
     ]
 
 
-def check_program(epochs: Iterable[Epoch], context: Context | None = None) -> list[Violation]:
-    """All epochs, then the rules that compare epochs with each other."""
+def check_program(epochs: Iterable[Epoch], context: Context | Mapping[int, Context] | None = None) -> list[Violation]:
+    """All epochs, then the rules that compare epochs with each other. Contexts may be given by number of the epoch."""
     epochs = list(epochs)
     return [*_each(epochs, context), *order.check_one_style(epochs)]
 
 
-def _each(epochs: list[Epoch], context: Context | None) -> Iterator[Violation]:
+def _each(epochs: list[Epoch], context: Context | Mapping[int, Context] | None) -> Iterator[Violation]:
     for epoch in epochs:
-        yield from check_epoch(epoch, context)
+        yield from check_epoch(epoch, context.get(epoch.number) if isinstance(context, Mapping) else context)
 
 
 def all_rules() -> tuple[Rule, ...]:

@@ -51,6 +51,13 @@ def pool_of_bank(bank: MemoryBank) -> Pool:
     return Pool(bank.name, bank.base, bank.size_bytes, kind, writable=kind != PoolKind.FLASH)
 
 
+def pool(name: str, base: int, size_bytes: int, writable: bool = True) -> Pool:
+    """A pool of a board or of a network; its kind is that of the memory in which it lies."""
+    bank = stm32n6().memory_at(base)
+    kind = PoolKind.HYPERRAM if bank is None else pool_of_bank(bank).kind  # unknown: outside the chip
+    return Pool(name, base, size_bytes, kind, writable and kind != PoolKind.FLASH)
+
+
 @cache
 def default_pools() -> tuple[Pool, ...]:
     """The memories of the chip and of ST's boards, used when the caller gives none."""
