@@ -14,7 +14,10 @@ from atonc.errors import InputError, UnsupportedError
 
 Array = NDArray[Any]
 
-_TYPES = {"INT8": "i1", "UINT8": "u1", "INT16": "<i2", "UINT16": "<u2", "INT32": "<i4", "UINT32": "<u4"}
+_TYPES = {
+    "INT8": "i1", "UINT8": "u1", "BOOL": "u1", "INT16": "<i2", "UINT16": "<u2", "INT32": "<i4", "UINT32": "<u4",
+    "INT64": "<i8", "UINT64": "<u8", "FLOAT16": "<f2", "DOUBLE": "<f8",
+}  # fmt: skip
 
 
 def dtype_of(info: BufferInfo) -> np.dtype[Any]:

@@ -18,10 +18,11 @@ from atonc.emu.files import EpochFlags, read_network
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import decode
 from atonc.ir import Graph, Op, Tensor
+from atonc.options import Options
 from atonc.report.compile_text import CompileView
 from atonc.verify import Emulation
 from tests.emit.generated import GCC, digits, needs_compiler, network_of, view_of
-from tests.lower.harness import activation
+from tests.lower.harness import activation, constant
 
 HOSTILE = (
     "a */ int x = 1; /*", "??/\n#error", 'quote" \\', "// \\\nnext", "%s%n", "\u202e\x00\x07", "../../etc/passwd",
@@ -135,6 +136,43 @@ def test_names_of_the_model_cannot_act(name: str, tmp_path: Path) -> None:
     inputs = make_inputs(view.compiled.graph, 0)
     got = outputs_of(tmp_path / "out", [inputs[n] for n in view.compiled.graph.inputs])
     assert got[0].tobytes() == expected.tobytes()
+
+
+K = constant("k", np.arange(16, dtype=np.int8).reshape(1, 16), 0.1)
+ODD_EDGES = {
+    "one output twice": (("c", "c"), ()),
+    "a constant as output": (("c", "k"), (K,)),
+    "an input as output": (("c", "a"), ()),
+    "a value inside as output": (("sum", "c"), ()),
+}
+
+
+@pytest.mark.parametrize("case", ODD_EDGES)
+def test_odd_outputs(case: str, tmp_path: Path) -> None:
+    outputs, more = ODD_EDGES[case]
+    graph = sums()
+    view = view_of(replace(graph, tensors={**graph.tensors, **{t.name: t for t in more}}, outputs=outputs))
+    generating.generate(view, tmp_path / "out")
+    compiled = view.compiled
+    inputs = make_inputs(compiled.graph, 0)
+    expected = Emulation(compiled.program, compiled.graph).run(inputs)
+    got = outputs_of(tmp_path / "out", [inputs[n] for n in compiled.graph.inputs])
+    for name, value in zip(compiled.graph.outputs, got, strict=True):
+        assert value.tobytes() == np.asarray(expected[name]).tobytes(), name
+
+
+@pytest.mark.parametrize("dtype", ("int16", "int32", "int64", "uint8", "bool", "float32"))
+def test_types_of_outputs(dtype: str, tmp_path: Path) -> None:
+    tensors = {"x": Tensor("x", (1, 8), "float32"), "y": Tensor("y", (1, 8), dtype)}
+    graph = Graph(tensors, (Op("cast", "to", ("x",), ("y",)),), ("x",), ("y",))
+    view = view_of(graph, options=Options(verify=False, allow_float=True))
+    generating.generate(view, tmp_path / "out")
+    compiled = view.compiled
+    inputs = make_inputs(compiled.graph, 0)
+    expected = Emulation(compiled.program, compiled.graph).run(inputs)
+    (value,) = outputs_of(tmp_path / "out", [inputs["x"]])
+    assert value.dtype == np.dtype("uint8" if dtype == "bool" else dtype)
+    assert value.tobytes() == np.asarray(expected["y"]).tobytes()
 
 
 def outputs_of_plain(view: CompileView) -> np.ndarray:
