@@ -5,9 +5,11 @@ The image is for the virtual board, whose core is a Cortex-M33; the same sources
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -18,6 +20,7 @@ GCC = "arm-none-eabi-gcc"
 PACKAGES = "gcc-arm-none-eabi libnewlib-arm-none-eabi"
 _TIMEOUT_S = 600
 _SHOWN_LINES = 12
+_MAX_JOBS = 8
 _FLAGS = ("-mthumb", "-mfloat-abi=hard", "-std=gnu11", "-ffunction-sections", "-fdata-sections")
 _FPU = {"cortex-m33": ("-mcpu=cortex-m33", "-mfpu=fpv5-sp-d16"), "cortex-m55": ("-mcpu=cortex-m55", "-mfpu=auto")}
 STRICT = ("-Wall", "-Wextra", "-Werror")
@@ -83,16 +86,21 @@ def compile_units(
     toolchain: Toolchain, units: Iterable[Unit], folder: Path, cpu: str = "cortex-m33", optimise: str = "-O2"
 ) -> list[Path]:
     """One object per source, in `folder`."""
-    objects: list[Path] = []
+    jobs: list[tuple[Path, Path, list[str]]] = []
     for unit in units:
         options = [*_FPU[cpu], *_FLAGS, optimise, *(STRICT if unit.strict else ("-w",)), *unit.options]
         options += [f"-I{path}" for path in unit.includes]
         options += [f"-D{name}={value}" if value else f"-D{name}" for name, value in unit.defines.items()]
         for source in unit.sources:
-            target = folder / f"{len(objects)}_{source.stem}.o"
-            toolchain.run([*options, "-c", str(source), "-o", str(target)], f"compile {source.name}", str(source))
-            objects.append(target)
-    return objects
+            jobs.append((source, folder / f"{len(jobs)}_{source.stem}.o", options))
+
+    def compile_one(job: tuple[Path, Path, list[str]]) -> Path:
+        source, target, options = job
+        toolchain.run([*options, "-c", str(source), "-o", str(target)], f"compile {source.name}", str(source))
+        return target
+
+    with ThreadPoolExecutor(min(_MAX_JOBS, os.cpu_count() or 1)) as pool:
+        return list(pool.map(compile_one, jobs))
 
 
 def link(

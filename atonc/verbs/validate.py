@@ -22,7 +22,10 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     validate = verbs.add_parser("validate", help="the compiled program against the reference interpreter")
     validate.set_defaults(verb=_validate)
     add_model_options(validate)
-    validate.add_argument("--mode", choices=["emulator"], default="emulator", help="where the program runs")
+    board = "where the program runs; board: as Arm code on a virtual STM32N6, compared byte by byte with the emulator"
+    validate.add_argument("--mode", choices=["emulator", "board"], default="emulator", help=board)
+    runtime = "with --mode board: a folder with ST's LL_ATON sources and CMSIS headers, instead of our runtime"
+    validate.add_argument("--runtime", type=Path, metavar="DIR", help=runtime)
     validate.add_argument(
         *("-vi", "--valinput", "--input"),
         type=Path,
@@ -45,6 +48,8 @@ def _validate(options: argparse.Namespace) -> int:
     from atonc.report import validate_text
 
     model = model_path(options)
+    if options.mode == "board":
+        return _validate_on_board(options, model)
     compiled = compile_file(model, compiler_options(options, verify=False))
     if options.valinput:
         samples = validating.read_samples(compiled.source, options.valinput, options.batches)
@@ -56,6 +61,22 @@ def _validate(options: argparse.Namespace) -> int:
     elif not options.quiet:
         validate_text.print_validation(found, options.verbose)
     return _verdict(found, options.min_cos)
+
+
+def _validate_on_board(options: argparse.Namespace, model: Path) -> int:
+    from atonc import boarding, generating, validating
+
+    view = generating.analyze(model, compiler_options(options, verify=False))
+    if options.valinput:
+        samples = validating.read_samples(view.compiled.source, options.valinput, options.batches)
+    else:
+        samples = validating.synthetic_samples(view.compiled.source, options.batches or 2, options.seed)
+    found = boarding.validate_on_board(view, samples, options.runtime)
+    if options.json:
+        print(json.dumps(boarding.as_json(found), indent=1))
+    elif not options.quiet or not found.equal:
+        print("\n".join(boarding.lines(found)))
+    return 0 if found.equal else 1
 
 
 def _verdict(found: Validation, least: float) -> int:

@@ -21,6 +21,7 @@ from atonc.emu.bus import Bytes, Memory
 from atonc.errors import AtoncError, InputError
 
 DEFAULT_BUDGET = 400_000_000  # instructions
+MAX_SECONDS = 20  # on the board's own clock: a network that waits for ever for the NPU ends here
 _ALL_RIGHTS = 7  # read, write, execute
 _CACHE_STATUS = 0xC04  # SR of the NPU cache: its commands are done when one looks
 _CACHE_DONE = 1 << 1 | 1 << 4
@@ -108,7 +109,7 @@ class Board:
     def run(self, budget: int = DEFAULT_BUDGET) -> Stop:
         """Until the next breakpoint instruction; a firmware that does not get there is an error that says where."""
         try:
-            halt = self.core.run(budget)
+            halt = self.core.run(budget, round(MAX_SECONDS * self.npu.machine.clocks.cpu_mhz * 1e6))
         except AtoncError as error:
             error.where = f"{error.where}{self._place(self.core.pc)}".strip(", ")
             raise
@@ -117,11 +118,11 @@ class Board:
         raise self._gave_up(halt, budget)
 
     def _gave_up(self, halt: Halt, budget: int) -> InputError:
-        what = (
-            f"no end after {budget} instructions"
-            if halt.reason == "budget"
-            else "the processor sleeps and nothing is left that could wake it"
-        )
+        what = {
+            "budget": f"no end after {budget} instructions",
+            "time": f"no end after {MAX_SECONDS} s on the board's clock",
+            "sleep": "the processor sleeps and nothing is left that could wake it",
+        }[halt.reason]
         cause = f"; the NPU hangs: {self.npu.fault}" if self.npu.fault is not None else ""
         return InputError(
             f"{what}{cause}",

@@ -35,7 +35,7 @@ _FRAME = struct.Struct("<26I")  # r0-r3, r12, lr, pc, xpsr, s0-s15, fpscr, reser
 
 @dataclass(frozen=True)
 class Halt:
-    """Why the core stands still: `bkpt` (number), `budget`, or `sleep` without anything that could wake it."""
+    """Why the core stands still: `bkpt` (number), `budget`, `time`, or `sleep` and nothing could wake it."""
 
     reason: str
     pc: int
@@ -83,14 +83,17 @@ class Core:
 
     # ------------------------------------------------------------------------------------------------------------- run
 
-    def run(self, budget: int) -> Halt:
-        """Executes at most `budget` instructions."""
+    def run(self, budget: int, cycles: int) -> Halt:
+        """Executes at most `budget` instructions in at most `cycles`, sleep included."""
         self._limit = self.instructions + budget
+        end = self.clock.now + cycles
         while True:
             self.clock.run_due()
             self._take_exception()
             if self.instructions >= self._limit:
                 return Halt("budget", self.pc)
+            if self.clock.now >= end:
+                return Halt("time", self.pc)
             self.attend()  # an interrupt that is masked now is looked at again after every block
             halt = self._go()
             if halt is not None:

@@ -57,6 +57,9 @@ class Npu:
         unit, register = regs.UNIT_BY_ID.get(offset >> 12), offset >> 2 & 0x3FF
         if unit is None:
             return 0
+        asks = unit.kind == "INTCTRL" or (unit.kind, register) == ("EPOCHCTRL", _EC_IRQ)
+        if asks and self.running and not self.interrupts.status:
+            self._looked()
         if unit.kind == "INTCTRL":
             return self.interrupts.read(register)
         if register == 1 and unit.kind in self.versions:
@@ -83,14 +86,19 @@ class Npu:
             self.replay.store(unit, register, value)
 
     def _control(self, unit: regs.Unit) -> int:
-        """The first look at a running unit finds it running; who looks again waits, and time jumps to the end."""
-        self.settle()
+        """RUNNING, and what was written. Commands are done when one looks."""
+        if self.replay.value(unit, _CTRL) & _EN:  # others are only about to be enabled
+            self.settle()
         if unit.name in self.running:
-            self._polls += 1
-            if self._polls > 1:
-                self.clock.jump()
+            self._looked()
         word = self.replay.value(unit, _CTRL) & ~(_CLR | _CONFCLR)
         return word | _RUNNING if unit.name in self.running else word & ~_RUNNING
+
+    def _looked(self) -> None:
+        """The first look at a running NPU finds it running; who looks again waits, and time jumps to the next event."""
+        self._polls += 1
+        if self._polls > 1:
+            self.clock.jump()
 
     def _write_control(self, unit: regs.Unit, value: int) -> None:
         before = self.replay.value(unit, _CTRL)
