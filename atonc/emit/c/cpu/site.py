@@ -173,7 +173,7 @@ def stored_type(tensor: Tensor) -> np.dtype[Any]:
 
 
 def table(ctype: str, values: Array | Sequence[int | float]) -> Table:
-    return Table(ctype, tuple(np.asarray(values).reshape(-1).tolist()))
+    return Table(ctype, tuple(np.asarray(values).reshape(-1).tolist()) or (0,))  # C has no empty arrays
 
 
 def rows(loops: Iterable[Sequence[int]]) -> tuple[int, Table]:
