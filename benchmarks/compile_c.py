@@ -19,12 +19,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from atonc import building, generating
 from atonc.errors import AtoncError
 from atonc.options import Options
+from atonc.report.compile_text import CompileView
 
 MODELS = (
     "st_yolo_x_nano_480_1.0_0.25_3_st_int8.tflite",
@@ -50,7 +51,7 @@ _LANDMARKS = (
     "ll_aton.h", "ATON.h", "npu_cache.h", "stm32n6xx_hal.h", "stm32_hal_legacy.h", "stm32n657xx.h", "cmsis_gcc.h",
     "core_cm55.h", "stm32n6xx_hal_conf.h",
 )  # fmt: skip
-_OTHER = re.compile(r"Template|STM32H7", re.IGNORECASE)  # examples, and devices of other chips
+_OTHER = re.compile(r"Template|Devices.(?!STM32N6)", re.IGNORECASE)  # examples, and devices of other chips
 VARIANTS = {
     "as shipped": (),
     "debug info": ("-DLL_ATON_EB_DBG_INFO",),
@@ -104,10 +105,8 @@ def code_bytes(target: Path) -> int:
     return int(done.stdout.splitlines()[1].split()[0]) if done.returncode == 0 else 0
 
 
-def try_model(model: Path, controller: bool, sets: Iterable[Headers]) -> Row:
-    options = Options(verify=False, epoch_controller=controller)
-    form = "epoch controller" if controller else "driver calls"
-    view = generating.analyze(model, options)
+def try_view(view: CompileView, controller: bool, sets: Iterable[Headers]) -> Row:
+    view = replace(view, options=replace(view.options, epoch_controller=controller))
     with tempfile.TemporaryDirectory() as folder:
         view = generating.generate(view, Path(folder) / "out")
         sources = [Path(file) for file in view.files if file.endswith(".c")]
@@ -120,17 +119,21 @@ def try_model(model: Path, controller: bool, sets: Iterable[Headers]) -> Row:
                         problems.setdefault(headers.name, f"{title}: {message}")
                     if title == "no buffer info" and not message:
                         size = code_bytes(target)
-        return Row(model.name, form, len(sources), size, problems)
+        return Row(view.model, form_of(controller), len(sources), size, problems)
+
+
+def form_of(controller: bool) -> str:
+    return "epoch controller" if controller else "driver calls"
 
 
 def rows(models: Iterable[Path], sets: Sequence[Headers]) -> Iterator[Row]:
     for model in models:
+        view = generating.analyze(model, Options(verify=False))
         for controller in (True, False):
             try:
-                yield try_model(model, controller, sets)
+                yield try_view(view, controller, sets)
             except AtoncError as error:
-                form = "epoch controller" if controller else "driver calls"
-                yield Row(model.name, form, 0, 0, {"generate": str(error).splitlines()[0]})
+                yield Row(model.name, form_of(controller), 0, 0, {"generate": str(error).splitlines()[0]})
 
 
 def document(found: Sequence[Row], sets: Sequence[Headers], compiler: str) -> str:
