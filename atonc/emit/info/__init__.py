@@ -1,0 +1,1 @@
+"""The parts of `<name>_c_info.json`."""

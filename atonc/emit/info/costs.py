@@ -1,0 +1,183 @@
+"""Traffic, cycles and power of every epoch, by the estimate that ST's compiler prints into this file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atonc.costs import NetworkCost
+from atonc.emit.c.network import CNetwork
+from atonc.emit.info.memory import Memory
+from atonc.emit.info.nodes import Numbers
+from atonc.emit.program import ProgramStep
+from atonc.hw.cycles import element_counts, st_estimate
+from atonc.hw.cycles.flow import Flow
+from atonc.hw.epoch import Epoch
+from atonc.hw.mpool import MemoryPool
+from atonc.hw.units.convacc import ConvaccConfig
+from atonc.ir import Graph, Op
+from atonc.plan.types import CpuPlan
+from atonc.program_costs import macs
+
+# milliwatts at 1 GHz and 0.8 V, as ST's machine description of this chip says
+UNIT_POWER_MW = {"STRENG": 5.331, "CONVACC": 30.132, "DECUN": 5.57, "ACTIV": 5.30, "ARITH": 5.877, "POOL": 9.09}
+_BUS_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Access:
+    """Bytes and cycles of one step in one pool."""
+
+    reads: int = 0
+    writes: int = 0
+    read_cycles: int = 0
+    write_cycles: int = 0
+
+
+@dataclass(frozen=True)
+class StepFigures:
+    compute_cycles: int
+    max_cycles: int
+    operations: int
+    unit_mw: float
+    memory_mw: float
+    accesses: Mapping[str, Access]  # by pool
+
+
+_IDLE = StepFigures(0, 0, 0, 0.0, 0.0, {})
+
+
+def figures(network: CNetwork, cost: NetworkCost) -> dict[int, StepFigures]:
+    """By step number; 0 is where the constants stand."""
+    found = {0: _IDLE}
+    for step, price in zip(network.program.steps, cost.steps, strict=True):
+        found[step.number] = _npu(step.epoch, network.pools) if step.epoch else _cpu(network, step, price.cycles)
+    return found
+
+
+def _npu(epoch: Epoch, pools: Sequence[MemoryPool]) -> StepFigures:
+    timings, flow = [pool.timing for pool in pools], element_counts(epoch)
+    estimate = st_estimate.epoch_cycles(epoch, timings)
+    amounts = st_estimate.pool_bytes(epoch, timings, flow)
+    accesses = {pool.name: _access(pool, *amounts[pool.name]) for pool in pools if pool.name in amounts}
+    cycles = max(1, estimate.cycles)
+    busy = _busy_cycles(epoch, flow)
+    unit_mw = sum(UNIT_POWER_MW[epoch.units[name].KIND] * min(1.0, busy[name] / cycles) for name in epoch.units)
+    operations = sum(_operations(epoch, name, flow) for name in epoch.units)
+    memory_mw = _memory_power(pools, accesses, cycles)
+    return StepFigures(estimate.compute, estimate.cycles, operations, unit_mw, memory_mw, accesses)
+
+
+def _busy_cycles(epoch: Epoch, flow: Flow) -> dict[str, float]:
+    """How long each unit has something to do: engines move a bus word a cycle, the others an element."""
+    busy = {}
+    for name, config in epoch.units.items():
+        unit = flow[name]
+        moved = max([unit.output.total, *unit.taken.values()])
+        busy[name] = moved * unit.output.word_bytes / _BUS_BYTES if config.KIND == "STRENG" else float(moved)
+    return busy
+
+
+def _operations(epoch: Epoch, name: str, flow: Flow) -> int:
+    """Multiplications and additions of a convolution; of the other units one for each element."""
+    config = epoch.units[name]
+    if isinstance(config, ConvaccConfig):
+        return 2 * unit_macs(config, flow[name].output.total)
+    return 0 if config.KIND == "STRENG" else flow[name].output.total
+
+
+def unit_macs(config: ConvaccConfig, outputs: int) -> int:
+    return outputs * config.kernel_height * config.kernel_width * config.batch
+
+
+def _access(pool: MemoryPool, reads: float, writes: float) -> Access:
+    price = pool.freq_ratio / pool.byte_width
+    return Access(round(reads), round(writes), round(reads * price), round(writes * price))
+
+
+def _memory_power(pools: Sequence[MemoryPool], accesses: Mapping[str, Access], cycles: int) -> float:
+    return sum(
+        (accesses[p.name].read_cycles * p.read_power + accesses[p.name].write_cycles * p.write_power) / cycles
+        for p in pools
+        if p.name in accesses
+    )
+
+
+def _cpu(network: CNetwork, step: ProgramStep, cycles: int) -> StepFigures:
+    """The CPU reads its inputs and writes its outputs once; its own power is not known."""
+    amounts: dict[str, list[int]] = {}
+    for wanted, slot in ((step.plan.reads(), 0), (step.plan.writes(), 1)):
+        for name in wanted & network.program.placed.keys():
+            home = network.home(name)
+            pool = network.pool_at(home.address)
+            if pool is not None:
+                amounts.setdefault(pool.name, [0, 0])[slot] += home.buffer.size_bytes
+    accesses = {pool.name: _access(pool, *amounts[pool.name]) for pool in network.pools if pool.name in amounts}
+    return StepFigures(cycles, cycles, 0, 0.0, _memory_power(network.pools, accesses, max(1, cycles)), accesses)
+
+
+def access_rows(memory: Memory, ids: Numbers, found: Mapping[int, StepFigures]) -> list[dict[str, Any]]:
+    """Every epoch with every pool, also where nothing happens."""
+    rows = []
+    for number, step in found.items():
+        for pool in memory.network.pools:
+            access = step.accesses.get(pool.name, Access())
+            rows.append(
+                {
+                    "mpool_id": memory.pool_number(pool.name),
+                    "node_id": ids.epochs[number],
+                    "read_cycles": access.read_cycles,
+                    "reads": access.reads,
+                    "write_cycles": access.write_cycles,
+                    "writes": access.writes,
+                }
+            )
+    return rows
+
+
+def power_rows(ids: Numbers, found: Mapping[int, StepFigures]) -> list[dict[str, Any]]:
+    return [
+        {
+            "average_acc_power_mw": round(step.unit_mw),
+            "average_memory_power_mw": round(step.memory_mw),
+            "compute_cycles": step.compute_cycles,
+            "max_cycles": step.max_cycles,
+            "node_id": ids.epochs[number],
+            "ops": step.operations,
+        }
+        for number, step in found.items()
+    ]
+
+
+def step_macs(network: CNetwork, graph: Graph) -> dict[int, int]:
+    """Multiplications of the model by step: those of an operator are shared by its epochs as the units share them."""
+    shares: dict[int, int] = {}
+    for op in graph.ops:
+        total = macs(op, graph.tensors)
+        steps = [step for step in network.program.steps if _computes(step, op)]
+        if not total or not steps:
+            continue
+        weights = [_executed_macs(step) for step in steps]
+        weights = weights if any(weights) else [1] * len(steps)
+        done = given = 0
+        for step, weight in zip(steps, weights, strict=True):
+            done += weight
+            part = total * done // sum(weights) - given
+            given += part
+            shares[step.number] = shares.get(step.number, 0) + part
+    return shares
+
+
+def _computes(step: ProgramStep, op: Op) -> bool:
+    if isinstance(step.plan, CpuPlan):
+        return step.plan.op == op.name
+    return not set(op.origin or (op.name,)).isdisjoint(step.plan.origin)
+
+
+def _executed_macs(step: ProgramStep) -> int:
+    if step.epoch is None:
+        return 0
+    flow = element_counts(step.epoch)
+    units = step.epoch.units.items()
+    return sum(unit_macs(c, flow[name].output.total) for name, c in units if isinstance(c, ConvaccConfig))
