@@ -115,6 +115,9 @@ def test_memory_of_the_application_is_a_symbol_in_the_files(sides: list[str], tm
     text = (tmp_path / "own_program.s").read_text()
     for side in ("inputs", "outputs"):
         assert (f"_user_io_{side[:-1]}_0(0x0)" in text) == (side in sides)
+    report = (tmp_path / "own_report.txt").read_text()
+    assert ("supplies input 0 (image): 64 bytes, at" in report) == ("inputs" in sides)
+    assert ("supplies output 0 (pool): 256 bytes in NPU RAM" in report) == ("outputs" in sides)
     (program,) = read_programs(tmp_path / "own_ecblobs.h")
     assert [r.symbol for r in program.container.relocations] == [f"_user_io_{side[:-1]}_0" for side in sides]
 

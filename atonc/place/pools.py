@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from itertools import groupby, pairwise
@@ -24,6 +24,7 @@ BOARDS = ("stm32n6570-dk", "nucleo-n657x0-q")
 class Board:
     name: str
     pools: tuple[MemoryPool, ...]
+    application_from: Mapping[str, int] = field(default_factory=dict)  # pool -> where ST's applications keep data
 
     @property
     def read_only(self) -> tuple[MemoryPool, ...]:
@@ -159,9 +160,10 @@ def parse_board(text: str, where: str) -> Board:
     try:
         data = tomllib.loads(text)
         pools = tuple(_toml_pool(entry) for entry in data["pools"])
-    except (ValueError, TypeError, KeyError) as error:
+        taken = {str(name): int(start) for name, start in data.get("application_from", {}).items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"not a board description: {error}", where=where) from None
-    return check_pools(Board(str(data.get("name", where)), pools), where)
+    return check_pools(Board(str(data.get("name", where)), pools, taken), where)
 
 
 def read_board(path: Path) -> Board:

@@ -15,6 +15,7 @@ from atonc.lower.map_ops import CpuReason
 from atonc.options import Options
 from atonc.pipeline import Compiled
 from atonc.place import Board
+from atonc.place.notes import placement_notes
 from atonc.plan.types import CpuPlan
 from atonc.report.run_text import SLOWEST, cost_lines, violation_data
 from atonc.verify import VerifyReport
@@ -126,7 +127,18 @@ def _memory(view: CompileView) -> list[str]:
             lines.append(f"  {pool.name:10} {pool.base:#010x} {used:12,} of {pool.size_bytes:12,} bytes {share:5.1f} %")
     if layout.spilled_bytes:
         lines.append(f"  {layout.spilled_bytes:,} bytes of activations lie outside the chip, where they cost most")
-    return lines
+    return [*lines, *(f"  note: {note}" for note in memory_notes(view))]
+
+
+def memory_notes(view: CompileView) -> list[str]:
+    notes = list(placement_notes(view.compiled.layout, view.board))
+    for user in view.compiled.program.user_io:
+        where = " in NPU RAM (0x34200000 to 0x343c0000)" if user.npu_ram_only else ""
+        notes.append(
+            f"the application supplies {user.direction} {user.index} ({_short(user.name)}): {user.size_bytes:,} bytes"
+            f"{where}, at a multiple of {user.alignment}"
+        )
+    return notes
 
 
 def _epochs(view: CompileView, verbose: bool) -> list[str]:
@@ -230,7 +242,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "coverage": coverage_data(compiled.source),
         "unproven": [violation_data(v) for v in compiled.findings],
         "verify": _verify_data(compiled.report),
-        "notes": list(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
+        "notes": list(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes, *memory_notes(view)))),
         "files": list(view.files),
         "seconds": compiled.seconds,
     }

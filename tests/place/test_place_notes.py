@@ -1,0 +1,35 @@
+"""Warnings about where things lie."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from atonc.place import Board, board, place
+from atonc.place.notes import placement_notes
+from tests.place.plans import chain
+
+DK = board("dk")
+MIB = 1 << 20
+
+
+def notes(size: int, target: Board) -> list[str]:
+    steps = chain(size, size, size)
+    layout = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, target)
+    return list(placement_notes(layout, target))
+
+
+def test_hyperram_that_applications_use_is_pointed_out() -> None:
+    assert notes(1 * MIB, DK) == [] and notes(7 * MIB, DK) == []
+    (note,) = notes(9 * MIB, DK)
+    assert "hyperRAM" in note and "0x91000000" in note
+
+
+def test_the_users_own_pools_are_the_users_business() -> None:
+    assert notes(9 * MIB, Board("own", DK.pools)) == []
+
+
+def test_relative_pools_are_taken_as_absolute() -> None:
+    relative = tuple(replace(pool, absolute=pool.name != "hyperRAM") for pool in DK.pools)
+    assert notes(1 * MIB, Board("own", relative)) == []
+    (note,) = notes(7 * MIB, Board("own", relative))
+    assert "relative mode" in note and "0x90000000" in note
