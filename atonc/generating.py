@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from atonc import __version__
-from atonc.emit import write
+from atonc.emit import c_info, write
 from atonc.emit.c.files import files
 from atonc.emit.c.network import CNetwork, Cycles
 from atonc.options import Options
@@ -91,9 +91,11 @@ def files_of(view: CompileView, with_hex: bool = False) -> Mapping[str, bytes]:
     described["cpu_ops"] = compile_text.reason_data(view.compiled.mapped.reasons)
     report = "\n".join(compile_text.report_lines(view, verbose=True)) + "\n"
     network = c_network(view)
+    firmware = files(network, with_hex)
     return {
         f"{name}_program.s": write.assembly(program, name).encode(),
-        **files(network, with_hex),
+        **firmware,
+        f"{name}_c_info.json": write.to_json(c_info.document(view, network, firmware)),
         f"{name}_program.json": write.to_json(described),
         f"{name}_report.txt": report.encode(),
         f"{name}_generate_report.txt": generate_report.text(view, network).encode(),

@@ -80,6 +80,7 @@ def test_the_files_are_one_program(written: Path) -> None:
         "digits.h",
         "digits_memories.h",
         "digits_generate_report.txt",
+        "digits_c_info.json",
         "atonc_kernels.c",
         "atonc_kernels.h",
     }
