@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atonc import building, firmware
+from atonc import firmware
 from atonc.emit import write
 from atonc.emit.c import images
 from atonc.emu.board import Board, read_firmware
 from atonc.emu.board.board import DEFAULT_BUDGET
 from atonc.emu.bus import Bytes
-from atonc.errors import InputError, UnsupportedError
+from atonc.errors import InputError
 from atonc.firmware import ImageNetwork, Runtime
 from atonc.lower.context import item_bytes
 
@@ -184,34 +184,38 @@ def validate_on_board(
     view: CompileView, samples: Sequence[Sample], runtime_folder: Path | None = None, budget: int = DEFAULT_BUDGET
 ) -> BoardValidation:
     """The model as a firmware on the virtual board, sample by sample against the emulator."""
-    from atonc.validating import program_inputs
-    from atonc.verify import Emulation
-
-    building.find_toolchain()  # the user should hear of a missing compiler before anything else
     runtime = choose_runtime(runtime_folder)
-    if runtime_folder is not None and not samples:
-        raise UnsupportedError("validation on the board needs at least one sample")
-    compiled = view.compiled
-    emulation = Emulation(compiled.program, compiled.graph)
     with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
         folder = Path(temporary)
         network = image_network(view, folder / "network")
         rig = Rig(firmware.build_firmware([network], runtime, folder / "build"), [network], budget)
+    return compare(view, samples, rig, runtime.label)
+
+
+def compare(
+    view: CompileView, samples: Sequence[Sample], rig: Rig, label: str = "atonc", number: int = 0
+) -> BoardValidation:
+    """Every output byte of one network of an image against the emulator."""
+    from atonc.validating import program_inputs
+    from atonc.verify import Emulation
+
+    compiled = view.compiled
+    emulation = Emulation(compiled.program, compiled.graph)
     compared = different = 0
     first, last = "", None
-    for number, sample in enumerate(samples):
+    for turn, sample in enumerate(samples):
         inputs = program_inputs(compiled, sample)
         stored = [_stored(emulation, name, inputs[name]) for name in compiled.graph.inputs]
         emulation.run(inputs)
-        last = rig.run(stored)
+        last = rig.run(stored, number)
         for name, found in zip(compiled.graph.outputs, last.outputs, strict=True):
             expected = emulation.memory.read(compiled.program.placed[name].address, found.size)
             wrong = np.flatnonzero(found != expected)
             compared, different = compared + found.size, different + wrong.size
             if wrong.size and not first:
-                first = f"sample {number}, output {name}, byte {wrong[0]}: {found[wrong[0]]} not {expected[wrong[0]]}"
+                first = f"sample {turn}, output {name}, byte {wrong[0]}: {found[wrong[0]]} not {expected[wrong[0]]}"
     return BoardValidation(
-        runtime.label,
+        label,
         len(samples),
         len(compiled.graph.outputs),
         compared,

@@ -95,21 +95,34 @@ def vendor_runtime(folder: Path, mode: str = ASYNC) -> Runtime:
     return Runtime(str(folder), tuple(sources), includes, defines, ours=False)
 
 
-def build_firmware(networks: Sequence[ImageNetwork], runtime: Runtime, folder: Path) -> Path:
-    """Compiles and links everything into `folder/firmware.elf`."""
+def compile_runtime(runtime: Runtime, folder: Path) -> list[Path]:
+    """The objects that do not depend on the networks: who builds several images compiles them once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    harness = building.runtime_folder("harness")
+    names = ["startup.c", "board_io.c", *(() if runtime.ours else ("caches.c",))]
+    units = [
+        Unit(tuple(harness / name for name in names), (harness,)),
+        Unit(runtime.sources, runtime.includes, runtime.defines),
+    ]
+    return building.compile_units(building.find_toolchain(), units, folder)
+
+
+def build_firmware(
+    networks: Sequence[ImageNetwork], runtime: Runtime, folder: Path, common: Sequence[Path] | None = None
+) -> Path:
+    """Compiles and links everything into `folder/firmware.elf`; `common` is what `compile_runtime` gave."""
     toolchain = building.find_toolchain()
     folder.mkdir(parents=True, exist_ok=True)
     _write_network_list(networks, folder)
     harness = building.runtime_folder("harness")
-    names = ["main.c", "startup.c", "board_io.c", *(() if runtime.ours else ("caches.c",))]
     units = [
-        Unit(tuple(harness / name for name in names), (harness, folder, *runtime.includes), runtime.defines),
-        Unit(runtime.sources, runtime.includes, runtime.defines),
+        Unit((harness / "main.c",), (harness, folder, *runtime.includes), runtime.defines),
         *_kernels(networks, runtime),
         *(_network_unit(network, runtime) for network in networks),
     ]
+    common = compile_runtime(runtime, folder / "runtime") if common is None else common
     objects = building.compile_units(toolchain, units, folder)
-    return building.link(toolchain, objects, folder / "firmware.elf", place(networks))
+    return building.link(toolchain, [*common, *objects], folder / "firmware.elf", place(networks))
 
 
 def _network_unit(network: ImageNetwork, runtime: Runtime) -> Unit:
