@@ -12,7 +12,10 @@ from atonc.lower.context import Context
 from atonc.lower.registry import Refusal, recipe_for
 from atonc.lower.wishes import Wishes, chosen_by_user
 from atonc.ops import kinds
+from atonc.ops.values import same_codes
 from atonc.plan.types import CpuPlan, StepPlan
+
+RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def _where_wanted(op: Op, context: Context, wishes: Wishes) -> tuple[list[StepPl
 
 def _lower(op: Op, context: Context) -> tuple[list[StepPlan], CpuReason | None]:
     recipe = recipe_for(op.kind)
-    if recipe is None or not _on_codes(op, context):
+    if recipe is None or not (_on_codes(op, context) or _is_renaming(op, context)):
         return _on_cpu(op, context, _by_nature(op, context, recipe is not None))
     before = (dict(context.buffers), dict(context.aliases), dict(context.shifted_copies))
     try:
@@ -97,6 +100,14 @@ def _on_codes(op: Op, context: Context) -> bool:
     """Whether all values that flow are bytes."""
     names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
     return all(context.tensor(n).dtype in ("int8", "uint8") for n in names)
+
+
+def _is_renaming(op: Op, context: Context) -> bool:
+    """A reshape moves nothing, whatever its elements are: one memory under two names."""
+    if op.kind not in RENAMINGS or "clip" in op.attrs:
+        return False
+    source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    return not source.is_constant and source.dtype == target.dtype and same_codes(source, target)
 
 
 def _on_cpu(op: Op, context: Context, refusal: Refusal) -> tuple[list[StepPlan], CpuReason]:
