@@ -59,6 +59,7 @@ void atonc_reset_npu(void);
 /* Lines of the NPU's interrupt controller. */
 #define ATONC_LINES_ENGINES 0x000003FFUL
 #define ATONC_LINE_CONTROLLER 0x10000000UL
+#define ATONC_LINE_CONTROLLER_ERROR 0x40000000UL
 #define ATONC_LINES_ERRORS 0xEFFFFC00UL
 
 #define ATONC_CONTROLLER_ERRORS 0xFEUL /* in EPOCHCTRL.IRQ */

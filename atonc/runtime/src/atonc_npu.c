@@ -115,6 +115,7 @@ void atonc_interrupts_wait_for(uint32_t engines) {
 
 void atonc_interrupts_setup(void) {
     atonc_clear_unit(ATONC_INTCTRL0, 0);
+    atonc_write(ATONC_INTCTRL0, ATONC_INTCTRL_INTCLR, 0xFFFFFFFFUL); /* lines of an inference that failed */
     atonc_interrupts_off();
     atonc_interrupts_wait_for(0);
     atonc_write(ATONC_INTCTRL0, ATONC_CTRL, ATONC_CTRL_EN);

@@ -289,8 +289,15 @@ static bool finished(NN_Execution_State_TypeDef *state, const LL_ATON_RT_EpochBl
     return (state->triggered_events & wanted) == wanted;
 }
 #else
+static bool engines_run(uint32_t mask) {
+    uint32_t busy = 0;
+    for (unsigned i = 0; i < ATONC_STRENG_NUM; i++) {
+        busy |= mask >> i & 1u ? atonc_read(ATONC_STRENG0 + i, ATONC_CTRL) & ATONC_CTRL_RUNNING : 0;
+    }
+    return busy != 0;
+}
+
 static bool finished(NN_Execution_State_TypeDef *state, const LL_ATON_RT_EpochBlockItem_t *block) {
-    uint32_t errors = atonc_read(ATONC_INTCTRL0, ATONC_INTCTRL_INTREG) & ATONC_LINES_ERRORS;
     (void)state;
     if (EpochBlock_IsEpochBlob(block)) {
         uint32_t irq = atonc_read(ATONC_EPOCHCTRL0, ATONC_EPOCHCTRL_IRQ);
@@ -302,19 +309,13 @@ static bool finished(NN_Execution_State_TypeDef *state, const LL_ATON_RT_EpochBl
             atonc_write(ATONC_INTCTRL0, ATONC_INTCTRL_INTCLR, ATONC_LINE_CONTROLLER | ATONC_LINES_ENGINES);
             return true;
         }
-    } else {
-        uint32_t busy = 0;
-        for (unsigned i = 0; i < ATONC_STRENG_NUM; i++) {
-            busy |= block->wait_mask >> i & 1u ? atonc_read(ATONC_STRENG0 + i, ATONC_CTRL) & ATONC_CTRL_RUNNING : 0;
-        }
-        if (busy == 0) {
-            return true;
-        }
     }
+    uint32_t errors = atonc_read(ATONC_INTCTRL0, ATONC_INTCTRL_INTREG) & ATONC_LINES_ERRORS;
     if (errors != 0) {
         atonc_rt_fail(ATONC_ERR_NPU_IRQ, errors);
+        return true;
     }
-    return errors != 0;
+    return !EpochBlock_IsEpochBlob(block) && !engines_run(block->wait_mask);
 }
 #endif
 

@@ -23,16 +23,22 @@ static void acknowledge_engines(NN_Instance_TypeDef *network, uint32_t engines) 
     network->exec_state.triggered_events |= engines;
 }
 
+static void report_error(NN_Instance_TypeDef *network, uint32_t lines) {
+    if (network == NULL) {
+        atonc_rt_fail(ATONC_ERR_NPU_IRQ, lines);
+    } else if (lines & ATONC_LINE_CONTROLLER_ERROR) {
+        atonc_rt_fail_network(network, ATONC_ERR_CONTROLLER, atonc_read(ATONC_EPOCHCTRL0, ATONC_EPOCHCTRL_IRQ));
+    } else {
+        atonc_rt_fail_network(network, ATONC_ERR_NPU_IRQ, lines);
+    }
+}
+
 void ATON_STD_IRQHandler(void) {
     uint32_t lines = atonc_read(ATONC_INTCTRL0, ATONC_INTCTRL_INTREG);
     NN_Instance_TypeDef *network = atonc_rt_owner;
     if (network == NULL || (lines & ATONC_LINES_ERRORS) != 0) {
         atonc_interrupts_off(); /* whatever it is, it must not come again before the NPU is reset */
-        if (network != NULL) {
-            atonc_rt_fail_network(network, ATONC_ERR_NPU_IRQ, lines);
-        } else {
-            atonc_rt_fail(ATONC_ERR_NPU_IRQ, lines);
-        }
+        report_error(network, lines);
     } else {
         const LL_ATON_RT_EpochBlockItem_t *block = network->exec_state.current_epoch_block;
         if (!EpochBlock_IsEpochBlob(block)) {
