@@ -125,7 +125,7 @@ def _cut(layer: Layer, parts: tuple[Part, ...], channels: int, exactly: bool = F
     for mode in (mode for mode in layer.modes() if not mode.deep):
         most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
         width = max(part.area.width for part in parts)
-        most = min(most_kernels, most_batch, channels, max(1, most_line // width))
+        most = min(most_kernels, most_batch, channels, most_line // width)
         for batch in range(most, channels - 1 if exactly else 0, -1):
             if not exactly and layer.large and ALIGNED % batch:
                 continue  # parts of large buffers begin at aligned addresses

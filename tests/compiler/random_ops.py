@@ -90,6 +90,20 @@ def conv(net: Net) -> None:
     net.op("conv", [x, weights, bias], (1, *out, outputs), **attrs)
 
 
+def transpose_conv(net: Net) -> None:
+    x = net.pick(net.pictures())
+    _, height, width, channels = net.shape(x)
+    step, edge, outputs = net.choice((1, 2, 2, 3)), net.number(1, 4), net.choice((1, 3, 8, 13, 16))
+    pads = tuple(net.number(0, (edge - 1) // 2) for _ in range(4))
+    rows = (height - 1) * step + edge - pads[0] - pads[2]
+    columns = (width - 1) * step + edge - pads[1] - pads[3]
+    if min(rows, columns) < 1 or rows * columns * outputs > MOST_ELEMENTS:
+        return
+    weights, bias = _weights(net, (outputs, edge, edge, channels))
+    attrs = {"stride": (step, step), "padding": pads, "layout": "NHWC", "activation": _activation(net)}
+    net.op("transpose_conv", [x, weights, bias], (1, rows, columns, outputs), **attrs)
+
+
 def dense(net: Net) -> None:
     x = net.pick(net.live)
     elements = net.tensors[x].elements
@@ -264,6 +278,17 @@ def resize(net: Net) -> None:
     net.op("resize_nearest", [x], out, same_format=True, **attrs)
 
 
+def resize_linear(net: Net) -> None:
+    x = net.pick(net.pictures())
+    _, height, width, channels = net.shape(x)
+    tall, wide = (net.choice((1, 2, 2, 4)) for _ in range(2))
+    if height * width * channels * tall * wide > MOST_ELEMENTS:
+        return
+    coordinates = net.choice(("half_pixel", "half_pixel", "align_corners", "asymmetric"))
+    out = (1, height * tall, width * wide, channels)
+    net.op("resize_linear", [x], out, same_format=net.chance(0.6), coordinates=coordinates)
+
+
 def blocks(net: Net) -> None:
     x = net.pick(net.pictures())
     _, height, width, channels = net.shape(x)
@@ -283,6 +308,7 @@ def softmax(net: Net) -> None:
 
 STEPS: dict[str, tuple[float, Step]] = {
     "conv": (9.0, conv),
+    "transpose_conv": (0.5, transpose_conv),
     "dense": (1.0, dense),
     "binary": (4.0, binary),
     "function": (3.0, function),
@@ -297,6 +323,7 @@ STEPS: dict[str, tuple[float, Step]] = {
     "reshape": (0.7, reshape),
     "transpose": (0.7, transpose),
     "resize": (1.0, resize),
+    "resize_linear": (0.5, resize_linear),
     "blocks": (0.5, blocks),
     "softmax": (0.2, softmax),
 }
