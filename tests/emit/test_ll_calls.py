@@ -19,6 +19,7 @@ from atonc.emu.bus import Memory
 from atonc.emu.files.network_c import read_network
 from atonc.emu.network import plan_steps
 from atonc.errors import ToolError
+from atonc.generating import analyze, generate
 from atonc.hw import safety
 from atonc.hw.decode import decode_epochs
 from atonc.hw.epoch import Epoch
@@ -26,8 +27,10 @@ from atonc.hw.ll import GENERATIONS
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.hw.units.switch import Link
+from atonc.options import Options
 from atonc.plan.types import EpochPlan
 from atonc.reasons import Severity
+from atonc.runs import RunOptions, run
 from tests.emit.ll_configs import epochs
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
@@ -190,3 +193,26 @@ def test_buffers_of_the_application_are_followed_at_run_time() -> None:
     assert ".addr_base = {(unsigned char *)(_mem_pool_x)}," in text
     assert "static const LL_Streng_TensorInitTypeDef streng1 = {" in text
     assert text.index("first();") < text.index("streng0")
+
+
+def outputs(model: Path, folder: Path, epoch_controller: bool) -> dict[str, bytes]:
+    """What the emulator computes from the written files."""
+    generate(analyze(model, Options(verify=False, epoch_controller=epoch_controller)), folder)
+    result = run(RunOptions(folder, seed=3))
+    assert all((step.blob != "") == epoch_controller for step in result.steps if step.kind == "npu")
+    return {name: value.tobytes() for name, value in result.outputs.items()}
+
+
+MODES = (True, False)
+
+
+def test_both_forms_of_the_files_compute_the_same(tmp_path: Path) -> None:
+    one, other = (outputs(DIGITS, tmp_path / str(mode), mode) for mode in MODES)
+    assert one == other and one
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus (set ATONC_CORPUS)")
+@pytest.mark.parametrize("model", ["kws_ref_model.tflite", "mobilenet_v1_0.25_96_tfs_int8.tflite", "ad01_int8.tflite"])
+def test_both_forms_of_corpus_models_compute_the_same(model: str, tmp_path: Path) -> None:
+    one, other = (outputs(CORPUS / model, tmp_path / str(mode), mode) for mode in MODES)
+    assert one == other and one
