@@ -4,14 +4,14 @@
 
     image 64x64x4 -> convolution 3x3 with 8 kernels, ReLU -> maximum 2x2 -> mean of each channel -> 8 numbers
 
-Unit configurations become register writes (`encode`), these become assembly text, and our assembler turns the text into
-the program. No model file and no compiler is involved, and it has not been run on a board.
+Unit configurations become register writes in the order of `emit.ec_program`, these become assembly text, and our
+assembler turns the text into the program. No model file and no planning is involved, and no board has run it.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log2
 from pathlib import Path
@@ -20,24 +20,21 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from atonc.hw import fields, regs
-from atonc.hw.ec import Instruction, Irq, Label, Poll, Write, WriteField, assemble, format_program, merge_writes
+from atonc.emit import ec_program
+from atonc.hw.ec import Irq, assemble, format_program, merge_writes
+from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.units import pool
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.pool import PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
-from atonc.hw.units.switch import Link, encode_link
+from atonc.hw.units.switch import Link
 from examples import first_files
 
 IMAGE, FEATURES, MAXIMA, MEANS = 0x342E_0000, 0x3420_0000, 0x3427_0000, 0x3435_0000  # npuRAM5, 3, 4, 6
 WEIGHTS = 0x7038_0000  # flash
 SIZE, INPUTS, OUTPUTS = 64, 4, 8
-
-CLOCK, SWITCH = 0, regs.UNIT_BY_NAME["STRSWITCH0"].id
-CLOCK_GATES, POLL_TIMEOUT = 4, 100
-EN, CLR, CONFCLR, RUNNING = 0, 1, 30, 31
 
 
 # ----------------------------------------------------------------------------------------------- the network in numbers
@@ -186,16 +183,8 @@ def mean_step() -> ArithConfig:
 # ---------------------------------------------------------------------------------------------------------- the program
 
 
-@dataclass(frozen=True)
-class EpochPlan:
-    """Units in the order in which they are configured: processing units, readers, writers."""
-
-    title: str
-    units: Mapping[str, UnitConfig]
-    links: tuple[Link, ...]
-
-
-def plans() -> list[EpochPlan]:
+def epochs() -> dict[str, Epoch]:
+    """By what they do."""
     features, maxima = SIZE * SIZE * OUTPUTS, SIZE * SIZE * OUTPUTS // 4
     rule = requantisation()
     first = {
@@ -219,89 +208,28 @@ def plans() -> list[EpochPlan]:
     }
     chain = [("STRENG0", "CONVACC0", 0), ("STRENG1", "CONVACC0", 1), ("CONVACC0", "ARITH0", 0)]
     chain += [("ARITH0", "ARITH1", 0), ("ARITH1", "STRENG6", 0)]
-    return [
-        EpochPlan("convolution 3x3, requantisation, ReLU", first, tuple(Link(*link) for link in chain)),
-        EpochPlan("maximum 2x2", second, (Link("STRENG2", "POOL0", 0), Link("POOL0", "STRENG7", 0))),
-        EpochPlan(
-            "mean of each channel",
-            third,
-            (Link("STRENG3", "POOL1", 0), Link("POOL1", "ARITH2", 0), Link("ARITH2", "STRENG8", 0)),
+    return {
+        "convolution 3x3, requantisation, ReLU": _epoch(1, first, *chain),
+        "maximum 2x2": _epoch(2, second, ("STRENG2", "POOL0", 0), ("POOL0", "STRENG7", 0)),
+        "mean of each channel": _epoch(
+            3, third, ("STRENG3", "POOL1", 0), ("POOL1", "ARITH2", 0), ("ARITH2", "STRENG8", 0)
         ),
-    ]
+    }
+
+
+def _epoch(number: int, units: Mapping[str, UnitConfig], *links: tuple[str, str, int]) -> Epoch:
+    writers = [name for name, config in units.items() if isinstance(config, StrengConfig) and config.to_memory]
+    return Epoch(number, units, tuple(Link(*link) for link in links), tuple(writers))
 
 
 def program_text() -> str:
     """All epochs as assembly text, with a comment in front of every part."""
     parts = ["; first: three epochs. Made by examples/make_first.py"]
-    for number, plan in enumerate(plans(), start=1):
-        parts.append(f"\n; epoch {number}: {plan.title}")
-        for comment, instructions in _epoch(number, plan):
-            parts += [f"; {comment}", format_program(merge_writes(instructions)).rstrip("\n")]
+    for title, epoch in epochs().items():
+        parts.append(f"\n; epoch {epoch.number}: {title}")
+        for phase, instructions in ec_program.epoch_phases(epoch):
+            parts += [f"; {phase}", format_program(merge_writes(instructions)).rstrip("\n")]
     return "\n".join([*parts, "\n; done", format_program([Irq(0)])])
-
-
-def _epoch(number: int, plan: EpochPlan) -> Iterator[tuple[str, list[Instruction]]]:
-    yield "begin", [Label(number)]
-    for name, config in plan.units.items():
-        yield f"configure {name}", [_clock(name, 1), *_configure(name, config)]
-    yield "wire the stream switch", [*_reset(SWITCH, 0), Write(SWITCH, 0, 1), *_links(plan.links)]
-    writers = [name for name, config in plan.units.items() if isinstance(config, StrengConfig) and config.to_memory]
-    readers = [name for name in plan.units if name.startswith("STRENG") and name not in writers]
-    others = [name for name in plan.units if name not in writers and name not in readers]
-    order = [*writers, *others, *readers]
-    yield "start", [_enable(name, plan.units[name]) for name in order]
-    yield "wait for the writer", [Poll(_id(name), 0, RUNNING, RUNNING, POLL_TIMEOUT, 0) for name in writers]
-    yield "unwire", [Write(SWITCH, encode_link(link)[0], 0) for link in plan.links]
-    for name in order:
-        yield f"release {name}", [*_reset(_id(name), _register(name, "CTRL").reset), _clock(name, 0)]
-
-
-def _id(name: str) -> int:
-    return regs.UNIT_BY_NAME[name].id
-
-
-def _register(name: str, register: str) -> regs.Register:
-    return regs.registers(regs.UNIT_BY_NAME[name].kind)[register]
-
-
-def _clock(name: str, on: int) -> Instruction:
-    return WriteField(CLOCK, CLOCK_GATES, regs.CLOCK_BITS[name], 1, on)
-
-
-def _configure(name: str, config: UnitConfig) -> Iterator[Instruction]:
-    """Every register that differs from reset, CTRL always; the coefficients of an ARITH behind them."""
-    table = regs.registers_by_index(config.KIND)
-    for index, word in sorted(fields.encode(config).items()):
-        if index == 0 or word != table[index].reset:
-            yield Write(_id(name), index, word)
-    if isinstance(config, ArithConfig) and config.table:
-        yield WriteField(_id(name), _register(name, "TRANSLATEADDR").index, 0, 1, 1)  # before the coefficients
-        rows = config.rows()[: config.reset1_every + 1].astype(np.uint16).tolist()
-        for k, (a, b, c) in enumerate(rows):
-            yield Write(_id(name), 256 + 2 * k, a | b << 16)
-            yield Write(_id(name), 257 + 2 * k, c)
-
-
-def _links(links: Sequence[Link]) -> Iterator[Instruction]:
-    for register, word in sorted(encode_link(link) for link in links):
-        yield Write(SWITCH, register, word)
-
-
-def _enable(name: str, config: UnitConfig) -> Instruction:
-    if name.startswith("CONVACC"):
-        return Write(_id(name), 0, fields.encode(config)[0] | 1 << EN)
-    return WriteField(_id(name), 0, EN, 1, 1)
-
-
-def _reset(unit: int, control: int) -> list[Instruction]:
-    """Clear, then back to reset values; both end by themselves."""
-    clear, confclear = 1 << CLR, 1 << CONFCLR
-    return [
-        Write(unit, 0, control | clear),
-        Poll(unit, 0, CLR, CLR, POLL_TIMEOUT, 0),
-        Write(unit, 0, control | confclear),
-        Poll(unit, 0, CONFCLR, CONFCLR, POLL_TIMEOUT, 0),
-    ]
 
 
 def main() -> None:
@@ -312,7 +240,7 @@ def main() -> None:
     words = assemble(text, where="network.s").words()
     (folder / "network_ecblobs.h").write_text(first_files.blob_header(words))
     (folder / "network_atonbuf.xSPI2.raw").write_bytes(kernels().tobytes())
-    (folder / "network.c").write_text(first_files.network_c(len(plans()), tensors()))
+    (folder / "network.c").write_text(first_files.network_c(len(epochs()), tensors()))
 
 
 def tensors() -> dict[str, list[first_files.Tensor]]:

@@ -38,25 +38,29 @@ def program(epochs: Iterable[Epoch]) -> list[Instruction]:
 
 def epoch_trace(epoch: Epoch) -> Iterator[Instruction | Barrier]:
     """One epoch as plain stores, before merging."""
-    yield Label(epoch.number)
+    for _, instructions in epoch_phases(epoch):
+        yield from instructions
+
+
+def epoch_phases(epoch: Epoch) -> Iterator[tuple[str, Iterable[Instruction | Barrier]]]:
+    """One epoch in the parts that every public network has, each with a word for it; merging never crosses them."""
+    yield "begin", [Label(epoch.number)]
     if epoch.empty:
         return
     writers, readers = sorted(epoch.writers(), key=_id), sorted(epoch.readers(), key=_id)
     units = sorted((name for name in epoch.units if not name.startswith("STRENG")), key=_id)
     for name in (*units, *readers, *writers):
-        yield _clock(name, 1)
-        yield from _configure(name, epoch.units[name])
-    yield from _reset(_SWITCH, 0)
-    yield Write(_SWITCH, 0, 1)
+        yield f"configure {name}", [_clock(name, 1), *_configure(name, epoch.units[name])]
     links = sorted(encode_link(link) for link in epoch.links)
-    yield from (Write(_SWITCH, register, word) for register, word in links)
+    wires = [Write(_SWITCH, register, word) for register, word in links]
+    yield "wire the stream switch", [*_reset(_SWITCH, 0), Write(_SWITCH, 0, 1), *wires]
     order = (*writers, *units, *readers)
-    yield from (_enable(name, epoch.units[name]) for name in order)
-    yield from (Poll(_id(name), 0, _RUNNING, _RUNNING, _TIMEOUT, 0) for name in writers)
-    yield from (Write(_SWITCH, register, 0) for register, _ in links)
+    yield "start", [_enable(name, epoch.units[name]) for name in order]
+    yield "wait for the writers", [Poll(_id(name), 0, _RUNNING, _RUNNING, _TIMEOUT, 0) for name in writers]
+    yield "unwire", [Write(_SWITCH, register, 0) for register, _ in links]
     for name in order:
-        yield from _reset(_id(name), regs.registers(regs.UNIT_BY_NAME[name].kind)["CTRL"].reset)
-        yield _clock(name, 0)
+        reset = regs.registers(regs.UNIT_BY_NAME[name].kind)["CTRL"].reset
+        yield f"release {name}", [*_reset(_id(name), reset), _clock(name, 0)]
 
 
 def _id(name: str) -> int:
