@@ -85,9 +85,7 @@ def shortage(ram: Sequence[Lifetime], problem: Problem, plans: Sequence[StepPlan
     title = plans[step].title if step < len(plans) else ""
     levers = _levers(ram, problem, demand - capacity, board)
     if memory != "RAM":
-        levers = (
-            Lever("use channel counts that are multiples of 16: parts of these buffers begin in between", 0, False),
-        )
+        levers = _npu_ram_levers(live, demand - capacity)
     return Shortage(memory, demand, capacity, step, title, tuple(live), levers)
 
 
@@ -118,7 +116,8 @@ def _levers(ram: Sequence[Lifetime], problem: Problem, gap: int, board: Board) -
     found = []
     edges = [n for n, life in enumerate(ram) if life.edge]
     if edges:
-        found.append(("allocate inputs and outputs in the application", _gain(problem, edges)))
+        how = "allocate inputs and outputs in the application (--no-inputs-allocation, --no-outputs-allocation)"
+        found.append((how, _gain(problem, edges)))
     scratch = [n for n, life in enumerate(ram) if life.buffer.kind == BufferKind.SCRATCH]
     if scratch:
         found.append(("make the split layers smaller: they need scratch memory", _gain(problem, scratch)))
@@ -130,6 +129,17 @@ def _levers(ram: Sequence[Lifetime], problem: Problem, gap: int, board: Board) -
         levers.append(Lever("use a board or pool file with external RAM", max(gap, 0), True))
     levers.append(Lever("lower the input resolution", max(gap, 0), True))
     return tuple(sorted(levers, key=lambda lever: (not lever.enough, -lever.gain_bytes)))
+
+
+def _npu_ram_levers(live: Sequence[LiveBuffer], gap: int) -> tuple[Lever, ...]:
+    """Some engine starts in the middle of these buffers, at an address that was seen in the NPU's own RAM only."""
+    makers = dict.fromkeys(buffer.written_by for buffer in live if buffer.written_by)
+    on_cpu = [Lever(f"compute {maker} on the CPU (--on cpu {maker})", live[0].size_bytes, False) for maker in makers]
+    return (
+        Lever("use a pool file with more of 0x34200000 to 0x343c0000", max(gap, 0), True),
+        *on_cpu[:1],
+        Lever("use channel counts that are multiples of 16: parts of these buffers begin in between", 0, False),
+    )
 
 
 def _gain(problem: Problem, without: Sequence[int]) -> int:
