@@ -10,11 +10,14 @@ from atonc import __version__
 from atonc.emit import c_info, write
 from atonc.emit.c.files import files
 from atonc.emit.c.network import CNetwork, Cycles
+from atonc.insight import reproduce
+from atonc.insight.ours import network_view
 from atonc.options import Options
 from atonc.pipeline import compile_file, memories
 from atonc.program_costs import graph_macs, program_cost
 from atonc.report import compile_text, generate_report
 from atonc.report.compile_text import CompileView
+from atonc.report.html import html_page
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ def analyze(model: Path, options: Options, name: str = "network") -> CompileView
     write.check_name(name)
     compiled, pools = compile_file(model, options), memories(options)
     cost = program_cost(compiled.program, compiled.graph, pools.pools)
-    return CompileView(model.name, name, pools, compiled, cost, graph_macs(compiled.graph), options)
+    reproduced = reproduce.block(model, options, name, cost)
+    return CompileView(model.name, name, pools, compiled, cost, graph_macs(compiled.graph), options, reproduced)
 
 
 def c_network(view: CompileView) -> CNetwork:
@@ -82,6 +86,10 @@ def _channels_first(view: CompileView) -> frozenset[str]:
     return frozenset(found)
 
 
+def page_name(name: str) -> str:
+    return "report.html" if name == "network" else f"{name}_report.html"
+
+
 def files_of(view: CompileView, with_hex: bool = False) -> Mapping[str, bytes]:
     """File name -> contents."""
     program, name = view.compiled.program, view.name
@@ -99,6 +107,7 @@ def files_of(view: CompileView, with_hex: bool = False) -> Mapping[str, bytes]:
         f"{name}_program.json": write.to_json(described),
         f"{name}_report.txt": report.encode(),
         f"{name}_generate_report.txt": generate_report.text(view, network).encode(),
+        page_name(name): html_page(network_view(view)),
     }
 
 

@@ -18,7 +18,7 @@ from atonc.program_costs import macs, with_words
 from atonc.report.compile_text import CompileView
 
 
-def network_view(view: CompileView, reproduce: Mapping[str, str] | None = None) -> NetworkView:
+def network_view(view: CompileView) -> NetworkView:
     compiled, layout = view.compiled, view.compiled.layout
     rows = list(zip(compiled.program.steps, view.cost.steps, compiled.mapped.owners, strict=True))
     external = {pool.name for pool in view.board.pools if is_external(pool)}
@@ -44,7 +44,7 @@ def network_view(view: CompileView, reproduce: Mapping[str, str] | None = None) 
         layout.spilled_bytes,
         layout.lower_bound_bytes,
         tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
-        dict(reproduce or {}),
+        dict(view.reproduce),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,7 @@ class CompileView:
     cost: NetworkCost
     macs: int
     options: Options = field(default_factory=Options)
+    reproduce: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
 
 

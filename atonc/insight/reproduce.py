@@ -1,0 +1,68 @@
+"""How to get the same result again: the command, the versions, the hashes, the clocks."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from atonc import __version__
+from atonc.costs import NetworkCost
+from atonc.options import Options
+
+_TEXT_FLAGS = {
+    "board": "--board",
+    "numerics": "--numerics",
+    "prefer": "--prefer",
+    "input_type": "--input-data-type",
+    "output_type": "--output-data-type",
+    "inputs_channel_position": "--inputs-ch-position",
+    "outputs_channel_position": "--outputs-ch-position",
+}
+_SWITCHES = {
+    "inputs_allocation": "--no-inputs-allocation",
+    "outputs_allocation": "--no-outputs-allocation",
+    "epoch_controller": "--no-epoch-controller",
+    "allow_float": "--allow-float",
+    "allow_unproven": "--allow-unproven",
+}
+
+
+def command(model: str, options: Options, name: str = "network") -> str:
+    """The command line that asks for the same; files are named without their folders."""
+    return shlex.join(["atonc", "generate", model, *_flags(options, name)])
+
+
+def _flags(options: Options, name: str) -> Iterator[str]:
+    default = Options()
+    if name != "network":
+        yield from ("-n", name)
+    for field, flag in _TEXT_FLAGS.items():
+        if getattr(options, field) != getattr(default, field):
+            yield from (flag, getattr(options, field))
+    for field, flag in _SWITCHES.items():
+        if getattr(options, field) != getattr(default, field):
+            yield flag
+    if options.mpool:
+        yield from ("--mpool", Path(options.mpool).name)
+    if options.cut_outputs:
+        yield from ("--cut-output-tensors", ",".join(options.cut_outputs))
+    if options.fixed_shapes:
+        yield from ("--fix-parametric-shapes", ",".join(f"{k}={v}" for k, v in options.fixed_shapes.items()))
+    for place, nodes in (("cpu", options.on_cpu), ("npu", options.on_npu)):
+        for node in nodes:
+            yield from ("--on", place, node)
+
+
+def block(model: Path, options: Options, name: str, cost: NetworkCost) -> dict[str, str]:
+    found = {
+        "command": command(model.name, options, name),
+        "atonc": __version__,
+        "model sha256": hashlib.sha256(model.read_bytes()).hexdigest(),
+        "clocks": f"NPU {cost.npu_mhz:g} MHz, CPU {cost.cpu_mhz:g} MHz",
+        "latency": "predicted by the hardware model; not measured on a board",
+    }
+    if options.mpool:
+        found["pools sha256"] = hashlib.sha256(Path(options.mpool).read_bytes()).hexdigest()
+    return found
