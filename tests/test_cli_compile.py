@@ -76,6 +76,7 @@ def test_the_files_are_one_program(written: Path) -> None:
         "digits_atonbuf.xSPI2.raw",
         "digits_program.json",
         "digits_report.txt",
+        "digits_report.html",
         "digits.c",
         "digits.h",
         "digits_memories.h",
