@@ -57,19 +57,23 @@ def fit_table(table: Array) -> FunctionTable:
 @lru_cache(maxsize=256)
 def _fit(data: bytes) -> FunctionTable:
     wanted = np.frombuffer(data, np.int8)
-    best = _fit_with(wanted, _SHIFTS[0])
+    best = _fit_with(wanted, _SHIFTS[0], _SLACKS[-1])
+    assert best is not None
     for shifts in _SHIFTS[1:]:
         if best.wrong == 0:
             break
-        found = _fit_with(wanted, shifts)
-        if (found.error, found.wrong) < (best.error, best.wrong):
+        found = _fit_with(wanted, shifts, min(best.error, MOST_ERROR))  # more is of no use
+        if found is not None and (found.error, found.wrong) < (best.error, best.wrong):
             best = found
     return best
 
 
-def _fit_with(wanted: Array, shifts: Shifts) -> FunctionTable:
+def _fit_with(wanted: Array, shifts: Shifts, most_slack: int) -> FunctionTable | None:
     options = _Options(wanted, shifts)
-    plan = next(plan for slack in _SLACKS if (plan := options.plan(slack)) is not None)
+    slacks = [slack for slack in _SLACKS if slack <= most_slack]
+    plan = next((plan for slack in slacks if (plan := options.plan(slack)) is not None), None)
+    if plan is None:
+        return None
     config = _config(plan, shifts)
     codes = function_table(config)
     distance = np.abs(codes.astype(np.int64) - wanted)

@@ -17,6 +17,7 @@ from atonc.pipeline import Compiled
 from atonc.place import Board
 from atonc.place.notes import placement_notes
 from atonc.plan.types import CpuPlan
+from atonc.report.error_text import error_data, error_lines
 from atonc.report.run_text import SLOWEST, cost_lines, violation_data
 from atonc.verify import VerifyReport
 
@@ -80,6 +81,7 @@ def report_lines(view: CompileView, verbose: bool) -> list[str]:
         _epochs(view, verbose),
         _cpu_ops(view, verbose),
         *coverage_sections(view.compiled.source, verbose),
+        error_lines(view.compiled, verbose),
         verify_lines(view.compiled.report),
     )
     lines: list[str] = []
@@ -242,6 +244,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "cpu_ops": [_cpu_data(step) for step in cpu_steps(view)],
         "coverage": coverage_data(compiled.source),
         "unproven": [violation_data(v) for v in compiled.findings],
+        "errors": error_data(compiled),
         "verify": _verify_data(compiled.report),
         "notes": list(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes, *memory_notes(view)))),
         "files": list(view.files),
