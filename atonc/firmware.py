@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 from atonc import building
@@ -112,6 +113,7 @@ def build_firmware(
 ) -> Path:
     """Compiles and links everything into `folder/firmware.elf`; `common` is what `compile_runtime` gave."""
     toolchain = building.find_toolchain()
+    _check_contents(networks)
     folder.mkdir(parents=True, exist_ok=True)
     _write_network_list(networks, folder)
     harness = building.runtime_folder("harness")
@@ -174,6 +176,18 @@ def place(networks: Iterable[ImageNetwork]) -> Placement:
     if any(first < code[1] and code[0] < last for first, last in used):
         raise InputError(f"the networks use flash at {code[0]:#010x}, where the firmware's code goes")
     return placement
+
+
+def _check_contents(networks: Sequence[ImageNetwork]) -> None:
+    """RAM may be shared by networks that take turns, constants not."""
+    parts = sorted((start, start + len(data), n.name) for n in networks for start, data in n.contents if data)
+    for (_, end, one), (start, _, other) in pairwise(parts):
+        if start < end:
+            raise InputError(
+                f"{one} and {other} both want their constants at {start:#010x}",
+                rule="every network in a firmware has its own place for constants",
+                remedy="compile one of them with another base in its memory pool file (--mpool)",
+            )
 
 
 def _ranges(network: CompiledNetwork) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,160 @@
+"""Generated networks as Arm code: compiled, linked with our runtime and run on the virtual board."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atonc import boarding, building, firmware, generating, pipeline, validating
+from atonc.boarding import FirmwareError, Rig
+from atonc.errors import InputError
+from atonc.firmware import ImageNetwork, Runtime
+from atonc.options import Options
+from atonc.place import Board
+from atonc.report.compile_text import CompileView
+from tests.board.programs import needs_compiler
+from tests.compiler.random_graphs import random_graph, random_inputs
+from tests.emit.generated import default_board, digits, view_of
+
+pytestmark = needs_compiler
+TEST_SET = Path(__file__).parents[2] / "examples" / "digits" / "test.npz"
+
+
+@pytest.fixture(scope="session")
+def common(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    """Objects of the runtime by mode, compiled once."""
+    return {
+        mode: firmware.compile_runtime(firmware.our_runtime(mode), tmp_path_factory.mktemp(mode))
+        for mode in (firmware.ASYNC, firmware.POLLING)
+    }
+
+
+Common = dict[str, list[Path]]
+
+
+def make(
+    folder: Path, common: Common, *views: CompileView, mode: str = firmware.ASYNC
+) -> tuple[Path, list[ImageNetwork]]:
+    networks = [boarding.image_network(view, folder / f"net{k}") for k, view in enumerate(views)]
+    runtime = firmware.our_runtime(mode)
+    return firmware.build_firmware(networks, runtime, folder / "build", common[mode]), networks
+
+
+def rig_of(folder: Path, common: Common, *views: CompileView, mode: str = firmware.ASYNC) -> Rig:
+    return Rig(*make(folder, common, *views, mode=mode))
+
+
+@pytest.mark.parametrize("epoch_controller", [True, False])
+@pytest.mark.parametrize("mode", [firmware.ASYNC, firmware.POLLING])
+def test_digits(tmp_path: Path, common: Common, mode: str, epoch_controller: bool) -> None:
+    view = digits(epoch_controller=epoch_controller)
+    samples = validating.read_samples(view.compiled.source, [TEST_SET], 3)
+    rig = rig_of(tmp_path, common, view, mode=mode)
+    found = boarding.compare(view, samples, rig)
+    assert found.equal and found.bytes_compared == 30
+    assert rig.board.npu.fault is None
+    assert found.cycles > found.instructions > 500
+
+
+@pytest.mark.parametrize("epoch_controller", [True, False])
+def test_random_graph(tmp_path: Path, common: Common, epoch_controller: bool) -> None:
+    graph = random_graph(1)
+    view = view_of(graph, options=Options(verify=False, epoch_controller=epoch_controller))
+    found = boarding.compare(view, [random_inputs(graph, k) for k in range(2)], rig_of(tmp_path, common, view))
+    assert found.equal, found.first_difference
+
+
+def test_two_networks_take_turns(tmp_path: Path, common: Common, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = random_graph(5)
+    monkeypatch.setattr(pipeline, "memories", lambda options: flash_from(0x7200_0000))
+    monkeypatch.setattr(generating, "memories", lambda options: flash_from(0x7200_0000))
+    second = view_of(graph, "other")
+    monkeypatch.undo()
+    first = digits("numbers")
+    rig = rig_of(tmp_path, common, first, second)
+    for turn in range(3):
+        sample = validating.synthetic_samples(first.compiled.source, 1, turn)
+        # both lie in the same RAM: the next network may start where the last one left its activations
+        assert boarding.compare(first, sample, rig, number=0).equal
+        assert boarding.compare(second, [random_inputs(graph, turn)], rig, number=1).equal
+
+
+def test_networks_must_not_share_flash(tmp_path: Path, common: Common) -> None:
+    with pytest.raises(InputError, match="both want"):
+        rig_of(tmp_path, common, digits("a"), view_of(random_graph(5), "b"))
+
+
+def flash_from(base: int) -> Board:
+    """The board with a part of the flash that nobody else uses."""
+    usual = default_board()
+    pools = [p if p.writable else replace(p, base=base, size_bytes=1 << 24) for p in usual.pools]
+    return replace(usual, pools=tuple(pools))
+
+
+def test_user_buffers(tmp_path: Path, common: Common) -> None:
+    view = digits(inputs_allocation=False, outputs_allocation=False)
+    samples = validating.synthetic_samples(view.compiled.source, 2)
+    rig = rig_of(tmp_path, common, view)
+    assert rig.inputs[0][0].user and rig.outputs[0][0].user
+    assert boarding.compare(view, samples, rig).equal
+
+
+# ------------------------------------------------------------------------------------------------------------- faults
+
+
+def test_corrupted_initialiser_is_reported(tmp_path: Path, common: Common) -> None:
+    elf, networks = make(tmp_path, common, digits())
+    address, data = networks[0].contents[0]
+    damaged = bytearray(data)
+    damaged[len(data) // 2] ^= 1
+    rig = Rig(elf, [ImageNetwork("Default", networks[0].c_file, (), ((address, bytes(damaged)),))], start=False)
+    with pytest.raises(FirmwareError, match=r"ATONC ERROR 6 .*BAD_INITIALISER"):
+        rig.start()
+
+
+def test_unknown_npu_version_is_reported(tmp_path: Path, common: Common) -> None:
+    elf, networks = make(tmp_path, common, digits())
+    rig = Rig(elf, networks, start=False)
+    rig.board.npu.versions["CONVACC"] = 0x1234
+    with pytest.raises(FirmwareError, match=r"ATONC ERROR 1 .*NPU_VERSION"):
+        rig.start()
+
+
+def test_hanging_npu_is_reported_with_its_epoch(tmp_path: Path, common: Common) -> None:
+    """An engine is told to wait for more than its pipeline gives: the watchdog of the runtime ends the inference."""
+    view = digits()
+    rig = rig_of(tmp_path, common, view)
+    run = rig.board.npu._run
+
+    def hang(epoch: object, programmed_by: str) -> int | None:
+        cycles = run(epoch, programmed_by)  # type: ignore[arg-type]
+        return None if rig.board.npu.epochs == 2 else cycles
+
+    rig.board.npu._run = hang  # type: ignore[method-assign,assignment]
+    with pytest.raises(FirmwareError, match=r"ATONC ERROR 20 epoch 2 .*TIMEOUT"):
+        rig.run([np.zeros(b.size_bytes, np.uint8) for b in rig.inputs[0]])
+
+
+def test_damaged_program_is_reported(tmp_path: Path, common: Common) -> None:
+    rig = rig_of(tmp_path, common, digits())
+    symbol = next(name for name in rig.board.firmware.symbols if name.startswith("_ec_blob_network"))
+    rig.board.memory.view(rig.board.firmware.symbols[symbol], 4)[:] = 0
+    with pytest.raises(FirmwareError, match=r"ATONC ERROR 17 .*BLOB_MAGIC"):
+        rig.run([np.zeros(b.size_bytes, np.uint8) for b in rig.inputs[0]])
+
+
+def test_names_must_differ(tmp_path: Path) -> None:
+    network = ImageNetwork("Default", tmp_path / "network.c", ())
+    with pytest.raises(InputError, match=r"networks are called"):
+        firmware.build_firmware([network, network], Runtime("none", (), ()), tmp_path, [])
+
+
+def test_code_and_data_avoid_pools() -> None:
+    one = ImageNetwork("a", Path("a.c"), ((0x3400_0000, 0x3410_0000),))
+    two = ImageNetwork("b", Path("b.c"), ((0x3410_0000, 0x3410_0010),))
+    assert firmware.place([]).data == building.Placement().data
+    assert firmware.place([one]).data == 0x3410_0000
+    assert firmware.place([one, two]).data == 0x3440_0000
