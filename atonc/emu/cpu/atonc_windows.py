@@ -47,8 +47,16 @@ class Window:
             raise fail("strides, dilations and groups are at least 1", info.where)
         if max(window.top, window.left, window.k_h, window.k_w, window.dilate_y, window.dilate_x) > 1 << 16:
             raise fail("a window of this size", info.where)
-        if window.top < 0 or window.left < 0 or window.in_c % window.groups or window.out_c % window.groups:
-            raise fail("impossible paddings or groups", info.where)
+        sizes = [getattr(window, f.name) for f in fields(cls)]
+        if min(sizes) < 0 or window.in_c % window.groups or window.out_c % window.groups:
+            raise fail("impossible sizes or groups", info.where)
+        return window
+
+    @classmethod
+    def of_pool(cls, info: StructView) -> Window:
+        window = cls.of(info)
+        if window.in_c != window.out_c:
+            raise fail("a pool does not change the number of channels", info.where)
         return window
 
     def picture(self, call: KernelCall, index: int, source: Format) -> Array:
@@ -167,7 +175,7 @@ def matmul(call: KernelCall) -> None:
 
 @kernel("atonc_max_pool")
 def max_pool(call: KernelCall) -> None:
-    target, source, window = call.format(1), call.format(3), Window.of(call.struct(4))
+    target, source, window = call.format(1), call.format(3), Window.of_pool(call.struct(4))
     picture = window.picture(call, 2, source)
     result = np.full(window.output_shape(call), -np.inf)
     for _, _, out_y, out_x, in_y, in_x in window.taps():
@@ -177,7 +185,7 @@ def max_pool(call: KernelCall) -> None:
 
 @kernel("atonc_average_pool")
 def average_pool(call: KernelCall) -> None:
-    target, source, window = call.format(1), call.format(3), Window.of(call.struct(4))
+    target, source, window = call.format(1), call.format(3), Window.of_pool(call.struct(4))
     picture, total = window.picture(call, 2, source), np.zeros(window.output_shape(call))
     count = np.zeros((window.out_h, window.out_w, 1))
     for _, _, out_y, out_x, in_y, in_x in window.taps():

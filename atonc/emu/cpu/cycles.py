@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from atonc.emu.cpu.atonc_costs import kernel_cost
 from atonc.emu.cpu.lib_buffers import MIN_DMA_BYTES, Buffer, first_buffer
 from atonc.emu.cpu.lib_concat import read_concat
 from atonc.emu.cpu.lib_pad import read_pad
@@ -50,6 +51,9 @@ def call_cost(name: str, args: Sequence[CValue]) -> CallCost:
     try:
         if coster is not None:
             return coster(args)
+        ours = kernel_cost(name, args)
+        if ours is not None:
+            return _guess(*ours)
         if name.startswith("ll_sw_forward_"):
             return _guess(GUESS_ELEMENT * _outputs(_info(args)), "20 CPU cycles per output element")
     except (InputError, NotModelledError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from atonc.emu.cpu.atonc_costs import describe_kernel
 from atonc.emu.cpu.lib_buffers import buffers, first_buffer
 from atonc.emu.cpu.lib_pad import read_pad
 from atonc.emu.cpu.struct_view import StructView, argument, as_int
@@ -42,6 +43,8 @@ def describe_call(name: str, args: Sequence[CValue]) -> str:
             return _layer(name.removeprefix("ll_sw_forward_"), StructView.of(argument(args, 0, name), name))
         if describer is not None:
             return describer(args)
+        if name.startswith("atonc_"):
+            return describe_kernel(name, args)
     except InputError:
         pass
     return name

@@ -1,0 +1,186 @@
+"""What calls of our own kernels cost on a Cortex-M55, and in a few words what they do.
+
+No board has measured them. The constants are counted in the code that GCC 12 makes of atonc_kernels.c with -O2, with
+the double precision unit of the core and without waits for memory: cycles = work x constant, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from atonc.emu.cpu.struct_view import StructView, argument, as_int, fail
+from atonc.emu.files.types import CValue
+
+# cycles per unit of work
+BYTE_MOVED = 4
+LOOKED_UP = 6
+QUANTIZED, DEQUANTIZED = 40, 14  # float to byte and byte to float, without limits of a fused activation
+VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a rounded result to memory
+MAC_8, MAC_16, MAC_FLOAT = 7, 8, 14
+RUN = 30  # the taps of one row of a window
+EXPONENTIAL, FUNCTION = 120, 20
+POSITION_COMPARED = 16
+_S8, _U8, _S16, _F32 = 0, 1, 2, 8
+_EXPENSIVE = (0, 1, 3, 4, 5, 6, 7, 20)  # functions that take an exponential or a logarithm
+
+Work = Callable[["_Reader"], tuple[float, str]]
+
+
+class _Reader:
+    """Sizes out of the arguments of a call; whatever is damaged has no cost."""
+
+    def __init__(self, name: str, args: Sequence[CValue]) -> None:
+        self.name, self.args = name, args
+
+    def size(self, index: int) -> int:
+        value = as_int(argument(self.args, index, self.name), self.name)
+        if not 0 <= value < 1 << 31:
+            raise fail(f"a size of {value}", self.name)
+        return value
+
+    def product(self, first: int, count: int) -> int:
+        return prod(self.size(first + k) for k in range(count))
+
+    def struct(self, index: int) -> StructView:
+        return StructView.of(argument(self.args, index, self.name), self.name)
+
+    def type(self, index: int) -> int:
+        return self.struct(index).integer("type")
+
+    def loops(self, rank: int, table: int, width: int) -> int:
+        rows = argument(self.args, table, self.name)
+        if not isinstance(rows, list) or len(rows) < self.size(rank) * width:
+            raise fail("loops without their table", self.name)
+        return prod(max(0, as_int(n, self.name)) for n in rows[: self.size(rank) * width : width])
+
+    def numbers(self, index: int, *names: str) -> list[int]:
+        found = [self.struct(index).integer(name) for name in names]
+        if min(found) < 0:
+            raise fail("a negative size", self.name)
+        return found
+
+
+def kernel_cost(name: str, args: Sequence[CValue]) -> tuple[float, str] | None:
+    """CPU cycles and what the figure rests on; None for a function that is not ours."""
+    work = _WORK.get(name)
+    return None if work is None else work(_Reader(name, args))
+
+
+def describe_kernel(name: str, args: Sequence[CValue]) -> str:
+    """Such as "Conv 64x64x24 -> 32x32x28"."""
+    title = name.removeprefix("atonc_").replace("_", " ").capitalize()
+    read = _Reader(name, args)
+    if name in _WINDOWS:
+        rows = [read.numbers(_WINDOWS[name], *(f"{side}_{axis}" for axis in "hwc")) for side in ("in", "out")]
+        return f"{title} {' -> '.join('x'.join(map(str, row)) for row in rows)}"
+    if name in _COUNTS:
+        return f"{title} {read.product(*_COUNTS[name])} values"
+    return title
+
+
+def _conv(read: _Reader) -> tuple[float, str]:
+    out = prod(read.numbers(8, "batch", "out_h", "out_w", "out_c"))
+    k_h, k_w, in_c, groups = read.numbers(8, "k_h", "k_w", "in_c", "groups")
+    depth = in_c // max(1, groups)
+    mac = {_S8: MAC_8, _U8: MAC_8, _S16: MAC_16}.get(read.type(3), MAC_FLOAT)
+    cycles = out * (VALUE_WRITTEN + k_h * (RUN + k_w * depth * mac))
+    return cycles, f"{mac} per multiply-add, {RUN} per row of a window, {VALUE_WRITTEN} per result"
+
+
+def _pool(read: _Reader) -> tuple[float, str]:
+    out = prod(read.numbers(4, "batch", "out_h", "out_w", "out_c"))
+    taps = prod(read.numbers(4, "k_h", "k_w"))
+    return out * (VALUE_WRITTEN + taps * VALUE_READ), f"{VALUE_READ} per value under a window"
+
+
+def _matmul(read: _Reader) -> tuple[float, str]:
+    results = read.loops(6, 7, 3) * read.size(8) * read.size(10)
+    return results * (VALUE_WRITTEN + read.size(9) * 2 * VALUE_READ), f"{2 * VALUE_READ} per multiply-add"
+
+
+def _convert(read: _Reader) -> tuple[float, str]:
+    cycles = VALUE_READ + VALUE_WRITTEN
+    if read.struct(1).integer("flags") == 0:
+        cycles = {(_F32, _S8): QUANTIZED, (_F32, _U8): QUANTIZED, (_S8, _F32): DEQUANTIZED}.get(
+            (read.type(3), read.type(1)), cycles
+        )
+    return cycles * read.size(4), f"{cycles} per element"
+
+
+def _unary(read: _Reader) -> tuple[float, str]:
+    cycles = VALUE_READ + VALUE_WRITTEN + (EXPONENTIAL if read.size(5) in _EXPENSIVE else FUNCTION)
+    return cycles * read.size(4), f"{cycles} per element"
+
+
+def _per_value(cycles: int, *where: int) -> Work:
+    return lambda read: (cycles * read.product(*where), f"{cycles} per element")
+
+
+def _softmax(first: int, read_cycles: int) -> Work:
+    cycles = 2 * read_cycles + LOOKED_UP + VALUE_WRITTEN + 20  # three passes, one division
+    return _per_value(cycles, first, 3)
+
+
+def _resize(read: _Reader) -> tuple[float, str]:
+    results = prod(read.size(k) for k in (5, 7, 8, 10, 11))
+    cycles = VALUE_WRITTEN + (4 if read.size(4) == 2 else 2) * VALUE_READ + 30
+    return cycles * results, f"{cycles} per element"
+
+
+def _reduce(read: _Reader) -> tuple[float, str]:
+    kept, reduced = read.loops(5, 6, 2), read.loops(7, 8, 2)
+    return kept * (VALUE_WRITTEN + reduced * 2 * VALUE_READ), f"{2 * VALUE_READ} per element"
+
+
+def _move(read: _Reader) -> tuple[float, str]:
+    runs = read.loops(3, 4, 3)
+    return runs * (20 + BYTE_MOVED * read.size(2)), f"{BYTE_MOVED} per byte, 20 per run"
+
+
+def _take(read: _Reader) -> tuple[float, str]:
+    runs = prod(read.size(k) for k in (2, 4, 5, 7))
+    return runs * (12 + BYTE_MOVED * read.size(8)), f"{BYTE_MOVED} per byte, 12 per run"
+
+
+def _pairs(rank: int, table: int, width: int) -> Work:
+    cycles = 2 * VALUE_READ + VALUE_WRITTEN + 20
+    return lambda read: (cycles * read.loops(rank, table, width), f"{cycles} per element")
+
+
+_WINDOWS = {"atonc_conv": 8, "atonc_transpose_conv": 8, "atonc_max_pool": 4, "atonc_average_pool": 4}
+_COUNTS = {
+    "atonc_lookup": (2, 1),
+    "atonc_convert": (4, 1),
+    "atonc_unary": (4, 1),
+    "atonc_affine": (4, 2),
+    "atonc_softmax_8": (4, 3),
+    "atonc_softmax": (4, 3),
+    "atonc_arg_extreme": (4, 3),
+    "atonc_l2_norm": (4, 2),
+}
+_WORK: dict[str, Work] = {
+    "atonc_copy": _per_value(BYTE_MOVED, 2, 1),
+    "atonc_fill": _per_value(BYTE_MOVED, 2, 2),
+    "atonc_move": _move,
+    "atonc_take": _take,
+    "atonc_gather": lambda read: (read.size(2) * read.size(7) * (30 + BYTE_MOVED * read.size(4)), "4 per byte"),
+    "atonc_gather_nd": lambda read: (read.size(5) * (30 * read.size(6) + BYTE_MOVED * read.size(2)), "4 per byte"),
+    "atonc_lookup": _per_value(LOOKED_UP, 2, 1),
+    "atonc_convert": _convert,
+    "atonc_unary": _unary,
+    "atonc_affine": _per_value(VALUE_READ + VALUE_WRITTEN + 8, 4, 2),
+    "atonc_binary": _pairs(6, 7, 3),
+    "atonc_select": _pairs(8, 9, 4),
+    "atonc_conv": _conv,
+    "atonc_transpose_conv": _conv,
+    "atonc_matmul": _matmul,
+    "atonc_max_pool": _pool,
+    "atonc_average_pool": _pool,
+    "atonc_reduce": _reduce,
+    "atonc_arg_extreme": _per_value(POSITION_COMPARED, 4, 3),
+    "atonc_softmax_8": _softmax(4, LOOKED_UP),
+    "atonc_softmax": _per_value(3 * VALUE_READ + 2 * EXPONENTIAL + VALUE_WRITTEN + 20, 4, 3),
+    "atonc_l2_norm": _per_value(2 * VALUE_READ + VALUE_WRITTEN + 20, 4, 2),
+    "atonc_resize_linear": _resize,
+}
