@@ -203,14 +203,18 @@ def program_inputs(compiled: Compiled, sample: Sample) -> dict[str, Array]:
     found = {}
     for name in compiled.graph.inputs:
         here, there = compiled.source.tensors[name], compiled.graph.tensors[name]
-        value = _same_order(sample[name], here.shape, there.shape)
+        value = _same_order(sample[name], compiled.graph, name)
         if here.dtype != there.dtype:
             value = as_input(there, real(here, value)) if there.quant is not None else real(here, value)
         found[name] = value
     return found
 
 
-def _same_order(value: Array, here: tuple[int, ...], there: tuple[int, ...]) -> Array:
+def _same_order(value: Array, graph: Graph, name: str) -> Array:
+    """The value of an edge of the model in the order that the program has; the shape alone would not tell for cubes."""
+    here, there = value.shape, graph.tensors[name].shape
+    if name in graph.turned and len(graph.turned[name]) == len(here):
+        return value.transpose(graph.turned[name])
     if here == there:
         return value
     rank = len(here)
@@ -253,7 +257,7 @@ def reference_outputs(
         value = _pick(found, graph, index)
         tensor = source.tensors.get(name) or source.tensors.get(source.aliases.get(name, ""), graph.tensors[name])
         as_real = value.astype(np.float64) if value.dtype.kind == "f" else real(tensor, value)
-        outputs.append(np.ascontiguousarray(_same_order(as_real, value.shape, graph.tensors[name].shape)))
+        outputs.append(np.ascontiguousarray(_same_order(as_real, graph, name)))
     return outputs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc import errors, validating
+from atonc import errors, ir, validating
 from atonc.cli import main
 from atonc.hw import safety
 from atonc.hw.decode import decode_epochs
@@ -207,6 +208,14 @@ def test_inputs_of_other_types_and_shapes() -> None:
     assert codes.dtype == np.int8 and codes.min() == -128 and codes.max() == 127
     with pytest.raises(errors.InputError):
         validating.as_input(tensor, np.full(tensor.shape, 200, np.uint8))
+
+
+def test_edges_that_are_turned_are_known_even_as_cubes() -> None:
+    compiled = atonc.compile(DIGITS, verify=False, inputs_channel_position="chfirst")
+    cube = np.arange(27).reshape(1, 3, 3, 3)
+    graph = dataclasses.replace(compiled.graph, tensors={"image": ir.Tensor("image", cube.shape, "int8")})
+    assert compiled.graph.turned == {"image": (0, 3, 1, 2)}
+    assert np.array_equal(validating._same_order(cube, graph, "image"), cube.transpose(0, 3, 1, 2))
 
 
 def test_float_edges_give_the_same_classes() -> None:

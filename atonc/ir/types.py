@@ -123,6 +123,7 @@ class Graph:
     source: str = ""  # "tflite" or "onnx"
     notes: tuple[str, ...] = ()  # what the reader wants the user to know
     aliases: Mapping[str, str] = field(default_factory=dict)  # names of the source -> tensor that holds the value
+    turned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # edges transposed for the user: axes of before
 
     @cached_property
     def producers(self) -> dict[str, Op]:

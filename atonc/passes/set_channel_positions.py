@@ -18,11 +18,14 @@ def set_channel_positions(graph: Graph, inputs: str, outputs: str) -> Graph:
     for wanted in (inputs, outputs):
         if wanted and wanted not in POSITIONS:
             raise InputError(f"channel position {wanted!r} is not one of {', '.join(POSITIONS)}")
-    for name in graph.inputs if inputs else ():
-        graph = _turn_input(graph, name, inputs)
-    for name in graph.outputs if outputs else ():
-        graph = _turn_output(graph, name, outputs)
-    return _tidy(graph)
+    turned: dict[str, Order] = {}
+    for turn, names, position in ((_turn_input, graph.inputs, inputs), (_turn_output, graph.outputs, outputs)):
+        for name in names if position else ():
+            before, rank = graph, len(graph.tensors[name].shape)
+            graph = turn(graph, name, position)
+            if graph is not before:
+                turned[name] = channel_last(rank) if position == "chlast" else channel_first(rank)
+    return replace(_tidy(graph), turned=turned)
 
 
 def _tidy(graph: Graph) -> Graph:

@@ -322,6 +322,8 @@ def test_channel_positions_at_the_edges() -> None:
     plain = run(network())
     turned = set_channel_positions(plain, "chlast", "chlast")
     assert transposes(plain) == 2 and transposes(turned) == 0
+    assert not plain.turned and turned.turned == {"x0": (0, 2, 3, 1), "y": (0, 2, 3, 1)}
+    assert set(set_channel_positions(plain, "chfirst", "chlast").turned) == {"y"}
     x = random_inputs(plain)["x0"]
     first, last = run_graph(plain, {"x0": x}), run_graph(turned, {"x0": x.transpose(0, 2, 3, 1)})
     np.testing.assert_array_equal(first["y"].transpose(0, 2, 3, 1), last["y"])
