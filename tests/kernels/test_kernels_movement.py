@@ -161,6 +161,24 @@ def test_gather(dtype: str, index_type: str, axis: int, seed: int) -> None:
 
 
 @quick
+@given(TYPES, st.tuples(st.integers(1, 3), st.integers(1, 3)), st.tuples(*[st.integers(0, 2)] * 4), st.integers(0, 9))
+def test_blocks_to_batches_and_back(dtype: str, blocks: tuple[int, int], edges: Any, seed: int) -> None:
+    a, b, c, d = edges
+    shape = (2, 3 * blocks[0] - min(a + b, 2), 3 * blocks[1] - min(c + d, 2), 2)
+    if min(shape) < 1:
+        return
+    pads = ((min(a, 2), min(a + b, 2) - min(a, 2)), (min(c, 2), min(c + d, 2) - min(c, 2)))
+    attrs: dict[str, Any] = {"blocks": blocks, "pads": pads, "crops": pads}
+    wide = (2 * blocks[0] * blocks[1], 3, 3, 2)
+    quant = (0.5, 3) if dtype in ("int8", "uint8") else ()
+    x, y = tensor("x", shape, dtype, *quant), tensor("y", wide, dtype, *quant)
+    graph, op = one_op("space_to_batch", [x], [y], **attrs)
+    same_three_ways(graph, op, values_of(graph, seed))
+    graph, op = one_op("batch_to_space", [y], [x], **attrs)
+    same_three_ways(graph, op, values_of(graph, seed))
+
+
+@quick
 @given(TYPES, st.integers(1, 3), st.booleans(), st.integers(0, 99))
 def test_gather_nd(dtype: str, depth: int, constant: bool, seed: int) -> None:
     x, rng = tensor("x", (3, 4, 5), dtype), np.random.default_rng(seed)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -193,6 +194,51 @@ def depth_to_space(site: Site) -> tuple[CpuCall, ...]:
         n, c, h, w = source.shape
         view = View.of(source, (n, c // block**2, block, block, h, w)).permuted((0, 1, 4, 2, 5, 3))
     return moved(site, source, site.output(), view, View.of(site.output(), view.shape))
+
+
+def _blocks(blocks: Sequence[int], batch: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """First batch of every position inside a block, and that position."""
+    for number, place in enumerate(product(*map(range, blocks))):
+        yield number * batch, place
+
+
+def _met(place: int, before: int, block: int, size: int, count: int) -> tuple[int, int, int]:
+    """Block positions k < count with 0 <= k * block + place - before < size: the first one, how many, where it is."""
+    first = max(0, -((place - before) // block))
+    last = min(count, (size - 1 - place + before) // block + 1)
+    return first, max(0, last - first), first * block + place - before
+
+
+@kernel_for("space_to_batch")
+def space_to_batch(site: Site) -> tuple[CpuCall, ...]:
+    source, target = site.input(), site.output()
+    calls = list(_filled(site, target))
+    for start, places in _blocks(site.attrs["blocks"], source.shape[0]):
+        view_in, view_out = View.of(source), View.of(target).cut(0, start, source.shape[0])
+        for axis, (place, block, (before, _)) in enumerate(
+            zip(places, site.attrs["blocks"], site.attrs["pads"], strict=True), start=1
+        ):
+            first, count, position = _met(place, before, block, source.shape[axis], target.shape[axis])
+            view_in = view_in.cut(axis, position, count, block)
+            view_out = view_out.cut(axis, first, count)
+        calls += moved(site, source, target, view_in, view_out)
+    return tuple(calls)
+
+
+@kernel_for("batch_to_space")
+def batch_to_space(site: Site) -> tuple[CpuCall, ...]:
+    source, target = site.input(), site.output()
+    calls: list[CpuCall] = []
+    for start, places in _blocks(site.attrs["blocks"], target.shape[0]):
+        view_in, view_out = View.of(source).cut(0, start, target.shape[0]), View.of(target)
+        for axis, (place, block, (before, _)) in enumerate(
+            zip(places, site.attrs["blocks"], site.attrs["crops"], strict=True), start=1
+        ):
+            first, count, position = _met(place, before, block, target.shape[axis], source.shape[axis])
+            view_in = view_in.cut(axis, first, count)
+            view_out = view_out.cut(axis, position, count, block)
+        calls += moved(site, source, target, view_in, view_out)
+    return tuple(calls)
 
 
 # --- padding -------------------------------------------------------------------------------------------------------

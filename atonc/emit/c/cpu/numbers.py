@@ -38,7 +38,9 @@ def code_table(site: Site) -> Array:
         for tensor in (site.graph.tensors[name],)
     }
     graph = replace(site.graph, tensors={**site.graph.tensors, **small})
-    return evaluate(graph, site.op, [codes, *(site.graph.tensors[n].data for n in site.op.inputs[1:])])[0].codes
+    return evaluate(graph, site.op, [codes, *(site.graph.tensors[n].data for n in site.op.inputs[1:])])[
+        0
+    ].codes.reshape(256)
 
 
 def by_table(site: Site) -> tuple[CpuCall, ...]:
@@ -83,7 +85,7 @@ def clip(site: Site) -> tuple[CpuCall, ...]:
     return converted(site, *limits)
 
 
-@kernel_for(*UNARY, *ONLY_BYTES)
+@kernel_for(*(kind for kind in UNARY if kind != "trunc"), *ONLY_BYTES)
 def unary(site: Site) -> tuple[CpuCall, ...]:
     if site.input().dtype in BYTES:
         return by_table(site)
@@ -91,6 +93,14 @@ def unary(site: Site) -> tuple[CpuCall, ...]:
         raise site.refuse(f"on {site.input().dtype} values has no kernel")
     alpha = float(site.attrs.get("alpha", 1.0))
     return _unary(site, site.format(site.input()), site.op.kind, alpha, float(site.attrs.get("beta", 0.0)))
+
+
+@kernel_for("pow")
+def power(site: Site) -> tuple[CpuCall, ...]:
+    """Bytes to a constant power are a table."""
+    if site.input().dtype not in BYTES or site.input(1).data is None or site.input(1).elements != 1:
+        raise site.refuse("only bytes to one constant power have a kernel")
+    return by_table(site)
 
 
 @kernel_for("cast")
