@@ -84,9 +84,15 @@ def typical_runs(graph: Graph) -> list[Mapping[str, Array]]:
 
 
 def _noise(like: Mapping[str, Array]) -> dict[str, Array]:
-    """Every value at random, over the range of a natural input."""
+    """Every value at random, over all codes of a byte or the range of a natural input."""
     rng = np.random.default_rng(CALIBRATION_SEEDS[0])
-    return {name: rng.uniform(v.min(), v.max(), v.shape).astype(v.dtype) for name, v in like.items()}
+    limits = {name: _limits(v) for name, v in like.items()}
+    return {name: rng.uniform(*limits[name], size=v.shape).astype(v.dtype) for name, v in like.items()}
+
+
+def _limits(values: Array) -> tuple[float, float]:
+    codes = {"int8": (-128.0, 127.0), "uint8": (0.0, 255.0)}.get(str(values.dtype))
+    return codes or (float(values.min()), float(values.max()))
 
 
 def _place(mapped: Mapped, graph: Graph, memory: Board, options: Options) -> Layout:

@@ -27,6 +27,7 @@ Real = NDArray[np.float64]
 LARGE_BYTES = 512 << 10
 MAX_VECTOR = 512  # channels that one ARITH has coefficients for
 EXPECTED_MARGIN = 4.0  # how far sums may go beyond those of typical inputs
+UNSEEN_MARGIN = 1.5  # and beyond those of inputs that use all codes
 SAMPLES = 96  # positions at which sums are looked at
 TOO_COARSE = 1.0  # codes of error that are worth smaller groups of kernels
 HELPS = 0.7  # an error this much smaller is worth more epochs
@@ -97,8 +98,15 @@ class Layer:
         reach = max(high - subtracted, subtracted - low)
         largest = np.abs(weights).sum(axis=(1, 2, 3)).astype(np.float64) * reach
         if roundings > 1 and self.numerics != "2.x" and self.typical():
-            largest = np.minimum(largest, EXPECTED_MARGIN * self._observed(subtracted)[some])
+            largest = np.minimum(largest, self._margin() * self._observed(subtracted)[some])
         return scale, self.offset[some] + scale * weights.sum(axis=(1, 2, 3)) * (subtracted - self.zero), largest
+
+    def _margin(self) -> float:
+        """More where typical inputs leave most of the format unused: other inputs will not."""
+        low, high = (0, 255) if self.features_shifted else (-128, 127)
+        reach = max(high - self.zero, self.zero - low)
+        seen = max((int(np.abs(codes - self.zero).max(initial=1)) for codes in self.typical()), default=1)
+        return max(EXPECTED_MARGIN, UNSEEN_MARGIN * reach / max(seen, 1))
 
     def _observed(self, subtracted: int) -> Real:
         """Per output channel the largest sum over any first part of the input channels, at sampled positions."""
