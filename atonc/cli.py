@@ -10,12 +10,12 @@ from typing import NoReturn
 
 import atonc
 from atonc.errors import AtoncError
-from atonc.verbs import compare, disasm, explain, generate, run, validate, view
+from atonc.verbs import compare, disasm, explain, generate, ops, run, validate, view
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         return int(options.verb(options))
     except AtoncError as error:
@@ -41,13 +41,13 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(2)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="atonc", description=atonc.__doc__)
-    parser.add_argument("--version", action="version", version=f"atonc {atonc.__version__}")
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
-    for verb in (generate, explain, validate, run, compare, view, disasm):
+def parser() -> argparse.ArgumentParser:
+    found = _Parser(prog="atonc", description=atonc.__doc__)
+    found.add_argument("--version", action="version", version=f"atonc {atonc.__version__}")
+    verbs = found.add_subparsers(required=True, metavar="VERB")
+    for verb in (generate, explain, ops, validate, run, compare, view, disasm):
         verb.add(verbs)
-    return parser
+    return found
 
 
 if __name__ == "__main__":

@@ -161,3 +161,24 @@ RULES: dict[str, Rule] = {rule.id: rule for rule in (*BY_NATURE.values(), *_REFU
 def rule_of(key: str) -> Rule:
     """By the key of a refusal or by its id."""
     return _REFUSALS.get(key) or RULES[key]
+
+_BYTES = ("CODES", "PLACE-ALIGNED", "CPU-FLOAT")
+_CONVOLUTION = (
+    "CONV-WEIGHTS", "CONV-SHAPE", "CONV-BIAS", "CONV-LINES", "CONV-PADDING", "CONV-MODE", "SCALES", *_BYTES,
+)  # fmt: skip
+_MOVES = ("LAYOUT", "MOVE-SCATTERED", "MOVE-TYPES", "MOVE-CONSTANT", *_BYTES)
+_POOLS = ("POOL-SHAPE", "LAYOUT", "POOL-DILATION", *_BYTES)
+_MEANS = ("MEAN", "MEAN-STEEP", "SCALES")
+_MAXIMA = ("POOL-WINDOW", "POOL-LINE", "POOL-PICTURE", "PICTURE")
+
+# which rules may send an operator that has a recipe to the CPU, by the module of the recipe
+MAY_REFUSE: dict[str, tuple[str, ...]] = {
+    "conv": _CONVOLUTION,
+    "elementwise": ("BROADCAST", "ELEMENTWISE", "MUL-CONSTANT", "SCALES", *_BYTES),
+    "function": ("TABLE-ERROR", *_BYTES),
+    "prelu": ("PRELU-SLOPES", "TABLE-ERROR", *_BYTES),
+    "movement": (*_MOVES, "CPU-GATHER", "PAD-TYPE"),
+    "pool": (*_POOLS, *_MEANS, *_MAXIMA, "POOL-AXES"),
+    "resize": ("RESIZE-NEAREST", *_MOVES),
+    "resize_linear": ("RESIZE-LINEAR", "CPU-RESIZE", *_BYTES),
+}

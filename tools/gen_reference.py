@@ -1,0 +1,132 @@
+"""Writes docs/reference: operators, rules, options and errors, from the objects that the compiler uses.
+
+    python tools/gen_reference.py          writes the pages
+    python tools/gen_reference.py --check  exit code 1 if a page is not what would be written
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from atonc import cli, errors
+from atonc.hw.safety import all_rules
+from atonc.insight import rules as shaping
+from atonc.insight.operators import operator_table
+from atonc.lower import rules as mapping
+from atonc.reasons import Rule
+
+FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+HEAD = "<!-- written by tools/gen_reference.py; change the code, not this page -->\n\n"
+
+
+def pages() -> dict[str, str]:
+    return {
+        "ops.md": HEAD + "\n".join(_ops()) + "\n",
+        "rules.md": HEAD + "\n".join(_rules()) + "\n",
+        "options.md": HEAD + "\n".join(_options()) + "\n",
+        "errors.md": HEAD + "\n".join(_errors()) + "\n",
+    }
+
+
+def _ops() -> Iterator[str]:
+    yield "# Operators\n"
+    yield "Where each operator runs, and the [rules](rules.md) that may send it to the CPU. `atonc ops OP` shows one with"
+    yield "all its rules; `atonc explain MODEL` says which of them applied.\n"
+    yield "| operator | runs on | rules | note |\n|---|---|---|---|"
+    for info in operator_table():
+        links = ", ".join(f"[{rule.id}](rules.md#{rule.id.lower()})" for rule in info.rules)
+        yield f"| {info.kind} | {info.where} | {links} | {info.note} |"
+
+
+def _rules() -> Iterator[str]:
+    yield "# Rules\n"
+    yield "Every decision and every complaint names one of these.\n"
+    yield from _section("What sends an operator to the CPU", mapping.RULES.values())
+    yield from _section("What shapes and bounds a layer", shaping.RULES)
+    yield from _section("What the safety checker holds every epoch against", all_rules())
+
+
+def _section(title: str, found: Iterable[Rule]) -> Iterator[str]:
+    yield f"## {title}\n"
+    for rule in sorted(found, key=lambda rule: rule.id):
+        yield f"### {rule.id}\n"
+        yield f"{rule.sentence[0].upper()}{rule.sentence[1:]}.\n"
+        if rule.limit:
+            yield f"- Limit: {rule.limit}"
+        if rule.remedy:
+            yield f"- What to do: {rule.remedy}"
+        yield f"- Evidence: {rule.evidence}\n"
+
+
+def _options() -> Iterator[str]:
+    yield "# Verbs and options\n"
+    parser = cli.parser()
+    actions = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    seen: set[int] = set()
+    for name, verb in actions[0].choices.items():
+        if id(verb) in seen:
+            continue
+        seen.add(id(verb))
+        yield f"## atonc {name}\n"
+        yield "| option | meaning |\n|---|---|"
+        for action in verb._actions:
+            if action.help != argparse.SUPPRESS and "--help" not in action.option_strings:
+                yield f"| `{_spelled(action)}` | {_help(action)} |"
+        yield ""
+
+
+def _spelled(action: argparse.Action) -> str:
+    metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    if not action.option_strings:
+        return metavar
+    names = ", ".join(action.option_strings)
+    if action.nargs == 0:
+        return names
+    values = "|".join(map(str, action.choices)) if action.choices else " ".join(_metavars(action))
+    return f"{names} {values}".replace("|", "\\|")
+
+
+def _metavars(action: argparse.Action) -> tuple[str, ...]:
+    return action.metavar if isinstance(action.metavar, tuple) else (action.metavar or action.dest.upper(),)
+
+
+def _help(action: argparse.Action) -> str:
+    return (action.help or "").replace("|", "\\|").replace("%%", "%")
+
+
+def _errors() -> Iterator[str]:
+    yield "# Errors and exit codes\n"
+    yield "An error is one paragraph on standard error: what, where, which rule, what to do.\n"
+    yield "| exit code | error | meaning |\n|---|---|---|"
+    yield "| 0 | | done |"
+    yield "| 1 | | a gate or a validation failed |"
+    found = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.AtoncError)]
+    for kind in sorted(found, key=lambda k: (k.exit_code, k.__name__)):
+        if kind is not errors.AtoncError:
+            meaning = " ".join((kind.__doc__ or "").split())
+            yield f"| {kind.exit_code} | {kind.__name__} | {meaning} |"
+    yield "| 130 | | interrupted |"
+
+
+def main() -> int:
+    check = "--check" in sys.argv[1:]
+    stale = [name for name, text in pages().items() if not _same(FOLDER / name, text)]
+    if check:
+        for name in stale:
+            print(f"docs/reference/{name} is stale: run tools/gen_reference.py", file=sys.stderr)
+        return 1 if stale else 0
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text)
+    return 0
+
+
+def _same(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text() == text
+
+
+if __name__ == "__main__":
+    sys.exit(main())
