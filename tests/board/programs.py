@@ -20,6 +20,7 @@ PRELUDE = """
 #include "board_io.h"
 #define WORD(address) (*(volatile uint32_t *)(address))
 void NPU0_IRQHandler(void);
+static inline void moment(void) { for (volatile int k = 0; k < 1000; k++) { } } /* interrupts come between slices */
 """
 
 

@@ -99,6 +99,8 @@ class Board:
                     where=str(self.firmware.path),
                 )
             self.memory.write(segment.address, np.frombuffer(segment.data, np.uint8))
+            if segment.executable:
+                self.core.watch_sleep(segment.runs_at, segment.data)
         vectors = self.firmware.vector_table
         self.system.write(0xED08, 4, vectors)
         stack = int(self.memory.read(vectors, 4).view("<u4")[0])

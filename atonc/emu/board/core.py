@@ -30,6 +30,16 @@ _FAULTS = {
 _THREAD_MSP = 0xFFFF_FFE9  # return with floating-point registers, main stack
 _THREAD_PSP = 0xFFFF_FFED
 _HANDLER = 0xFFFF_FFE1
+_SHORTEST, _LONGEST = 32, 2048
+_YIELD, _WFE, _WFI = 1, 2, 3
+_SLEEP_CODES = {
+    b"\x10\xbf": _YIELD,
+    b"\x20\xbf": _WFE,
+    b"\x30\xbf": _WFI,
+    b"\xaf\xf3\x01\x80": _YIELD,
+    b"\xaf\xf3\x02\x80": _WFE,
+    b"\xaf\xf3\x03\x80": _WFI,
+}
 _FRAME = struct.Struct("<26I")  # r0-r3, r12, lr, pc, xpsr, s0-s15, fpscr, reserved
 
 
@@ -43,24 +53,35 @@ class Halt:
 
 
 class Core:
+    """Instructions run in slices, short ones near accesses to devices, long ones in pure computation. Events and
+    interrupts are seen between slices. Of a slice that ends early (sleep, exception, breakpoint) half is counted."""
+
     def __init__(self, clock: Clock, nvic: Nvic, system: SystemControl) -> None:
         unicorn, arm_const = _unicorn()
         self._arm = arm_const
         self._error = unicorn.UcError
+        self._code_hook = unicorn.UC_HOOK_CODE
         self.uc = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
         self.uc.ctl_set_cpu_model(arm_const.UC_CPU_ARM_CORTEX_M33)
         self.clock, self.nvic, self.system = clock, nvic, system
         self.instructions = 0
         self.pc = 0
-        self._deadline = 0
-        self._limit = 0
-        self._fresh = True  # nothing was executed since the last look at interrupts
         self._trap: int | None = None
+        self._sleep: tuple[int, int] | None = None  # opcode and the address behind it
+        self._size = _SHORTEST
         self._bad_access = ""
-        self._lengths: dict[tuple[int, int], int] = {}
-        self.uc.hook_add(unicorn.UC_HOOK_BLOCK, self._on_block)
         self.uc.hook_add(unicorn.UC_HOOK_INTR, self._on_trap)
         self.uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._on_bad_access)
+
+    def watch_sleep(self, address: int, code: bytes) -> None:
+        """Notes where the code may sleep: unicorn stops there without saying why."""
+        for offset in range(0, len(code) - 1, 2):
+            half = code[offset : offset + 2]
+            if half in _SLEEP_CODES or code[offset : offset + 4] in _SLEEP_CODES:
+                size = 2 if half in _SLEEP_CODES else 4
+                kind = _SLEEP_CODES[code[offset : offset + size]]
+                at = address + offset
+                self.uc.hook_add(self._code_hook, self._on_sleep, (kind, at + size), at, at)
 
     def start(self, pc: int, stack: int) -> None:
         self.pc = pc & ~1
@@ -76,44 +97,50 @@ class Core:
         self.uc.reg_write(getattr(self._arm, f"UC_ARM_REG_{name.upper()}"), value)
 
     def attend(self) -> None:
-        """Something outside has changed: look at events and interrupts at the next branch."""
-        event = self.clock.next_event
-        soon = self.nvic.waiting() is not None
-        self._deadline = self.clock.now if soon else event if event is not None else 1 << 62
+        """A device was touched: events and interrupts are looked at more often for a while."""
+        self._size = _SHORTEST // 2
 
-    # ------------------------------------------------------------------------------------------------------------- run
+    # -------------------------------------------------------------------------------------------------------------- run
 
     def run(self, budget: int, cycles: int) -> Halt:
         """Executes at most `budget` instructions in at most `cycles`, sleep included."""
-        self._limit = self.instructions + budget
-        end = self.clock.now + cycles
+        limit, end = self.instructions + budget, self.clock.now + cycles
         while True:
             self.clock.run_due()
             self._take_exception()
-            if self.instructions >= self._limit:
+            if self.instructions >= limit:
                 return Halt("budget", self.pc)
             if self.clock.now >= end:
                 return Halt("time", self.pc)
-            self.attend()  # an interrupt that is masked now is looked at again after every block
-            halt = self._go()
+            halt = self._go(self._slice())
             if halt is not None:
                 return halt
 
-    def _go(self) -> Halt | None:
-        self._trap, self._bad_access, self._fresh = None, "", True
+    def _slice(self) -> int:
+        """Instructions until the next look; few while an interrupt waits to be unmasked."""
+        self._size = min(2 * self._size, _LONGEST)
+        if self.nvic.waiting() is not None:
+            return _SHORTEST
+        event = self.clock.next_event
+        return self._size if event is None else min(self._size, max(1, event - self.clock.now))
+
+    def _go(self, count: int) -> Halt | None:
+        self._trap, self._sleep, self._bad_access = None, None, ""
+        failure = ""
         try:
-            self.uc.emu_start(self.pc | 1, _EXIT_ADDRESS)
+            self.uc.emu_start(self.pc | 1, _EXIT_ADDRESS, count=count)
         except self._error as error:
-            self.pc = self.register("PC")
-            if self._bad_access or not self._slept("wfe"):
-                raise self._fault(self._bad_access or str(error)) from None
-            return self._wait_for_event()
+            failure = self._bad_access or str(error)
         self.pc = self.register("PC")
-        if self._trap is not None:
-            return self._handle_trap(self._trap)
-        if self._slept("wfi"):
-            return self._sleep()
-        return None
+        slept = self._sleep is not None and self._sleep[1] == self.pc
+        done = -(-count // 2) if failure or slept or self._trap is not None else count
+        self.instructions += done
+        self.clock.now += done
+        if slept and self._sleep is not None:
+            return self._sleep_now(self._sleep[0])
+        if failure:
+            raise self._fault(failure)
+        return None if self._trap is None else self._handle_trap(self._trap)
 
     def _handle_trap(self, trap: int) -> Halt | None:
         if trap == _EXCEPTION_EXIT:
@@ -128,48 +155,28 @@ class Core:
             raise self._fault(_FAULTS.get(trap, f"exception {trap}"))
         return None
 
-    def _slept(self, kind: str) -> bool:
-        """Whether the last instruction was WFE (or YIELD) or WFI: unicorn stops behind either."""
-        last: bytes = bytes(self.uc.mem_read(self.pc - 4, 4))
-        short = {"wfe": (b"\x20\xbf", b"\x10\xbf"), "wfi": (b"\x30\xbf",)}[kind]
-        wide = {"wfe": (b"\xaf\xf3\x02\x80", b"\xaf\xf3\x01\x80"), "wfi": (b"\xaf\xf3\x03\x80",)}[kind]
-        return last[2:] in short or last in wide
-
-    def _wait_for_event(self) -> Halt | None:
-        if self.nvic.event:
-            self.nvic.event = False
+    def _sleep_now(self, kind: int) -> Halt | None:
+        """Time passes until an interrupt wakes the core; PRIMASK does not keep it asleep. Events end only WFE."""
+        if kind == _YIELD:
             return None
-        halt = self._sleep()
-        self.nvic.event = False
-        return halt
-
-    def _sleep(self) -> Halt | None:
-        """Time passes until an interrupt wakes the core; PRIMASK does not keep it asleep."""
-        while self.nvic.waiting() is None and not self.nvic.event:
+        while self.nvic.waiting() is None and not (kind == _WFE and self.nvic.event):
             if not self.clock.jump():
                 return Halt("sleep", self.pc - 2)
+        if kind == _WFE:
+            self.nvic.event = False
         return None
 
     def _fault(self, what: str) -> InputError:
         return InputError(f"the processor stopped: {what}", where=f"pc {self.pc:#010x}, lr {self.register('LR'):#010x}")
 
-    # ----------------------------------------------------------------------------------------------------------- hooks
-
-    def _on_block(self, uc: Any, address: int, size: int, _: Any) -> None:
-        key = (address, size)
-        count = self._lengths.get(key)
-        if count is None:
-            count = self._lengths[key] = _instruction_count(bytes(uc.mem_read(address, size)))
-        if not self._fresh and (self.clock.now >= self._deadline or self.instructions >= self._limit):
-            uc.emu_stop()
-            return
-        self._fresh = False
-        self.clock.now += count
-        self.instructions += count
+    # ------------------------------------------------------------------------------------------------------------ hooks
 
     def _on_trap(self, uc: Any, number: int, _: Any) -> None:
         self._trap = number
         uc.emu_stop()
+
+    def _on_sleep(self, uc: Any, address: int, size: int, kind: tuple[int, int]) -> None:
+        self._sleep = kind
 
     def _on_bad_access(self, uc: Any, access: int, address: int, size: int, value: int, _: Any) -> bool:
         kinds = {19: "read", 20: "write", 21: "fetch", 22: "read", 23: "write", 24: "fetch"}
@@ -244,11 +251,3 @@ def _unicorn() -> tuple[Any, Any]:
     except ImportError as error:
         raise ToolError("unicorn is not installed", remedy="pip install 'atonc[board]'") from error
 
-
-def _instruction_count(code: bytes) -> int:
-    """Thumb instructions: those that begin with 0b11101, 0b11110 or 0b11111 have two halfwords."""
-    count = position = 0
-    while position + 1 < len(code):
-        position += 4 if code[position + 1] >> 3 >= 0x1D else 2
-        count += 1
-    return count

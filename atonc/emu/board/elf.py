@@ -18,7 +18,9 @@ _ARM = "EM_ARM"
 
 @dataclass(frozen=True)
 class Segment:
-    address: int
+    address: int  # where it is loaded
+    runs_at: int  # where start-up code copies it to, if it does
+    executable: bool
     data: bytes
 
 
@@ -62,7 +64,9 @@ def _read(elf: Any, path: Path) -> Firmware:
     if elf.num_segments() > _MAX_SEGMENTS:
         raise InputError(f"{elf.num_segments()} segments are too many", where=str(path))
     segments = tuple(
-        Segment(part["p_paddr"], part.data()) for part in elf.iter_segments("PT_LOAD") if part["p_filesz"]
+        Segment(part["p_paddr"], part["p_vaddr"], bool(part["p_flags"] & 1), part.data())
+        for part in elf.iter_segments("PT_LOAD")
+        if part["p_filesz"]
     )
     if not segments:
         raise InputError("nothing to load in it", where=str(path))
