@@ -27,7 +27,7 @@ from atonc.ops import run_graph
 from atonc.options import Options
 from atonc.passes import order
 from atonc.place import Board, Layout, board, place, read_board
-from atonc.place.supplied import supplied_buffers
+from atonc.place.supplied import require_apart, supplied_edges
 from atonc.reasons import Severity, Violation
 from atonc.verify import VerifyReport, verify
 
@@ -64,7 +64,7 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     """From the canonical graph on; other views change it or the memories to see what that would bring."""
     started = started or time.perf_counter()
     wishes = resolve(source, graph, options.on_cpu, options.on_npu)
-    mapped = map_ops(graph, options.numerics, lambda: typical_runs(graph), wishes)
+    mapped = map_ops(graph, options.numerics, lambda: typical_runs(graph), wishes, supplied(graph, options))
     layout = _place(mapped, graph, memory, options)
     program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools)
     findings = check(program, options, memory.pools)
@@ -97,6 +97,7 @@ def _limits(values: Array) -> tuple[float, float]:
 
 def _place(mapped: Mapped, graph: Graph, memory: Board, options: Options) -> Layout:
     context = mapped.context
+    require_apart(supplied(graph, options), graph.inputs, graph.outputs, context.aliases)
     return place(
         list(mapped.plans),
         context.buffers,
@@ -105,10 +106,13 @@ def _place(mapped: Mapped, graph: Graph, memory: Board, options: Options) -> Lay
         graph.outputs,
         memory,
         options.prefer,
-        supplied_buffers(
-            graph.inputs, graph.outputs, context.aliases, options.inputs_allocation, options.outputs_allocation
-        ),
+        supplied(graph, options),
     )
+
+
+def supplied(graph: Graph, options: Options) -> tuple[str, ...]:
+    """Inputs and outputs whose memory the application brings."""
+    return supplied_edges(graph.inputs, graph.outputs, options.inputs_allocation, options.outputs_allocation)
 
 
 def check(program: Program, options: Options, pools: Iterable[MemoryPool]) -> tuple[Violation, ...]:

@@ -12,7 +12,7 @@ from atonc.lower.map_ops import Mapped, map_ops
 from atonc.lower.wishes import resolve
 from atonc.options import Options
 from atonc.passes import order
-from atonc.pipeline import compile_graph, typical_runs
+from atonc.pipeline import compile_graph, supplied, typical_runs
 from atonc.plan.types import CpuPlan
 
 STAGES = ("read", "passes", "lower", "place")
@@ -34,14 +34,17 @@ def _outputs(model: Path, options: Options) -> Iterator[tuple[str, str]]:
     graph = order.run(source, options)
     yield "passes", text.dump(graph)
     wishes = resolve(source, graph, options.on_cpu, options.on_npu)
-    mapped = map_ops(graph, options.numerics, lambda: typical_runs(graph), wishes)
+    mapped = map_ops(graph, options.numerics, lambda: typical_runs(graph), wishes, supplied(graph, options))
     yield "lower", "".join(f"{line}\n" for line in _steps(mapped))
     compiled = compile_graph(source, options)
     homes = sorted(compiled.program.placed.values(), key=lambda home: (home.address, home.buffer.name))
-    yield "place", "".join(
-        f"{h.address:#010x} {h.end:#010x} {h.pool:10} steps {h.first + 1}..{h.last + 1} {h.buffer.kind} "
-        f"{h.buffer.name}\n"
-        for h in homes
+    yield (
+        "place",
+        "".join(
+            f"{h.address:#010x} {h.end:#010x} {h.pool:10} steps {h.first + 1}..{h.last + 1} {h.buffer.kind} "
+            f"{h.buffer.name}\n"
+            for h in homes
+        ),
     )
 
 

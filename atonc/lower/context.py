@@ -35,6 +35,7 @@ class Context:
     aliases: dict[str, str] = field(default_factory=dict)  # tensor -> tensor in whose memory it lies
     meanings: dict[str, Meaning] = field(default_factory=dict)  # by operator
     on_cpu: frozenset[str] = frozenset()  # operators that the user wants there
+    supplied: frozenset[str] = frozenset()  # inputs and outputs whose memory the application brings
     _scratch: int = 0
 
     def tensor(self, name: str) -> Tensor:
@@ -93,6 +94,19 @@ class Context:
     def typical(self) -> list[Mapping[str, Array]]:
         """Values of all tensors for a few typical inputs; empty when nobody provides them."""
         return [] if self.calibrate is None else self.calibrate()
+
+    def may_share(self, output: str, source: str) -> bool:
+        """Whether two tensors may lie in one memory: not if the application brings two for them."""
+        edges = {*self.graph.inputs, *self.graph.outputs}
+        if not self.supplied or output not in edges:
+            return True
+        sharing = {name for name in edges if name != output and self._owner(name) == self._owner(source)}
+        return not sharing or not self.supplied & {output, *sharing}
+
+    def _owner(self, name: str) -> str:
+        while name in self.aliases:
+            name = self.aliases[name]
+        return name
 
     def alias(self, output: str, source: str) -> None:
         """The output is the same bytes as the source: no movement, one memory."""

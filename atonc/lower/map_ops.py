@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from atonc.errors import UnsupportedError
@@ -44,10 +44,11 @@ def map_ops(
     numerics: str = "best",
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None,
     wishes: Wishes | None = None,
+    supplied: Collection[str] = (),
 ) -> Mapped:
     """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect."""
     wishes = wishes or Wishes()
-    context = Context(graph, numerics, calibrate=calibrate, on_cpu=wishes.on_cpu)
+    context = Context(graph, numerics, calibrate=calibrate, on_cpu=wishes.on_cpu, supplied=frozenset(supplied))
     for name in graph.inputs:
         context.buffer(name)
     plans: list[StepPlan] = []

@@ -49,7 +49,7 @@ def lower_reshape(op: Op, context: Context) -> list[StepPlan]:
     """Memory holds the flat order, so the shape may change without a move."""
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     change = change_between(op, source, target)
-    if not change:
+    if not change and context.may_share(op.outputs[0], op.inputs[0]):
         context.alias(op.outputs[0], op.inputs[0])
         return []
     return _moved(op, context, [(view_of(context, op.inputs[0], target.shape), view_of(context, op.outputs[0]))])
