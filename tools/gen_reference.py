@@ -33,8 +33,8 @@ def pages() -> dict[str, str]:
 
 def _ops() -> Iterator[str]:
     yield "# Operators\n"
-    yield "Where each operator runs, and the [rules](rules.md) that may send it to the CPU. `atonc ops OP` shows one with"
-    yield "all its rules; `atonc explain MODEL` says which of them applied.\n"
+    yield "Where each operator runs, and the [rules](rules.md) that may send it to the CPU. `atonc ops OP` shows one"
+    yield "with all its rules; `atonc explain MODEL` says which of them applied.\n"
     yield "| operator | runs on | rules | note |\n|---|---|---|---|"
     for info in operator_table():
         links = ", ".join(f"[{rule.id}](rules.md#{rule.id.lower()})" for rule in info.rules)
