@@ -2,8 +2,8 @@
 
 Buffers that the CPU or the application touches begin at a cache line of their own, so whole lines may be cleaned and
 invalidated. The rules:
-- the CPU reads what the NPU wrote: lines are dropped before the NPU writes (none may be evicted over its results) and
-  again before the CPU reads (the processor may have fetched some meanwhile);
+- the CPU reads what the NPU wrote, or writes beside it: lines are dropped before the NPU writes (none may be evicted
+  over its results) and again before the CPU starts (the processor may have fetched some meanwhile);
 - the CPU wrote: lines are cleaned at once, for the NPU, for other masters, and so that nothing dirty is left behind;
 - inputs are the application's duty, as in ST's networks: clean after writing them with the CPU.
 Activations never pass through the NPU cache; constants do, and never change.
@@ -43,14 +43,15 @@ def before_npu(network: CNetwork, block: Block) -> list[str]:
 
 
 def before_cpu(network: CNetwork, block: Block) -> list[str]:
-    """Before a CPU step: what the NPU wrote is read from memory."""
+    """Before a CPU step: what the NPU wrote is read from memory, and never overwritten with older bytes where both
+    write parts of one buffer."""
     written: dict[Key, Block] = {}
     for other in network.blocks:
         if other is block:
             break
         written |= {_key(network.home(name)): other for name in other.writes()}
     fresh = []
-    for name in sorted(block.reads()):
+    for name in sorted(block.reads() | block.writes()):
         home = network.home(name)
         writer = written.get(_key(home))
         if home.buffer.kind != BufferKind.CONSTANT and writer is not None and not writer.on_cpu:
