@@ -85,22 +85,44 @@ static double real_at(const void *data, size_t i, const atonc_format *format)
   return (load(data, i, format->type) - format->zero) * format->scale;
 }
 
-static double code_of(double value, const atonc_format *format)
+/* The code for types of at most 16 bits: rounded half away from zero by cutting off, then in integers. */
+static int32_t narrow_code(double value, const atonc_format *format)
 {
-  if (format->flags & ATONC_HAS_LEAST) value = at_least(value, format->least);
-  if (format->flags & ATONC_HAS_MOST) value = at_most(value, format->most);
-  value = value / format->scale;
+  int32_t code = 0;
+  value = value < 0 ? value - 0.5 : value + 0.5;
+  if (value > 131072.0) {
+    code = 131072; /* beyond all codes, whatever the zero point is */
+  } else if (value < -131072.0) {
+    code = -131072;
+  } else if (value == value) { /* what is not a number counts as zero */
+    code = (int32_t)value;
+  }
+  code += (int32_t)format->zero;
+  if (code < (int32_t)format->low) return (int32_t)format->low;
+  return code > (int32_t)format->high ? (int32_t)format->high : code;
+}
+
+/* The same for the other types, as a double that `store` takes. */
+static double wide_code(double value, const atonc_format *format)
+{
   if (format->type == ATONC_F32 || format->type == ATONC_F64) {
     return format->flags & ATONC_CLIP_FLOAT ? at_most(at_least(value, format->low), format->high) : value;
   }
   if (format->type == ATONC_BOOL) return value != 0;
-  if (value != value) value = 0; /* not a number: as zero */
+  if (value != value) value = 0;
   return at_most(at_least(round_half_away(value) + format->zero, format->low), format->high);
 }
 
 static void put(void *data, size_t i, const atonc_format *format, double value)
 {
-  store(data, i, format->type, code_of(value, format));
+  if (format->flags & ATONC_HAS_LEAST) value = at_least(value, format->least);
+  if (format->flags & ATONC_HAS_MOST) value = at_most(value, format->most);
+  value = value / format->scale;
+  switch (format->type) {
+  case ATONC_S8: case ATONC_U8: ((uint8_t *)data)[i] = (uint8_t)narrow_code(value, format); break;
+  case ATONC_S16: case ATONC_U16: ((uint16_t *)data)[i] = (uint16_t)narrow_code(value, format); break;
+  default: store(data, i, format->type, wide_code(value, format)); break;
+  }
 }
 
 /* --- functions, the same on every machine -------------------------------------------------------------------------- */
@@ -504,67 +526,70 @@ void atonc_select(void *out, const atonc_format *out_format, const void *conditi
 
 /* --- sums ---------------------------------------------------------------------------------------------------------- */
 
-/* A run of products, added to `sum` one after the other. Sums of bytes are exact in 32 bits (the caller saw to that),
- * those of 16-bit numbers in 64 bits, products of floats are exact in double precision. */
+/* A run of products that is added to a sum. Integers are exact: in 32 bits within a run of bytes (the caller saw to
+ * that), in 64 bits over all runs. Floats are added one after the other; their products are exact. */
 typedef struct {
   const void *x;
   const void *weights;
   size_t x_step, weight_step, count;
   double zero;
   int32_t x_type, weight_type;
+  int64_t integers; /* the sum of integers */
+  double sum;       /* the sum of floats */
 } products;
 
-typedef double (*adder)(double sum, const products *p);
+typedef void (*adder)(products *p);
 
-static double add_s8(double sum, const products *p)
+static void add_s8(products *p)
 {
   const int8_t *x = p->x, *w = p->weights;
   int32_t part = 0, zero = (int32_t)p->zero;
   for (size_t i = 0; i < p->count; i++) part += (x[i * p->x_step] - zero) * w[i * p->weight_step];
-  return sum + part;
+  p->integers += part;
 }
 
-static double add_u8(double sum, const products *p)
+static void add_u8(products *p)
 {
   const uint8_t *x = p->x;
   const int8_t *w = p->weights;
   int32_t part = 0, zero = (int32_t)p->zero;
   for (size_t i = 0; i < p->count; i++) part += (x[i * p->x_step] - zero) * w[i * p->weight_step];
-  return sum + part;
+  p->integers += part;
 }
 
-static double add_s16(double sum, const products *p)
+static void add_s16(products *p)
 {
   const int16_t *x = p->x;
   const int8_t *w = p->weights;
   int64_t part = 0;
   int32_t zero = (int32_t)p->zero;
   for (size_t i = 0; i < p->count; i++) part += (int64_t)(x[i * p->x_step] - zero) * w[i * p->weight_step];
-  return sum + (double)part;
+  p->integers += part;
 }
 
-static double add_f32_s8(double sum, const products *p)
+static void add_f32_s8(products *p)
 {
   const float *x = p->x;
   const int8_t *w = p->weights;
+  double sum = p->sum;
   for (size_t i = 0; i < p->count; i++) sum = sum + (double)x[i * p->x_step] * w[i * p->weight_step];
-  return sum;
+  p->sum = sum;
 }
 
-static double add_f32(double sum, const products *p)
+static void add_f32(products *p)
 {
   const float *x = p->x, *w = p->weights;
+  double sum = p->sum;
   for (size_t i = 0; i < p->count; i++) sum = sum + (double)x[i * p->x_step] * w[i * p->weight_step];
-  return sum;
+  p->sum = sum;
 }
 
-static double add_any(double sum, const products *p)
+static void add_any(products *p)
 {
   for (size_t i = 0; i < p->count; i++) {
     double x = load(p->x, i * p->x_step, p->x_type) - p->zero;
-    sum = sum + x * load(p->weights, i * p->weight_step, p->weight_type);
+    p->sum = p->sum + x * load(p->weights, i * p->weight_step, p->weight_type);
   }
-  return sum;
 }
 
 static adder adder_for(int32_t x_type, int32_t weight_type)
@@ -589,14 +614,13 @@ static void meeting_taps(int32_t origin, int32_t taps, int32_t dilate, int32_t s
 }
 
 /* One output of a convolution: all taps, row by row, channels fastest. */
-static double window_sum(const void *in, const void *weights, const atonc_window *g, const int32_t at[3], int32_t o,
-                         products *p, adder add)
+static void add_window(const void *in, const void *weights, const atonc_window *g, const int32_t at[3], int32_t o,
+                       products *p, adder add)
 {
   int32_t depth = g->in_c / g->groups, group = o / (g->out_c / g->groups);
   uint32_t x_bytes = item_bytes(p->x_type), w_bytes = item_bytes(p->weight_type);
   int32_t y0 = at[1] * g->stride_y - g->top, x0 = at[2] * g->stride_x - g->left;
   int32_t ky_from, ky_to, kx_from, kx_to;
-  double sum = 0.0;
   meeting_taps(y0, g->k_h, g->dilate_y, g->in_h, &ky_from, &ky_to);
   meeting_taps(x0, g->k_w, g->dilate_x, g->in_w, &kx_from, &kx_to);
   /* one run per row of taps where memory allows it, else one per tap */
@@ -611,19 +635,17 @@ static double window_sum(const void *in, const void *weights, const atonc_window
       size_t pixel = (row + x0 + kx * g->dilate_x) * g->in_c + (size_t)group * depth;
       p->x = AT(in, pixel * x_bytes);
       p->weights = AT(weights, (((size_t)o * g->k_h + ky) * g->k_w + kx) * depth * w_bytes);
-      sum = add(sum, p);
+      add(p);
     }
   }
-  return sum;
 }
 
 /* One output of a transposed convolution, taps in the same order. */
-static double collected_sum(const void *in, const void *weights, const atonc_window *g, const int32_t at[3], int32_t o,
-                            products *p, adder add)
+static void add_collected(const void *in, const void *weights, const atonc_window *g, const int32_t at[3], int32_t o,
+                          products *p, adder add)
 {
   int32_t depth = g->in_c / g->groups, group = o / (g->out_c / g->groups);
   uint32_t x_bytes = item_bytes(p->x_type), w_bytes = item_bytes(p->weight_type);
-  double sum = 0.0;
   p->x_step = p->weight_step = 1;
   p->count = (size_t)depth;
   for (int32_t ky = 0; ky < g->k_h; ky++) {
@@ -635,28 +657,31 @@ static double collected_sum(const void *in, const void *weights, const atonc_win
       size_t pixel = ((size_t)at[0] * g->in_h + y / g->stride_y) * g->in_w + x / g->stride_x;
       p->x = AT(in, (pixel * g->in_c + (size_t)group * depth) * x_bytes);
       p->weights = AT(weights, (((size_t)o * g->k_h + ky) * g->k_w + kx) * depth * w_bytes);
-      sum = add(sum, p);
+      add(p);
     }
   }
-  return sum;
 }
 
-typedef double (*summer)(const void *in, const void *weights, const atonc_window *g, const int32_t at[3], int32_t o,
-                         products *p, adder add);
+typedef void (*collector)(const void *in, const void *weights, const atonc_window *g, const int32_t at[3], int32_t o,
+                          products *p, adder add);
 
-static void convolve(summer sum_at, void *out, const atonc_format *out_format, const void *in,
+static void convolve(collector collect, void *out, const atonc_format *out_format, const void *in,
                      const atonc_format *in_format, const void *weights, int32_t weight_type, const double *scales,
                      const double *biases, const atonc_window *g)
 {
   adder add = adder_for(in_format->type, weight_type);
-  products p = {0, 0, 1, 1, 0, in_format->zero, in_format->type, weight_type};
+  products p = {0, 0, 1, 1, 0, in_format->zero, in_format->type, weight_type, 0, 0.0};
+  int floats = add == add_f32 || add == add_f32_s8 || add == add_any;
   int32_t at[3];
   size_t i = 0;
   for (at[0] = 0; at[0] < g->batch; at[0]++) {
     for (at[1] = 0; at[1] < g->out_h; at[1]++) {
       for (at[2] = 0; at[2] < g->out_w; at[2]++) {
         for (int32_t o = 0; o < g->out_c; o++) {
-          put(out, i++, out_format, sum_at(in, weights, g, at, o, &p, add) * scales[o] + biases[o]);
+          p.integers = 0;
+          p.sum = 0.0;
+          collect(in, weights, g, at, o, &p, add);
+          put(out, i++, out_format, (floats ? p.sum : (double)p.integers) * scales[o] + biases[o]);
         }
       }
     }
@@ -667,14 +692,14 @@ void atonc_conv(void *out, const atonc_format *out_format, const void *in, const
                 const void *weights, int32_t weight_type, const double *scales, const double *biases,
                 const atonc_window *window)
 {
-  convolve(window_sum, out, out_format, in, in_format, weights, weight_type, scales, biases, window);
+  convolve(add_window, out, out_format, in, in_format, weights, weight_type, scales, biases, window);
 }
 
 void atonc_transpose_conv(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                           const void *weights, int32_t weight_type, const double *scales, const double *biases,
                           const atonc_window *window)
 {
-  convolve(collected_sum, out, out_format, in, in_format, weights, weight_type, scales, biases, window);
+  convolve(add_collected, out, out_format, in, in_format, weights, weight_type, scales, biases, window);
 }
 
 void atonc_matmul(void *out, const atonc_format *out_format, const void *a, const atonc_format *a_format,
