@@ -115,6 +115,25 @@ def test_corrupted_initialiser_is_reported(tmp_path: Path, common: Common) -> No
         rig.start()
 
 
+def test_missing_memory_is_reported(tmp_path: Path, common: Common) -> None:
+    elf, networks = make(tmp_path, common, digits())
+    rig = Rig(elf, networks, start=False)
+    missing = np.array([0x3420_0000, 0x3427_0000], "<u4").view(np.uint8)
+    rig.board.memory.write(rig.board.firmware.symbols["board_missing"], missing)
+    with pytest.raises(FirmwareError, match=r"ATONC ERROR 5 .*0x34200000 MEMORY_MISSING"):
+        rig.start()
+
+
+def test_network_for_another_runtime_is_reported(tmp_path: Path, common: Common) -> None:
+    """network.c sees the headers of a release that the linked runtime does not know."""
+    network = boarding.image_network(digits(), tmp_path / "net")
+    ours = firmware.our_runtime()
+    other = replace(ours, defines=ours.defines | {"LL_ATON_VERSION_MINOR": "9"})
+    elf = firmware.build_firmware([network], other, tmp_path / "build", common[firmware.ASYNC])
+    with pytest.raises(FirmwareError, match=r"ATONC ERROR 7 .*WRONG_VERSION"):
+        Rig(elf, [network])
+
+
 def test_unknown_npu_version_is_reported(tmp_path: Path, common: Common) -> None:
     elf, networks = make(tmp_path, common, digits())
     rig = Rig(elf, networks, start=False)

@@ -47,7 +47,6 @@ class Board:
         interrupts = InterruptController(lambda line, level: self.nvic.set_line(places.NPU_INTERRUPT + line, level))
         self.npu = Npu(self.memory, self.clock, interrupts)
         self._registers: list[Bytes] = []
-        self._clock_words: dict[int, int] = {}
         self._map_memories()
         self._map_devices()
         self._load()
@@ -70,10 +69,8 @@ class Board:
         self._map_device(places.NPU, lambda o, s: npu.read(o), lambda o, s, v: npu.write(o, v))
         self._map_device(places.SERIAL, lambda o, s: serial.read(o), lambda o, s, v: serial.write(o, v))
         self._map_device(places.NPU_CACHE, lambda o, s: _CACHE_DONE if o == _CACHE_STATUS else 0, lambda o, s, v: None)
-        words = self._clock_words  # clocks are ready as soon as they are wanted
-        self._map_device(
-            places.RESET_AND_CLOCKS, lambda o, s: words.get(0 if o == 4 else o, 0), lambda o, s, v: words.update({o: v})
-        )
+        clocks = ClockControl()
+        self._map_device(places.RESET_AND_CLOCKS, lambda o, s: clocks.read(o), lambda o, s, v: clocks.write(o, v))
         self._map_device(places.PRIVATE_BUS, self.system.read, self.system.write)
 
     def _map_device(
@@ -136,6 +133,26 @@ class Board:
     def _place(self, pc: int) -> str:
         epoch = "" if self.npu.epoch is None else f", epoch {self.npu.epoch}"
         return f", in {self.firmware.function_at(pc)}{epoch}"
+
+
+class ClockControl:
+    """RCC: every register has a place that sets bits and one that clears them; clocks are ready when they are on."""
+
+    _STATUS, _SET, _CLEAR = 0x4, 0x800, 0x1000
+
+    def __init__(self) -> None:
+        self.words: dict[int, int] = {}
+
+    def read(self, offset: int) -> int:
+        return self.words.get(0 if offset == self._STATUS else offset, 0)
+
+    def write(self, offset: int, value: int) -> None:
+        if offset < self._SET:
+            self.words[offset] = value
+        elif offset < self._CLEAR:
+            self.words[offset - self._SET] = self.words.get(offset - self._SET, 0) | value
+        else:
+            self.words[offset - self._CLEAR] = self.words.get(offset - self._CLEAR, 0) & ~value
 
 
 def _addresses(place: Place) -> tuple[int, ...]:

@@ -26,6 +26,13 @@ static void print_words(const char *what, uint32_t network, uint32_t index) {
 #ifdef ATONC_RUNTIME
 uint32_t atonc_tick_ms(void) { return board_milliseconds(); }
 
+/* A memory that the host declares absent before it starts the firmware. */
+volatile uint32_t board_missing[2] __attribute__((section(".noinit"))); /* start, end */
+
+bool atonc_memory_ready(uintptr_t base, uint32_t size) {
+    return board_missing[1] <= base || base + size <= board_missing[0];
+}
+
 static int failed(const NN_Instance_TypeDef *network) {
     const atonc_status_t status = atonc_rt_status(network);
     if (status.code == ATONC_OK)
