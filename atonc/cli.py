@@ -11,11 +11,12 @@ from typing import NoReturn
 import atonc
 from atonc.errors import AtoncError
 from atonc.verbs import compare, disasm, explain, generate, ops, run, validate, view
+from atonc.verbs.common import without_levels
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
-    options = parser().parse_args(arguments)
+    options = parser().parse_args(without_levels(sys.argv[1:] if arguments is None else arguments))
     try:
         return int(options.verb(options))
     except AtoncError as error:

@@ -313,11 +313,15 @@ def test_sizes_of_dimensions_that_do_not_exist(capsys: pytest.CaptureFixture[str
 
 def test_lines_of_existing_scripts_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = f"generate --model {DIGITS} --target stm32n6 --st-neural-art --name net --workspace {tmp_path}/ws"
-    script += f" --output {tmp_path}/out --input-data-type uint8 --verbosity 1 --no-report -O balanced --c-api st-ai"
-    assert main(script.split()) == 0
+    script += (
+        f" --output {tmp_path}/out --input-data-type uint8 --verbosity 1 --no-report -O balanced --c-api st-ai -v 0"
+    )
+    assert main([*script.split(), "-v", "0"]) == 0
     seen = capsys.readouterr()
     assert "no effect here: --workspace, --optimization, --c-api, --verbosity" in seen.err
     assert (tmp_path / "out" / "net_program.json").is_file() and not (tmp_path / "ws").exists()
+    assert main(["validate", "-v", "1", DIGITS, "--batch-size", "1", "--cut-output-layers", "MAX_POOL_2D_3"]) == 0
+    assert "pool" in capsys.readouterr().out
 
 
 def test_wrong_options_are_one_paragraph(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -43,7 +43,7 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
         [int(i) for i in subgraphs[0].array(number, "<i4")] for number in (SubgraphField.INPUTS, SubgraphField.OUTPUTS)
     ]
     if cut_outputs:
-        edges[1] = _cuts(cut_outputs, tensors)
+        edges[1] = _cuts(cut_outputs, tensors, _results(subgraphs[0], codes))
     ops = _operators(subgraphs[0], codes, tensors, edges[1] if cut_outputs else None)
     inputs, outputs = ([tensors.at(i).name for i in indices] for indices in edges)
     used = {t for op in ops for t in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
@@ -164,14 +164,28 @@ def _quantisation(table: Table, dtype: str, shape: tuple[int, ...]) -> Quantisat
     return Quantisation(scales, zeros, axis if scales.size > 1 else None)
 
 
-def _cuts(names: Sequence[str], tensors: _Tensors) -> list[int]:
-    """Indices of the tensors that the user wants as outputs."""
+def _cuts(names: Sequence[str], tensors: _Tensors, results: Mapping[str, list[int]]) -> list[int]:
+    """Indices of the tensors that the user wants as outputs, by their names or those of operators."""
+    found: list[int] = []
     for name in names:
-        if name not in tensors.index:
-            near = get_close_matches(name, list(tensors.index), n=3, cutoff=0.5)
+        if name not in tensors.index and name not in results:
+            near = get_close_matches(name, [*tensors.index, *results], n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(map(repr, near))}" if near else "look at the names in the model"
             raise InputError(f"the model has no tensor {name!r} to cut at", remedy=hint)
-    return [tensors.index[name] for name in dict.fromkeys(names)]
+        found += [tensors.index[name]] if name in tensors.index else results[name]
+    return list(dict.fromkeys(found))
+
+
+def _results(subgraph: Table, codes: list[str]) -> dict[str, list[int]]:
+    """Operator -> indices of the tensors that it gives; operators have no names in the file, so they get numbers."""
+    tables = subgraph.tables(SubgraphField.OPERATORS)
+    limits.count(len(tables), limits.MAX_OPS, "operators")
+    numbers = [table.uint32(OperatorField.CODE) for table in tables]
+    return {
+        f"{codes[number]}_{index}": _indices(tables[index], OperatorField.OUTPUTS, str(index))
+        for index, number in enumerate(numbers)
+        if number < len(codes)
+    }
 
 
 def _operators(subgraph: Table, codes: list[str], tensors: _Tensors, outputs: list[int] | None) -> list[Op]:

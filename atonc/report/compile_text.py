@@ -139,7 +139,7 @@ def memory_notes(view: CompileView) -> list[str]:
         where = " in NPU RAM (0x34200000 to 0x343c0000)" if user.npu_ram_only else ""
         notes.append(
             f"the application supplies {user.direction} {user.index} ({_short(user.name)}): {user.size_bytes:,} bytes"
-            f"{where}, at a multiple of {user.alignment}"
+            f"{where}, at a multiple of {user.alignment}; cycles do not count how fast that memory is"
         )
     return notes
 

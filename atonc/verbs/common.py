@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from atonc.profiles import Profile
 
 MODELS = (".tflite", ".onnx")
+LEVELS = ("0", "1", "2", "3")
 # options of ST's tool that existing scripts may carry: true here in any case, or about files that we do not write
 SETTLED = (
     *(["--allocate-inputs"], ["--allocate-outputs"], ["--enable-epoch-controller", "--eec"]),
@@ -25,6 +26,18 @@ UNUSED = (
     *(["-w", "--workspace"], ["-t", "--type"], ["-O", "--optimization"], ["-c", "--compression"], ["--c-api"]),
     *(["--input-memory-alignment"], ["--output-memory-alignment"], ["--verbosity"]),
 )
+
+
+def without_levels(arguments: Sequence[str]) -> list[str]:
+    """ST's tool takes a number behind -v: 0 is quiet, all others say more."""
+    kept: list[str] = []
+    for word in arguments:
+        level = bool(kept) and kept[-1] in ("-v", "--verbose") and word in LEVELS
+        if level and word == "0":
+            kept.pop()
+        if not level:
+            kept.append(word)
+    return kept
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +65,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
             f"--{side}s-ch-position", choices=["chfirst", "chlast"], default="", help=f"channels of the {side}s"
         )
     parser.add_argument("--fix-parametric-shapes", metavar="SHAPES", help="sizes of free dimensions: name=value,...")
-    parser.add_argument("--cut-output-tensors", metavar="NAMES", help="these tensors become the outputs")
+    parser.add_argument(
+        *("--cut-output-tensors", "--cut-output-layers"), metavar="NAMES", help="these tensors become the outputs"
+    )
     parser.add_argument("--numerics", choices=["best", "2.x"], default="best", help="2.x: the numbers of ST's 2.x")
     parser.add_argument("--prefer", choices=["speed", "memory"], default="speed", help="what to spend memory for")
     parser.add_argument("--seed", type=int, default=0, help="of synthetic inputs (default 0)")

@@ -34,7 +34,9 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="FILE",
         help="inputs by name in .npz, or .npy; an array labels in it holds the right classes",
     )
-    validate.add_argument("-b", "--batches", "--samples", type=int, default=0, metavar="N", help="default 10")
+    validate.add_argument(
+        *("-b", "--batches", "--batch-size", "--samples"), type=int, default=0, metavar="N", help="default 10"
+    )
     validate.add_argument("--per-layer", action="store_true", help="every layer on the inputs it really had")
     validate.add_argument(
         "--min-cos", type=float, default=MIN_COSINE, metavar="C", help=f"exit 1 below (default {MIN_COSINE})"
