@@ -55,6 +55,14 @@ class Context:
             self.buffers[name] = Buffer(name, size, kind, name, offset)
         return name
 
+    def snapshot(self) -> tuple[dict[str, Buffer], dict[str, str], dict[str, str]]:
+        """What a recipe that refuses must leave as it was."""
+        return dict(self.buffers), dict(self.aliases), dict(self.shifted_copies)
+
+    def restore(self, before: tuple[dict[str, Buffer], dict[str, str], dict[str, str]]) -> None:
+        buffers, aliases, copies = before
+        self.buffers, self.aliases, self.shifted_copies = dict(buffers), dict(aliases), dict(copies)
+
     @cached_property
     def shifted(self) -> frozenset[str]:
         """Tensors that are stored as code + 128: their zero is -128, so that they become features without an offset.
@@ -79,10 +87,11 @@ class Context:
         return any(self._gains(op) for op in readers)
 
     def _wants_signs(self, op: Op) -> bool:
-        """Chains of windows with stride 2 were seen with signed features only."""
+        """Chains of windows with stride 2 or without padding were seen with signed features only."""
         weights = self.tensor(op.inputs[1])
         dense = int(op.attrs.get("groups", 1)) == 1 and len(weights.shape) == 4 and max(weights.shape[1:3]) > 1
-        return dense and weights.shape[-1] > 8 and tuple(op.attrs.get("stride", (1, 1))) != (1, 1)
+        seen = tuple(op.attrs.get("stride", (1, 1))) == (1, 1) and any(op.attrs.get("padding", ()))
+        return dense and weights.shape[-1] > 8 and not seen
 
     def _gains(self, op: Op) -> bool:
         weights = self.tensor(op.inputs[1])

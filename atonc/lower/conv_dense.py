@@ -26,6 +26,7 @@ from atonc.lower.layer import (
 from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.pad_first import lower_padded
 from atonc.lower.requantise import TwoSteps
+from atonc.lower.registry import Refusal
 from atonc.lower.shift_first import shift_first, worth_shifting
 from atonc.lower.tiling import MAX_CHAIN, Tiling, choose, no_setting
 from atonc.plan.build import EpochBuilder
@@ -38,8 +39,13 @@ SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back w
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
     if not worth_shifting(layer):
         return lower_padded(layer, context, _lower)
-    copies, shifted = shift_first(layer, context)
-    return [*copies, *lower_padded(shifted, context, _lower)]
+    before = context.snapshot()
+    try:
+        copies, shifted = shift_first(layer, context)
+        return [*copies, *lower_padded(shifted, context, _lower)]
+    except Refusal:  # some forms were seen with signed features only
+        context.restore(before)
+        return lower_padded(layer, context, _lower)
 
 
 def _lower(layer: Layer, context: Context) -> list[StepPlan]:

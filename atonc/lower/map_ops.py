@@ -82,11 +82,11 @@ def _lower(op: Op, context: Context) -> tuple[list[StepPlan], CpuReason | None]:
     recipe = recipe_for(op.kind)
     if recipe is None or not (_on_codes(op, context) or _is_renaming(op, context)):
         return _on_cpu(op, context, _by_nature(op, context, recipe is not None))
-    before = (dict(context.buffers), dict(context.aliases), dict(context.shifted_copies))
+    before = context.snapshot()
     try:
         return recipe(op, context), None
     except Refusal as refusal:
-        context.buffers, context.aliases, context.shifted_copies = before
+        context.restore(before)
         return _on_cpu(op, context, refusal)
 
 
