@@ -25,8 +25,8 @@ from atonc.lower.layer import (
 )
 from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.pad_first import lower_padded
-from atonc.lower.requantise import TwoSteps
 from atonc.lower.registry import Refusal
+from atonc.lower.requantise import TwoSteps
 from atonc.lower.shift_first import shift_first, worth_shifting
 from atonc.lower.tiling import MAX_CHAIN, Tiling, choose, no_setting
 from atonc.plan.build import EpochBuilder
