@@ -13,7 +13,7 @@ from atonc.emit.c.network import CNetwork, Cycles
 from atonc.insight import reproduce
 from atonc.insight.ours import network_view
 from atonc.options import Options
-from atonc.pipeline import compile_file, memories
+from atonc.pipeline import compile_file, machine_of, memories
 from atonc.program_costs import graph_macs, program_cost
 from atonc.report import compile_text, generate_report
 from atonc.report.compile_text import CompileView
@@ -48,7 +48,7 @@ class Gates:
 def analyze(model: Path, options: Options, name: str = "network") -> CompileView:
     write.check_name(name)
     compiled, pools = compile_file(model, options), memories(options)
-    cost = program_cost(compiled.program, compiled.graph, pools.pools)
+    cost = program_cost(compiled.program, compiled.graph, pools.pools, machine_of(options))
     reproduced = reproduce.block(model, options, name, cost)
     return CompileView(model.name, name, pools, compiled, cost, graph_macs(compiled.graph), options, reproduced)
 

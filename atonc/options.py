@@ -26,5 +26,8 @@ class Options:
     on_npu: tuple[str, ...] = ()
     allow_float: bool = False  # also models without any quantised value
     allow_unproven: bool = False
+    npu_mhz: float = 0.0  # 0: as the machine description says
+    cpu_mhz: float = 0.0
+    flash_mbps: float = 0.0
     verify: bool = True
     seed: int = 0

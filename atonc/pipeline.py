@@ -19,6 +19,7 @@ from atonc.frontends.read import read
 from atonc.hw import safety
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import instructions
+from atonc.hw.machine import Machine, stm32n6
 from atonc.hw.mpool import MemoryPool
 from atonc.ir import Array, Graph
 from atonc.lower.map_ops import Mapped, map_ops
@@ -75,6 +76,12 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
 
 def memories(options: Options) -> Board:
     return read_board(Path(options.mpool)) if options.mpool else board(options.board)
+
+
+def machine_of(options: Options) -> Machine:
+    """The machine at the clocks that the user has."""
+    wanted = {"npu_mhz": options.npu_mhz, "cpu_mhz": options.cpu_mhz, "flash_mb_per_s": options.flash_mbps}
+    return stm32n6().with_clocks(**{name: value for name, value in wanted.items() if value})
 
 
 def typical_runs(graph: Graph) -> list[Mapping[str, Array]]:

@@ -8,18 +8,20 @@ from collections.abc import Mapping, Sequence
 from atonc.costs import StepCost
 from atonc.emit.program import ProgramStep
 from atonc.hw.cycles import hardware
+from atonc.hw.machine import Machine
 from atonc.insight import decide, rules, wiring
 from atonc.insight.types import CPU, NOTHING, NPU, BufferView, Decision, LayerView, NetworkView, PoolView, StepView
 from atonc.ir import Op
 from atonc.lower.map_ops import CpuReason
 from atonc.lower.rules import rule_of
+from atonc.pipeline import machine_of
 from atonc.place.pools import is_external
 from atonc.program_costs import macs, with_words
 from atonc.report.compile_text import CompileView
 
 
 def network_view(view: CompileView) -> NetworkView:
-    compiled, layout = view.compiled, view.compiled.layout
+    compiled, layout, machine = view.compiled, view.compiled.layout, machine_of(view.options)
     rows = list(zip(compiled.program.steps, view.cost.steps, compiled.mapped.owners, strict=True))
     external = {pool.name for pool in view.board.pools if is_external(pool)}
     layers = tuple(
@@ -32,7 +34,7 @@ def network_view(view: CompileView) -> NetworkView:
         view.board.name,
         view.cost.npu_mhz,
         view.cost.cpu_mhz,
-        tuple(_step(step, cost, owner) for step, cost, owner in rows),
+        tuple(_step(step, cost, owner, machine) for step, cost, owner in rows),
         layers,
         _buffers(view),
         tuple(
@@ -52,12 +54,12 @@ def _ops(view: CompileView) -> Sequence[Op]:
     return view.compiled.graph.ops
 
 
-def _step(step: ProgramStep, cost: StepCost, owner: str) -> StepView:
+def _step(step: ProgramStep, cost: StepCost, owner: str, machine: Machine) -> StepView:
     epoch = step.epoch
     common = (step.number, CPU if epoch is None else NPU, step.plan.title, owner, cost.cycles, cost.milliseconds)
     if epoch is None:
         return StepView(*common, cost.st_cycles, cost.bound_by, cost.known)
-    real = hardware.epoch_cycles(with_words(epoch))
+    real = hardware.epoch_cycles(with_words(epoch), machine)
     return StepView(
         *common,
         cost.st_cycles,

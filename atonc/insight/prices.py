@@ -17,7 +17,7 @@ from atonc.insight.ours import network_view
 from atonc.insight.types import Decision, LayerView, NetworkView, Price
 from atonc.ir import Graph, Quantisation
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_canonical, compile_graph
+from atonc.pipeline import Compiled, compile_canonical, compile_graph, machine_of
 from atonc.place import Board
 from atonc.program_costs import graph_macs, program_cost
 from atonc.report.compile_text import CompileView
@@ -48,8 +48,8 @@ def _run(trial: Trial, view: CompileView, options: Options) -> NetworkView | Non
     except AtoncError:
         return None
     board = trial.board(view.board)
-    cost = program_cost(compiled.program, compiled.graph, board.pools)
-    return network_view(CompileView(view.model, view.name, board, compiled, cost, graph_macs(compiled.graph)))
+    cost = program_cost(compiled.program, compiled.graph, board.pools, machine_of(options))
+    return network_view(CompileView(view.model, view.name, board, compiled, cost, graph_macs(compiled.graph), options))
 
 
 def _priced(layer: LayerView, before: NetworkView, results: Sequence[tuple[Trial, NetworkView | None]]) -> LayerView:

@@ -44,6 +44,9 @@ def _flags(options: Options, name: str) -> Iterator[str]:
     for field, flag in _SWITCHES.items():
         if getattr(options, field) != getattr(default, field):
             yield flag
+    for field, flag in (("npu_mhz", "--npu-mhz"), ("cpu_mhz", "--cpu-mhz"), ("flash_mbps", "--flash-mbps")):
+        if getattr(options, field):
+            yield from (flag, f"{getattr(options, field):g}")
     if options.mpool:
         yield from ("--mpool", Path(options.mpool).name)
     if options.cut_outputs:

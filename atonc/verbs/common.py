@@ -78,6 +78,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on", nargs=2, action="append", default=[], metavar=("cpu|npu", "NODE"), help="where a node must run"
     )
+    for clock, what in (("npu-mhz", "the NPU"), ("cpu-mhz", "the CPU")):
+        parser.add_argument(f"--{clock}", type=positive, default=0.0, metavar="MHZ", help=f"clock of {what}")
+    parser.add_argument("--flash-mbps", type=positive, default=0.0, metavar="MBPS", help="speed of the flash, MB/s")
     parser.add_argument("--allow-float", action="store_true", help="also models without any quantised value")
     parser.add_argument("--no-epoch-controller", action="store_true", help="the processor starts every epoch")
     parser.add_argument("-r", "--relocatable", action="store_true", help=argparse.SUPPRESS)
@@ -85,6 +88,16 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(*names, action="store_true", help=argparse.SUPPRESS)
     for names in UNUSED:
         parser.add_argument(*names, metavar="X", help=argparse.SUPPRESS)
+
+
+def positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
+    return value
 
 
 def model_path(options: argparse.Namespace) -> Path:
@@ -131,6 +144,9 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
         on_npu=tuple(node for where, node in options.on if where == "npu"),
         allow_float=options.allow_float,
         epoch_controller=not options.no_epoch_controller,
+        npu_mhz=options.npu_mhz,
+        cpu_mhz=options.cpu_mhz,
+        flash_mbps=options.flash_mbps,
         verify=verify,
         seed=options.seed,
     )
