@@ -282,6 +282,19 @@ def test_a_board_without_npu_ram_names_ways_out(tmp_path: Path, capsys: pytest.C
     assert "cosine 0.999" in capsys.readouterr().out
 
 
+def test_activations_that_leave_the_chip_are_counted_and_gated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "small.mpool"
+    outside = POOLS.replace('"448"', '"2"').replace('"value": "0", "magnitude": "KBYTES"', '"value": "4096"')
+    file.write_text(outside.replace("0x34350000", "0x90000000"))
+    assert main(["analyze", DIGITS, "--mpool", str(file), "--json", "--no-verify"]) == 0
+    memory = json.loads(capsys.readouterr().out)["memory"]
+    assert 0 < memory["spilled_bytes"] < memory["activations_bytes"]
+    assert main(["analyze", DIGITS, "--mpool", str(file), "-q", "--no-verify", "--no-spill"]) == 1
+    assert "--no-spill" in capsys.readouterr().err
+
+
 def test_types_of_the_edges(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["analyze", DIGITS, "--no-verify"]
     assert main([*command, "--input-data-type", "uint8", "--output-data-type", "float32"]) == 0
