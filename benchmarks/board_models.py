@@ -1,0 +1,160 @@
+"""Corpus models as Arm code on the virtual board: every output byte against the emulator, with and without the epoch
+controller. Also compiles the generated C for the Cortex-M55 with all warnings as errors.
+
+    python benchmarks/board_models.py [--runtime DIR] [--out FILE] [model ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from atonc import boarding, building, firmware, generating, validating
+from atonc.boarding import Rig
+from atonc.errors import AtoncError
+from atonc.firmware import ImageNetwork, Runtime
+from atonc.options import Options
+from atonc.report.compile_text import CompileView, counts
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from fetched import corpus_dir
+
+MODELS = (
+    "mobilenet_v1_0.25_96_tfs_int8.tflite",
+    "vww_96_int8.tflite",
+    "person_detect.tflite",
+    "ad01_int8.tflite",
+    "face_detection_front_128_integer_quant.tflite",
+    "cifar10__resnet_v1_8_32_tfs_int8.tflite",
+    "fomo_face_detection.tflite",
+    "kws_ref_model.tflite",
+    "mnist_int8_io_i8.tflite",
+    "spatial_cnn_int8.tflite",
+    "coco_2017_person__st_yolo_x_nano_192_0.33_0.25_int8.tflite",
+    "closed__kai_jiang__code__vww__K1_BOARD_614.4MHz_V1.0__models__mobilenet_v1.onnx",
+)
+SAMPLES = 2
+HEADER = (
+    "| model | programmed by | NPU epochs | CPU steps | bytes compared | different | NPU cycles | CPU instructions | "
+    "M55 -Werror | seconds |\n|---|---|---:|---:|---:|---:|---:|---:|---|---:|"
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    model: str
+    controller: bool
+    npu: int = 0
+    cpu: int = 0
+    compared: int = 0
+    different: int = 0
+    npu_cycles: int = 0
+    instructions: int = 0
+    strict: str = ""
+    seconds: float = 0.0
+    failure: str = ""
+
+    def text(self) -> str:
+        by = "controller" if self.controller else "CPU"
+        if self.failure:
+            return f"| {self.model} | {by} | {self.failure} | | | | | | | |"
+        return (
+            f"| {self.model} | {by} | {self.npu} | {self.cpu} | {self.compared:,} | {self.different} | "
+            f"{self.npu_cycles:,} | {self.instructions:,} | {self.strict} | {self.seconds:.1f} |"
+        )
+
+
+def main() -> int:
+    arguments = _arguments()
+    runtime = boarding.choose_runtime(arguments.runtime)
+    rows = []
+    with tempfile.TemporaryDirectory() as temporary:
+        work = Path(temporary)
+        common = firmware.compile_runtime(runtime, work / "runtime")
+        for name in arguments.models:
+            for controller in (True, False):
+                row = _one(corpus_dir() / "models" / name, controller, runtime, common, work / f"{len(rows)}")
+                rows.append(row)
+                print(row.text(), flush=True)
+    if arguments.out:
+        arguments.out.write_text(_page(rows, arguments.label or runtime.label))
+    return 0 if all(not row.failure and not row.different for row in rows) else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", default=list(MODELS))
+    parser.add_argument("--runtime", type=Path, help="folder with the vendor's sources")
+    parser.add_argument("--label", default="", help="name of that runtime in the table")
+    parser.add_argument("--out", type=Path)
+    return parser.parse_args()
+
+
+def _one(model: Path, controller: bool, runtime: Runtime, common: list[Path], work: Path) -> Row:
+    name = model.name if len(model.name) < 60 else f"{model.name[:20]}...{model.name[-20:]}"
+    try:
+        view = generating.analyze(model, Options(verify=False, epoch_controller=controller))
+        network = boarding.image_network(view, work / "network")
+        strict = _strict(network, runtime, work) if runtime.ours else "-"
+        elf = firmware.build_firmware([network], runtime, work / "build", common)
+        started = time.perf_counter()
+        found = boarding.compare(view, _samples(view), Rig(elf, [network]), runtime.label)
+    except AtoncError as error:
+        return Row(name, controller, failure=str(error)[:300].replace("|", "/"))
+    steps = counts(view.compiled.program.steps)
+    return Row(
+        name,
+        controller,
+        steps["npu"],
+        steps["cpu"],
+        found.bytes_compared,
+        found.bytes_different,
+        found.npu_cycles,
+        found.instructions,
+        strict,
+        time.perf_counter() - started,
+    )
+
+
+def _samples(view: CompileView) -> list[validating.Sample]:
+    return validating.synthetic_samples(view.compiled.source, SAMPLES)
+
+
+def _strict(network: ImageNetwork, runtime: Runtime, work: Path) -> str:
+    """The generated files alone, for the chip's own core."""
+    folder = work / "m55"
+    folder.mkdir(parents=True, exist_ok=True)
+    sources = tuple(sorted(network.folder.glob("*.c")))
+    unit = building.Unit(sources, (network.folder, *runtime.includes), runtime.defines, strict=True)
+    try:
+        building.compile_units(building.find_toolchain(), [unit], folder, cpu="cortex-m55")
+    except AtoncError as error:
+        return str(error)[:200].replace("|", "/")
+    return "clean"
+
+
+def _page(rows: list[Row], label: str) -> str:
+    good = sum(not row.failure and not row.different for row in rows)
+    return "\n".join(
+        [
+            "# Corpus models on the virtual board",
+            "",
+            f"`python benchmarks/board_models.py`. Runtime: {label}. Generated C, compiled for Cortex-M33, on the "
+            f"virtual STM32N6; {SAMPLES} samples each, every output byte compared with the emulator. "
+            f"{good} of {len(rows)} rows are equal. `M55 -Werror`: the generated files for "
+            "`-mcpu=cortex-m55 -O2 -Wall -Wextra -Werror`. NPU cycles are those of the hardware model, instructions "
+            "those of the last inference (counted in slices), seconds are of the host.",
+            "",
+            HEADER,
+            *(row.text() for row in rows),
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

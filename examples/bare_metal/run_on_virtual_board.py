@@ -1,0 +1,27 @@
+"""Runs firmware.elf, built with -DATONC_CPU=cortex-m33, on atonc's virtual board: run_on_virtual_board.py FIRMWARE"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from atonc.emu.board import Board, read_firmware
+from atonc.errors import AtoncError
+
+
+def main() -> int:
+    board = Board(read_firmware(Path(sys.argv[1])))
+    try:
+        board.run()
+    except AtoncError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    answer, error_code = (
+        int(board.memory.read(board.firmware.symbols[name], 4).view("<i4")[0]) for name in ("answer", "error")
+    )
+    print(f"answer {answer}, error {error_code}, {board.core.instructions:,} instructions, {board.npu.epochs} epochs")
+    return 0 if error_code == 0 else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
