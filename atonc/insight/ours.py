@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from atonc.costs import StepCost
+from atonc.emit.info.costs import epoch_figures
 from atonc.emit.program import ProgramStep
 from atonc.hw.cycles import hardware
 from atonc.hw.machine import Machine
+from atonc.hw.mpool import MemoryPool
 from atonc.insight import decide, rules, wiring
 from atonc.insight.types import CPU, NOTHING, NPU, BufferView, Decision, LayerView, NetworkView, PoolView, StepView
 from atonc.ir import Op
@@ -34,7 +36,7 @@ def network_view(view: CompileView) -> NetworkView:
         view.board.name,
         view.cost.npu_mhz,
         view.cost.cpu_mhz,
-        tuple(_step(step, cost, owner, machine) for step, cost, owner in rows),
+        tuple(_step(step, cost, owner, machine, view.board.pools) for step, cost, owner in rows),
         layers,
         _buffers(view),
         tuple(
@@ -54,7 +56,7 @@ def _ops(view: CompileView) -> Sequence[Op]:
     return view.compiled.graph.ops
 
 
-def _step(step: ProgramStep, cost: StepCost, owner: str, machine: Machine) -> StepView:
+def _step(step: ProgramStep, cost: StepCost, owner: str, machine: Machine, pools: Sequence[MemoryPool]) -> StepView:
     epoch = step.epoch
     common = (step.number, CPU if epoch is None else NPU, step.plan.title, owner, cost.cycles, cost.milliseconds)
     if epoch is None:
@@ -72,6 +74,7 @@ def _step(step: ProgramStep, cost: StepCost, owner: str, machine: Machine) -> St
         wiring.units(epoch),
         0,
         sum(engine.elements * engine.element_bytes for engine in epoch.engines().values()),
+        epoch_figures(epoch, pools).energy_uj,
     )
 
 

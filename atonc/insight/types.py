@@ -147,6 +147,11 @@ class NetworkView:
         return sum(step.milliseconds for step in self.steps)
 
     @property
+    def energy_uj(self) -> float:
+        """Of the NPU and the memories, by the powers that ST publishes; CPU steps are not in it."""
+        return sum(step.energy_uj for step in self.steps)
+
+    @property
     def macs(self) -> int:
         return sum(layer.macs for layer in self.layers) or sum(step.macs for step in self.steps)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from atonc.insight.types import CPU, HYBRID, NOTHING, Decision, LayerView, NetworkView
+from atonc.insight.types import CPU, HYBRID, NOTHING, NPU, Decision, LayerView, NetworkView
 
 LONG_NAME = 72
 _MOST_SLOW = 12
+# relative errors seen on networks that no constant was fitted to; see docs/latency.md
+NPU_ERROR, CPU_ERROR, GUESS_ERROR = 0.03, 0.15, 1.0
 
 
 def print_explained(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> None:
@@ -23,6 +25,8 @@ def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> l
         f"{network.model}, compiled by {network.tool}: {len(network.steps)} epochs, "
         f"{network.latency_ms:.2f} ms predicted",
         f"{len(busy)} layers, {len(on_cpu)} of them on the CPU; bound by " + _shares(network),
+        *([f"energy of NPU and memories, by ST's powers: {network.energy_uj:,.2f} uJ"] if network.energy_uj else []),
+        *band_lines(network),
         *(f"note: {note}" for note in network.notes),
         "",
     ]
@@ -34,6 +38,26 @@ def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> l
     for layer in shown:
         out += layer_lines(layer)
     return out
+
+
+def band_lines(network: NetworkView) -> list[str]:
+    """How far the prediction may be off, and because of what."""
+    total = network.latency_ms or 1.0
+    guessed = sum(step.milliseconds for step in network.steps if not step.known)
+    on_cpu = sum(step.milliseconds for step in network.steps if step.known and step.on != NPU)
+    outside = sum(step.milliseconds for step in network.steps if "hyper" in step.bound_by.lower())
+    npu = total - guessed - on_cpu - outside
+    band = (NPU_ERROR * npu + CPU_ERROR * on_cpu + GUESS_ERROR * (guessed + outside)) / total
+    parts = [
+        f"{100 * part / total:.0f} % {what}"
+        for part, what in (
+            (on_cpu, "CPU kernels (measured within 15 %)"),
+            (guessed, "CPU kernels that nobody measured"),
+            (outside, "external RAM that nobody measured"),
+        )
+        if part > 0.005 * total
+    ]
+    return [f"expected error of the prediction: about {100 * band:.0f} %" + (f"; {', '.join(parts)}" if parts else "")]
 
 
 def _shares(network: NetworkView) -> str:

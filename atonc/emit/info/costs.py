@@ -44,6 +44,11 @@ class StepFigures:
     memory_mw: float
     accesses: Mapping[str, Access]  # by pool
 
+    @property
+    def energy_uj(self) -> float:
+        """Powers are those at 1 GHz."""
+        return (self.unit_mw + self.memory_mw) * self.max_cycles / 1e6
+
 
 _IDLE = StepFigures(0, 0, 0, 0.0, 0.0, {})
 
@@ -52,11 +57,14 @@ def figures(network: CNetwork, cost: NetworkCost) -> dict[int, StepFigures]:
     """By step number; 0 is where the constants stand."""
     found = {0: _IDLE}
     for step, price in zip(network.program.steps, cost.steps, strict=True):
-        found[step.number] = _npu(step.epoch, network.pools) if step.epoch else _cpu(network, step, price.cycles)
+        if step.epoch is not None:
+            found[step.number] = epoch_figures(step.epoch, network.pools)
+        else:
+            found[step.number] = _cpu(network, step, price.cycles)
     return found
 
 
-def _npu(epoch: Epoch, pools: Sequence[MemoryPool]) -> StepFigures:
+def epoch_figures(epoch: Epoch, pools: Sequence[MemoryPool]) -> StepFigures:
     timings, flow = [pool.timing for pool in pools], element_counts(epoch)
     estimate = st_estimate.epoch_cycles(epoch, timings)
     amounts = st_estimate.pool_bytes(epoch, timings, flow)

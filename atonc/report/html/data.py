@@ -29,7 +29,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
             "npu": network.count(NPU),
             "cpu": network.count(CPU),
             "hybrid": network.count(HYBRID),
-            "energy_uj": sum(step.energy_uj for step in network.steps),
+            "energy_uj": network.energy_uj,
         },
         "bound_by": dict(network.bound_by),
         "notes": [_cut(note) for note in network.notes],

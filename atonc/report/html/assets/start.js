@@ -2,7 +2,7 @@
 (function () {
   const t = D.totals, tiles = [[t.latency_ms.toFixed(2) + " ms", "predicted latency"], [format(t.cycles), "cycles"], [`${t.npu} / ${t.cpu + t.hybrid}`, "epochs on NPU / CPU"], [bytes(t.activations), "activations"], [bytes(t.weights), "weights"]];
   if (t.macs) tiles.push([(t.macs / 1e6).toFixed(1) + " M", "multiplications"], [(t.macs / Math.max(1, t.cycles)).toFixed(1), "MAC/cycle"]);
-  if (t.energy_uj) tiles.push([(t.energy_uj / 1000).toFixed(2) + " mJ", "energy, estimated"]);
+  if (t.energy_uj) tiles.push([t.energy_uj >= 100 ? (t.energy_uj / 1000).toFixed(2) + " mJ" : t.energy_uj.toFixed(2) + " \u00b5J", "energy of the NPU, estimated"]);
   const top = Object.entries(D.bound_by)[0];
   if (top) tiles.push([top[0], `bounds ${(100 * top[1]).toFixed(0)} % of the time`]);
   $("head").append(el("h1", {}, D.model), el("p", { class: "sub" }, `compiled by ${D.tool}${D.board ? " for " + D.board : ""}, NPU ${D.npu_mhz} MHz, CPU ${D.cpu_mhz} MHz; predicted, not measured on a board`),
