@@ -38,7 +38,7 @@ _VERSION = """
 #else
 #  define ATONC_EPOCH_ARGUMENTS const void *epoch_block __attribute__((unused))
 #endif
-#if defined(__GNUC__)
+#if defined(__GNUC__) && !defined(__cplusplus) && __STDC_VERSION__ >= 201112L
 _Static_assert(__builtin_types_compatible_p(EpochBlock_FuncPtr_t, void (*)(ATONC_EPOCH_ARGUMENTS)),
                "define ATONC_EPOCH_ARGUMENT_COUNT as 1 or 2, as EpochBlock_FuncPtr_t of this runtime has it");
 #endif
@@ -119,7 +119,11 @@ def _head(network: CNetwork) -> str:
 
 def _prototypes(network: CNetwork) -> str:
     """Firmware that is strict about missing prototypes compiles this too."""
-    return f"LL_ATON_DECLARE_NAMED_NN_PROTOS({network.suffix});\n"
+
+    def lines(hooks: tuple[str, ...]) -> str:
+        return "".join(f"{hook.format(network.suffix)};\n" for hook in hooks)
+
+    return f"{lines(_HOOKS)}#if ATONC_LL_ATON_VERSION >= 10103\n{lines(_CIPHER_HOOKS)}#endif\n"
 
 
 def _functions(network: CNetwork) -> list[str]:
