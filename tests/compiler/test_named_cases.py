@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,24 @@ def zero_mean_1_by_4() -> Graph:
     return net.graph("1x4 stride 2, zero-mean filters")
 
 
+def quiet_until_noise() -> Graph:
+    """A table that is silent for all codes of natural inputs, then a window over many channels: sums of 16 bits have to
+    leave room for what typical inputs never show."""
+    net = _net((1, 10, 10, 37), 127)
+    table = np.clip((np.arange(-128, 128) - 105) * 11 - 128, -128, 127)
+    x = net.op("table", [net.inputs[0]], (1, 10, 10, 37), table=tuple(int(v) for v in table))[0]
+    net.tensors[x] = replace(net.tensors[x], quant=Quantisation.per_tensor(0.02, -128))
+    _conv(net, x, 16, (3, 3), padding=(1, 1, 1, 1))
+    return net.graph("quiet until noise")
+
+
+def long_line() -> Graph:
+    """Lines that the buffer of a depthwise unit does not hold with 16-bit features."""
+    net = _net((1, 1, 1685, 3), 5)
+    _conv(net, net.inputs[0], 3, (1, 4), groups=3)
+    return net.graph("long line")
+
+
 def _slanted(shape: tuple[int, ...], seed: int) -> np.ndarray:
     """Noise around another mean in every channel."""
     noise = np.random.default_rng(seed).integers(-64, 64, shape)
@@ -123,3 +143,16 @@ def _assert_spread(outcome: Outcome) -> None:
         assert len(np.unique(expected)) > min(20, expected.size // 2)
         centred = got.astype(np.float64) - got.mean(), expected.astype(np.float64) - expected.mean()
         assert cosine(*centred) >= 0.999
+
+
+def test_sums_leave_room_for_inputs_unlike_typical_ones() -> None:
+    compiled = compile_checked(quiet_until_noise())
+    for seed in (1, 3, 5):  # noise
+        outcome = run_checked(compiled, random_inputs(compiled.graph, seed))
+        assert not outcome.bad and not outcome.saturated and not outcome.unlike_meaning
+        assert len(np.unique(next(iter(outcome.outputs.values()))[1])) > 50
+
+
+def test_long_lines_keep_the_rules_of_the_units() -> None:
+    compiled = compile_checked(long_line())
+    assert not run_checked(compiled, random_inputs(compiled.graph, 1)).bad
