@@ -1,6 +1,7 @@
 """Compiles and runs many random networks and judges them at three levels: emulator, mapped semantics, exact arithmetic.
 
     python benchmarks/random_graphs.py [--count N] [--first SEED] [--seconds S] [--keep FILE] [--write]
+    python benchmarks/random_graphs.py --shrink SEED       # the smallest network that fails in the same way, as text
 
 Networks follow from their seeds (tests/compiler/random_graphs.py). Every verdict is one line of the kept file; a run
 that was interrupted goes on behind the last one, as long as the code is the same.
@@ -22,9 +23,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from atonc.ir import text
 from tests.compiler.cases import describe, judge
 from tests.compiler.layer_checks import WITHIN, Layer, Output
 from tests.compiler.random_graphs import random_graph
+from tests.compiler.shrink import shrink
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "random_graphs.md"
@@ -100,6 +103,15 @@ def output_kind(output: Output) -> str:
     return "unexplained" if output.unexplained else "expected" if output.most <= output.expected else "saturated"
 
 
+def shrunk(seed: int) -> str:
+    """For tests/golden/regress."""
+    graph = random_graph(seed)
+    kind = judge(graph, seed).kind
+    if not kind:
+        return f"network {seed} has no problem\n"
+    return text.dump(shrink(graph, lambda smaller: judge(smaller, seed).kind == kind), complete=True)
+
+
 # ---------------------------------------------------------------------------------------------------------------- table
 
 
@@ -137,13 +149,13 @@ def table(lines: list[Line], first: int) -> str:
         ("outputs for which the compiler promises 2 codes at most", sum(line["promised"] for line in lines)),
         ("CPU seconds", round(sum(line["seconds"] for line in lines))),
     ]
-    text = ["# Random networks", "", "Written by `benchmarks/random_graphs.py`.", "", state(lines), ""]
-    text += ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]
+    page = ["# Random networks", "", "Written by `benchmarks/random_graphs.py`.", "", state(lines), ""]
+    page += ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]
     beyond = Counter(str(most) for line in lines for most in line["beyond"])
-    text += ["", "Layers beyond 1 (2) with a reported error that large, by their largest difference: " + _list(beyond)]
-    text += ["", "Layers on the NPU by kind (two inputs each): " + _list(total(lines, "kinds"))]
-    text += ["", "Operators on the CPU: " + _list(total(lines, "on_cpu"))]
-    return "\n".join([*text, *_remarks(lines)]) + "\n"
+    page += ["", "Layers beyond 1 (2) with a reported error that large, by their largest difference: " + _list(beyond)]
+    page += ["", "Layers on the NPU by kind (two inputs each): " + _list(total(lines, "kinds"))]
+    page += ["", "Operators on the CPU: " + _list(total(lines, "on_cpu"))]
+    return "\n".join([*page, *_remarks(lines)]) + "\n"
 
 
 def state(lines: list[Line]) -> str:
@@ -182,12 +194,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--keep", type=Path, help="file of verdicts, one line each; what it holds is not run again")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--shrink", type=int, metavar="SEED")
     options = parser.parse_args()
+    if options.shrink is not None:
+        print(shrunk(options.shrink), end="")
+        return 0
     lines = run(options.first, options.count, options.seconds, options.keep)
-    text = table(lines, options.first)
-    print(text)
+    page = table(lines, options.first)
+    print(page)
     if options.write:
-        RESULTS.write_text(text)
+        RESULTS.write_text(page)
     return 1 if any(line["problem"] for line in lines) else 0
 
 
