@@ -26,6 +26,7 @@ lint: $(STAMP)
 
 unit: $(STAMP)
 	@sh tools/cross_compiler.sh
+	@sh tools/browser.sh
 	$(BIN)/pytest -n auto -q
 
 demo: $(STAMP)
