@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,10 +98,11 @@ class Layer:
         reach = max(high - subtracted, subtracted - low)
         largest = np.abs(weights).sum(axis=(1, 2, 3)).astype(np.float64) * reach
         if roundings > 1 and self.numerics != "2.x" and self.typical():
-            largest = np.minimum(largest, self._margin() * self._observed(subtracted)[some])
+            largest = np.minimum(largest, self.margin * self._observed(subtracted)[some])
         return scale, self.offset[some] + scale * weights.sum(axis=(1, 2, 3)) * (subtracted - self.zero), largest
 
-    def _margin(self) -> float:
+    @cached_property
+    def margin(self) -> float:
         """More where typical inputs leave most of the format unused: other inputs will not."""
         low, high = (0, 255) if self.features_shifted else (-128, 127)
         reach = max(high - self.zero, self.zero - low)
