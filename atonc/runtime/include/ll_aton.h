@@ -15,6 +15,7 @@
 #include "ll_aton_osal.h"
 #include "ll_aton_platform.h"
 #include "ll_aton_util.h"
+#include "ll_aton_version.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -173,6 +174,12 @@ typedef struct {
 } LL_Arithacc_InitTypeDef;
 
 int LL_Arithacc_Init(int id, const LL_Arithacc_InitTypeDef *conf);
+/* Releases before 1.1.3 split C into B and C for `combinebc` also where C is no vector. A network that is compiled for
+ * one of them gets that meaning, whatever the others in the firmware were made for. */
+int LL_Arithacc_Init_1_1_0(int id, const LL_Arithacc_InitTypeDef *conf);
+#if LL_ATON_VERSION_MICRO < 3 && !defined(ATONC_BUILDS_ARITH_DRIVER)
+#define LL_Arithacc_Init LL_Arithacc_Init_1_1_0
+#endif
 
 /* ---- convolution units ---- */
 

@@ -211,6 +211,9 @@ struct __nn_instance_struct {
     extern LL_ATON_WEAK const LL_Streng_EncryptionTypedef *LL_ATON_BlobEncryption_Info_##network_name(void);           \
     extern const LL_Buffer_InfoTypeDef *LL_ATON_Internal_Buffers_Info_##network_name(void);
 
+/* A network without a name of its own; applications call its functions without declaring them. */
+LL_ATON_DECLARE_NAMED_NN_PROTOS(Default)
+
 static inline bool EpochBlock_IsLastEpochBlock(const LL_ATON_RT_EpochBlockItem_t *eb) {
     return (eb->flags & EpochBlock_Flags_last_eb) != 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Data cache of the core and cache of the NPU, by address. All weak: an application's own functions win.
  */
+#include <stddef.h>
+
 #include "atonc_cpu.h"
 #include "atonc_internal.h"
 #include "ll_aton_attributes.h"
@@ -65,10 +67,25 @@ LL_ATON_WEAK int mcu_cache_clean_invalidate_range(uint32_t start_addr, uint32_t 
 #define CACHE_CLEAN_INVALIDATE (3u << 1)
 #define CACHE_POLLS 10000000UL
 
-LL_ATON_WEAK void npu_cache_enable_clocks_and_reset(void) {}
-LL_ATON_WEAK void npu_cache_disable_clocks_and_reset(void) {}
-
 #ifdef ATONC_IS_CORTEX_M
+/* Applications made for ST's HAL switch the clock on here; the HAL's handle starts with the address of the unit. */
+LL_ATON_WEAK void HAL_CACHEAXI_MspInit(void *handle);
+LL_ATON_WEAK void HAL_CACHEAXI_MspDeInit(void *handle);
+
+LL_ATON_WEAK void npu_cache_enable_clocks_and_reset(void) {
+    uintptr_t handle[16] = {CACHE_BASE};
+    if (HAL_CACHEAXI_MspInit != NULL) {
+        HAL_CACHEAXI_MspInit(handle);
+    }
+}
+
+LL_ATON_WEAK void npu_cache_disable_clocks_and_reset(void) {
+    uintptr_t handle[16] = {CACHE_BASE};
+    if (HAL_CACHEAXI_MspDeInit != NULL) {
+        HAL_CACHEAXI_MspDeInit(handle);
+    }
+}
+
 static void npu_wait(void) {
     for (uint32_t i = 0; i < CACHE_POLLS && (CACHE_WORD(CACHE_SR) & CACHE_BUSY) != 0; i++) {
     }
@@ -108,6 +125,8 @@ LL_ATON_WEAK void npu_cache_disable(void) {
     npu_cache_disable_clocks_and_reset();
 }
 #else
+LL_ATON_WEAK void npu_cache_enable_clocks_and_reset(void) {}
+LL_ATON_WEAK void npu_cache_disable_clocks_and_reset(void) {}
 static void npu_operation(uint32_t command, uint32_t start, uint32_t end) {
     (void)command;
     (void)start;
@@ -118,7 +137,7 @@ LL_ATON_WEAK void npu_cache_enable(void) {}
 LL_ATON_WEAK void npu_cache_disable(void) {}
 #endif
 
-LL_ATON_WEAK void npu_cache_init(void) { npu_cache_enable(); }
+LL_ATON_WEAK void npu_cache_init(void) { npu_cache_enable_clocks_and_reset(); }
 
 LL_ATON_WEAK void npu_cache_clean_range(uint32_t start_addr, uint32_t end_addr) {
     npu_operation(CACHE_CLEAN, start_addr, end_addr);

@@ -223,6 +223,10 @@ static void start_controller(NN_Instance_TypeDef *network, const LL_ATON_RT_Epoc
             atonc_rt_fail(ATONC_ERR_BAD_CALL, (uint32_t)result);
             return;
         }
+        uint32_t stale = atonc_read(ATONC_EPOCHCTRL0, ATONC_EPOCHCTRL_IRQ);
+        if (stale != 0) {
+            atonc_write(ATONC_EPOCHCTRL0, ATONC_EPOCHCTRL_IRQ, stale); /* would look like the end of this blob */
+        }
         atonc_cpu_dsb(); /* the controller reads memory that the CPU may just have written */
         atonc_write(ATONC_EPOCHCTRL0, ATONC_CTRL, atonc_read(ATONC_EPOCHCTRL0, ATONC_CTRL) | ATONC_CTRL_EN);
     }

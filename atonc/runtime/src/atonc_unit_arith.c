@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Driver of the arithmetic units, with their memory of 512 coefficient rows (A, B, C).
  */
+#define ATONC_BUILDS_ARITH_DRIVER
 #include "atonc_internal.h"
 #include "ll_aton.h"
 
@@ -171,9 +172,9 @@ static int32_t coefficient(const ll_aton_pointer *vector, unsigned bits, unsigne
     return vector->p == NULL ? scalar : atonc_vector_element(vector->p, bits, row);
 }
 
-static void write_coefficients(unsigned unit, const LL_Arithacc_InitTypeDef *c, unsigned rows) {
+static void write_coefficients(unsigned unit, const LL_Arithacc_InitTypeDef *c, unsigned rows, bool splits_scalar) {
     bool has_c = c->C_vector.p != NULL;
-    bool combined = c->combinebc && (has_c || ATONC_LL_COMBINES_SCALAR);
+    bool combined = c->combinebc && (has_c || splits_scalar);
     atonc_write(unit, ATONC_ARITH_TRANSLATEADDR, 1);
     for (unsigned row = 0; row < rows; row++) {
         int32_t a = coefficient(&c->A_vector, c->vec_precision[0], row, c->A_scalar);
@@ -204,7 +205,7 @@ static bool bits_make_sense(const LL_Arithacc_InitTypeDef *c) {
     return true;
 }
 
-int LL_Arithacc_Init(int id, const LL_Arithacc_InitTypeDef *conf) {
+static int initialise(int id, const LL_Arithacc_InitTypeDef *conf, bool splits_scalar) {
     if (!atonc_has_unit(id, ATONC_ARITH_NUM)) {
         return atonc_refuse(LL_ATON_INVALID_ID);
     }
@@ -220,9 +221,12 @@ int LL_Arithacc_Init(int id, const LL_Arithacc_InitTypeDef *conf) {
     write_scalars(unit, conf);
     if (!conf->scalar) {
         write_walk(unit, &walk);
-        write_coefficients(unit, conf, walk.rows < ROWS ? walk.rows : ROWS);
+        write_coefficients(unit, conf, walk.rows < ROWS ? walk.rows : ROWS, splits_scalar);
     }
     return LL_ATON_OK;
 }
+
+int LL_Arithacc_Init(int id, const LL_Arithacc_InitTypeDef *conf) { return initialise(id, conf, false); }
+int LL_Arithacc_Init_1_1_0(int id, const LL_Arithacc_InitTypeDef *conf) { return initialise(id, conf, true); }
 
 #endif
