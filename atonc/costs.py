@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from atonc.emu import cpu
@@ -61,6 +61,19 @@ class NetworkCost:
         for step in self.steps:
             total[step.bound_by] += step.cycles
         return {label: count / max(1, self.cycles) for label, count in total.most_common() if count}
+
+
+def spill_lines(spilled_bytes: int, steps: Iterable[tuple[str, float]]) -> list[str]:
+    """Activations outside the chip, and what waiting for them costs; `steps`: what bounds each and its time."""
+    if not spilled_bytes:
+        return []
+    listed = list(steps)
+    waiting = sum(ms for bound_by, ms in listed if "hyper" in bound_by.lower())
+    share = 100 * waiting / (sum(ms for _, ms in listed) or 1.0)
+    return [
+        f"SPILL: {spilled_bytes:,} bytes of activations lie in external RAM; epochs that wait for it take "
+        f"{waiting:.2f} ms ({share:.0f} %). --no-spill makes this an error."
+    ]
 
 
 def network_cost(net: EmulatedNetwork, steps: Sequence[Step], machine: Machine | None = None) -> NetworkCost:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from atonc.errors import AtoncError
@@ -39,6 +39,12 @@ class Lever:
     options: Options
     before: Demand
     after: Demand
+
+    @property
+    def moves(self) -> bool:
+        """Whether the bytes only go elsewhere: the application must find room for them."""
+        kept = (self.options.inputs_allocation, self.options.outputs_allocation)
+        return kept != (True, True)
 
     @property
     def saved_bytes(self) -> int:
@@ -78,12 +84,16 @@ def peak(network: NetworkView) -> Peak | None:
     return Peak(worst, sum(b.size_bytes for b in found), tuple(found))
 
 
-def levers(source: Graph, options: Options) -> tuple[Lever, ...]:
-    """All changes that lower the demand, the best first. Every one is compiled."""
+def levers(source: Graph, options: Options, at_peak: Collection[str] = ()) -> tuple[Lever, ...]:
+    """All changes that lower the demand, the best first. Every one is compiled.
+
+    `at_peak`: kinds of the buffers that live at the peak; without an input among them none about inputs is tried.
+    """
     before = demand(source, options)
-    found = [Lever(what, changed, before, demand(source, changed)) for what, changed in _changes(source, options)]
+    changes = _changes(source, options, at_peak or ("input", "output"))
+    found = [Lever(what, changed, before, demand(source, changed)) for what, changed in changes]
     useful = [one for one in found if one.saved_bytes > 0 or one.unspilled_bytes > 0]
-    return tuple(sorted(useful, key=lambda one: (-one.unspilled_bytes, -one.saved_bytes, one.cycles, one.what)))
+    return tuple(sorted(useful, key=lambda one: (one.moves, -one.unspilled_bytes, -one.saved_bytes, one.what)))
 
 
 def demand(source: Graph, options: Options, compile: Callable[[Graph, Options], Compiled] = compile_graph) -> Demand:
@@ -98,17 +108,30 @@ def demand(source: Graph, options: Options, compile: Callable[[Graph, Options], 
     return Demand(compiled.layout.peak_bytes, compiled.layout.spilled_bytes, cost.cycles)
 
 
-def _changes(source: Graph, options: Options) -> Iterator[tuple[str, Options]]:
-    if any(source.tensors[name].dtype == "float32" for name in source.inputs) and not options.input_type:
+def _changes(source: Graph, options: Options, at_peak: Collection[str]) -> Iterator[tuple[str, Options]]:
+    inputs, outputs = "input" in at_peak, "output" in at_peak
+    if inputs and _has_floats(source, source.inputs) and not options.input_type:
         yield "int8 input (--input-data-type int8)", replace(options, input_type="int8")
-    if any(source.tensors[name].dtype == "float32" for name in source.outputs) and not options.output_type:
+    if outputs and _has_floats(source, source.outputs) and not options.output_type:
         yield "int8 output (--output-data-type int8)", replace(options, output_type="int8")
     if options.prefer != "memory":
         yield "--prefer memory", replace(options, prefer="memory")
-    if options.inputs_allocation:
+    if inputs and options.inputs_allocation:
         yield "input in the application's memory (--no-inputs-allocation)", replace(options, inputs_allocation=False)
-    if options.outputs_allocation:
+    if outputs and options.outputs_allocation:
         yield "output in the application's memory (--no-outputs-allocation)", replace(options, outputs_allocation=False)
+
+
+def _has_floats(source: Graph, names: Iterable[str]) -> bool:
+    return any(source.tensors[name].dtype == "float32" for name in names)
+
+
+def shortage_lines(source: Graph, options: Options, error: PlacementError) -> list[str]:
+    """What the user of a model that does not fit wants to know, behind the error itself."""
+    found = error.shortage
+    lines = [f"live in step {found.peak_step + 1} ({found.peak_title}):"]
+    lines += [f"  {b.size_bytes:12,} {b.kind:10} {b.name[:70]}" for b in found.live[:12]]
+    return [*lines, *lever_lines(levers(source, options, {str(b.kind) for b in found.live}))]
 
 
 def peak_lines(found: Peak | None, most: int = 6) -> list[str]:

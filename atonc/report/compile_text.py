@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from atonc.costs import NetworkCost
+from atonc.costs import NetworkCost, spill_lines
 from atonc.emit.program import ProgramStep
 from atonc.frontends.coverage import coverage, quantiser
 from atonc.ir import Graph
@@ -96,7 +96,9 @@ def _head(view: CompileView) -> list[str]:
     found = Counter(op.kind for op in graph.ops)
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.most_common())
     notes = [f"note: {note}" for note in (*source.notes, *(n for n in graph.notes if n not in source.notes))]
+    steps = ((step.bound_by, step.milliseconds) for step in view.cost.steps)
     return [
+        *spill_lines(view.compiled.layout.spilled_bytes, steps),
         f"model {view.model} ({source.source}), {len(source.ops)} operators, {view.macs / 1e6:,.1f} M multiplications",
         *(f"input  {_edge(graph, n)}" for n in graph.inputs),
         *(f"output {_edge(graph, n)}" for n in graph.outputs),

@@ -30,6 +30,8 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    from atonc.costs import spill_lines
+    from atonc.insight.fit import peak, peak_lines
     from atonc.report import explain_text
 
     network = _network(options)
@@ -37,6 +39,8 @@ def _explain(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(explain_text.as_json(network, layers), indent=1))
     elif not options.quiet:
+        spill = spill_lines(network.spilled_bytes, ((step.bound_by, step.milliseconds) for step in network.steps))
+        print("\n".join([*spill, *peak_lines(peak(network)), ""]))
         explain_text.print_explained(network, layers, options.verbose or bool(options.node))
     return 0
 

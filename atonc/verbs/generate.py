@@ -8,9 +8,14 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from atonc.errors import InputError
 from atonc.verbs.common import add_model_options, add_output_options, compiler_options, model_path
+
+if TYPE_CHECKING:
+    from atonc.options import Options
+    from atonc.place.explain import PlacementError
 
 STAGES = ("read", "passes", "lower", "place")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m)(i?b)?", re.IGNORECASE)
@@ -52,6 +57,7 @@ def _analyze(options: argparse.Namespace) -> int:
 
 def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     from atonc import generating
+    from atonc.place.explain import PlacementError
     from atonc.report import compile_text
 
     if folder is not None and folder.exists() and not folder.is_dir():
@@ -66,7 +72,10 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
         stages.dump(model, replace(wanted, verify=False), options.stop_after or STAGES[-1], options.dump)
     if options.stop_after:
         return 0
-    view = generating.analyze(model, wanted, options.name)
+    try:
+        view = generating.analyze(model, wanted, options.name)
+    except PlacementError as error:
+        return _too_large(model, wanted, error)
     broken = gates.broken(view)
     if folder is not None and not broken:
         view = generating.generate(view, folder, options.hex)
@@ -77,6 +86,17 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     for sentence in broken:
         print(f"atonc: {sentence}", file=sys.stderr)
     return 1 if broken else 0
+
+
+def _too_large(model: Path, wanted: Options, error: PlacementError) -> int:
+    """The error, what lives at the worst step, and the levers, each tried."""
+    from atonc.frontends.read import read
+    from atonc.insight.fit import shortage_lines
+
+    print(f"atonc: {error}", file=sys.stderr)
+    source = read(model, wanted.cut_outputs, wanted.fixed_shapes)
+    print("\n".join(shortage_lines(source, wanted, error)), file=sys.stderr)
+    return error.exit_code
 
 
 def _size(text: str) -> int:
