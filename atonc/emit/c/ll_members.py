@@ -168,7 +168,7 @@ def _arith_vectors(config: ArithConfig) -> dict[str, Member]:
     for name, column, scalar, bits in columns:
         if scalar is None or (column != scalar).any():
             signed = -column if name == "C" and config.c == -1 else column  # the driver takes C_scalar -1 as a sign
-            members[f"{name}_vector"] = Table(f"int{bits}_t", tuple(_wrapped(signed, bits)))
+            members[f"{name}_vector"] = _table(f"int{bits}_t", _wrapped(signed, bits))
     return members | {"vec_precision": (16, 16, 32 if config.combine_bc else 16)}
 
 
@@ -192,6 +192,11 @@ def _arith_dimensions(config: ArithConfig) -> tuple[dict[str, Member], int]:
         "fChannels": channels,
         "batchDepth": depth,
     }, used
+
+
+def _table(ctype: str, values: list[int]) -> Table:
+    """The driver reads whole words, and a reader of the C text takes `{0}` for none: no odd, no single number."""
+    return Table(ctype, (*values, *[0] * (len(values) % 2)))
 
 
 def _wrapped(values: NDArray[np.int64], bits: int) -> list[int]:
@@ -219,8 +224,8 @@ def activ_members(config: ActivConfig) -> dict[str, Member]:
     segments = int(((selectors & 63) + (1 << (selectors >> 6))).max())
     rows = np.frombuffer(config.rom1, "<i2")[: 3 * segments]
     return members | {
-        "ROM0_vector": Table("uint8_t", tuple(selectors.tolist())),
-        "ROM1_vector": Table("int16_t", tuple(rows.tolist())),
+        "ROM0_vector": _table("uint8_t", selectors.tolist()),
+        "ROM1_vector": _table("int16_t", rows.tolist()),
         "ROM0_nbytes": selectors.size,
         "ROM1_nbytes": 2 * rows.size,
         "shift_b": config.shift_b,
