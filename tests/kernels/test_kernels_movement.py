@@ -188,7 +188,7 @@ def test_gather_nd(dtype: str, depth: int, constant: bool, seed: int) -> None:
     same_three_ways(graph, op, {"x": random_values(rng, x)} | ({} if constant else {"i": indices}))
 
 
-NUMBERS = st.sampled_from(["int8", "uint8", "int16", "int32", "float32"])
+NUMBERS = st.sampled_from(["int8", "uint8", "int16", "int32", "float32", "float64"])
 PAIRS = st.sampled_from(
     [
         ((3, 4), (3, 4)),
@@ -218,7 +218,7 @@ def test_pairs(kind: str, a: str, b: str, c: str, shapes: Any, quantised: bool, 
         return
 
     def made(name: str, shape: Any, dtype: str, scale: float, zero: int) -> Any:
-        return tensor(name, shape, dtype, *((scale, zero) if quantised and dtype != "float32" else ()))
+        return tensor(name, shape, dtype, *((scale, zero) if quantised and not dtype.startswith("float") else ()))
 
     x, y = made("x", shapes[0], a, 0.031, 5), made("y", shapes[1], b, 0.7, 0)
     activation = "relu" if seed % 3 == 0 and kind not in ("prelu",) else "none"
@@ -226,12 +226,23 @@ def test_pairs(kind: str, a: str, b: str, c: str, shapes: Any, quantised: bool, 
     same_three_ways(graph, op, {"x": random_values(rng, x, True), "y": random_values(rng, y, True)})
 
 
+@pytest.mark.parametrize("kind", sorted(set(BINARY) - {"div_trunc", "prelu"}))
+def test_pairs_of_awkward_numbers(kind: str) -> None:
+    """In double precision every rounding and every sign of zero shows."""
+    numbers = np.array([0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 0.1, 1e300, 5e-324, np.inf, -np.inf, np.nan, 7.0, 2.0, -0.7])
+    n = numbers.size
+    x, y, z = tensor("x", (n, 1), "float64"), tensor("y", (n,), "float64"), tensor("z", (n, n), "float64")
+    same_three_ways(*one_op(kind, [x, y], [z]), {"x": numbers[:, None], "y": numbers})
+
+
 @quick
 @given(st.sampled_from(["less", "equal", "logical_and"]), NUMBERS, st.integers(0, 99))
 def test_comparisons_to_bool(kind: str, dtype: str, seed: int) -> None:
     x, y = tensor("x", (3, 4), dtype), tensor("y", (3, 4), dtype)
     graph, op = one_op(kind, [x, y], [tensor("z", (3, 4), "bool")])
-    same_three_ways(graph, op, {n: v % 3 if dtype != "float32" else v for n, v in values_of(graph, seed).items()})
+    same_three_ways(
+        graph, op, {n: v % 3 if not dtype.startswith("float") else v for n, v in values_of(graph, seed).items()}
+    )
 
 
 @quick
@@ -249,8 +260,10 @@ def test_affine(a: str, b: str, each: bool, seed: int) -> None:
     gain, offset = (
         tensor(n, (5,) if each else (1,), "float64", data=rng.normal(size=5 if each else 1)) for n in ("gain", "offset")
     )
-    x = tensor("x", (3, 5), a, *(() if a == "float32" else (0.1, 2)))
-    graph, op = one_op("affine", [x, gain, offset], [tensor("y", (3, 5), b, *(() if b == "float32" else (0.2, 1)))])
+    x = tensor("x", (3, 5), a, *(() if a.startswith("float") else (0.1, 2)))
+    graph, op = one_op(
+        "affine", [x, gain, offset], [tensor("y", (3, 5), b, *(() if b.startswith("float") else (0.2, 1)))]
+    )
     same_three_ways(graph, op, values_of(graph, seed))
 
 
@@ -265,10 +278,10 @@ def test_affine(a: str, b: str, each: bool, seed: int) -> None:
 )
 def test_reductions(kind: str, a: str, b: str, axes: Any, keep: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    x = tensor("x", (2, 3, 4, 5), a, *(() if a in ("float32", "int32") else (0.1, 2)))
+    x = tensor("x", (2, 3, 4, 5), a, *(() if a in ("float32", "float64", "int32") else (0.1, 2)))
     out = infer_shape(kind, {"axes": axes, "keepdims": keep}, [x.shape])
     assert out is not None
-    y = tensor("y", out, b, *(() if b == "float32" else (0.2, 1)))
+    y = tensor("y", out, b, *(() if b.startswith("float") else (0.2, 1)))
     graph, op = one_op(kind, [x], [y], axes=axes, keepdims=keep)
     same_three_ways(graph, op, {"x": random_values(rng, x, hostile=seed % 2 == 0)})
 
@@ -276,8 +289,8 @@ def test_reductions(kind: str, a: str, b: str, axes: Any, keep: bool, seed: int)
 @quick
 @given(NUMBERS, NUMBERS, st.integers(0, 99))
 def test_l2_norm(a: str, b: str, seed: int) -> None:
-    x = tensor("x", (3, 9), a, *(() if a == "float32" else (0.1, 2)))
-    graph, op = one_op("l2_norm", [x], [tensor("y", (3, 9), b, *(() if b == "float32" else (1 / 128, 0)))])
+    x = tensor("x", (3, 9), a, *(() if a.startswith("float") else (0.1, 2)))
+    graph, op = one_op("l2_norm", [x], [tensor("y", (3, 9), b, *(() if b.startswith("float") else (1 / 128, 0)))])
     same_three_ways(graph, op, values_of(graph, seed))
 
 

@@ -50,6 +50,33 @@ def test_not_a_number_is_the_zero_point() -> None:
     same_three_ways(graph, op, {"x": np.array([np.nan, np.inf, -np.inf, 0.25], np.float32)})
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("scale", [1 / 255, 0.0078431372, 0.3, 1e-29, 1e-31, 3e30, 7.0])
+def test_quantize_at_and_beside_the_ties(dtype: str, scale: float) -> None:
+    """The fast way decides by single precision and must know when it cannot."""
+    x, y = tensor("x", (3000,), "float32"), tensor("y", (3000,), dtype, scale, 5)
+    rng = np.random.default_rng(4)
+    steps = rng.integers(-300, 301, 3000) + 0.5
+    apart = rng.choice([0.0, 1e-7, -1e-7, 1e-5, -1e-5, 1e-3, -1e-3, 0.5, 1e4], 3000)
+    graph, op = one_op("quantize", [x], [y])
+    same_three_ways(graph, op, {"x": ((steps + apart) * scale).astype(np.float32)})
+
+
+@pytest.mark.parametrize("kind", sorted(set(UNARY) - {"trunc"}))
+def test_functions_over_their_whole_range(kind: str) -> None:
+    """In double precision every rounding shows."""
+    fine = np.linspace(-4, 4, 801)
+    limits = np.array([709.78, 709.782712893384, 709.79, -745.0, -745.1, -745.13, -745.2, -745.3, -708.4, 36.7, -36.7])
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, 1e-310, 1.7e308, 0.5, 1.5, 2.5, -0.5, -1.5, 1.0])
+    small = 10.0 ** np.arange(-320, 309, 3.7)
+    values = np.concatenate(
+        [fine, limits, special, small, -small, np.sqrt([0.5, 2]), [0.34, -0.34, 0.9162907318741551]]
+    )
+    x, y = tensor("x", values.shape, "float64"), tensor("y", values.shape, "float64")
+    attrs = {"alpha": 0.3, "beta": 0.4} if kind in ("leaky_relu", "elu", "hard_sigmoid") else {}
+    same_three_ways(*one_op(kind, [x], [y], **attrs), {"x": values})
+
+
 @quick
 @given(st.sampled_from((*INTEGERS, "int64", "bool")), SCALES, st.integers(0, 3), st.integers(0, 99))
 def test_dequantize(dtype: str, scale: float, pick: int, seed: int) -> None:
@@ -60,14 +87,14 @@ def test_dequantize(dtype: str, scale: float, pick: int, seed: int) -> None:
 
 @quick
 @given(
-    st.sampled_from(["float32", "int16", "int8", "int32"]),
-    st.sampled_from(["float32", "int8", "int16"]),
+    st.sampled_from(["float32", "float64", "int16", "int8", "int32"]),
+    st.sampled_from(["float32", "float64", "int8", "int16"]),
     st.sampled_from(sorted(set(UNARY) - {"trunc"})),
     st.integers(0, 99),
 )
 def test_functions(source: str, target: str, kind: str, seed: int) -> None:
-    x = tensor("x", (5, 13), source, *(() if source == "float32" else (0.037, 2)))
-    y = tensor("y", (5, 13), target, *(() if target == "float32" else (0.011, -5)))
+    x = tensor("x", (5, 13), source, *(() if source.startswith("float") else (0.037, 2)))
+    y = tensor("y", (5, 13), target, *(() if target.startswith("float") else (0.011, -5)))
     attrs = {"alpha": 0.3, "beta": 0.4} if kind in ("leaky_relu", "elu", "hard_sigmoid") else {}
     graph, op = one_op(kind, [x], [y], **attrs)
     same_three_ways(graph, op, {"x": random_values(np.random.default_rng(seed), x, hostile=True)})
@@ -97,7 +124,7 @@ def test_cast(source: str, target: str, seed: int) -> None:
 @quick
 @given(
     st.sampled_from(["int8", "uint8", "int16", "float32"]),
-    st.sampled_from(["int8", "uint8", "int16", "float32"]),
+    st.sampled_from(["int8", "uint8", "int16", "float32", "float64"]),
     st.integers(0, 2),
     st.sampled_from([0.05, 1.0, 1e-9, 30.0]),
     st.sampled_from([1.0, 0.7]),
@@ -107,9 +134,16 @@ def test_cast(source: str, target: str, seed: int) -> None:
 def test_softmax(a: str, b: str, axis: int, scale: float, beta: float, log: bool, seed: int) -> None:
     shape = (3, 7, 11)
     x = tensor("x", shape, a, *(() if a == "float32" else (scale, 4)))
-    y = tensor("y", shape, b, *(() if b == "float32" else (1 / 256, -128 if b == "int8" else 0)))
+    y = tensor("y", shape, b, *(() if b.startswith("float") else (1 / 256, -128 if b == "int8" else 0)))
     graph, op = one_op("log_softmax" if log else "softmax", [x], [y], axis=axis, beta=beta)
     same_three_ways(graph, op, {"x": random_values(np.random.default_rng(seed), x, hostile=seed % 2 == 0)})
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_dequantize_many(dtype: str) -> None:
+    x = tensor("x", (5, 1000), dtype, 0.0123, 7)
+    graph, op = one_op("dequantize", [x], [tensor("y", (5, 1000), "float32")])
+    same_three_ways(graph, op, {"x": random_values(np.random.default_rng(0), x)})
 
 
 def test_softmax_of_a_thousand() -> None:
@@ -142,6 +176,13 @@ def test_functions_of_bytes_only(kind: str) -> None:
     power = [tensor("p", (1, 1), "float32", data=np.full((1, 1), 3.0, np.float32))] if kind == "pow" else []
     graph, op = one_op(kind, [x, *power], [tensor("y", (1, 300) if power else (300,), "int8", 0.05, 3)])
     same_three_ways(graph, op, {"x": random_values(np.random.default_rng(1), x)})
+
+
+@pytest.mark.parametrize("kind", ["arg_max", "arg_min"])
+def test_the_first_nan_is_the_extreme(kind: str) -> None:
+    x, y = tensor("x", (2, 6), "float32"), tensor("y", (2,), "int32")
+    values = np.array([[1, np.nan, 3, np.nan, np.inf, 2], [np.nan, 1, np.nan, 5, -np.inf, 0]], np.float32)
+    same_three_ways(*one_op(kind, [x], [y], axis=1), {"x": values})
 
 
 def test_a_constant_input() -> None:

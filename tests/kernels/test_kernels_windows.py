@@ -15,6 +15,7 @@ from tests.kernels.three_ways import one_op, random_values, same_three_ways, ten
 
 quick = settings(max_examples=80, deadline=None)
 TYPES = st.sampled_from(["int8", "uint8", "int16", "float32"])
+OUTPUTS = st.sampled_from(["int8", "uint8", "int16", "float32", "float64"])  # float64 shows every rounding
 STEPS = st.tuples(st.integers(1, 3), st.integers(1, 3))
 PADS = st.tuples(*[st.integers(0, 2)] * 4)
 ACTIVATIONS = st.sampled_from(["none", "relu", "relu6", "relu_n1_to_1"])
@@ -50,7 +51,9 @@ BIASES = st.sampled_from(["none", "int", "float"])
 
 
 @quick
-@given(TYPES, TYPES, FORMS, BIASES, st.sampled_from([1, 2, 3, 6]), STEPS, STEPS, PADS, ACTIVATIONS, st.integers(0, 999))
+@given(
+    TYPES, OUTPUTS, FORMS, BIASES, st.sampled_from([1, 2, 3, 6]), STEPS, STEPS, PADS, ACTIVATIONS, st.integers(0, 999)
+)
 def test_conv(
     a: str, b: str, form: str, with_bias: str, groups: int, stride: Any, dilation: Any, pads: Any, act: str, seed: int
 ) -> None:
@@ -69,7 +72,7 @@ def test_conv(
 @quick
 @given(
     TYPES,
-    TYPES,
+    OUTPUTS,
     FORMS,
     BIASES,
     st.sampled_from([1, 2]),
@@ -93,7 +96,7 @@ def test_transpose_conv(
 
 
 @quick
-@given(TYPES, TYPES, FORMS, BIASES, ACTIVATIONS, st.integers(0, 999))
+@given(TYPES, OUTPUTS, FORMS, BIASES, ACTIVATIONS, st.integers(0, 999))
 def test_dense(a: str, b: str, form: str, with_bias: str, act: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, depth, outputs = (int(n) for n in rng.integers(1, 20, 3))
@@ -109,6 +112,21 @@ def test_sums_beyond_32_bits() -> None:
     x, y = tensor("x", (1, 70_000), "int8", 0.5, 127), tensor("y", (1, 2), "int8", 0.9, 0)
     graph, op = one_op("dense", [x, w], [y])
     same_three_ways(graph, op, {"x": np.full((1, 70_000), -128, np.int8)})
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_of_16_bit_numbers_leave_32_bits(sign: int) -> None:
+    w = Tensor("w", (3, 4000), "int8", Quantisation.per_tensor(1e-6), np.full((3, 4000), sign * 127, np.int8))
+    x, y = tensor("x", (1, 4000), "int16", 0.5, 0), tensor("y", (1, 3), "float64")
+    same_three_ways(*one_op("dense", [x, w], [y]), {"x": np.full((1, 4000), -32768, np.int16)})
+
+
+def test_the_first_of_two_zeros_wins() -> None:
+    rng = np.random.default_rng(0)
+    x, y = tensor("x", (1, 8, 8, 2), "float32"), tensor("y", (1, 4, 4, 2), "float32")
+    zeros = np.where(rng.random(x.shape) < 0.5, np.float32(0.0), np.float32(-0.0))
+    graph, op = one_op("max_pool", [x], [y], window=(2, 2), stride=(2, 2), padding=(0, 0, 0, 0), layout="NHWC")
+    same_three_ways(graph, op, {"x": zeros})
 
 
 @pytest.mark.parametrize(("stored_in", "stored_out"), [(128, 0), (0, 128), (128, 128)])
@@ -132,7 +150,7 @@ def test_conv_over_a_sequence() -> None:
 @given(
     st.sampled_from(["max_pool", "average_pool"]),
     TYPES,
-    TYPES,
+    OUTPUTS,
     STEPS,
     PADS,
     st.booleans(),
@@ -150,7 +168,7 @@ def test_pools(kind: str, a: str, b: str, stride: Any, pads: Any, include: bool,
 
 
 @quick
-@given(TYPES, TYPES, TYPES, st.booleans(), st.booleans(), st.integers(0, 999))
+@given(TYPES, TYPES, OUTPUTS, st.booleans(), st.booleans(), st.integers(0, 999))
 def test_matmul(a: str, b: str, c: str, flip_a: bool, flip_b: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, depth, columns, batch = (int(n) for n in rng.integers(1, 6, 4))
@@ -164,7 +182,7 @@ def test_matmul(a: str, b: str, c: str, flip_a: bool, flip_b: bool, seed: int) -
 @quick
 @given(
     TYPES,
-    TYPES,
+    OUTPUTS,
     st.sampled_from([(9, 7), (3, 2), (5, 1), (6, 4), (1, 1), (6, 9)]),
     st.sampled_from(["asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel"]),
     st.integers(0, 999),

@@ -15,7 +15,7 @@ from atonc.emu.files.types import CValue
 # cycles per unit of work
 BYTE_MOVED = 4
 LOOKED_UP = 6
-QUANTIZED, DEQUANTIZED = 40, 14  # float to byte and byte to float, without limits of a fused activation
+QUANTIZED, DEQUANTIZED = 20, 6  # float to byte and byte to float, without limits of a fused activation
 VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a rounded result to memory
 MAC_8, MAC_16, MAC_FLOAT = 7, 8, 14
 RUN = 30  # the taps of one row of a window
@@ -102,9 +102,12 @@ def _matmul(read: _Reader) -> tuple[float, str]:
 def _convert(read: _Reader) -> tuple[float, str]:
     cycles = VALUE_READ + VALUE_WRITTEN
     if read.struct(1).integer("flags") == 0:
-        cycles = {(_F32, _S8): QUANTIZED, (_F32, _U8): QUANTIZED, (_S8, _F32): DEQUANTIZED}.get(
-            (read.type(3), read.type(1)), cycles
-        )
+        cycles = {
+            (_F32, _S8): QUANTIZED,
+            (_F32, _U8): QUANTIZED,
+            (_S8, _F32): DEQUANTIZED,
+            (_U8, _F32): DEQUANTIZED,
+        }.get((read.type(3), read.type(1)), cycles)
     return cycles * read.size(4), f"{cycles} per element"
 
 

@@ -440,24 +440,43 @@ void atonc_lookup(void *out, const uint8_t *in, uint32_t count, const uint8_t *t
   }
 }
 
-/* The two conversions that most networks have at their ends, without the detours of the general case. */
+/* The two conversions that most networks have at their ends. */
+
+/* Single precision decides where it can: below 1000 its errors stay below 0.0002, and only within 0.001 of a tie could
+ * the exact quotient round otherwise. Everything else, and what is not a number, goes the exact way. */
 static void floats_to_bytes(uint8_t *out, const atonc_format *format, const float *in, uint32_t count)
 {
-  double scale = format->scale, low = format->low - format->zero, high = format->high - format->zero;
-  int32_t zero = (int32_t)format->zero;
+  int usual = format->scale > 1e-30 && format->scale < 1e30;
+  float factor = usual ? (float)(1.0 / format->scale) : 0.0f;
+  int32_t zero = (int32_t)format->zero, low = (int32_t)format->low, high = (int32_t)format->high;
   for (uint32_t i = 0; i < count; i++) {
-    double value = (double)in[i] / scale;
-    value = value < 0 ? value - 0.5 : value + 0.5; /* then cutting off the fraction rounds half away from zero */
-    if (value < low) value = low;
-    if (value > high) value = high;
-    out[i] = (uint8_t)((value == value ? (int32_t)value : 0) + zero);
+    float value = in[i] * factor;
+    float whole = floorf(value + 0.5f);
+    float part = value + 0.5f - whole;
+    int32_t code;
+    if (usual && value > -1000.0f && value < 1000.0f && part > 0.001f && part < 0.999f) {
+      code = (int32_t)whole + zero;
+      code = code < low ? low : code > high ? high : code;
+    } else {
+      code = narrow_code((double)in[i] / format->scale, format);
+    }
+    out[i] = (uint8_t)code;
   }
 }
 
-static void signed_bytes_to_floats(float *out, const int8_t *in, const atonc_format *format, uint32_t count)
+/* By a table of all 256 results, 1 KB on the stack, where that pays. */
+static void bytes_to_floats(float *out, const uint8_t *in, const atonc_format *format, uint32_t count)
 {
-  int32_t zero = (int32_t)format->zero;
-  for (uint32_t i = 0; i < count; i++) out[i] = (float)((in[i] - zero) * format->scale);
+  float table[256];
+  if (count < 256) {
+    for (uint32_t i = 0; i < count; i++) out[i] = (float)real_at(in, i, format);
+    return;
+  }
+  for (uint32_t code = 0; code < 256; code++) {
+    uint8_t byte = (uint8_t)code;
+    table[code] = (float)real_at(&byte, 0, format);
+  }
+  for (uint32_t i = 0; i < count; i++) out[i] = table[in[i]];
 }
 
 void atonc_convert(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
@@ -469,8 +488,8 @@ void atonc_convert(void *out, const atonc_format *out_format, const void *in, co
     floats_to_bytes(out, out_format, in, count);
     return;
   }
-  if (plain && from == ATONC_S8 && to == ATONC_F32) {
-    signed_bytes_to_floats(out, in, in_format, count);
+  if (plain && (from == ATONC_S8 || from == ATONC_U8) && to == ATONC_F32) {
+    bytes_to_floats(out, in, in_format, count);
     return;
   }
   for (uint32_t i = 0; i < count; i++) put(out, i, out_format, real_at(in, i, in_format));
