@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from atonc.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
+    from atonc.insight.types import NetworkView
     from atonc.options import Options
     from atonc.profiles import Profile
 
@@ -88,6 +89,27 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(*names, action="store_true", help=argparse.SUPPRESS)
     for names in UNUSED:
         parser.add_argument(*names, metavar="X", help=argparse.SUPPRESS)
+
+
+def add_picture_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--trace", type=Path, metavar="FILE.json", help="also write a trace for Perfetto")
+    parser.add_argument("--annotate", type=Path, metavar="FILE.onnx", help="also write the graph for Netron")
+
+
+def write_pictures(network: NetworkView, options: argparse.Namespace) -> None:
+    from atonc.report.annotate import annotated
+    from atonc.report.perfetto import trace
+
+    for path, make in ((options.trace, trace), (options.annotate, annotated)):
+        if path is not None:
+            write_file(path, make(network))
+
+
+def write_file(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", where=str(path)) from None
 
 
 def positive(text: str) -> float:

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.errors import InputError
-from atonc.verbs.common import add_model_options, add_output_options, compiler_options, model_path
+from atonc.verbs.common import (
+    add_model_options,
+    add_output_options,
+    add_picture_options,
+    compiler_options,
+    model_path,
+    write_pictures,
+)
 
 if TYPE_CHECKING:
     from atonc.options import Options
@@ -44,6 +51,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         parser.add_argument("--max-latency", type=float, default=0.0, metavar="MS", help="gate: exit 1 above")
         parser.add_argument("--no-cpu", action="store_true", help="gate: exit 1 if an operator runs on the CPU")
         parser.add_argument("--no-spill", action="store_true", help="gate: exit 1 if activations leave the chip")
+        add_picture_options(parser)
         add_output_options(parser)
 
 
@@ -79,6 +87,10 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     broken = gates.broken(view)
     if folder is not None and not broken:
         view = generating.generate(view, folder, options.hex)
+    if options.trace or options.annotate:
+        from atonc.insight.ours import network_view
+
+        write_pictures(network_view(view), options)
     if options.json:
         print(json.dumps(compile_text.as_json(view) | {"gates": broken}, indent=1))
     elif not options.quiet:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from atonc.errors import InputError
+from atonc.verbs.common import add_picture_options, write_file, write_pictures
 from atonc.verbs.compare import network
 
 
@@ -15,30 +16,21 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("place", type=Path, metavar="DIR", help="folder that atonc or ST's compiler wrote, or a model")
     parser.add_argument("--port", type=int, default=8000, help="on 127.0.0.1 (default 8000; 0 takes a free one)")
     parser.add_argument("--save", type=Path, metavar="FILE.html", help="write the page instead of serving it")
-    parser.add_argument("--trace", type=Path, metavar="FILE.json", help="also write a Perfetto trace")
+    add_picture_options(parser)
 
 
 def _view(options: argparse.Namespace) -> int:
     from atonc.report.html import html_page
-    from atonc.report.perfetto import trace
 
     found = network(options.place)
-    if options.trace:
-        _write(options.trace, trace(found))
+    write_pictures(found, options)
     page = html_page(found)
     if options.save:
-        _write(options.save, page)
+        write_file(options.save, page)
         print(f"wrote {options.save}")
         return 0
     _serve(page, options.port)
     return 0
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", where=str(path)) from None
 
 
 def _serve(page: bytes, port: int) -> None:
