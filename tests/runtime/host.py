@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,29 +29,45 @@ def build(
     folder: Path, sources: Sequence[Path], defines: Sequence[str] = (), *, strict: bool = True
 ) -> ctypes.CDLL:
     """Runtime, stand-in and `sources` as one shared library; a warning is an error if `strict`."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler for this machine: the runtime cannot be run here")
     target = folder / "runtime.so"
-    files = [*sorted((RUNTIME / "src").glob("*.c")), HERE / "fake_npu.c", *sources]
-    flags = ["-std=c11", "-O0", "-shared", "-fPIC", "-ffp-contract=off", "-DATONC_HOST"]
-    flags += WARNINGS if strict else ["-w"]
-    includes = [f"-I{RUNTIME / 'include'}", f"-I{RUNTIME / 'src'}"]
-    command = [compiler, *flags, *[f"-D{d}" for d in defines], *includes, *map(str, files), "-o", str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    flags = _flags(tuple(defines), strict)
+    _run([_compiler(), *flags, "-shared", *_runtime_objects(tuple(defines)), *map(str, sources), "-o", str(target)])
     library = ctypes.CDLL(str(target))
     reset(library)
     return library
 
 
-def check_syntax(source: Path) -> None:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler for this machine")
-    command = [compiler, "-std=c11", "-fsyntax-only", *WARNINGS, f"-I{RUNTIME / 'include'}", str(source)]
+def _compiler() -> str:
+    found = shutil.which("cc") or shutil.which("gcc")
+    if found is None:
+        pytest.skip("no C compiler for this machine: the runtime cannot be run here")
+    return found
+
+
+def _flags(defines: tuple[str, ...], strict: bool) -> list[str]:
+    includes = [f"-I{RUNTIME / 'include'}", f"-I{RUNTIME / 'src'}"]
+    warnings = WARNINGS if strict else ("-w",)
+    return ["-std=c11", "-O0", "-fPIC", "-DATONC_HOST", *warnings, *[f"-D{d}" for d in defines], *includes]
+
+
+def _run(command: Sequence[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@cache
+def _runtime_objects(defines: tuple[str, ...]) -> list[str]:
+    """The runtime's objects, compiled once per set of defines."""
+    folder = Path(tempfile.mkdtemp(prefix="atonc-runtime-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    sources = [*sorted((RUNTIME / "src").glob("*.c")), HERE / "fake_npu.c"]
+    for source in sources:
+        _run([_compiler(), *_flags(defines, True), "-c", str(source), "-o", str(folder / f"{source.stem}.o")])
+    return sorted(map(str, folder.glob("*.o")))
+
+
+def check_syntax(source: Path) -> None:
+    _run([_compiler(), "-std=c11", "-fsyntax-only", *WARNINGS, f"-I{RUNTIME / 'include'}", str(source)])
 
 
 def reset(library: ctypes.CDLL) -> None:

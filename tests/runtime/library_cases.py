@@ -137,6 +137,11 @@ class Maker:
             info |= {"axis": (3, 1, 2, 0)[k]}
             yield LibraryCall("ll_sw_forward_softmax_integer", [info])
 
+    def float_softmax(self, shape: tuple[int, int, int, int], axis: int) -> LibraryCall:
+        values = self.random.normal(0, 9, shape).astype(np.float32)
+        info = general("LL_SW_SOFTMAX", self.bench.tensor(values), self.bench.output(shape, np.float32))
+        return LibraryCall("ll_sw_forward_softmax", [info | {"axis": axis}])
+
     def resizes(self, signed: bool) -> Iterator[LibraryCall]:
         dtype: Any = np.int8 if signed else np.uint8
         rules = ("HALF_PIXEL", "PYTORCH_HALF_PIXEL", "ALIGN_CORNERS", "ASYMMETRIC", "TF_HALF_PIXEL_FOR_NN")
@@ -163,6 +168,7 @@ INFO_TYPES = {
     "ll_sw_forward_requantizelinear": "Requantizelinear_sw_info",
     "ll_sw_forward_softmax_integer": "Softmax_integer_sw_info",
     "ll_sw_forward_resize_integer": "Resize_integer_sw_info",
+    "ll_sw_forward_softmax": "Softmax_sw_info",
 }
 
 

@@ -63,7 +63,6 @@ def test_networks_compile_unchanged(tmp_path: Path) -> None:
 
 RUN = """
 #include "ll_aton_runtime.h"
-#include "ll_sw.h"
 LL_ATON_DECLARE_NAMED_NN_INSTANCE_AND_INTERFACE(@NET@)
 int run_network(void);
 int run_network(void) {
@@ -73,7 +72,6 @@ int run_network(void) {
     }
     return (int)atonc_rt_status(&NN_Instance_@NET@).code;
 }
-LL_ATON_WEAK void ll_sw_forward_softmax(Softmax_sw_info *sw_info) { (void)sw_info; } /* not needed for the registers */
 """
 
 

@@ -2,7 +2,7 @@
  * CPU layers of networks that ST's compiler generates: descriptions and functions.
  *
  * All descriptions are declared. Functions exist for the layers that end most networks: number formats, integer
- * softmax, integer resize. Another one is an undefined symbol at link time, which names what is missing.
+ * softmax, integer resize, float softmax. Another one is an undefined symbol at link time, which names what is missing.
  */
 #ifndef LL_SW_H
 #define LL_SW_H
@@ -250,6 +250,7 @@ void ll_sw_forward_dequantizelinear(Dequantizelinear_sw_info *sw_info);
 void ll_sw_forward_requantizelinear(Requantizelinear_sw_info *sw_info);
 void ll_sw_forward_softmax_integer(Softmax_integer_sw_info *sw_info);
 void ll_sw_forward_resize_integer(Resize_integer_sw_info *sw_info);
+void ll_sw_forward_softmax(Softmax_sw_info *sw_info); /* floats; needs expf of the C library */
 
 /* ---- declared for networks that name them, not defined here ---- */
 
@@ -283,7 +284,6 @@ void ll_sw_forward_argmax(Argmax_sw_info *sw_info);
 void ll_sw_forward_sign(Sign_sw_info *sw_info);
 void ll_sw_forward_gather(Gather_sw_info *sw_info);
 void ll_sw_forward_tile(Tile_sw_info *sw_info);
-void ll_sw_forward_softmax(Softmax_sw_info *sw_info);
 
 #ifdef __cplusplus
 }

@@ -5,41 +5,6 @@
 
 #include "atonc_lib_tensor.h"
 
-void atonc_layer_refused(unsigned line) { atonc_rt_fail(ATONC_ERR_UNSUPPORTED, line); }
-
-bool atonc_format(format_t *format, const Tensor_info *scale, const Tensor_info *zero, uint32_t channels) {
-    uint32_t scales = atonc_or_one(scale->dim.num_elem), zeros = atonc_or_one(zero->dim.num_elem);
-    if (scale->mem.start_offset == NULL || zero->mem.start_offset == NULL || (scales != 1 && scales != channels) ||
-        (zeros != 1 && zeros != channels)) {
-        return false;
-    }
-    format->scale = (const float *)(const void *)scale->mem.start_offset;
-    format->zero = zero->mem.start_offset;
-    format->zero_signed = zero->format.is_signed;
-    format->scale_per_channel = scales > 1;
-    format->zero_per_channel = zeros > 1;
-    for (uint32_t i = 0; i < zeros && scale->format.is_signed != zero->format.is_signed; i++) {
-        if (format->zero[i] > 127) {
-            return false; /* called signed in one place, unsigned in another, and it matters */
-        }
-    }
-    for (uint32_t i = 0; i < scales; i++) {
-        if (!(format->scale[i] > 0.0f)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-int64_t atonc_round_half_away(double value) {
-    double limit = 4503599627370496.0; /* 2^52 */
-    if (!(value > -limit)) {
-        value = value == value ? -limit : 0.0;
-    }
-    value = value > limit ? limit : value;
-    return value < 0 ? -(int64_t)(0.5 - value) : (int64_t)(value + 0.5);
-}
-
 /* Adds half, cuts, then mends ties to even; all in float. */
 static int32_t round_to_even(float value) {
     const float huge = 1073741824.0f; /* 2^30: far beyond any code */

@@ -63,12 +63,6 @@ static int64_t one_over_one_plus(int64_t a) {
     return shift_left_saturated(x, 1);
 }
 
-typedef struct {
-    const unsigned char *in;
-    unsigned char *out;
-    uint32_t count, in_step, out_step;
-} line_t;
-
 static int64_t exponential(const Softmax_integer_sw_info *info, int32_t difference) {
     if (difference < info->diff_min) {
         return 0;
@@ -78,7 +72,9 @@ static int64_t exponential(const Softmax_integer_sw_info *info, int32_t differen
     return exp_on_negative_values(multiply_high(shifted, info->quantized_multiplier));
 }
 
-static void softmax_line(const Softmax_integer_sw_info *info, const line_t *line, bool is_signed) {
+static void softmax_line(const line_t *line, const void *context) {
+    const Softmax_integer_sw_info *info = context;
+    bool is_signed = info->general.input.format.is_signed;
     int32_t highest = INT32_MIN;
     int64_t sum = 0;
     for (uint32_t i = 0; i < line->count; i++) {
@@ -122,28 +118,9 @@ static bool numbers_make_sense(const Softmax_integer_sw_info *info) {
 void ll_sw_forward_softmax_integer(Softmax_integer_sw_info *sw_info) {
     const Tensor_info *in = &sw_info->general.input, *out = &sw_info->general.output;
     bool is_signed = in->format.is_signed;
-    sizes_t n = atonc_sizes(in), lines = n;
-    line_t line;
-    ATONC_LAYER_NEEDS(atonc_same_sizes(n, atonc_sizes(out)) && is_signed == out->format.is_signed);
-    ATONC_LAYER_NEEDS(numbers_make_sense(sw_info) && has_plain_output(sw_info, is_signed));
-    switch (sw_info->axis) { /* counted N, C, H, W */
-    case 0: line = (line_t){.count = n.b, .in_step = in->stride.b, .out_step = out->stride.b}; lines.b = 1; break;
-    case 1: line = (line_t){.count = n.c, .in_step = in->stride.c, .out_step = out->stride.c}; lines.c = 1; break;
-    case 2: line = (line_t){.count = n.h, .in_step = in->stride.h, .out_step = out->stride.h}; lines.h = 1; break;
-    case 3: line = (line_t){.count = n.w, .in_step = in->stride.w, .out_step = out->stride.w}; lines.w = 1; break;
-    default: atonc_layer_refused(__LINE__); return;
-    }
-    for (uint32_t b = 0; b < lines.b; b++) {
-        for (uint32_t h = 0; h < lines.h; h++) {
-            for (uint32_t w = 0; w < lines.w; w++) {
-                for (uint32_t c = 0; c < lines.c; c++) {
-                    line.in = atonc_at(in, b, h, w, c);
-                    line.out = atonc_at(out, b, h, w, c);
-                    softmax_line(sw_info, &line, is_signed);
-                }
-            }
-        }
-    }
+    ATONC_LAYER_NEEDS(is_signed == out->format.is_signed && has_plain_output(sw_info, is_signed));
+    ATONC_LAYER_NEEDS(numbers_make_sense(sw_info));
+    ATONC_LAYER_NEEDS(atonc_for_each_line(in, out, sw_info->axis, softmax_line, sw_info));
 }
 
 #endif

@@ -56,6 +56,18 @@ static inline int32_t atonc_zero(const format_t *f, uint32_t channel) {
 /* Nearest integer, ties away from zero. */
 int64_t atonc_round_half_away(double value);
 
+/* The elements along one axis, for one place on the others. */
+typedef struct {
+    const unsigned char *in;
+    unsigned char *out;
+    uint32_t count, in_step, out_step;
+} line_t;
+
+/* Calls `work` for every line along an axis (counted N, C, H, W). False if there is no such axis or the tensors differ
+ * in size. */
+bool atonc_for_each_line(const Tensor_info *in, const Tensor_info *out, int axis,
+                         void (*work)(const line_t *line, const void *context), const void *context);
+
 void atonc_layer_refused(unsigned line);
 #define ATONC_LAYER_NEEDS(condition)                                                                                   \
     if (!(condition)) {                                                                                                \
