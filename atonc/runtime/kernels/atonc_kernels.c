@@ -468,13 +468,14 @@ static void floats_to_bytes(uint8_t *out, const atonc_format *format, const floa
 static void bytes_to_floats(float *out, const uint8_t *in, const atonc_format *format, uint32_t count)
 {
   float table[256];
+  int is_signed = format->type == ATONC_S8;
   if (count < 256) {
     for (uint32_t i = 0; i < count; i++) out[i] = (float)real_at(in, i, format);
     return;
   }
-  for (uint32_t code = 0; code < 256; code++) {
-    uint8_t byte = (uint8_t)code;
-    table[code] = (float)real_at(&byte, 0, format);
+  for (int32_t byte = 0; byte < 256; byte++) {
+    int32_t code = is_signed && byte > 127 ? byte - 256 : byte;
+    table[byte] = (float)((code - format->zero) * format->scale);
   }
   for (uint32_t i = 0; i < count; i++) out[i] = table[in[i]];
 }
