@@ -16,7 +16,7 @@ from atonc.emit.c import images
 from atonc.emu.board import Board, read_firmware
 from atonc.emu.board.board import DEFAULT_BUDGET
 from atonc.emu.bus import Bytes
-from atonc.errors import InputError
+from atonc.errors import AtoncError, InputError
 from atonc.firmware import ImageNetwork, Runtime
 from atonc.lower.context import item_bytes
 
@@ -51,8 +51,8 @@ class Inference:
 class FirmwareError(InputError):
     """The firmware reported an error by itself."""
 
-    def __init__(self, line: str) -> None:
-        super().__init__(f"the firmware says: {line}")
+    def __init__(self, line: str, cause: AtoncError | None = None) -> None:
+        super().__init__(f"the firmware says: {line}" + (f"; the NPU says: {cause}" if cause else ""))
         self.line = line
 
 
@@ -121,7 +121,7 @@ class Rig:
         self._read += len(lines)
         bad = [line for line in lines if line.startswith("ATONC ERROR")]
         if bad or stop.number != _READY:
-            raise FirmwareError(bad[0] if bad else lines[-1] if lines else "nothing")
+            raise FirmwareError(bad[0] if bad else lines[-1] if lines else "nothing", self.board.npu.fault)
         return lines
 
 

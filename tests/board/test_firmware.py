@@ -23,16 +23,21 @@ pytestmark = needs_compiler
 TEST_SET = Path(__file__).parents[2] / "examples" / "digits" / "test.npz"
 
 
+class Common(dict[str, list[Path]]):
+    """Objects of the runtime by mode, compiled when they are first wanted."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def __missing__(self, mode: str) -> list[Path]:
+        self[mode] = firmware.compile_runtime(firmware.our_runtime(mode), self.folder / mode)
+        return self[mode]
+
+
 @pytest.fixture(scope="session")
-def common(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
-    """Objects of the runtime by mode, compiled once."""
-    return {
-        mode: firmware.compile_runtime(firmware.our_runtime(mode), tmp_path_factory.mktemp(mode))
-        for mode in (firmware.ASYNC, firmware.POLLING)
-    }
-
-
-Common = dict[str, list[Path]]
+def common(tmp_path_factory: pytest.TempPathFactory) -> Common:
+    return Common(tmp_path_factory.mktemp("runtime"))
 
 
 def make(

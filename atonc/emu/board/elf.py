@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -14,6 +15,8 @@ _MAX_FILE = 256 << 20
 _MAX_SEGMENTS = 256
 _MAX_SYMBOLS = 1 << 20
 _ARM = "EM_ARM"
+# what pyelftools lets through when a file contradicts itself
+_DAMAGE = (ValueError, KeyError, IndexError, OverflowError, TypeError, AttributeError, struct.error)
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def read_firmware(path: Path) -> Firmware:
     try:
         with path.open("rb") as stream:
             return _read(elf_file(stream), path)
-    except (elf_error, ValueError, KeyError, OverflowError, UnicodeDecodeError, TypeError) as error:
+    except (elf_error, *_DAMAGE) as error:
         raise InputError(f"not a usable ELF file: {error}", where=str(path)) from error
 
 
