@@ -141,6 +141,7 @@ def test_figures() -> None:
             assert row["max_cycles"] == cost.st_cycles >= row["compute_cycles"]
             assert row["average_acc_power_mw"] > 0
     assert any(row["reads"] for row in data["memory_accesses"])
+    assert [node["sw_functions"] for node in nodes(data) if node["sw_functions"]] == [["atonc_softmax_8"]]
 
 
 def test_inputs_of_the_application_are_pools_of_their_own() -> None:

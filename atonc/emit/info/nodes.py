@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atonc.emit.c import names
+from atonc.emit.c.cpu_calls import cpu_calls
 from atonc.emit.c.network import Block, CNetwork
 from atonc.emit.info.memory import Memory
 from atonc.emit.program import ProgramStep
@@ -138,6 +139,7 @@ def _part(network: CNetwork, memory: Memory, step: ProgramStep, part: Part, mapp
     if isinstance(plan, CpuPlan):
         op = next(op for op in network.graph.ops if op.name == plan.op)
         row = _node(part.id, plan.op, mapping, op.kind)
+        row["sw_functions"] = [call.function for call in cpu_calls(op, network.graph, network.shifts)]
         return row | {"inputs": _buffers(memory, plan.reads()), "outputs": _buffers(memory, plan.writes())}
     assert step.epoch is not None  # a step is one or the other
     unit = regs.UNIT_BY_NAME[part.unit]
