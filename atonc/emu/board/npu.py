@@ -28,7 +28,7 @@ _STRENG_EVENT, _STRENG_IRQ = 10, 15
 _ERR_BUSPORT, _ERR_START, _ERR_UNKOP = 1 << 1, 1 << 3, 1 << 5
 _RAW_OFLOW_FRM = 1 << 3
 _MAX_PROGRAM_WORDS = 1 << 22
-SETTLE = 400  # instructions without a write after which an enabled pipeline counts as complete
+SETTLE = 1000  # instructions without a write after which an enabled pipeline counts as complete
 
 EpochWatch = Callable[[Epoch, int], None]
 
@@ -48,6 +48,7 @@ class Npu:
         self.watch: EpochWatch | None = None
         self.versions: dict[str, int] = {}  # other contents of VERSION registers, by kind of unit
         self._pending = False  # the CPU has enabled a writing engine that has not run yet
+        self._last_write = 0
         self._polls = 0
         self._irq: dict[int, int] = {}  # sources that units hold until they are acknowledged
 
@@ -72,6 +73,7 @@ class Npu:
 
     def write(self, offset: int, value: int) -> None:
         unit, register = regs.UNIT_BY_ID.get(offset >> 12), offset >> 2 & 0x3FF
+        self._last_write = self.clock.now
         if unit is None:
             return
         if unit.kind == "INTCTRL":
@@ -113,9 +115,16 @@ class Npu:
             self._start_program(unit)
         elif unit.kind == "STRENG" and value & _DIR:
             self._pending, self._polls = True, 0
-            self.clock.schedule(SETTLE, self.settle)
+            self.clock.schedule(SETTLE, self._settle_when_quiet)
 
     # ----------------------------------------------------------------------------------------- epochs that the CPU set
+
+    def _settle_when_quiet(self) -> None:
+        quiet = self.clock.now - self._last_write
+        if self._pending and quiet < SETTLE:
+            self.clock.schedule(SETTLE - quiet, self._settle_when_quiet)
+        else:
+            self.settle()
 
     def settle(self) -> None:
         """Runs the pipeline that the CPU has enabled, if there is one."""
