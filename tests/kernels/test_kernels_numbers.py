@@ -178,6 +178,13 @@ def test_functions_of_bytes_only(kind: str) -> None:
     same_three_ways(graph, op, {"x": random_values(np.random.default_rng(1), x)})
 
 
+@pytest.mark.parametrize("target", [*INTEGERS, "int64", "uint64"])
+def test_casts_saturate(target: str) -> None:
+    values = np.array([1e30, -1e30, np.inf, -np.inf, np.nan, 9.3e18, -9.3e18, 2.0**63, 1.9e19, -1.9, 1.9], np.float32)
+    x, y = tensor("x", values.shape, "float32"), tensor("y", values.shape, target)
+    same_three_ways(*one_op("cast", [x], [y]), {"x": values})
+
+
 @pytest.mark.parametrize("kind", ["arg_max", "arg_min"])
 def test_the_first_nan_is_the_extreme(kind: str) -> None:
     x, y = tensor("x", (2, 6), "float32"), tensor("y", (2,), "int32")
