@@ -12,6 +12,7 @@ from atonc.emit.c.files import files
 from atonc.emit.c.network import CNetwork, Cycles
 from atonc.insight import reproduce
 from atonc.insight.ours import network_view
+from atonc.insight.saved import layer_rows
 from atonc.options import Options
 from atonc.pipeline import compile_file, machine_of, memories
 from atonc.program_costs import graph_macs, program_cost
@@ -90,16 +91,18 @@ def page_name(name: str) -> str:
     return "report.html" if name == "network" else f"{name}_report.html"
 
 
-def files_of(view: CompileView, with_hex: bool = False) -> Mapping[str, bytes]:
+def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False) -> Mapping[str, bytes]:
     """File name -> contents."""
     program, name = view.compiled.program, view.name
     described = write.description(program, view.compiled.graph, name) | {"model": view.model, "board": view.board.name}
     for step, costs in zip(described["steps"], compile_text.step_data(view), strict=True):
         step.update(costs)
     described["cpu_ops"] = compile_text.reason_data(view.compiled.mapped.reasons)
+    picture = network_view(view)
+    described["layers"] = layer_rows(picture)
     report = "\n".join(compile_text.report_lines(view, verbose=True)) + "\n"
     network = c_network(view)
-    firmware = files(network, with_hex)
+    firmware = files(network, with_hex, with_stai, view.macs)
     return {
         f"{name}_program.s": write.assembly(program, name).encode(),
         **firmware,
@@ -107,10 +110,10 @@ def files_of(view: CompileView, with_hex: bool = False) -> Mapping[str, bytes]:
         f"{name}_program.json": write.to_json(described),
         f"{name}_report.txt": report.encode(),
         f"{name}_generate_report.txt": generate_report.text(view, network).encode(),
-        page_name(name): html_page(network_view(view)),
+        page_name(name): html_page(picture),
     }
 
 
-def generate(view: CompileView, folder: Path, with_hex: bool = False) -> CompileView:
+def generate(view: CompileView, folder: Path, with_hex: bool = False, with_stai: bool = False) -> CompileView:
     """Writes the files; the view that comes back names them."""
-    return replace(view, files=tuple(map(str, write.write_together(folder, files_of(view, with_hex)))))
+    return replace(view, files=tuple(map(str, write.write_together(folder, files_of(view, with_hex, with_stai)))))

@@ -40,6 +40,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     generate.set_defaults(verb=_generate)
     generate.add_argument("-o", "--output", type=Path, default=Path("st_ai_output"), metavar="DIR", help="folder")
     generate.add_argument("--hex", action="store_true", help="memory images also as Intel HEX, with their addresses")
+    generate.add_argument("--stai", action="store_true", help="also stai_NAME.c, .h, for applications of Core 3.0 on")
     analyze = verbs.add_parser("analyze", help="mapping, memory, latency and verification of a model, without files")
     analyze.set_defaults(verb=_analyze)
     for parser in (generate, analyze):
@@ -86,7 +87,7 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
         return _too_large(model, wanted, error)
     broken = gates.broken(view)
     if folder is not None and not broken:
-        view = generating.generate(view, folder, options.hex)
+        view = generating.generate(view, folder, options.hex, options.stai)
     if options.trace or options.annotate:
         from atonc.insight.ours import network_view
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from importlib import resources
 
-from atonc.emit.c import blobs_h, images, memories_h, network_c, network_h
+from atonc.emit.c import blobs_h, images, memories_h, network_c, network_h, stai
 from atonc.emit.c.network import CNetwork
 
 KERNELS = ("atonc_kernels.h", "atonc_kernels.c")
 
 
-def files(network: CNetwork, with_hex: bool = False) -> dict[str, bytes]:
+def files(network: CNetwork, with_hex: bool = False, with_stai: bool = False, macs: int = 0) -> dict[str, bytes]:
+    """`with_stai`: also the interface that applications for later releases call."""
     name = network.name
     return {
         f"{name}.c": network_c.text(network).encode(),
@@ -20,6 +21,7 @@ def files(network: CNetwork, with_hex: bool = False) -> dict[str, bytes]:
         **images.raw_files(network),
         **(images.hex_files(network) if with_hex else {}),
         **images.loader_files(network),
+        **(stai.files(network, macs) if with_stai else {}),
         **(kernel_files() if network.cpu_blocks else {}),
     }
 
