@@ -91,12 +91,17 @@ def _of_weights(op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch]) 
 
 
 def _of_channels(inputs: int, outputs: int) -> list[Decision]:
-    """Counts that ST's splitter cannot cut."""
-    awkward = [count for count in dict.fromkeys((inputs, outputs)) if count > 24 and _has_no_small_factor(count)]
-    if not awkward:
+    found = awkward((inputs, outputs))
+    if not found:
         return []
-    shown = " and ".join(map(str, awkward))
-    return [decision(rules.AWKWARD_CHANNELS, f"{shown} channels; here the last group is filled up")]
+    return [
+        decision(rules.AWKWARD_CHANNELS, f"{' and '.join(map(str, found))} channels; here the last group is filled up")
+    ]
+
+
+def awkward(counts: Iterable[int]) -> tuple[int, ...]:
+    """Counts that ST's splitter cannot cut."""
+    return tuple(count for count in dict.fromkeys(counts) if count > 24 and _has_no_small_factor(count))
 
 
 def _has_no_small_factor(count: int) -> bool:

@@ -1,26 +1,43 @@
-"""The picture of a network in a folder, ours or the vendor's: read off its C file, programs and c_info.json."""
+"""The picture of a network in a folder, ours or the vendor's: read off its C file, programs and JSON files."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 from atonc.costs import NetworkCost, StepCost, network_cost
 from atonc.emu.files.c_info import CInfo, find_c_info, mismatch, read_c_info
-from atonc.emu.files.types import BufferInfo, CompiledNetwork
-from atonc.emu.network import EmulatedNetwork, Step, load
-from atonc.errors import AtoncError
+from atonc.emu.files.network_c import read_network
+from atonc.emu.files.types import CompiledNetwork
+from atonc.emu.network import EmulatedNetwork, Step, load, memory_of, plan_steps
+from atonc.errors import AtoncError, InputError
 from atonc.hw.cycles.flow import element_counts
 from atonc.hw.machine import Machine, stm32n6
 from atonc.hw.units.convacc import ConvaccConfig
-from atonc.insight import decide, rules, wiring
-from atonc.insight.types import CPU, HYBRID, BufferView, Decision, LayerView, NetworkView, PoolView, StepView
+from atonc.insight import decide, folder_memory, rules, vendor, wiring
+from atonc.insight.saved import Saved, SavedLayer, read_saved
+from atonc.insight.types import CPU, HYBRID, NOTHING, BufferView, Decision, LayerView, NetworkView, StepView
 
 
 def folder_view(directory: Path, name: str | None = None, machine: Machine | None = None) -> NetworkView:
     """Nothing is executed: weights may be missing, where the program does not need them."""
-    net = load(directory, name)
-    return view_of(net, machine)
+    try:
+        return view_of(load(directory, name), machine)
+    except InputError as missing:
+        return replace(view_of(_without_weights(directory, name, missing), machine), notes=(str(missing),))
+
+
+def _without_weights(directory: Path, name: str | None, missing: InputError) -> EmulatedNetwork:
+    """The program alone, if it lies outside the memories; else what was wrong at first."""
+    try:
+        network = read_network(directory, name)
+        memory = memory_of(network)
+        return EmulatedNetwork(network, memory, tuple(plan_steps(network, memory)))
+    except AtoncError:
+        raise missing from None
 
 
 def view_of(net: EmulatedNetwork, machine: Machine | None = None) -> NetworkView:
@@ -28,29 +45,43 @@ def view_of(net: EmulatedNetwork, machine: Machine | None = None) -> NetworkView
     network, info, notes = net.network, *_info(net.network)
     steps = [step for step in net.steps if not step.empty]
     cost = network_cost(net, steps, machine)
-    views = tuple(_step(step, c, info) for step, c in zip(steps, cost.steps, strict=True))
-    buffers = _buffers(network, steps)
-    pools = _pools(network, buffers, machine)
+    saved = read_saved(network, {step.number: step.kind for step in steps})
+    views = _views(steps, cost, info, saved, _written_names(network))
+    buffers = folder_memory.buffers(network, steps)
+    pools = folder_memory.pools(network, buffers, machine)
     external = {pool.name for pool in pools if pool.external}
     activations = [b for b in buffers if b.kind != "constant"]
-    layers = tuple(_layer(step, view, buffers, external) for step, view in zip(steps, views, strict=True))
+    if saved is not None:
+        layers = tuple(_saved_layer(one, views) for one in saved.layers)
+    else:
+        layers = tuple(_layers(steps, views, buffers, external))
     return NetworkView(
         network.name,
-        network.c_file.name,
-        f"ST {network.atonn_version}" if network.atonn_version else "a compiler that does not name itself",
-        "",
+        saved.model if saved else network.c_file.name,
+        _tool(network, info, saved),
+        saved.board if saved else "",
         cost.npu_mhz,
         cost.cpu_mhz,
         views,
         layers,
-        buffers,
+        _with_layers(buffers, views),
         pools,
-        _span(b for b in activations if b.pool not in external),
+        folder_memory.span(b for b in activations if b.pool not in external),
         sum(b.size_bytes for b in buffers if b.kind == "constant"),
         sum(b.size_bytes for b in activations if b.pool in external),
-        _peak(activations),
-        (*notes, *_guessed(cost)),
+        folder_memory.peak(activations),
+        (*notes, *(() if saved else _guessed(cost))),
     )
+
+
+def _tool(network: CompiledNetwork, info: CInfo | None, saved: Saved | None) -> str:
+    tools = dict(info.tools) if info else {}
+    if saved is not None or "atonc" in tools:
+        return f"atonc {tools.get('atonc', '')}".strip()
+    front = tools.get("ST.EdgeAI.Core", "").split("-")[0]
+    if front:
+        return f"ST Edge AI Core {front}"
+    return f"ST's compiler {network.atonn_version}" if network.atonn_version else "a compiler that does not name itself"
 
 
 def _info(network: CompiledNetwork) -> tuple[CInfo | None, tuple[str, ...]]:
@@ -69,13 +100,53 @@ def _guessed(cost: NetworkCost) -> tuple[str, ...]:
     return (f"no measured constant for {', '.join(cost.unknown)}",) if cost.unknown else ()
 
 
-def _step(step: Step, cost: StepCost, info: CInfo | None) -> StepView:
-    node = info.by_epoch.get(step.number) if info else None
-    nodes = ", ".join(node.original_nodes) if node else ""
-    title = nodes or cost.origin or f"epoch {step.number}"
-    common = (step.number, step.kind, title, f"epoch {step.number}", cost.cycles, cost.milliseconds)
+# -------------------------------------------------------------------------------------------------------------- steps
+
+
+def _views(
+    steps: Sequence[Step],
+    cost: NetworkCost,
+    info: CInfo | None,
+    saved: Saved | None,
+    written: Mapping[int, Sequence[str]],
+) -> tuple[StepView, ...]:
+    owners = {number: one.name for one in saved.layers for number in one.epochs} if saved else {}
+    found = []
+    for step, costs in zip(steps, cost.steps, strict=True):
+        node = info.by_epoch.get(step.number) if info else None
+        nodes = vendor.nodes_of(node, written.get(step.number, ()))
+        if saved is not None and step.number in owners:
+            view = _step(step, _as_saved(costs, saved.cpu_cycles.get(step.number), cost.npu_mhz), 0)
+            title, layer = saved.titles.get(step.number, ""), owners[step.number]
+        else:
+            view = _step(step, costs, node.macc if node else 0)
+            title = ", ".join(nodes) or costs.origin
+            layer = nodes[0] if nodes else f"epoch {step.number}"
+        found.append(replace(view, title=title or f"epoch {step.number}", layer=layer))
+    return tuple(found)
+
+
+def _written_names(network: CompiledNetwork) -> dict[int, list[str]]:
+    """Tensors by the epoch that writes them."""
+    found: dict[int, list[str]] = {}
+    for buffer in (*network.internals, *network.outputs):
+        if not buffer.is_param:
+            found.setdefault(buffer.epoch, []).append(buffer.name)
+    return found
+
+
+def _as_saved(cost: StepCost, cycles: tuple[int, bool] | None, npu_mhz: float) -> StepCost:
+    """Our own kernels cost what was predicted when they were generated."""
+    if cycles is None:
+        return cost
+    milliseconds = cycles[0] / npu_mhz / 1e3
+    return replace(cost, cycles=cycles[0], milliseconds=milliseconds, cpu_ms=milliseconds, known=cycles[1])
+
+
+def _step(step: Step, cost: StepCost, macs: int) -> StepView:
+    common = (step.number, step.kind, "", "", cost.cycles, cost.milliseconds)
     if step.epoch is None:
-        return StepView(*common, cost.st_cycles, cost.bound_by, cost.known, macs=node.macc if node else 0)
+        return StepView(*common, cost.st_cycles, cost.bound_by, cost.known, macs=macs)
     return StepView(
         *common,
         cost.st_cycles,
@@ -102,136 +173,111 @@ def _multiplications(step: Step) -> int:
     return total
 
 
-def _layer(step: Step, view: StepView, buffers: Sequence[BufferView], external: set[str]) -> LayerView:
-    written = tuple(b.name for b in buffers if b.first == view.number and b.kind not in ("constant", "input"))
-    read = tuple(b.name for b in buffers if b.kind != "constant" and _reads(step, b))
-    return LayerView(
-        view.layer,
-        "+".join(call.name for call in step.calls) or "epoch",
-        (view.title,),
-        view.on,
-        (view.number,),
-        read,
-        written,
-        (),
-        view.macs,
-        view.cycles,
-        view.milliseconds,
-        {view.bound_by: 1.0} if view.bound_by else {},
-        view.chains,
-        view.modes,
-        tuple(_decisions(step, view, [b for b in buffers if b.name in (*read, *written)], external)),
+# ------------------------------------------------------------------------------------------------------------- layers
+
+
+def _saved_layer(one: SavedLayer, views: Sequence[StepView]) -> LayerView:
+    """A layer of ours; the bound is counted again, as clocks may differ from those of the compilation."""
+    own = [view for view in views if view.number in one.epochs]
+    bound_by, cycles = _shares(own), sum(view.cycles for view in own)
+    on = own[0].on if own else NOTHING
+    kept = [d for d in one.decisions if not d.rule.id.startswith("BOUND-")]
+    bound = [decide.bound(bound_by, cycles)] if bound_by and on not in (CPU, HYBRID) else []
+    return _layer_view(
+        one.name, one.kind, one.nodes, own, one.inputs, one.outputs, one.shape, one.macs, (*bound, *kept)
     )
 
 
-def _decisions(step: Step, view: StepView, touched: Iterable[BufferView], external: set[str]) -> list[Decision]:
-    found = [decide.bound({view.bound_by: 1.0}, view.cycles)] if view.bound_by and view.on not in (CPU, HYBRID) else []
-    if step.calls:
-        names = ", ".join(dict.fromkeys(call.name for call in step.calls))
-        found.append(decide.decision(rules.LIBRARY, names))
-    elif step.epoch is not None:
-        found += decide.of_epochs([step.epoch])
+def _layers(
+    steps: Sequence[Step], views: Sequence[StepView], buffers: Sequence[BufferView], external: set[str]
+) -> Iterable[LayerView]:
+    """Epochs of the same node that follow each other are one layer."""
+    rows = list(zip(steps, views, strict=True))
+    for (name, _), members in groupby(rows, key=lambda row: (row[1].layer, row[1].on)):
+        own = list(members)
+        written = tuple(n for _, view in own for n in _written(view, buffers))
+        read = tuple(dict.fromkeys(n for step, _ in own for n in _read(step, buffers)))
+        touched = [b for b in buffers if b.name in (*read, *written)]
+        nodes = tuple(dict.fromkeys(node for _, view in own for node in view.title.split(", ")))
+        decisions = _decisions([step for step, _ in own], [view for _, view in own], touched, external)
+        kind = vendor.kind_of(name, own[0][0].calls)
+        yield _layer_view(
+            name,
+            kind,
+            (*(n for n in nodes if n != name), name),
+            [view for _, view in own],
+            read,
+            written,
+            (),
+            0,
+            decisions,
+        )
+
+
+def _layer_view(
+    name: str,
+    kind: str,
+    nodes: tuple[str, ...],
+    own: Sequence[StepView],
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    shape: tuple[int, ...],
+    macs: int,
+    decisions: Iterable[Decision],
+) -> LayerView:
+    return LayerView(
+        name,
+        kind,
+        nodes,
+        own[0].on if own else NOTHING,
+        tuple(view.number for view in own),
+        inputs,
+        outputs,
+        shape,
+        macs or sum(view.macs for view in own),
+        sum(view.cycles for view in own),
+        sum(view.milliseconds for view in own),
+        _shares(own),
+        tuple(dict.fromkeys(chain for view in own for chain in view.chains)),
+        tuple(dict.fromkeys(mode for view in own for mode in view.modes)),
+        tuple(decisions),
+    )
+
+
+def _shares(own: Sequence[StepView]) -> Mapping[str, float]:
+    cycles = Counter[str]()
+    for view in own:
+        cycles[view.bound_by] += view.cycles
+    total = max(1, cycles.total())
+    return {label: count / total for label, count in cycles.most_common() if label and count}
+
+
+def _decisions(
+    steps: Sequence[Step], views: Sequence[StepView], touched: Iterable[BufferView], external: set[str]
+) -> list[Decision]:
+    bound_by, found = _shares(views), list[Decision]()
+    calls = [call for step in steps for call in step.calls]
+    if calls:
+        found += vendor.cpu_decisions(calls)
+    elif bound_by:
+        found.append(decide.bound(bound_by, sum(view.cycles for view in views)))
+    found += decide.of_epochs([step.epoch for step in steps if step.epoch is not None and not step.calls])
     outside = [b.name for b in touched if b.pool in external and b.kind != "constant"]
     if outside:
         found.append(decide.decision(rules.SPILL, f"{', '.join(outside[:3])} in external RAM"))
     return found
 
 
-def _reads(step: Step, buffer: BufferView) -> bool:
-    if step.epoch is None:
-        return False
-    end = buffer.address + buffer.size_bytes
-    return any(buffer.address <= e.address < end for e in step.epoch.readers().values()) and (
-        buffer.first < step.number <= buffer.last
-    )
+def _written(view: StepView, buffers: Sequence[BufferView]) -> tuple[str, ...]:
+    return tuple(b.name for b in buffers if b.first == view.number and b.kind not in ("constant", "input"))
 
 
-# ------------------------------------------------------------------------------------------------------------- memory
+def _read(step: Step, buffers: Sequence[BufferView]) -> list[str]:
+    return [b.name for b in buffers if b.kind != "constant" and folder_memory.reads(step, b)]
 
 
-def _buffers(network: CompiledNetwork, steps: Sequence[Step]) -> tuple[BufferView, ...]:
-    last_step = steps[-1].number if steps else 0
-    first_step = steps[0].number if steps else 0
-    kinds: dict[str, list[BufferInfo]] = {
-        "input": list(network.inputs),
-        "output": list(network.outputs),
-        "activation": list(network.internals),
-        "constant": list(network.params),
-    }
-    listed: dict[tuple[str, int], tuple[str, BufferInfo]] = {}
-    for kind, infos in kinds.items():
-        for info in infos:
-            listed.setdefault((info.name, info.address), ("constant" if info.is_param else kind, info))
-    real = [pool for pool in network.pools if not pool.virtual]
-    starts = [(info.address, info.address + info.size_bytes, info.epoch) for _, info in listed.values()]
-    found = []
-    for kind, info in listed.values():
-        if kind == "constant":
-            first, last = first_step, last_step
-        else:
-            first = first_step if kind == "input" else info.epoch
-            last = last_step if kind == "output" else _last_use(info, first, starts, steps)
-        pool = next((p.name for p in real if p.base <= info.address < p.base + p.size_bytes), "")
-        found.append(BufferView(info.name, pool, info.address, info.size_bytes, first, last, kind))
-    return tuple(sorted(found, key=lambda b: (b.address, b.first, b.name)))
-
-
-def _last_use(info: BufferInfo, first: int, starts: Sequence[tuple[int, int, int]], steps: Sequence[Step]) -> int:
-    """The last epoch that reads the place before somebody else writes there."""
-    end = info.address + info.size_bytes
-    others = [epoch for a, b, epoch in starts if a < end and info.address < b and epoch > first]
-    until = min(others, default=1 << 30)
-    last = first
-    for step in steps:
-        if first < step.number <= until and _touches(step, info.address, end):
-            last = step.number
-    return last
-
-
-def _touches(step: Step, start: int, end: int) -> bool:
-    if step.calls:
-        return any(_mentions(argument, start, end) for call in step.calls for argument in call.args)
-    return step.epoch is not None and any(start <= e.address < end for e in step.epoch.readers().values())
-
-
-def _mentions(value: object, start: int, end: int) -> bool:
-    """Whether an address inside the range occurs in the arguments of a call."""
-    if isinstance(value, int):
-        return start <= value < end
-    if isinstance(value, Mapping):
-        return any(_mentions(part, start, end) for part in value.values())
-    return isinstance(value, list) and len(value) < 64 and any(_mentions(part, start, end) for part in value)
-
-
-def _pools(network: CompiledNetwork, buffers: Sequence[BufferView], machine: Machine) -> tuple[PoolView, ...]:
-    found = []
-    for pool in network.pools:
-        if pool.virtual or not pool.size_bytes:
-            continue
-        end = pool.base + pool.size_bytes
-        bank = machine.memory_at(pool.base)
-        used = _span(buffers, pool.base, end)
-        found.append(PoolView(pool.name, pool.base, pool.size_bytes, used, bank.external if bank else False))
-    return tuple(found)
-
-
-def _span(buffers: Iterable[BufferView], low: int = 0, high: int = 1 << 32) -> int:
-    """Bytes of a range that some buffer covers."""
-    total, reach = 0, low
-    for start, end in sorted((b.address, min(b.address + b.size_bytes, high)) for b in buffers):
-        total += max(0, end - max(start, reach))
-        reach = max(reach, end)
-    return total
-
-
-def _peak(buffers: Sequence[BufferView]) -> int:
-    """Largest sum of live bytes."""
-    changes: dict[int, int] = {}
-    for b in buffers:
-        changes[b.first] = changes.get(b.first, 0) + b.size_bytes
-        changes[b.last + 1] = changes.get(b.last + 1, 0) - b.size_bytes
-    live = peak = 0
-    for _, change in sorted(changes.items()):
-        live += change
-        peak = max(peak, live)
-    return peak
+def _with_layers(buffers: Sequence[BufferView], views: Sequence[StepView]) -> tuple[BufferView, ...]:
+    """Each buffer with the layer whose epoch writes it first."""
+    writers = {view.number: view.layer for view in views}
+    kept = ("constant", "input")
+    return tuple(b if b.kind in kept else replace(b, layer=writers.get(b.first, "")) for b in buffers)

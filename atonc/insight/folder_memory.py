@@ -1,0 +1,104 @@
+"""Buffers and pools of a network in a folder: how long each buffer lives is read off the programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from atonc.emu.files.types import BufferInfo, CompiledNetwork
+from atonc.emu.network import Step
+from atonc.hw.machine import Machine
+from atonc.insight.types import BufferView, PoolView
+
+
+def buffers(network: CompiledNetwork, steps: Sequence[Step]) -> tuple[BufferView, ...]:
+    last_step = steps[-1].number if steps else 0
+    first_step = steps[0].number if steps else 0
+    kinds: dict[str, list[BufferInfo]] = {
+        "input": list(network.inputs),
+        "output": list(network.outputs),
+        "activation": list(network.internals),
+        "constant": list(network.params),
+    }
+    listed: dict[tuple[str, int], tuple[str, BufferInfo]] = {}
+    for kind, infos in kinds.items():
+        for info in infos:
+            listed.setdefault((info.name, info.address), ("constant" if info.is_param else kind, info))
+    real = [pool for pool in network.pools if not pool.virtual]
+    starts = [(info.address, info.address + info.size_bytes, info.epoch) for _, info in listed.values()]
+    found = []
+    for kind, info in listed.values():
+        if kind == "constant":
+            first, last = first_step, last_step
+        else:
+            first = first_step if kind == "input" else info.epoch
+            last = last_step if kind == "output" else _last_use(info, first, starts, steps)
+        pool = next((p.name for p in real if p.base <= info.address < p.base + p.size_bytes), "")
+        found.append(BufferView(info.name, pool, info.address, info.size_bytes, first, last, kind))
+    return tuple(sorted(found, key=lambda b: (b.address, b.first, b.name)))
+
+
+def _last_use(info: BufferInfo, first: int, starts: Sequence[tuple[int, int, int]], steps: Sequence[Step]) -> int:
+    """The last epoch that reads the place before somebody else writes there."""
+    end = info.address + info.size_bytes
+    others = [epoch for a, b, epoch in starts if a < end and info.address < b and epoch > first]
+    until = min(others, default=1 << 30)
+    last = first
+    for step in steps:
+        if first < step.number <= until and _touches(step, info.address, end):
+            last = step.number
+    return last
+
+
+def _touches(step: Step, start: int, end: int) -> bool:
+    if step.calls:
+        return any(_mentions(argument, start, end) for call in step.calls for argument in call.args)
+    return step.epoch is not None and any(start <= e.address < end for e in step.epoch.readers().values())
+
+
+def _mentions(value: object, start: int, end: int) -> bool:
+    """Whether an address inside the range occurs in the arguments of a call."""
+    if isinstance(value, int):
+        return start <= value < end
+    if isinstance(value, Mapping):
+        return any(_mentions(part, start, end) for part in value.values())
+    return isinstance(value, list) and len(value) < 64 and any(_mentions(part, start, end) for part in value)
+
+
+def pools(network: CompiledNetwork, buffers: Sequence[BufferView], machine: Machine) -> tuple[PoolView, ...]:
+    found = []
+    for pool in network.pools:
+        if pool.virtual or not pool.size_bytes:
+            continue
+        end = pool.base + pool.size_bytes
+        bank = machine.memory_at(pool.base)
+        used = span(buffers, pool.base, end)
+        found.append(PoolView(pool.name, pool.base, pool.size_bytes, used, bank.external if bank else False))
+    return tuple(found)
+
+
+def span(buffers: Iterable[BufferView], low: int = 0, high: int = 1 << 32) -> int:
+    """Bytes of a range that some buffer covers."""
+    total, reach = 0, low
+    for start, end in sorted((b.address, min(b.address + b.size_bytes, high)) for b in buffers):
+        total += max(0, end - max(start, reach))
+        reach = max(reach, end)
+    return total
+
+
+def peak(buffers: Sequence[BufferView]) -> int:
+    """Largest sum of live bytes."""
+    changes: dict[int, int] = {}
+    for b in buffers:
+        changes[b.first] = changes.get(b.first, 0) + b.size_bytes
+        changes[b.last + 1] = changes.get(b.last + 1, 0) - b.size_bytes
+    live = peak = 0
+    for _, change in sorted(changes.items()):
+        live += change
+        peak = max(peak, live)
+    return peak
+
+
+def reads(step: Step, buffer: BufferView) -> bool:
+    """Whether a step uses what an earlier one left in a buffer."""
+    alive = buffer.first < step.number <= buffer.last or (buffer.kind == "input" and step.number <= buffer.last)
+    return alive and _touches(step, buffer.address, buffer.address + buffer.size_bytes)

@@ -1,0 +1,93 @@
+"""Networks that ST compiled: names of layers from its node names, rules from the library functions that it calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from atonc.emu import cpu
+from atonc.emu.cpu.struct_view import StructView
+from atonc.emu.cpu.tensors import tensor
+from atonc.emu.files.c_info import InfoNode
+from atonc.emu.files.types import Call
+from atonc.errors import AtoncError
+from atonc.insight import decide, rules
+from atonc.insight.types import Decision
+from atonc.lower import rules as mapping
+from atonc.reasons import Rule
+
+# ST derives the names of helper nodes from the node they help: Conv2D_7_suboff_0 is a part of Conv2D_7
+_NODE = re.compile(r"((?:[A-Za-z][A-Za-z0-9]*_)+?\d+)(?=_|$)")
+_KINDS = {"Conv2D": "conv", "Gemm": "dense", "Pool": "pool", "Eltwise": "elementwise", "Arith": "elementwise"}
+_BY_NATURE = (
+    ("dequantizelinear", "dequantize"),
+    ("quantizelinear", "quantize"),
+    ("softmax", "softmax"),
+    ("argmax", "arg_max"),
+    ("argmin", "arg_min"),
+    ("resize", "resize_linear"),
+    ("gather", "gather"),
+    ("cast", "cast"),
+)
+_MOVES = ("concat", "split", "pad", "slice", "transpose", "spacetodepth", "depthtospace", "imagetorow", "rowtoimage")
+_WEIGHTED = ("conv", "gemm", "matmul")
+
+
+def base_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The nodes behind names of parts or buffers, those named in full first."""
+    listed = [name for name in names if name]
+    whole = [name for name in listed if (match := _NODE.match(name)) and match[1] == name]
+    helped = [match[1] if (match := _NODE.match(name)) else name for name in listed]
+    return tuple(dict.fromkeys(whole or helped))
+
+
+def nodes_of(info: InfoNode | None, written: Sequence[str]) -> tuple[str, ...]:
+    """Source nodes of an epoch: as c_info.json lists them, else from its parts, else from the buffers it writes."""
+    if info is None:
+        return base_names(written)
+    return info.original_nodes or base_names(part.name for part in info.parts) or base_names(written)
+
+
+def kind_of(node: str, calls: Sequence[Call] = ()) -> str:
+    """conv of Conv2D_7; of epochs without a name what the processor calls."""
+    prefix = node.rsplit("_", 1)[0]
+    if calls and not _NODE.match(node):
+        called = calls[0].name
+        for start in ("ll_sw_forward_", "LL_ATON_LIB_", "atonc_"):
+            called = called.removeprefix(start)
+        return called.lower()
+    return _KINDS.get(prefix, prefix.lower() if _NODE.match(node) else "epoch")
+
+
+def cpu_decisions(calls: Sequence[Call]) -> list[Decision]:
+    """Why ST's compiler left this to the processor; one decision a rule."""
+    found: dict[str, Decision] = {}
+    for call in calls:
+        for rule, seen in _rules(call):
+            found.setdefault(rule.id, decide.decision(rule, seen))
+    return list(found.values())
+
+
+def _rules(call: Call) -> list[tuple[Rule, str]]:
+    name, seen = call.name.lower(), cpu.describe_call(call.name, list(call.args))
+    nature = next((kind for word, kind in _BY_NATURE if word in name), "")
+    if nature:
+        return [(mapping.BY_NATURE[nature], seen)]
+    if any(word in name for word in _MOVES):
+        return [(rules.MOVE, seen)]
+    if not name.startswith("ll_sw_forward_"):
+        return [(rules.LIBRARY, seen)]
+    weighted = any(word in name for word in _WEIGHTED)
+    awkward = decide.awkward(_channels(call)) if weighted else ()
+    found = [(rules.AWKWARD_CHANNELS, f"{' and '.join(map(str, awkward))} channels in {seen}")] if awkward else []
+    if "integer" in name or "qlinear" in name:
+        return found or [(rules.LIBRARY, f"{seen} on codes")]
+    return [*found, (mapping.NOT_CODES, f"{seen} in float")]
+
+
+def _channels(call: Call) -> tuple[int, ...]:
+    try:
+        info = StructView.of(call.args[0] if call.args else None, call.name)
+        return tuple(tensor(info, f"general.{end}").shape[-1] for end in ("input", "output"))
+    except AtoncError:
+        return ()

@@ -1,0 +1,114 @@
+"""Folders: ours keep names and reasons of their layers, the vendor's are named after its nodes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atonc import generating
+from atonc.emu.files.types import Call
+from atonc.insight import saved, vendor
+from atonc.insight.folder import folder_view
+from atonc.insight.ours import network_view
+from atonc.insight.types import NetworkView
+from atonc.options import Options
+
+ROOT = Path(__file__).parent.parent.parent
+DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[NetworkView, Path]:
+    folder = tmp_path_factory.mktemp("built") / "out"
+    view = generating.analyze(DIGITS, Options(verify=False))
+    generating.generate(view, folder)
+    return network_view(view), folder
+
+
+def test_a_folder_of_ours_says_what_the_compiler_said(built: tuple[NetworkView, Path]) -> None:
+    compiled, folder = built
+    read = folder_view(folder)
+    assert read.tool.startswith("atonc")
+    assert read.model == "digits.tflite"
+    for one, two in zip(compiled.layers, read.layers, strict=True):
+        assert (one.name, one.kind, one.nodes, one.on, one.steps) == (two.name, two.kind, two.nodes, two.on, two.steps)
+        assert [d.rule.id for d in one.decisions] == [d.rule.id for d in two.decisions]
+        assert (one.macs, one.shape) == (two.macs, two.shape)
+    assert read.latency_ms == pytest.approx(compiled.latency_ms, rel=0.01)
+    assert all(step.known for step in read.steps)
+    assert {b.layer for b in read.buffers if b.kind == "activation"} <= {layer.name for layer in read.layers}
+
+
+def test_without_our_file_names_come_from_c_info(built: tuple[NetworkView, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    shutil.copytree(built[1], folder)
+    (folder / "network_program.json").unlink()
+    read = folder_view(folder)
+    assert [layer.nodes[-1] for layer in read.layers] == [layer.nodes[-1] for layer in built[0].layers]
+    assert all(layer.decisions for layer in read.layers)
+
+
+def test_without_weights_the_program_is_explained(built: tuple[NetworkView, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    shutil.copytree(built[1], folder)
+    for image in folder.glob("*.raw"):
+        image.unlink()
+    read = folder_view(folder)
+    assert len(read.steps) == len(built[0].steps)
+    assert "no initial contents" in read.notes[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_damaged_files_are_ignored(built: tuple[NetworkView, Path], data: st.DataObject) -> None:
+    document = json.loads((built[1] / "network_program.json").read_text())
+    kinds = {step["number"]: step["kind"] for step in document["steps"]}
+    assert saved._saved(document, kinds).layers
+    wrong = data.draw(st.one_of(st.none(), st.integers(), st.text(max_size=3), st.lists(st.integers(), max_size=2)))
+    row = data.draw(st.sampled_from([document, *document["layers"], *document["steps"]]))
+    row[data.draw(st.sampled_from(sorted(row)))] = wrong
+    try:
+        found = saved._saved(document, kinds)
+    except ValueError:
+        return
+    assert all(isinstance(layer, saved.SavedLayer) for layer in found.layers)
+
+
+def test_nodes_of_the_vendor() -> None:
+    assert vendor.base_names(["Conv2D_7_suboff_0"]) == ("Conv2D_7",)
+    assert vendor.base_names(["Conv2D_12_suboff_9", "Conv2D_7", "Conv2D_7_off_bias_6"]) == ("Conv2D_7",)
+    assert vendor.base_names(["Resize_Zeros_Crop_Pad_638_pad_kern_917"]) == ("Resize_Zeros_Crop_Pad_638",)
+    assert vendor.kind_of("Conv2D_7") == "conv"
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("ll_sw_forward_softmax_integer", "CPU-SOFTMAX"),
+        ("ll_sw_forward_dequantizelinear", "CPU-DEQUANTIZE"),
+        ("ll_sw_forward_quantizelinear", "CPU-QUANTIZE"),
+        ("ll_sw_forward_conv", "CPU-FLOAT"),
+        ("ll_sw_forward_conv_integer", "CPU-LIBRARY"),
+        ("LL_ATON_LIB_DMA_Transpose", "MODE-MOVE"),
+        ("LL_ATON_LIB_Cast", "CPU-CAST"),
+        ("ll_sw_forward_something_new", "CPU-FLOAT"),
+    ],
+)
+def test_functions_of_the_library_have_a_reason(name: str, rule: str) -> None:
+    found = vendor.cpu_decisions([Call(name, ())])
+    assert [one.rule.id for one in found] == [rule]
+    assert found[0].seen and found[0].limit and found[0].remedy
+
+
+def test_prime_channels_on_the_processor_are_named() -> None:
+    place = {"dim": {"tensor_c": 257}, "stride": {axis: 1028 for axis in "bhwc"}, "mem": {"start_offset": 0x34200000}}
+    tensor = {**place, "format": {"is_signed": 1}}
+    call = Call("ll_sw_forward_conv", ({"general": {"input": tensor, "output": tensor}},))
+    found = vendor.cpu_decisions([call])
+    assert [one.rule.id for one in found] == ["MODE-CHANNELS", "CPU-FLOAT"]
+    assert "257 channels" in found[0].seen
