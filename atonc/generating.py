@@ -13,7 +13,6 @@ from atonc.emit.c.network import CNetwork, Cycles
 from atonc.insight import reproduce
 from atonc.insight.ours import network_view
 from atonc.insight.saved import layer_rows
-from atonc.insight.saved import layer_rows
 from atonc.options import Options
 from atonc.pipeline import compile_file, machine_of, memories
 from atonc.program_costs import graph_macs, program_cost
@@ -99,8 +98,6 @@ def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False)
     for step, costs in zip(described["steps"], compile_text.step_data(view), strict=True):
         step.update(costs)
     described["cpu_ops"] = compile_text.reason_data(view.compiled.mapped.reasons)
-    picture = network_view(view)
-    described["layers"] = layer_rows(picture)
     picture = network_view(view)
     described["layers"] = layer_rows(picture)
     report = "\n".join(compile_text.report_lines(view, verbose=True)) + "\n"
