@@ -12,6 +12,8 @@
 #endif
 
 #define ATONC_SYST_CSR 0xE000E010UL
+#define ATONC_SYST_RUNS 3u             /* enabled, with interrupt */
+#define ATONC_SYST_COUNTED (1UL << 16) /* reached zero since the last look */
 #define ATONC_NVIC_ISER 0xE000E100UL
 #define ATONC_NVIC_ICER 0xE000E180UL
 #define ATONC_NVIC_IPR 0xE000E400UL

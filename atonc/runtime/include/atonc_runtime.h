@@ -63,8 +63,8 @@ void atonc_rt_fail(atonc_error_t code, uint32_t detail);
 #ifndef ATONC_WATCHDOG_MS
 #define ATONC_WATCHDOG_MS 5000UL
 #endif
-#ifndef ATONC_WATCHDOG_SLEEP_POLLS
-#define ATONC_WATCHDOG_SLEEP_POLLS 20000UL /* what one sleep of atonc_wait_for_event counts */
+#ifndef ATONC_WATCHDOG_TICK_POLLS
+#define ATONC_WATCHDOG_TICK_POLLS 20000UL /* what one period of SysTick counts while the core sleeps */
 #endif
 void atonc_set_watchdog(uint32_t polls, uint32_t milliseconds);
 

@@ -13,6 +13,7 @@
 #define ECASM_BLOB_MAGIC 0xCA057A7AUL
 #define ECASM_PROGRAM_MAGIC ECASM_BLOB_MAGIC
 
+typedef uint32_t __attribute__((may_alias)) ec_word_t; /* blobs are stored as arrays of uint64_t */
 typedef uint32_t ECInstr;
 typedef uint32_t ECAddr;
 typedef uint32_t ECFileEntry;

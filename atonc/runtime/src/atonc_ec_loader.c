@@ -19,15 +19,15 @@ static bool is_container(const void *data) {
     if (data == NULL) {
         return false;
     }
-    uint32_t magic = *(const uint32_t *)data;
+    uint32_t magic = *(const ec_word_t *)data;
     return magic == ECASM_BINARY_MAGIC_20 || magic == ECASM_BINARY_MAGIC_30 || magic == ECASM_BINARY_MAGIC_50;
 }
 
-static bool is_blob(const void *data) { return data != NULL && *(const uint32_t *)data == ECASM_BLOB_MAGIC; }
+static bool is_blob(const void *data) { return data != NULL && *(const ec_word_t *)data == ECASM_BLOB_MAGIC; }
 
 /* An offset of the container's head: 0 relocations, 1 patches, 2 debug data, 3 blob. */
 static uint32_t head_offset(const void *container, unsigned which) {
-    const uint32_t *words = container;
+    const ec_word_t *words = container;
     if (words[0] != ECASM_BINARY_MAGIC_20) {
         return words[1 + which];
     }
@@ -44,7 +44,7 @@ const uint64_t *ec_get_blob_ptr(const uint8_t *binary_ptr) {
 }
 
 bool ec_copy_blob(ECInstr *blob, const uint8_t *binary_ptr, unsigned int *size) {
-    const uint32_t *source = (const void *)ec_get_blob_ptr(binary_ptr);
+    const ec_word_t *source = (const void *)ec_get_blob_ptr(binary_ptr);
     if (source == NULL || size == NULL) {
         return false;
     }
@@ -118,21 +118,21 @@ uint32_t ec_get_patch_mask(const ECFileEntry *list, unsigned int idx) {
 }
 
 typedef struct {
-    uint32_t *program;
-    const uint32_t *list;
-    const uint32_t *places;
+    ec_word_t *program;
+    const ec_word_t *list;
+    const ec_word_t *places;
     uint32_t count;
 } job_t;
 
 /* Finds blob, table and places among the arguments; checks that every place is inside the program. */
 static bool prepare(job_t *job, const void *first, const void *second, unsigned idx, unsigned words) {
-    const uint32_t *blob = is_blob(first) ? first : second;
+    const ec_word_t *blob = is_blob(first) ? first : second;
     job->list = blob == first ? second : first;
     if (!is_blob(blob) || idx >= entries(job->list)) {
         return false;
     }
-    const uint32_t *entry = job->list + 1 + words * idx;
-    job->program = (uint32_t *)(uintptr_t)blob + 2;
+    const ec_word_t *entry = job->list + 1 + words * idx;
+    job->program = (ec_word_t *)(uintptr_t)blob + 2;
     job->count = entry[words - 2];
     job->places = job->list + entry[words - 1] / 4u;
     if (entry[words - 1] % 4u != 0) {
@@ -171,7 +171,7 @@ bool ec_patch(const void *first, const void *second, unsigned int idx, uint64_t 
     value = shift >= 0 ? value >> shift : value << -shift;
     mask = shift >= 0 ? mask : mask << -shift;
     for (uint32_t i = 0; i < job.count; i++) {
-        uint32_t *word = job.program + job.places[i];
+        ec_word_t *word = job.program + job.places[i];
         *word = (*word & ~(uint32_t)mask) | (uint32_t)(value & mask);
     }
     return true;

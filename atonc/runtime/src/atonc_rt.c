@@ -80,15 +80,20 @@ static void tell(NN_Instance_TypeDef *network, LL_ATON_RT_Callbacktype_t what,
     }
 }
 
+/* In the middle of an inference: the NPU may still be working for the network. */
+static void take_npu_from(NN_Instance_TypeDef *network) {
+    if (atonc_rt_owner == network) {
+        atonc_reset_npu(); /* first of all hides its interrupts, which belong to the owner */
+        atonc_rt_owner = NULL;
+        LL_ATON_OSAL_UNLOCK_ATON();
+    }
+}
+
 /* Ends an inference that cannot go on: the NPU is reset, the caller's loop ends, the status stays. */
 static LL_ATON_RT_RetValues_t give_up(NN_Instance_TypeDef *network) {
     NN_Execution_State_TypeDef *state = &network->exec_state;
     const LL_ATON_RT_EpochBlockItem_t *block = state->current_epoch_block;
-    if (atonc_rt_owner == network) {
-        atonc_rt_owner = NULL;
-        atonc_reset_npu();
-        LL_ATON_OSAL_UNLOCK_ATON();
-    }
+    take_npu_from(network);
     running = NULL;
     state->current_epoch_block = NULL;
     tell(network, LL_ATON_RT_Callbacktype_ATONC_ERROR, block);
@@ -178,11 +183,7 @@ void LL_ATON_RT_DeInit_Network(NN_Instance_TypeDef *nn_instance) {
         return;
     }
     tell(nn_instance, LL_ATON_RT_Callbacktype_NN_DeInit, NULL);
-    if (atonc_rt_owner == nn_instance) {
-        atonc_rt_owner = NULL; /* in the middle of an inference: the NPU may still be working for it */
-        atonc_reset_npu();
-        LL_ATON_OSAL_UNLOCK_ATON();
-    }
+    take_npu_from(nn_instance);
     rewind_to(nn_instance, NULL);
 }
 
@@ -204,7 +205,7 @@ static bool uses_npu(const LL_ATON_RT_EpochBlockItem_t *block) {
 }
 
 static void start_controller(NN_Instance_TypeDef *network, const LL_ATON_RT_EpochBlockItem_t *block) {
-    const uint32_t *words = (const uint32_t *)block->blob_address;
+    const ec_word_t *words = (const ec_word_t *)block->blob_address;
     bool encrypted = EpochBlock_IsBlobEncrypted(block);
     if (block->blob_address & 7u) {
         atonc_rt_fail(ATONC_ERR_BLOB_ADDRESS, (uint32_t)block->blob_address);

@@ -38,12 +38,16 @@ LL_ATON_WEAK int checkWatchdog(void) {
 void atonc_watchdog_start(void) { startWatchdog(limit_ms); }
 bool atonc_watchdog_expired(void) { return checkWatchdog() != 0; }
 
-/* Without a running SysTick perhaps nothing but the NPU would wake the core, and the watchdog could not bark. */
+/* Without a running SysTick perhaps nothing but the NPU would wake the core, and the watchdog could not bark. With it,
+ * its periods are counted, not the wakings, which may have other causes. */
 LL_ATON_WEAK void atonc_wait_for_event(void) {
 #ifdef ATONC_IS_CORTEX_M
-    if ((ATONC_CORE_WORD(ATONC_SYST_CSR) & 3u) == 3u) {
-        polls += ATONC_WATCHDOG_SLEEP_POLLS;
+    uint32_t before = ATONC_CORE_WORD(ATONC_SYST_CSR);
+    if ((before & ATONC_SYST_RUNS) == ATONC_SYST_RUNS) {
         atonc_cpu_wfe();
+        if ((before | ATONC_CORE_WORD(ATONC_SYST_CSR)) & ATONC_SYST_COUNTED) {
+            polls += ATONC_WATCHDOG_TICK_POLLS;
+        }
     }
 #endif
 }
