@@ -81,7 +81,7 @@ def _of_weights(op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch]) 
     rows, columns = weights.shape[1:3]
     if max(rows, columns) > 3:
         found.append(decision(rules.WIDE_KERNEL, f"a {rows}x{columns} kernel"))
-    dilation = pair(op.attrs.get("dilation", 1))
+    dilation = pair(op.attrs.get("dilation", (1, 1)))
     if max(dilation) > 1:
         found.append(decision(rules.DILATED, f"dilation {dilation[0]}x{dilation[1]}"))
     groups = op.attrs.get("groups", 1)
