@@ -48,7 +48,7 @@ class Npu:
         self.watch: EpochWatch | None = None
         self.versions: dict[str, int] = {}  # other contents of VERSION registers, by kind of unit
         self._pending = False  # the CPU has enabled a writing engine that has not run yet
-        self._last_write = 0
+        self._writes = 0
         self._polls = 0
         self._irq: dict[int, int] = {}  # sources that units hold until they are acknowledged
 
@@ -73,7 +73,7 @@ class Npu:
 
     def write(self, offset: int, value: int) -> None:
         unit, register = regs.UNIT_BY_ID.get(offset >> 12), offset >> 2 & 0x3FF
-        self._last_write = self.clock.now
+        self._writes += 1
         if unit is None:
             return
         if unit.kind == "INTCTRL":
@@ -119,12 +119,15 @@ class Npu:
 
     # ----------------------------------------------------------------------------------------- epochs that the CPU set
 
-    def _settle_when_quiet(self) -> None:
-        quiet = self.clock.now - self._last_write
-        if self._pending and quiet < SETTLE:
-            self.clock.schedule(SETTLE - quiet, self._settle_when_quiet)
-        else:
+    def _settle_when_quiet(self, writes_before: int = -1) -> None:
+        """Looks twice, since time goes on in slices: a write may be nearer than the clock says."""
+        if not self._pending:
+            return
+        if self._writes == writes_before:
             self.settle()
+        else:
+            seen = self._writes
+            self.clock.schedule(SETTLE, lambda: self._settle_when_quiet(seen))
 
     def settle(self) -> None:
         """Runs the pipeline that the CPU has enabled, if there is one."""
