@@ -294,6 +294,15 @@ def test_l2_norm(a: str, b: str, seed: int) -> None:
     same_three_ways(graph, op, values_of(graph, seed))
 
 
+def test_constants_that_passes_left_in_double_precision() -> None:
+    exact = tensor("c", (2, 2), "float32", data=np.array([[0.1, 0.2], [0.3, 0.4]]))
+    x = tensor("x", (2, 2), "float32")
+    graph, op = one_op("concat", [exact, x], [tensor("y", (2, 4), "float32")], axis=1)
+    same_three_ways(graph, op, values_of(graph, 1))
+    graph, op = one_op("mul", [x, exact], [tensor("y", (2, 2), "float64")])
+    same_three_ways(graph, op, values_of(graph, 1))
+
+
 def test_constants() -> None:
     x = tensor("x", (3, 4, 5), "int8", 0.5, 1)
     same_three_ways(*one_op("shape", [x], [tensor("y", (3,), "int32")]), {"x": np.zeros((3, 4, 5), np.int8)})

@@ -27,8 +27,8 @@ def data(name: str, shape: Any, dtype: str, scale: float = 0.043, zero: int = 3)
 
 def weights(rng: np.random.Generator, shape: tuple[int, ...], form: str) -> Tensor:
     """Per channel, per tensor with a zero point, floats, or beyond 8 bits."""
-    if form == "float32":
-        return Tensor("w", shape, "float32", None, rng.normal(size=shape).astype(np.float32))
+    if form.startswith("float"):  # folded weights are declared float32 and hold more
+        return Tensor("w", shape, "float32", None, rng.normal(size=shape).astype(form))
     if form == "channels":
         quant = Quantisation(rng.uniform(1e-3, 1e-1, shape[0]), np.zeros(shape[0], np.int64), 0)
         return Tensor("w", shape, "int8", quant, rng.integers(-127, 128, shape).astype(np.int8))
@@ -46,7 +46,7 @@ def bias(rng: np.random.Generator, outputs: int, form: str) -> Tensor | None:
     return Tensor("b", (outputs,), "int32", None, rng.integers(-50000, 50000, outputs).astype(np.int32))
 
 
-FORMS = st.sampled_from(["channels", "zero", "float32", "wide"])
+FORMS = st.sampled_from(["channels", "zero", "float32", "float64", "wide"])
 BIASES = st.sampled_from(["none", "int", "float"])
 
 

@@ -547,7 +547,7 @@ void atonc_select(void *out, const atonc_format *out_format, const void *conditi
 /* --- sums ---------------------------------------------------------------------------------------------------------- */
 
 /* A run of products that is added to a sum. Integers are exact: in 32 bits within a run of bytes (the caller saw to
- * that), in 64 bits over all runs. Floats are added one after the other; their products are exact. */
+ * that), in 64 bits over all runs. Floats are added one after the other. */
 typedef struct {
   const void *x;
   const void *weights;
@@ -604,6 +604,15 @@ static void add_f32(products *p)
   p->sum = sum;
 }
 
+static void add_f32_f64(products *p)
+{
+  const float *x = p->x;
+  const double *w = p->weights;
+  double sum = p->sum;
+  for (size_t i = 0; i < p->count; i++) sum = sum + x[i * p->x_step] * w[i * p->weight_step];
+  p->sum = sum;
+}
+
 static void add_any(products *p)
 {
   for (size_t i = 0; i < p->count; i++) {
@@ -620,7 +629,8 @@ static adder adder_for(int32_t x_type, int32_t weight_type)
     if (x_type == ATONC_S16) return add_s16;
     if (x_type == ATONC_F32) return add_f32_s8;
   }
-  return x_type == ATONC_F32 && weight_type == ATONC_F32 ? add_f32 : add_any;
+  if (x_type == ATONC_F32 && weight_type == ATONC_F32) return add_f32;
+  return x_type == ATONC_F32 && weight_type == ATONC_F64 ? add_f32_f64 : add_any;
 }
 
 /* The taps first <= k < last of a window whose first tap lies at `origin` meet a picture of `size`. */
@@ -691,7 +701,7 @@ static void convolve(collector collect, void *out, const atonc_format *out_forma
 {
   adder add = adder_for(in_format->type, weight_type);
   products p = {0, 0, 1, 1, 0, in_format->zero, in_format->type, weight_type, 0, 0.0};
-  int floats = add == add_f32 || add == add_f32_s8 || add == add_any;
+  int floats = add != add_s8 && add != add_u8 && add != add_s16;
   int32_t at[3];
   size_t i = 0;
   for (at[0] = 0; at[0] < g->batch; at[0]++) {

@@ -67,6 +67,8 @@ class View:
 def moved(site: Site, source: Tensor, target: Tensor, view_in: View, view_out: View) -> tuple[CpuCall, ...]:
     if 0 in view_out.shape:
         return ()
+    if source.data is not None and source.is_float and target.is_float:  # rounded when it is stored
+        source = replace(source, dtype=target.dtype, data=source.data.astype(target.dtype))
     item = item_bytes(target)
     codes = change(site, source, target)
     loops = merged(view_out.shape, view_out.steps, view_in.steps)

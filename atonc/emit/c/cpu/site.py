@@ -62,7 +62,7 @@ class Site:
     def tensor(self, name: str) -> Tensor:
         tensor = self.graph.tensors[name]
         if not self.offsets.get(name):
-            return tensor
+            return in_double(tensor) if tensor.is_float and tensor.data is not None else tensor
         if tensor.dtype != "int8" or self.offsets[name] != SHIFT:
             raise self.refuse(f"{name} is stored with an offset of {self.offsets[name]}")
         quant = tensor.quant or Quantisation.per_tensor(1.0)
@@ -166,6 +166,13 @@ class Site:
 
     def call(self, function: str, *arguments: Argument) -> tuple[CpuCall, ...]:
         return (CpuCall(function, arguments),)
+
+
+def in_double(tensor: Tensor) -> Tensor:
+    """A constant that passes computed in double precision stays there; all others keep their type."""
+    if tensor.data is None or np.array_equal(tensor.data.astype(tensor.dtype), tensor.data, equal_nan=True):
+        return tensor
+    return replace(tensor, dtype="float64")
 
 
 def stored_type(tensor: Tensor) -> np.dtype[Any]:
