@@ -67,8 +67,6 @@ class View:
 def moved(site: Site, source: Tensor, target: Tensor, view_in: View, view_out: View) -> tuple[CpuCall, ...]:
     if 0 in view_out.shape:
         return ()
-    if source.data is not None and source.is_float and target.is_float:  # rounded when it is stored
-        source = replace(source, dtype=target.dtype, data=source.data.astype(target.dtype))
     item = item_bytes(target)
     codes = change(site, source, target)
     loops = merged(view_out.shape, view_out.steps, view_in.steps)
@@ -109,13 +107,20 @@ def transpose(site: Site) -> tuple[CpuCall, ...]:
     return moved(site, source, target, View.of(source).permuted(site.attrs["perm"]), View.of(target))
 
 
+def _as_stored(source: Tensor, target: Tensor) -> Tensor:
+    """A float constant in the precision of the memory that it goes to."""
+    if source.data is None or not (source.is_float and target.is_float):
+        return source
+    return replace(source, dtype=target.dtype, data=source.data.astype(target.dtype))
+
+
 @kernel_for("concat", "pack")
 def concat(site: Site) -> tuple[CpuCall, ...]:
     target = site.output()
     axis, start = site.attrs["axis"] % len(target.shape), 0
     calls: list[CpuCall] = []
     for index in range(len(site.op.inputs)):
-        source = site.input(index)
+        source = _as_stored(site.input(index), target)
         size = 1 if site.op.kind == "pack" else source.shape[axis]
         part = View.of(target).cut(axis, start, size)
         calls += moved(site, source, target, View.of(source, part.shape), part)
