@@ -46,6 +46,7 @@ class Maker:
             yield from self.formats(signed)
             yield from self.softmaxes(signed)
             yield from self.resizes(signed)
+            yield from self.activations(signed)
 
     # -- moves
 
@@ -133,9 +134,28 @@ class Maker:
             codes = self.bench.tensor(self.codes(shape, signed))
             info = general("LL_SW_SOFTMAX", codes, self.bench.output(shape, dtype))
             info |= self.bench.quant("os", "ozp", 1 / 256, -128 if signed else 0, dtype)
+            info["os"]["format"]["is_signed"] = k % 2  # the sign of the scale means nothing here
             info |= {"quantized_multiplier": multiplier, "left_shift": shift, "diff_min": smallest}
             info |= {"axis": (3, 1, 2, 0)[k]}
             yield LibraryCall("ll_sw_forward_softmax_integer", [info])
+
+    def activations(self, signed: bool) -> Iterator[LibraryCall]:
+        dtype: Any = np.int8 if signed else np.uint8
+        shape = (2, 3, 2, 5)
+        before, after = (
+            self.bench.quant(f"{k}s", f"{k}zp", float(self.random.uniform(0.02, 0.1)), 3, dtype) for k in "io"
+        )
+        slope = self.bench.quant("operand_s", "operand_zp", 0.011, -7 if signed else 90, dtype)
+        slopes = [self.bench.tensor(self.codes(s, signed)) for s in ((1, 1, 1, 5), (1, 1, 1, 1), (1, 3, 2, 5))]
+        floats = self.random.normal(0, 1, 6).astype(np.float32)
+        floats[0] = 5  # the number of channels comes first
+        for operand in (None, *slopes, self.bench.tensor(floats.reshape(1, 1, 1, 6))):
+            kind = "LL_SW_PRELU" if operand else "LL_SW_RELU"
+            codes = self.bench.tensor(self.codes(shape, signed))
+            info = general(kind, codes, self.bench.output(shape, dtype)) | before | after
+            if operand:
+                info |= {"operand": operand} | (slope if operand in slopes else {})
+            yield LibraryCall("ll_sw_forward_activ_integer", [info])
 
     def float_softmax(self, shape: tuple[int, int, int, int], axis: int) -> LibraryCall:
         values = self.random.normal(0, 9, shape).astype(np.float32)
@@ -168,6 +188,7 @@ INFO_TYPES = {
     "ll_sw_forward_requantizelinear": "Requantizelinear_sw_info",
     "ll_sw_forward_softmax_integer": "Softmax_integer_sw_info",
     "ll_sw_forward_resize_integer": "Resize_integer_sw_info",
+    "ll_sw_forward_activ_integer": "Activ_integer_sw_info",
     "ll_sw_forward_softmax": "Softmax_sw_info",
 }
 

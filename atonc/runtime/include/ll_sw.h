@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * CPU layers of networks that ST's compiler generates: descriptions and functions.
  *
- * All descriptions are declared. Functions exist for the layers that end most networks: number formats, integer
- * softmax, integer resize, float softmax. Another one is an undefined symbol at link time, which names what is missing.
+ * All descriptions are declared. Functions exist for the layers that end most networks: number formats, ReLU,
+ * softmax, integer resize. Another one is an undefined symbol at link time, which names what is missing.
  */
 #ifndef LL_SW_H
 #define LL_SW_H
@@ -248,6 +248,7 @@ typedef struct Requantizelinear_sw_info {
 void ll_sw_forward_quantizelinear(Quantizelinear_sw_info *sw_info);
 void ll_sw_forward_dequantizelinear(Dequantizelinear_sw_info *sw_info);
 void ll_sw_forward_requantizelinear(Requantizelinear_sw_info *sw_info);
+void ll_sw_forward_activ_integer(Activ_integer_sw_info *sw_info); /* ReLU and PReLU */
 void ll_sw_forward_softmax_integer(Softmax_integer_sw_info *sw_info);
 void ll_sw_forward_resize_integer(Resize_integer_sw_info *sw_info);
 void ll_sw_forward_softmax(Softmax_sw_info *sw_info); /* floats; needs expf of the C library */
@@ -258,7 +259,6 @@ void ll_sw_forward_qlinearmatmul(Qlinearmatmul_sw_info *sw_info);
 void ll_sw_forward_conv_integer(Conv_integer_sw_info *sw_info);
 void ll_sw_forward_pool_integer(Pool_integer_sw_info *sw_info);
 void ll_sw_forward_global_pool_integer(Global_pool_integer_sw_info *sw_info);
-void ll_sw_forward_activ_integer(Activ_integer_sw_info *sw_info);
 void ll_sw_forward_eltwise_integer(Eltwise_integer_sw_info *sw_info);
 void ll_sw_forward_gemm_integer(Gemm_integer_sw_info *sw_info);
 void ll_sw_forward_argmin_integer(Argmin_integer_sw_info *sw_info);

@@ -20,12 +20,16 @@ static int32_t round_to_even(float value) {
     return whole;
 }
 
+static bool find_format(format_t *format, const Tensor_info *scale, const Tensor_info *zero, uint32_t channels) {
+    return atonc_format(format, scale, zero, channels) && atonc_sign_is_certain(scale, zero);
+}
+
 /* Loops run upwards where elements shrink and downwards where they grow, so that layers may work in place. */
 void ll_sw_forward_quantizelinear(Quantizelinear_sw_info *sw_info) {
     const Tensor_info *in = &sw_info->general.input, *out = &sw_info->general.output;
     sizes_t n = atonc_sizes(out);
     format_t format;
-    ATONC_LAYER_NEEDS(atonc_same_sizes(atonc_sizes(in), n) && atonc_format(&format, &sw_info->os, &sw_info->ozp, n.c));
+    ATONC_LAYER_NEEDS(atonc_same_sizes(atonc_sizes(in), n) && find_format(&format, &sw_info->os, &sw_info->ozp, n.c));
     for (uint32_t b = 0; b < n.b; b++) {
         for (uint32_t h = 0; h < n.h; h++) {
             for (uint32_t w = 0; w < n.w; w++) {
@@ -43,7 +47,7 @@ void ll_sw_forward_dequantizelinear(Dequantizelinear_sw_info *sw_info) {
     const Tensor_info *in = &sw_info->general.input, *out = &sw_info->general.output;
     sizes_t n = atonc_sizes(in);
     format_t format;
-    ATONC_LAYER_NEEDS(atonc_same_sizes(atonc_sizes(out), n) && atonc_format(&format, &sw_info->is, &sw_info->izp, n.c));
+    ATONC_LAYER_NEEDS(atonc_same_sizes(atonc_sizes(out), n) && find_format(&format, &sw_info->is, &sw_info->izp, n.c));
     for (uint32_t b = n.b; b-- > 0;) {
         for (uint32_t h = n.h; h-- > 0;) {
             for (uint32_t w = n.w; w-- > 0;) {
@@ -62,8 +66,8 @@ void ll_sw_forward_requantizelinear(Requantizelinear_sw_info *sw_info) {
     sizes_t n = atonc_sizes(in);
     format_t from, to;
     ATONC_LAYER_NEEDS(atonc_same_sizes(atonc_sizes(out), n));
-    ATONC_LAYER_NEEDS(atonc_format(&from, &sw_info->is, &sw_info->izp, n.c) &&
-                      atonc_format(&to, &sw_info->os, &sw_info->ozp, n.c));
+    ATONC_LAYER_NEEDS(find_format(&from, &sw_info->is, &sw_info->izp, n.c) &&
+                      find_format(&to, &sw_info->os, &sw_info->ozp, n.c));
     for (uint32_t b = 0; b < n.b; b++) {
         for (uint32_t h = 0; h < n.h; h++) {
             for (uint32_t w = 0; w < n.w; w++) {

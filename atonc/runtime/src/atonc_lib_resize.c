@@ -100,10 +100,7 @@ static bool same_formats(const Resize_integer_sw_info *info) {
             return true;
         }
     }
-    Tensor_info from = *p[0], to = *p[2];
-    from.format.is_signed = p[1]->format.is_signed; /* this layer asks only the zero points for their sign */
-    to.format.is_signed = p[3]->format.is_signed;
-    return atonc_format(&before, &from, p[1], 1) && atonc_format(&after, &to, p[3], 1) &&
+    return atonc_format(&before, p[0], p[1], 1) && atonc_format(&after, p[2], p[3], 1) &&
            atonc_scale(&before, 0) == atonc_scale(&after, 0) && atonc_zero(&before, 0) == atonc_zero(&after, 0);
 }
 

@@ -102,9 +102,7 @@ static bool has_plain_output(const Softmax_integer_sw_info *info, bool is_signed
     if (info->os.mem.start_offset == NULL) {
         return true;
     }
-    Tensor_info scale = info->os;
-    scale.format.is_signed = info->ozp.format.is_signed; /* this layer asks only the zero point for its sign */
-    if (!atonc_format(&format, &scale, &info->ozp, 1)) {
+    if (!atonc_format(&format, &info->os, &info->ozp, 1)) {
         return false;
     }
     float error = atonc_scale(&format, 0) * 256.0f - 1.0f;

@@ -18,13 +18,18 @@ bool atonc_format(format_t *format, const Tensor_info *scale, const Tensor_info 
     format->zero_signed = zero->format.is_signed;
     format->scale_per_channel = scales > 1;
     format->zero_per_channel = zeros > 1;
-    for (uint32_t i = 0; i < zeros && scale->format.is_signed != zero->format.is_signed; i++) {
-        if (format->zero[i] > 127) {
-            return false; /* called signed in one place, unsigned in another, and it matters */
-        }
-    }
     for (uint32_t i = 0; i < scales; i++) {
         if (!(format->scale[i] > 0.0f)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool atonc_sign_is_certain(const Tensor_info *scale, const Tensor_info *zero) {
+    uint32_t zeros = atonc_or_one(zero->dim.num_elem);
+    for (uint32_t i = 0; i < zeros && scale->format.is_signed != zero->format.is_signed; i++) {
+        if (zero->mem.start_offset[i] > 127) {
             return false;
         }
     }

@@ -45,8 +45,11 @@ typedef struct {
     bool zero_signed, scale_per_channel, zero_per_channel;
 } format_t;
 
-/* False if the description cannot be understood in one way only. */
+/* The sign of a zero point is its own. False if the description makes no sense. */
 bool atonc_format(format_t *format, const Tensor_info *scale, const Tensor_info *zero, uint32_t channels);
+
+/* Some layers take the zero point's sign from the scale: false where the two descriptions differ and it matters. */
+bool atonc_sign_is_certain(const Tensor_info *scale, const Tensor_info *zero);
 
 static inline float atonc_scale(const format_t *f, uint32_t channel) { return f->scale[f->scale_per_channel ? channel : 0]; }
 static inline int32_t atonc_zero(const format_t *f, uint32_t channel) {
