@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.units.convacc import ConvaccConfig
-from atonc.insight import rules
+from atonc.insight import forms, rules, wiring
+from atonc.insight.forms import decision
 from atonc.insight.types import Decision
 from atonc.ir import Op, Tensor
-from atonc.ops import is_move
 from atonc.ops.windows import pair
-from atonc.reasons import Rule
 
-SUMS = 2
+SUMS = 2  # port of CONVACC at which partial sums arrive
+SIMD_8X8, SIMD_16X8 = 1, 2
+FEW_PIXELS, MANY_WEIGHTS = 4, 4096
 WEIGHTED = ("conv", "dense", "transpose_conv")
 _SMALL_PRIMES = (2, 3, 5, 7, 11, 13)
-
-
-def decision(rule: Rule, seen: str, limit: str = "", remedy: str = "") -> Decision:
-    return Decision(rule, seen, limit or rule.limit, remedy or rule.remedy)
 
 
 def bound(shares: Mapping[str, float], cycles: int) -> Decision:
@@ -28,27 +26,47 @@ def bound(shares: Mapping[str, float], cycles: int) -> Decision:
     return decision(rules.bound_rule(label), f"{label}: {100 * share:.0f} % of {cycles:,} cycles")
 
 
-def of_operator(op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch]) -> list[Decision]:
-    found = []
-    if op.kind in WEIGHTED:
-        found += _of_weights(op, tensors, epochs)
-    if op.kind in ("table", "prelu") and any(epoch.of_kind("ACTIV") for epoch in epochs):
-        found.append(decision(rules.TABLE, f"{op.kind} over {tensors[op.outputs[0]].elements:,} values"))
-    if is_move(op.kind) and epochs:
-        found.append(decision(rules.MOVE, f"{op.kind} of {tensors[op.outputs[0]].elements:,} values"))
-    if len(epochs) > 1:
-        found.append(_several(op, epochs))
+def of_operator(
+    op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch], titles: Sequence[str] = ()
+) -> list[Decision]:
+    """All rules that gave the operator its form; `titles` say what each epoch is for."""
+    found = _of_weights(op, tensors, epochs, titles) if op.kind in WEIGHTED else []
+    found += forms.of_kind(op, tensors, epochs)
+    found += forms.of_titles(epochs, titles)
+    if op.kind not in WEIGHTED:
+        found += [one for one in of_epochs(epochs) if one.rule is rules.WIDE_NUMBERS]
+    computing = forms.computing(epochs, titles)
+    if len(computing) > 1 and all(one.rule not in forms.SEVERAL for one in found):
+        found.append(forms.split(computing, tensors[op.outputs[0]]))
     return found
+
+
+def merged(found: Iterable[Decision]) -> list[Decision]:
+    """One decision a rule, with everything that was seen."""
+    kept: dict[str, Decision] = {}
+    for one in found:
+        first = kept.get(one.rule.id)
+        kept[one.rule.id] = replace(first, seen=f"{first.seen}; {one.seen}") if first else one
+    return list(kept.values())
 
 
 def of_epochs(epochs: Iterable[Epoch]) -> list[Decision]:
     """What only the registers show; all that is known of networks that others compiled."""
+    epochs = list(epochs)
     configs = [c for epoch in epochs for c in epoch.units.values() if isinstance(c, ConvaccConfig)]
     found = []
-    offsets = sorted({c.feature_offset for c in configs if c.simd == 2 and c.feature_offset})
+    offsets = sorted({c.feature_offset for c in configs if c.simd == SIMD_16X8 and c.feature_offset})
     if offsets:
         shown = ", ".join(map(str, offsets[:4]))
         found.append(decision(rules.ZERO_POINT, f"the convolvers subtract {shown} and run as 16x8 SIMD"))
+    wide = [c for c in configs if not c.deep and c.simd != SIMD_8X8 and not (c.simd == SIMD_16X8 and c.feature_offset)]
+    if wide:
+        found.append(
+            decision(rules.WIDE_NUMBERS, f"{len(wide)} of {len(configs)} convolvers run as {wiring.mode(wide[0])}")
+        )
+    still = [c for c in configs if c.feature_stationary]
+    if still:
+        found.append(decision(rules.STATIONARY, f"{len(still)} of {len(configs)} convolvers hold their features"))
     loops = [link for epoch in epochs for link in epoch.links if _loop(epoch, link.source, link.destination, link.port)]
     if loops:
         found.append(decision(rules.CHANNEL_PASSES, f"partial sums return through {loops[0].source}"))
@@ -62,12 +80,16 @@ def _loop(epoch: Epoch, source: str, destination: str, port: int) -> bool:
     return not isinstance(epoch.units.get(source), ConvaccConfig) or source == destination
 
 
-def _of_weights(op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch]) -> list[Decision]:
+def _of_weights(
+    op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch], titles: Sequence[str]
+) -> list[Decision]:
     source, weights = tensors[op.inputs[0]], tensors[op.inputs[1]]
     found = of_epochs(epochs)
     zero = source.zero_point if source.quant is not None else 0
     if zero and all(d.rule is not rules.ZERO_POINT for d in found):
         how = "it is stored shifted by 128" if zero == -128 else "nothing is padded, so the bias makes up for it"
+        if any(title.startswith("features of ") for title in titles):
+            how = "an epoch before subtracts it"
         found.append(
             decision(
                 rules.ZERO_POINT,
@@ -75,7 +97,7 @@ def _of_weights(op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch]) 
                 remedy="nothing to do",
             )
         )
-    found += _of_channels(source.shape[-1], weights.shape[0])
+    found += _of_channels(source.shape[-1], weights.shape[0]) + _of_reuse(op, tensors)
     if op.kind == "dense" or len(weights.shape) < 4:
         return found
     rows, columns = weights.shape[1:3]
@@ -87,6 +109,8 @@ def _of_weights(op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch]) 
     groups = op.attrs.get("groups", 1)
     if groups > 1 and weights.shape[-1] == 1:
         found.append(decision(rules.DEPTHWISE, f"{groups} channels, each with its own {rows}x{columns} kernel"))
+    elif groups > 1:
+        found.append(decision(rules.GROUPS, f"{groups} groups of {weights.shape[-1]} channels"))
     return found
 
 
@@ -99,6 +123,16 @@ def _of_channels(inputs: int, outputs: int) -> list[Decision]:
     ]
 
 
+def _of_reuse(op: Op, tensors: Mapping[str, Tensor]) -> list[Decision]:
+    """Weights that serve few pixels: then the kernel port decides, wherever the weights come from."""
+    weights, target = tensors[op.inputs[1]], tensors[op.outputs[0]]
+    pixels = target.elements // max(1, weights.shape[0])
+    if op.kind == "transpose_conv" or pixels > FEW_PIXELS or weights.elements < MANY_WEIGHTS:
+        return []
+    times = "once" if pixels == 1 else f"{pixels} times"
+    return [decision(rules.BOUNDS["weights"], f"each of the {weights.elements:,} weights is used {times}: no reuse")]
+
+
 def awkward(counts: Iterable[int]) -> tuple[int, ...]:
     """Counts that ST's splitter cannot cut."""
     return tuple(count for count in dict.fromkeys(counts) if count > 24 and _has_no_small_factor(count))
@@ -106,12 +140,3 @@ def awkward(counts: Iterable[int]) -> tuple[int, ...]:
 
 def _has_no_small_factor(count: int) -> bool:
     return all(count % prime for prime in _SMALL_PRIMES)
-
-
-def _several(op: Op, epochs: Sequence[Epoch]) -> Decision:
-    count = len(epochs)
-    if op.kind in WEIGHTED:
-        helpers = sum(not epoch.of_kind("CONVACC") for epoch in epochs)
-        if helpers:
-            return decision(rules.EXTRA_STEPS, f"{helpers} of {count} epochs copy, pad or scale for the convolvers")
-    return decision(rules.SPLIT, f"{count} epochs")

@@ -115,13 +115,13 @@ def _decisions(
     if on == CPU:
         return [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.name == op.name]
     owners = zip(compiled.program.steps, compiled.mapped.owners, strict=True)
-    epochs = [step.epoch for step, owner in owners if owner == op.name and step.epoch is not None]
+    own = [(step.epoch, step.plan.title) for step, owner in owners if owner == op.name and step.epoch is not None]
     found = [decide.bound(bound_by, cycles)] if bound_by else []
-    found += decide.of_operator(op, compiled.graph.tensors, epochs)
+    found += decide.of_operator(op, compiled.graph.tensors, [epoch for epoch, _ in own], [title for _, title in own])
     outside = [n for n in (*op.inputs, *op.outputs) if n in compiled.layout.placed and not _on_chip(n, view, external)]
     if outside:
         found.append(decide.decision(rules.SPILL, f"{', '.join(outside[:3])} in external RAM"))
-    return found
+    return decide.merged(found)
 
 
 def cpu_decision(reason: CpuReason) -> Decision:

@@ -147,9 +147,80 @@ SPILL = _rule(
 )
 EXTRA_STEPS = _rule(
     "MODE-PREPARE",
-    "an epoch before the layer prepares its input (padding, a copy, another number format)",
-    "pad by at most what the convolver can, or keep the input contiguous",
-    "no preparation",
+    "an epoch before the layer writes its features without their zero point: then the convolvers take 8-bit features, "
+    "and long sums need fewer passes",
+    "quantise the input of the layer so that its zero point is -128 (end the layer before in ReLU) or 0",
+    "zero point -128 between convolutions, which is stored as 0; any where few channels are summed",
+    FORM,
+)
+PADDED = _rule(
+    "MODE-PADDED-COPY",
+    "this padding has no setting of the convolver: a padded copy of the input is written first",
+    "pad evenly and by less than the kernel, or choose a size that needs no padding",
+    "paddings that public networks let the convolver add",
+    FORM,
+)
+PARTIAL = _rule(
+    "MODE-PARTIAL-SUMS",
+    "partial sums go through memory: several epochs compute parts of the kernel or of the channels, others add them up",
+    "smaller kernels (3x3), or fewer input channels",
+    "what one chain of four convolvers holds",
+    FORM,
+)
+WIDE_NUMBERS = _rule(
+    "MODE-WIDE-NUMBERS",
+    "the features or weights need more than 8 bits in the unit, so it computes fewer products a cycle",
+    "int8 features with zero point 0 or -128, int8 weights",
+    "8x8 SIMD: 8-bit features and weights",
+    FORM,
+)
+STATIONARY = _rule(
+    "MODE-STATIONARY",
+    "features stay in the convolver while all kernels pass by: for layers with more weights than features",
+    "nothing to do: it is the faster order for this shape",
+    "features that the unit can hold",
+    FORM,
+)
+GROUPS = _rule(
+    "MODE-GROUPS",
+    "every group of channels is a convolution of its own, with its own programming",
+    "groups 1, or as many groups as channels (depthwise)",
+    "one group, or one channel a group",
+    FORM,
+)
+TRANSPOSED = _rule(
+    "MODE-TRANSPOSED",
+    "a transposed convolution runs as one dense convolution for every position within the stride",
+    "a nearest-neighbour resize and a convolution, or stride 2 with a 2x2 kernel",
+    "no unit inserts zeros between pixels",
+    FORM,
+)
+STAGES = _rule(
+    "MODE-POOL-STAGES",
+    "the window is larger than POOL takes, or padded or strided: it runs in stages, or a convolver pads for it",
+    "windows of 2x2 or 3x3 without padding",
+    "windows up to 3x3 in one pass",
+    FORM,
+)
+PIECES = _rule(
+    "MODE-MEAN-PIECES",
+    "the mean is over more values than one pass sums: sums of pieces are added up",
+    "pool in two steps, or a smaller picture before the mean",
+    "one window of the averaging unit",
+    FORM,
+)
+RESIZE = _rule(
+    "MODE-RESIZE",
+    "no unit resizes: engines repeat pixels, and bilinear weights are sums of two neighbours along lines, then columns",
+    "nearest neighbours instead of bilinear; factor 2, 4 or 8 where bilinear is needed",
+    "1 element a cycle and engine",
+    FORM,
+)
+CONVERSION = _rule(
+    "MODE-CONVERSION",
+    "codes change their zero point, scale or sign in an epoch of their own",
+    "int8 at the edges of the model (--input-data-type, --output-data-type), equal scales on both sides inside",
+    "int8 with the scale that the next layer expects",
     FORM,
 )
 
@@ -173,6 +244,16 @@ RULES: tuple[Rule, ...] = (
     MOVE,
     SPILL,
     EXTRA_STEPS,
+    PADDED,
+    PARTIAL,
+    WIDE_NUMBERS,
+    STATIONARY,
+    GROUPS,
+    TRANSPOSED,
+    STAGES,
+    PIECES,
+    RESIZE,
+    CONVERSION,
     LIBRARY,
 )
 

@@ -73,6 +73,9 @@ def layer_lines(layer: LayerView) -> list[str]:
     if layer.chains:
         out.append("    " + "; ".join(layer.chains) + (f" ({', '.join(layer.modes)})" if layer.modes else ""))
     for one in layer.decisions:
+        if one.remedy == "nothing to do":
+            out.append(f"    {one.rule.id}: {one.seen}; nothing to do.")
+            continue
         out += [f"    {one.rule.id}: {one.rule.sentence}", f"        seen: {one.seen}. Limit: {one.limit}."]
         out.append(f"        what to do: {one.remedy}.{_price(one)}")
     return out
@@ -80,7 +83,7 @@ def layer_lines(layer: LayerView) -> list[str]:
 
 def _price(one: Decision) -> str:
     price = one.price
-    if price is None or one.remedy == "nothing to do":
+    if price is None:
         return ""
     if not price.tried:
         return f" Brings {price.how}." if one.rule.id.startswith("CPU-") else ""

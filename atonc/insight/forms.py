@@ -1,0 +1,87 @@
+"""The form that an operator takes on the NPU: which kinds have one of their own, and what extra epochs are for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from atonc.hw.epoch import Epoch
+from atonc.insight import rules
+from atonc.insight.types import Decision
+from atonc.ir import Op, Tensor
+from atonc.ops import is_move
+from atonc.ops.windows import pair
+from atonc.reasons import Rule
+
+MEANS = ("mean", "average_pool", "sum")
+MAXIMA = ("max_pool", "reduce_max", "reduce_min")
+FUNCTIONS = ("table", "prelu")
+CONVERSIONS = ("uint8_to_int8", "int8_to_uint8", "requantize", "affine")
+# these say by themselves why a layer takes several epochs
+SEVERAL = (rules.TRANSPOSED, rules.GROUPS, rules.STAGES, rules.PIECES, rules.RESIZE, rules.PARTIAL)
+_HELPERS = (
+    ("features of ", rules.EXTRA_STEPS, "subtract the zero point"),
+    ("padding of ", rules.PADDED, "write a padded copy"),
+    ("part of ", rules.PARTIAL, "compute or add parts"),
+)
+
+
+def decision(rule: Rule, seen: str, limit: str = "", remedy: str = "") -> Decision:
+    return Decision(rule, seen, limit or rule.limit, remedy or rule.remedy)
+
+
+def of_kind(op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch]) -> list[Decision]:
+    if not epochs:
+        return []
+    source, target = tensors[op.inputs[0]] if op.inputs else None, tensors[op.outputs[0]]
+    count = f"{len(epochs)} epoch{'s' if len(epochs) > 1 else ''}"
+    if op.kind in FUNCTIONS:
+        return [decision(rules.TABLE, f"{op.kind} over {target.elements:,} values")]
+    if op.kind in CONVERSIONS:
+        return [decision(rules.CONVERSION, f"{op.kind} of {target.elements:,} values")]
+    if op.kind.startswith("resize") and source is not None:
+        return [decision(rules.RESIZE, f"{op.kind} {_size(source)} to {_size(target)}: {count}")]
+    if op.kind == "transpose_conv":
+        down, right = pair(op.attrs.get("stride", 1))
+        return [decision(rules.TRANSPOSED, f"stride {down}x{right}: {down * right} positions, {count}")]
+    if op.kind in MAXIMA and (len(epochs) > 1 or any(epoch.of_kind("CONVACC") for epoch in epochs)):
+        return [decision(rules.STAGES, f"{_window(op)}: {count}")]
+    if op.kind in MEANS and len(epochs) > 1:
+        return [decision(rules.PIECES, f"{_window(op)} over {_size(source or target)}: {count}")]
+    if is_move(op.kind):
+        return [decision(rules.MOVE, f"{op.kind} of {target.elements:,} values")]
+    return []
+
+
+def _window(op: Op) -> str:
+    if "window" not in op.attrs:
+        return op.kind
+    rows, columns = pair(op.attrs["window"])
+    padded = ", padded" if any(op.attrs.get("padding") or ()) else ""
+    return f"a {rows}x{columns} window{padded}"
+
+
+def _size(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape))
+
+
+def of_titles(epochs: Sequence[Epoch], titles: Sequence[str]) -> list[Decision]:
+    """Epochs beside the computing ones, by what the recipe calls them."""
+    found = []
+    for start, rule, what in _HELPERS:
+        count = sum(title.startswith(start) for title in titles)
+        if count:
+            found.append(decision(rule, f"{count} of {len(epochs)} epochs {what}"))
+    return found
+
+
+def computing(epochs: Sequence[Epoch], titles: Sequence[str]) -> list[Epoch]:
+    """Without those that only prepare something."""
+    if len(titles) != len(epochs):
+        return list(epochs)
+    helpers = tuple(start for start, _, _ in _HELPERS)
+    return [epoch for epoch, title in zip(epochs, titles, strict=True) if not title.startswith(helpers)]
+
+
+def split(epochs: Sequence[Epoch], target: Tensor) -> Decision:
+    """Several epochs that each give a part of the result."""
+    return decision(rules.SPLIT, f"{len(epochs)} epochs for {_size(target)} values")

@@ -1,0 +1,113 @@
+"""Explains every model of the corpus and checks that nothing is left without a reason; writes results/explain.md.
+
+    python benchmarks/explain_corpus.py [--only PART ...] [--jobs-file FILE.json]
+
+Models are compiled without verification and without prices. Results of single models are kept in the jobs file, so that
+the sweep can run in slices and be continued; `--only` explains the models whose names contain one of the parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from fetched import corpus_dir
+
+from atonc import generating
+from atonc.errors import AtoncError
+from atonc.insight.complete import gaps, unusual
+from atonc.insight.ours import network_view
+from atonc.insight.types import CPU, NOTHING, NPU
+from atonc.options import Options
+
+RESULTS = Path(__file__).parent / "results" / "explain.md"
+TITLE = """# The corpus, explained
+
+Script: `benchmarks/explain_corpus.py`. Every model of the corpus is compiled (default options, without verification)
+and explained. *unusual*: layers on the NPU that do not take the default form (one epoch, plain units, 8-bit products);
+each of them must carry a MODE rule, and each layer on the CPU a rule, with seen, limit and remedy.
+
+{models} models: {explained} explained, {refused} refused with an error that names the node and the rule. {layers}
+layers with epochs: {cpu} on the CPU and {unusual} in an unusual form. Without a complete rule: {gaps}. The word
+"unknown" in a rule: {unknown}.
+
+| model | layers | CPU | by rule | unusual | by rule | gaps |
+|---|---:|---:|---|---:|---|---:|
+"""
+
+
+def explain(path: Path) -> dict[str, Any]:
+    started = time.monotonic()
+    try:
+        network = network_view(generating.analyze(path, Options(verify=False, allow_float=True)))
+    except AtoncError as error:
+        return {"refused": str(error)}
+    busy = [layer for layer in network.layers if layer.on != NOTHING]
+    on_cpu = [layer for layer in busy if layer.on == CPU]
+    odd = [layer for layer in busy if layer.on == NPU and unusual(layer)]
+    return {
+        "layers": len(busy),
+        "cpu": len(on_cpu),
+        "cpu_rules": Counter(d.rule.id for layer in on_cpu for d in layer.decisions),
+        "unusual": len(odd),
+        "modes": Counter(d.rule.id for layer in odd for d in layer.decisions if d.rule.id.startswith("MODE-")),
+        "gaps": gaps(network),
+        "seconds": round(time.monotonic() - started, 1),
+    }
+
+
+def table(results: dict[str, dict[str, Any]]) -> str:
+    done = [row for row in results.values() if "refused" not in row]
+    text = TITLE.format(
+        models=len(results),
+        explained=len(done),
+        refused=len(results) - len(done),
+        layers=sum(row["layers"] for row in done),
+        cpu=sum(row["cpu"] for row in done),
+        unusual=sum(row["unusual"] for row in done),
+        gaps=sum(len(row["gaps"]) for row in done),
+        unknown=sum("unknown" in gap for row in done for gap in row["gaps"]),
+    )
+    for name, row in sorted(results.items()):
+        if "refused" in row:
+            text += f"| {name} | refused: {row['refused']} | | | | | |\n"
+            continue
+        cells = [row["layers"], row["cpu"], _counts(row["cpu_rules"]), row["unusual"], _counts(row["modes"])]
+        text += f"| {name} | {' | '.join(map(str, cells))} | {len(row['gaps'])} |\n"
+    total: Counter[str] = Counter()
+    for row in done:
+        total.update(row["cpu_rules"])
+        total.update(row["modes"])
+    lines = [f"| {rule} | {count} |" for rule, count in total.most_common()]
+    return text + "\n| rule | layers |\n|---|---:|\n" + "\n".join(lines) + "\n"
+
+
+def _counts(found: dict[str, int]) -> str:
+    return ", ".join(f"{count} {rule}" for rule, count in sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--jobs-file", type=Path, default=Path("build/explain_corpus.json"))
+    options = parser.parse_args()
+    kept: dict[str, dict[str, Any]] = json.loads(options.jobs_file.read_text()) if options.jobs_file.exists() else {}
+    models = sorted(path for path in (corpus_dir() / "models").iterdir() if path.suffix in (".tflite", ".onnx"))
+    for path in models:
+        if (options.only and not any(part in path.name for part in options.only)) or path.name in kept:
+            continue
+        kept[path.name] = explain(path)
+        options.jobs_file.parent.mkdir(parents=True, exist_ok=True)
+        options.jobs_file.write_text(json.dumps(kept, indent=1))
+        print(path.name, kept[path.name].get("seconds", ""), kept[path.name].get("gaps", kept[path.name]), flush=True)
+    if len(kept) == len(models):
+        RESULTS.write_text(table(kept))
+    return int(any(row.get("gaps") for row in kept.values()))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
