@@ -1,4 +1,7 @@
-"""A copy of the features as code + 128, where so many channels are summed that signed features need many passes."""
+"""A copy of the features as code + 128, where so many channels are summed that signed features need many passes.
+
+And the other way round, where a layer finds shifted features and its form was seen with signed ones only.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,8 @@ def shift_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
     plans: list[StepPlan] = []
     copy = context.shifted_copies.get(layer.source)
     if copy is None:  # the first reader makes it for all of them
-        size = layer.area.height * layer.area.line
-        copy = context.shifted_copies[layer.source] = context.scratch(size, "features without zero point")
-        b = EpochBuilder(layer.origin, f"features of {layer.op.name}")
-        for offset, count in parts(size, 3):
-            shifted = b.unit(SHIFT_CODES, b.read(layer.source, contiguous(count, offset=offset)))
-            b.write(shifted, copy, contiguous(count, offset=offset, write=True))
-        plans.append(b.done())
+        copy = context.shifted_copies[layer.source] = context.scratch(_size(layer), "features without zero point")
+        plans.append(_flipped(layer, copy))
 
     def typical() -> tuple[NDArray[np.int64], ...]:
         return tuple(codes + 128 for codes in layer.typical())
@@ -35,6 +33,33 @@ def shift_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
         return layer.stored(codes) + 128
 
     return plans, replace(layer, source=copy, zero=0, features_shifted=True, typical=typical, stored=stored)
+
+
+def unshift_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
+    """The epoch that writes a copy with signed codes, and the layer that reads it."""
+    copy = context.scratch(_size(layer), "signed features")
+
+    def typical() -> tuple[NDArray[np.int64], ...]:
+        return tuple(codes - 128 for codes in layer.typical())
+
+    def stored(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        return layer.stored(codes) - 128
+
+    signed = replace(layer, source=copy, zero=-128, features_shifted=False, typical=typical, stored=stored)
+    return [_flipped(layer, copy)], signed
+
+
+def _size(layer: Layer) -> int:
+    return layer.area.height * layer.area.line
+
+
+def _flipped(layer: Layer, copy: str) -> StepPlan:
+    """The highest bit of every byte: that is both directions."""
+    b = EpochBuilder(layer.origin, f"features of {layer.op.name}")
+    for offset, count in parts(_size(layer), 3):
+        shifted = b.unit(SHIFT_CODES, b.read(layer.source, contiguous(count, offset=offset)))
+        b.write(shifted, copy, contiguous(count, offset=offset, write=True))
+    return b.done()
 
 
 def worth_shifting(layer: Layer) -> bool:

@@ -7,9 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.ir import Op
+from atonc.ir import Graph, Op
+from atonc.lower.context import Context
+from atonc.lower.map_ops import map_ops
+from atonc.lower.meaning.run import run_mapped
 from atonc.lower.registry import Refusal
-from atonc.ops import run_graph
+from atonc.ops import run_graph, run_op
 from tests.lower.harness import activation, constant, graph_of, lower, run
 
 
@@ -158,3 +161,52 @@ def test_numbers_of_releases_2(name: str) -> None:
         run(graph, {"x": codes}, numerics="2.x")
     except Refusal as refusal:
         assert refusal.rule == "CONV-MODE"
+
+
+def stored_shifted(graph: Graph) -> Graph:
+    """A 1x1 convolution in front, so that the layer finds its features as code + 128."""
+    conv, x = graph.ops[0], graph.tensors["x"]
+    channels = x.shape[3]
+    rng = np.random.default_rng(5)
+    weights = constant("v", rng.integers(-127, 128, (channels, 1, 1, channels)).astype(np.int8), 0.004)
+    first = Op("conv", "first", ("input", "v", ""), ("x",), {**CONV_1X1, "groups": 1})
+    tensors = {**graph.tensors, "v": weights, "input": activation("input", x.shape, 0.05, 3)}
+    return Graph(tensors, (first, conv), ("input",), graph.outputs)
+
+
+CONV_1X1 = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "layout": "NHWC"}
+SHIFTED = {
+    "5x5 valid": dict(height=9, width=11, channels=5, outputs=7, kernel=(5, 5), padding=(0, 0, 0, 0)),
+    "groups, stride 2": dict(height=7, width=15, channels=26, outputs=4, stride=(2, 2), groups=2),
+    "4x4 dilated": dict(height=9, width=9, channels=8, outputs=16, kernel=(4, 4), padding=(3,) * 4, dilation=(2, 2)),
+    "3x3": dict(height=9, width=9, channels=8, outputs=16),
+}
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_layers_take_shifted_features_or_make_them_signed(name: str) -> None:
+    graph = stored_shifted(conv_graph(**SHIFTED[name], zero=-128))
+    assert Context(graph).shifted == {"x"}
+    codes = np.random.default_rng(0).integers(-128, 128, graph.tensors["input"].shape).astype(np.int8)
+    run(graph, {"input": codes})  # compared with what it means
+    mapped = map_ops(graph)
+    assert not mapped.reasons
+    meant = run_mapped(graph, mapped, {"input": codes})
+    exact = run_op(graph, graph.ops[1], meant)[0].codes
+    assert np.abs(meant["y"].astype(int) - exact).max() <= 1
+
+
+@pytest.mark.parametrize("cut", [(0, 0, 0, 0), (1, 0, 0, 1), (3, 3, 3, 3)])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_transposed_convolutions_without_stride(cut: tuple[int, ...], dilation: int) -> None:
+    rng = np.random.default_rng(3)
+    reach = 3 * dilation
+    out = (6 + reach - cut[0] - cut[2], 7 + reach - cut[1] - cut[3])
+    attrs = {"stride": (1, 1), "padding": cut, "dilation": (dilation, dilation), "layout": "NHWC"}
+    graph = graph_of(
+        Op("transpose_conv", "up", ("x", "w", ""), ("y",), attrs),
+        activation("x", (1, 6, 7, 12), 0.02, 7),
+        constant("w", rng.integers(-127, 128, (10, 4, 4, 12)).astype(np.int8), rng.uniform(0.002, 0.004, 10), axis=0),
+        activation("y", (1, *out, 10), 0.05, 3),
+    )
+    check(graph)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -12,27 +13,22 @@ from atonc.ir import Op
 from atonc.lower import conv_dense, conv_depthwise
 from atonc.lower.context import Context
 from atonc.lower.layer import Layer, layer_of
-from atonc.lower.registry import recipe
+from atonc.lower.registry import Refusal, recipe
+from atonc.lower.shift_first import unshift_first
 from atonc.plan.types import StepPlan
 
 
 @recipe("conv")
 def lower_conv(op: Op, context: Context) -> list[StepPlan]:
-    layer = layer_of(op, context)
-    groups = int(op.attrs.get("groups", 1))
-    if groups == 1:
-        return conv_dense.lower(layer, context)
-    if layer.weights.shape[3] == 1:
-        return conv_depthwise.lower(layer, context)
-    return [plan for part in _groups(layer, groups) for plan in conv_dense.lower(part, context)]
+    return _signed_if_need_be(layer_of(op, context), context, _lower)
 
 
 @recipe("transpose_conv")
 def lower_transpose_conv(op: Op, context: Context) -> list[StepPlan]:
-    layer = layer_of(op, context)
-    groups = int(op.attrs.get("groups", 1))
-    parts = [layer] if groups == 1 else _groups(layer, groups)
-    return [plan for part in parts for plan in conv_dense.lower(part, context)]
+    layer = _as_plain(layer_of(op, context))
+    if layer.op.kind == "transpose_conv" and layer.dilation != (1, 1):
+        raise Refusal("CONV-MODE", f"stride {layer.stride} and dilation {layer.dilation}", "one of them", "use the CPU")
+    return _signed_if_need_be(layer, context, _lower)
 
 
 @recipe("dense")
@@ -41,7 +37,52 @@ def lower_dense(op: Op, context: Context) -> list[StepPlan]:
     x, weights = context.tensor(op.inputs[0]), context.tensor(op.inputs[1])
     outputs, inputs = weights.shape[0], int(np.prod(weights.shape[1:]))
     rows = x.elements // inputs
-    return conv_dense.lower(layer_of(op, context, (1, rows, inputs), (1, rows, outputs)), context)
+    layer = layer_of(op, context, (1, rows, inputs), (1, rows, outputs))
+    return _signed_if_need_be(layer, context, conv_dense.lower)
+
+
+def _lower(layer: Layer, context: Context) -> list[StepPlan]:
+    groups = int(layer.op.attrs.get("groups", 1))
+    if groups == 1:
+        return conv_dense.lower(layer, context)
+    if layer.weights.shape[3] == 1 and layer.op.kind == "conv":
+        return conv_depthwise.lower(layer, context)
+    return [plan for part in _groups(layer, groups) for plan in conv_dense.lower(part, context)]
+
+
+def _signed_if_need_be(
+    layer: Layer, context: Context, lower: Callable[[Layer, Context], list[StepPlan]]
+) -> list[StepPlan]:
+    """Where shifted features have no proven form, a copy with signed ones comes first."""
+    before = context.snapshot()
+    try:
+        return lower(layer, context)
+    except Refusal:
+        if not layer.features_shifted:
+            raise
+        context.restore(before)
+        context.meanings.pop(layer.op.name, None)
+        copies, signed = unshift_first(layer, context)
+        return [*copies, *lower(signed, context)]
+
+
+def _as_plain(layer: Layer) -> Layer:
+    """Without stride a transposed convolution is a plain one with the kernel turned round; what is cut off from the
+    full result is padding that it does not have."""
+    reach = [(k - 1) * d for k, d in zip(layer.weights.shape[1:3], layer.dilation, strict=True)]
+    top, left = (r - cut for r, cut in zip(reach, layer.padding[:2], strict=True))
+    bottom, right = (
+        out + r - size - before
+        for out, r, size, before in zip(
+            (layer.out.height, layer.out.width), reach, (layer.area.height, layer.area.width), (top, left), strict=True
+        )
+    )
+    padding = (top, left, bottom, right)
+    if layer.stride != (1, 1) or min(padding) < 0:
+        return layer
+    attrs = {**layer.op.attrs, "padding": padding}
+    turned = np.ascontiguousarray(layer.weights[:, ::-1, ::-1])
+    return replace(layer, op=replace(layer.op, kind="conv", attrs=attrs), weights=turned, padding=padding)
 
 
 def _groups(layer: Layer, groups: int) -> list[Layer]:
