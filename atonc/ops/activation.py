@@ -18,6 +18,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "relu_n1_to_1": (-1.0, 1.0),
     "relu_0_to_1": (0.0, 1.0),
 }
+SQRT_2, SQRT_2_OVER_PI = 1.4142135623730951, 0.7978845608028654
 
 
 def fused_activation(values: Real, attrs: Mapping[str, Any]) -> Real:
@@ -30,18 +31,10 @@ def fused_activation(values: Real, attrs: Mapping[str, Any]) -> Real:
     return portable.limited(values, *RANGES[activation])
 
 
-def erf(x: Real) -> Real:
-    """Abramowitz & Stegun 7.1.26 is too coarse: use the C library's erf."""
-    from math import erf as scalar
-
-    codes, inverse = np.unique(x, return_inverse=True)
-    return np.array([scalar(v) for v in codes])[inverse].reshape(x.shape)
-
-
 def gelu(x: Real, approximate: bool) -> Real:
     if approximate:
-        return 0.5 * x * (1.0 + portable.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
-    return 0.5 * x * (1.0 + erf(x / np.sqrt(2.0)))
+        return 0.5 * x * (1.0 + portable.tanh(SQRT_2_OVER_PI * (x + 0.044715 * (x * x * x))))
+    return 0.5 * x * (1.0 + portable.erf(x / SQRT_2))
 
 
 FUNCTIONS: dict[str, Callable[[Real], Real]] = {
@@ -64,7 +57,7 @@ FUNCTIONS: dict[str, Callable[[Real], Real]] = {
     "round": np.rint,
     "sin": np.sin,
     "cos": np.cos,
-    "erf": erf,
+    "erf": portable.erf,
     "reciprocal": lambda x: 1.0 / x,
     "logical_not": lambda x: (x == 0).astype(np.float64),
 }

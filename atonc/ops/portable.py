@@ -15,6 +15,7 @@ _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 _SQRT_HALF = 0.7071067811865476
 _LARGEST, _SMALLEST = 709.782712893384, -745.2  # beyond, exp is infinite or zero
+_TWO_OVER_SQRT_PI, _ERF_IS_ONE, _ERF_TERMS = 1.1283791670955126, 6.0, 100
 _EXP_FACTORS = (
     1.6059043836821613e-10, 2.08767569878681e-09, 2.505210838544172e-08, 2.755731922398589e-07, 2.7557319223985893e-06,
     2.48015873015873e-05, 0.0001984126984126984, 0.001388888888888889, 0.008333333333333333, 0.041666666666666664,
@@ -82,6 +83,17 @@ def softplus(x: Real) -> Real:
     few = small < 0.4
     tail = np.where(few, _log_series(np.where(few, small, 0.0)), log(1.0 + small))
     return np.where((x > 0) | np.isnan(x), x, 0.0) + tail
+
+
+def erf(x: Real) -> Real:
+    """2 x / sqrt(pi) exp(-x^2) (1 + a/3 (1 + a/5 (1 + a/7 ...))) with a = 2 x^2: only positive terms."""
+    inner = np.where(np.abs(x) < _ERF_IS_ONE, x, 0.0)
+    square = inner * inner
+    double, total = 2.0 * square, np.ones(inner.shape)
+    for k in range(_ERF_TERMS, 0, -1):
+        total = 1.0 + total * double / (2.0 * k + 1.0)
+    value = _TWO_OVER_SQRT_PI * inner * exp(-square) * total
+    return np.where(np.abs(x) < _ERF_IS_ONE, value, np.where(x > 0, 1.0, np.where(x < 0, -1.0, x)))
 
 
 # --- limits: ties give the bound, so that -0.0 has one outcome -----------------------------------------------------

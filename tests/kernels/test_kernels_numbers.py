@@ -62,7 +62,7 @@ def test_quantize_at_and_beside_the_ties(dtype: str, scale: float) -> None:
     same_three_ways(graph, op, {"x": ((steps + apart) * scale).astype(np.float32)})
 
 
-@pytest.mark.parametrize("kind", sorted(set(UNARY) - {"trunc"}))
+@pytest.mark.parametrize("kind", sorted(set(UNARY) - {"trunc", "gelu_tanh"}))
 def test_functions_over_their_whole_range(kind: str) -> None:
     """In double precision every rounding shows."""
     fine = np.linspace(-4, 4, 801)
@@ -73,7 +73,9 @@ def test_functions_over_their_whole_range(kind: str) -> None:
         [fine, limits, special, small, -small, np.sqrt([0.5, 2]), [0.34, -0.34, 0.9162907318741551]]
     )
     x, y = tensor("x", values.shape, "float64"), tensor("y", values.shape, "float64")
-    attrs = {"alpha": 0.3, "beta": 0.4} if kind in ("leaky_relu", "elu", "hard_sigmoid") else {}
+    attrs: dict[str, Any] = {"alpha": 0.3, "beta": 0.4} if kind in ("leaky_relu", "elu", "hard_sigmoid") else {}
+    if kind == "gelu":
+        same_three_ways(*one_op(kind, [x], [y], approximate=True), {"x": values})
     same_three_ways(*one_op(kind, [x], [y], **attrs), {"x": values})
 
 
@@ -89,7 +91,7 @@ def test_dequantize(dtype: str, scale: float, pick: int, seed: int) -> None:
 @given(
     st.sampled_from(["float32", "float64", "int16", "int8", "int32"]),
     st.sampled_from(["float32", "float64", "int8", "int16"]),
-    st.sampled_from(sorted(set(UNARY) - {"trunc"})),
+    st.sampled_from(sorted(set(UNARY) - {"trunc", "gelu_tanh"})),
     st.integers(0, 99),
 )
 def test_functions(source: str, target: str, kind: str, seed: int) -> None:
@@ -170,7 +172,7 @@ def test_arg_extreme(source: str, target: str, axis: int, smallest: bool, seed: 
     same_three_ways(graph, op, {"x": values if source == "float32" else values // 3 * 3})
 
 
-@pytest.mark.parametrize("kind", ["gelu", "erf", "sin", "cos", "pow"])
+@pytest.mark.parametrize("kind", ["gelu", "sin", "cos", "pow"])
 def test_functions_of_bytes_only(kind: str) -> None:
     x = tensor("x", (300,), "uint8", 0.03, 100)
     power = [tensor("p", (1, 1), "float32", data=np.full((1, 1), 3.0, np.float32))] if kind == "pow" else []

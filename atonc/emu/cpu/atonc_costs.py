@@ -19,10 +19,11 @@ QUANTIZED, DEQUANTIZED = 20, 6  # float to byte and byte to float, without limit
 VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a rounded result to memory
 MAC_8, MAC_16, MAC_FLOAT = 7, 8, 14
 RUN = 30  # the taps of one row of a window
-EXPONENTIAL, FUNCTION = 120, 20
+EXPONENTIAL, FUNCTION, ERF = 120, 20, 4000
 POSITION_COMPARED = 16
 _S8, _U8, _S16, _F32 = 0, 1, 2, 8
-_EXPENSIVE = (0, 1, 3, 4, 5, 6, 7, 20)  # functions that take an exponential or a logarithm
+_EXPENSIVE = (0, 1, 3, 4, 5, 6, 7, 20, 25)  # functions that take an exponential or a logarithm
+_WITH_ERF = (23, 24)  # a hundred divisions
 
 Work = Callable[["_Reader"], tuple[float, str]]
 
@@ -112,7 +113,9 @@ def _convert(read: _Reader) -> tuple[float, str]:
 
 
 def _unary(read: _Reader) -> tuple[float, str]:
-    cycles = VALUE_READ + VALUE_WRITTEN + (EXPONENTIAL if read.size(5) in _EXPENSIVE else FUNCTION)
+    function = read.size(5)
+    own = ERF if function in _WITH_ERF else EXPONENTIAL if function in _EXPENSIVE else FUNCTION
+    cycles = VALUE_READ + VALUE_WRITTEN + own
     return cycles * read.size(4), f"{cycles} per element"
 
 

@@ -47,6 +47,9 @@ UNARY: tuple[Unary, ...] = (
     lambda x, alpha, beta: np.where(x >= 0, x, alpha * numbers.exponential_minus_one(x)),
     lambda x, alpha, beta: at_most(at_least(x * alpha + beta, 0.0), 1.0),
     _plain(np.trunc),
+    _plain(numbers.error_function),
+    _plain(numbers.gelu),
+    _plain(numbers.gelu_by_tanh),
 )
 
 BINARY: tuple[Callable[[Array, Array], Array], ...] = (

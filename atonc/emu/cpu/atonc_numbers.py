@@ -156,6 +156,28 @@ def hyperbolic_tangent(x: Array) -> Array:
     return np.where(x < 0, -size, size)
 
 
+def error_function(x: Array) -> Array:
+    regular = np.abs(x) < 6.0
+    y = np.where(regular, x, 0.0)
+    square = y * y
+    a, total = 2.0 * square, np.ones(y.shape)
+    for k in range(100, 0, -1):
+        total = 1.0 + total * a / (2.0 * k + 1.0)
+    value = 1.1283791670955126 * y * exponential(-square) * total
+    return np.where(regular, value, np.where(x > 0, 1.0, np.where(x < 0, -1.0, x)))
+
+
+def gelu(x: Array) -> Array:
+    result: Array = 0.5 * x * (1.0 + error_function(x / 1.4142135623730951))
+    return result
+
+
+def gelu_by_tanh(x: Array) -> Array:
+    inner = 0.7978845608028654 * (x + 0.044715 * (x * x * x))
+    result: Array = 0.5 * x * (1.0 + hyperbolic_tangent(inner))
+    return result
+
+
 def softplus(x: Array) -> Array:
     small = exponential(-np.abs(x))
     few = small < 0.4

@@ -216,6 +216,16 @@ static double softplus(double x)
   return (x > 0 || x != x ? x : 0.0) + tail;
 }
 
+/* 2 x / sqrt(pi) exp(-x^2) (1 + a/3 (1 + a/5 (1 + a/7 ...))) with a = 2 x^2 */
+static double error_function(double x)
+{
+  if (!(fabs(x) < 6.0)) return x > 0 ? 1.0 : x < 0 ? -1.0 : x;
+  double square = x * x;
+  double a = 2.0 * square, sum = 1.0;
+  for (int k = 100; k > 0; k--) sum = 1.0 + sum * a / (2.0 * k + 1.0);
+  return 1.1283791670955126 * x * exponential(-square) * sum;
+}
+
 static double unary(int32_t function, double x, double alpha, double beta)
 {
   switch (function) {
@@ -241,6 +251,10 @@ static double unary(int32_t function, double x, double alpha, double beta)
   case ATONC_LEAKY_RELU: return x >= 0 ? x : x * alpha;
   case ATONC_ELU: return x >= 0 ? x : alpha * exponential_minus_one(x);
   case ATONC_HARD_SIGMOID: return at_most(at_least(x * alpha + beta, 0.0), 1.0);
+  case ATONC_ERF: return error_function(x);
+  case ATONC_GELU: return 0.5 * x * (1.0 + error_function(x / 1.4142135623730951));
+  case ATONC_GELU_TANH:
+    return 0.5 * x * (1.0 + hyperbolic_tangent(0.7978845608028654 * (x + 0.044715 * (x * x * x))));
   default: return trunc(x);
   }
 }

@@ -87,7 +87,8 @@ enum {
   ATONC_LOGISTIC = 0, ATONC_TANH = 1, ATONC_HARD_SWISH = 2, ATONC_SILU = 3, ATONC_MISH = 4, ATONC_SOFTPLUS = 5,
   ATONC_EXP = 6, ATONC_LOG = 7, ATONC_SQRT = 8, ATONC_RSQRT = 9, ATONC_SQUARE = 10, ATONC_ABS = 11, ATONC_NEG = 12,
   ATONC_SIGN = 13, ATONC_FLOOR = 14, ATONC_CEIL = 15, ATONC_ROUND = 16, ATONC_RECIPROCAL = 17,
-  ATONC_LOGICAL_NOT = 18, ATONC_LEAKY_RELU = 19, ATONC_ELU = 20, ATONC_HARD_SIGMOID = 21, ATONC_TRUNC = 22
+  ATONC_LOGICAL_NOT = 18, ATONC_LEAKY_RELU = 19, ATONC_ELU = 20, ATONC_HARD_SIGMOID = 21, ATONC_TRUNC = 22, ATONC_ERF = 23,
+  ATONC_GELU = 24, ATONC_GELU_TANH = 25
 };
 void atonc_unary(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                  uint32_t count, int32_t function, double alpha, double beta);

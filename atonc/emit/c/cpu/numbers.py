@@ -21,12 +21,12 @@ UNARY = {
         (
             "logistic", "tanh", "hard_swish", "silu", "mish", "softplus", "exp", "log", "sqrt", "rsqrt", "square",
             "abs", "neg", "sign", "floor", "ceil", "round", "reciprocal", "logical_not", "leaky_relu", "elu",
-            "hard_sigmoid", "trunc",
+            "hard_sigmoid", "trunc", "erf", "gelu", "gelu_tanh",
         )
     )
 }  # fmt: skip
 BYTES = ("int8", "uint8")
-ONLY_BYTES = ("table", "gelu", "erf", "sin", "cos")  # no kernel in C: bytes go through tables
+ONLY_BYTES = ("table", "sin", "cos")  # no kernel in C: bytes go through tables
 
 
 def code_table(site: Site) -> Array:
@@ -85,14 +85,15 @@ def clip(site: Site) -> tuple[CpuCall, ...]:
     return converted(site, *limits)
 
 
-@kernel_for(*(kind for kind in UNARY if kind != "trunc"), *ONLY_BYTES)
+@kernel_for(*(kind for kind in UNARY if kind not in ("trunc", "gelu_tanh")), *ONLY_BYTES)
 def unary(site: Site) -> tuple[CpuCall, ...]:
     if site.input().dtype in BYTES:
         return by_table(site)
     if site.op.kind in ONLY_BYTES:
         raise site.refuse(f"on {site.input().dtype} values has no kernel")
     alpha = float(site.attrs.get("alpha", 1.0))
-    return _unary(site, site.format(site.input()), site.op.kind, alpha, float(site.attrs.get("beta", 0.0)))
+    kind = "gelu_tanh" if site.op.kind == "gelu" and site.attrs.get("approximate", False) else site.op.kind
+    return _unary(site, site.format(site.input()), kind, alpha, float(site.attrs.get("beta", 0.0)))
 
 
 @kernel_for("pow")
