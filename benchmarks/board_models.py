@@ -1,7 +1,7 @@
 """Corpus models as Arm code on the virtual board: every output byte against the emulator, with and without the epoch
 controller. Also compiles the generated C for the Cortex-M55 with all warnings as errors.
 
-    python benchmarks/board_models.py [--runtime DIR] [--out FILE] [model ...]
+    python benchmarks/board_models.py [--runtime DIR --label TEXT] [--out FILE [--append]] [model ...]
 """
 
 from __future__ import annotations
@@ -38,6 +38,14 @@ MODELS = (
     "closed__kai_jiang__code__vww__K1_BOARD_614.4MHz_V1.0__models__mobilenet_v1.onnx",
 )
 SAMPLES = 2
+INTRODUCTION = f"""# Corpus models on the virtual board
+
+`python benchmarks/board_models.py [--runtime DIR]`: models compiled by atonc, as Arm code (Cortex-M33) on the virtual
+STM32N6, with our runtime and with those that ST publishes. {SAMPLES} samples each, every output byte compared with
+the emulator. `M55 -Werror`: the generated files for `-mcpu=cortex-m55 -O2 -Wall -Wextra -Werror`. NPU cycles are
+those of the hardware model (with the controller programming included), instructions those of the last inference
+(counted in slices), seconds are of the host.
+"""
 HEADER = (
     "| model | programmed by | NPU epochs | CPU steps | bytes compared | different | NPU cycles | CPU instructions | "
     "M55 -Werror | seconds |\n|---|---|---:|---:|---:|---:|---:|---:|---|---:|"
@@ -81,7 +89,8 @@ def main() -> int:
                 rows.append(row)
                 print(row.text(), flush=True)
     if arguments.out:
-        arguments.out.write_text(_page(rows, arguments.label or runtime.label))
+        before = arguments.out.read_text() if arguments.append else INTRODUCTION
+        arguments.out.write_text(before + _section(rows, arguments.label or "atonc"))
     return 0 if all(not row.failure and not row.different for row in rows) else 1
 
 
@@ -91,6 +100,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--runtime", type=Path, help="folder with the vendor's sources")
     parser.add_argument("--label", default="", help="name of that runtime in the table")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--append", action="store_true", help="as a further section of that file")
     return parser.parse_args()
 
 
@@ -137,23 +147,10 @@ def _strict(network: ImageNetwork, runtime: Runtime, work: Path) -> str:
     return "clean"
 
 
-def _page(rows: list[Row], label: str) -> str:
+def _section(rows: list[Row], label: str) -> str:
     good = sum(not row.failure and not row.different for row in rows)
-    return "\n".join(
-        [
-            "# Corpus models on the virtual board",
-            "",
-            f"`python benchmarks/board_models.py`. Runtime: {label}. Generated C, compiled for Cortex-M33, on the "
-            f"virtual STM32N6; {SAMPLES} samples each, every output byte compared with the emulator. "
-            f"{good} of {len(rows)} rows are equal. `M55 -Werror`: the generated files for "
-            "`-mcpu=cortex-m55 -O2 -Wall -Wextra -Werror`. NPU cycles are those of the hardware model, instructions "
-            "those of the last inference (counted in slices), seconds are of the host.",
-            "",
-            HEADER,
-            *(row.text() for row in rows),
-            "",
-        ]
-    )
+    head = f"\n## Runtime: {label}\n\n{good} of {len(rows)} rows are equal.\n"
+    return "\n".join([head, HEADER, *(row.text() for row in rows), ""])
 
 
 if __name__ == "__main__":
