@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from math import lcm
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from atonc.lower.convolution import Part, unit_parts
 from atonc.lower.layer import (
     MAX_VECTOR,
     TOO_COARSE,
+    WORTH_ALWAYS,
     Layer,
     feature_engine,
     kernel_engine,
@@ -27,17 +29,23 @@ from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.pad_first import lower_padded
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import TwoSteps
-from atonc.lower.shift_first import shift_first, worth_shifting
+from atonc.lower.shift_first import shift_first, shifted_layer, worth_shifting
 from atonc.lower.tiling import MAX_CHAIN, Tiling, choose, no_setting
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import EpochPlan, StepPlan
 
+WORTH_MORE = 0.005  # share of the values of a group of kernels that must get better for two groups
+WORTH_MUCH = 0.02  # the same where two groups take twice as long
+CHEAP = 1.1  # how much longer a better form may take
+FEW_CYCLES = 4000  # by which any layer may take longer
+CLOSER = 0.8  # what is left of the error in a better form
+SOME_CHANNELS = 64  # from which a copy of the features may be worth it
 SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back with synchronisation
 
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
-    if not worth_shifting(layer):
+    if not (worth_shifting(layer) or _closer_shifted(layer)):
         return lower_padded(layer, context, _lower)
     before = context.snapshot()
     try:
@@ -46,6 +54,29 @@ def lower(layer: Layer, context: Context) -> list[StepPlan]:
     except Refusal:  # some forms were seen with signed features only
         context.restore(before)
         return lower_padded(layer, context, _lower)
+
+
+def _closer_shifted(layer: Layer) -> bool:
+    """Whether features without sign are worth a copy: all channels fit one pass, nothing is rounded in between."""
+    plain = layer.weights.shape[1:3] == (1, 1) and layer.stride == (1, 1) and not any(layer.padding)
+    if layer.features_shifted or layer.numerics == "2.x" or not (plain and layer.area.contiguous):
+        return False
+    phases = layer.phases((layer.out.height, layer.out.width))
+    parts, count, other = unit_parts(phases[0]), min(MAX_VECTOR, layer.outputs), shifted_layer(layer)
+    if len(phases) > 1 or len(parts) > 1 or layer.area.channels < SOME_CHANNELS:
+        return False
+    signed, unsigned = (_tiling(some, parts, 0, count) for some in (layer, other))
+    if signed is None or unsigned is None:
+        return False
+    before = layer.requantisation_of(signed.mode.offset, signed.passes, 0, count)
+    after = other.requantisation_of(unsigned.mode.offset, unsigned.passes, 0, count)
+    if isinstance(before, TwoSteps) or isinstance(after, TwoSteps):
+        return False
+    cycles = unsigned.cycles + layer.area.height * layer.area.line // 3
+    affordable = cycles <= max(CHEAP * signed.cycles, signed.cycles + FEW_CYCLES)
+    return (affordable and after.mean_error < CLOSER * before.mean_error) or (
+        cycles < signed.cycles and after.mean_error <= before.mean_error
+    )
 
 
 def _lower(layer: Layer, context: Context) -> list[StepPlan]:
@@ -67,12 +98,13 @@ def _output_range(
     while count:
         tiling = None
         if len(parts) <= MAX_CHAIN and len({part.group for part in parts}) == 1:
-            tiling = choose(parts, layer.area.channels, count, layer.modes())
+            tiling = _tiling(layer, parts, first, count)
         if tiling is None:
             return [*plans, *_summed(layer, context, parts, target, first, count)]
         whole = count // tiling.kernels * tiling.kernels
-        for start, some in ranges(layer, tiling.mode.offset, tiling.passes, first, whole, tiling.kernels):
-            halves = _halves(layer, tiling, start, some)
+        step = lcm(tiling.kernels, layer.alignment)
+        for start, some in ranges(layer, tiling.mode.offset, tiling.passes, first, whole, step):
+            halves = _halves(layer, parts, tiling, start, some)
             for half in halves:
                 plans += _output_range(layer, context, parts, target, *half)
             if not halves:
@@ -81,14 +113,40 @@ def _output_range(
     return plans
 
 
-def _halves(layer: Layer, tiling: Tiling, first: int, count: int) -> list[tuple[int, int]]:
+def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Tiling | None:
+    """The fastest one, or one that subtracts the zero point where that is nearly as fast and closer: sums with a zero
+    point in them are larger, so more of their bits are cut off."""
+    modes, channels = layer.modes(), layer.area.channels
+    fastest = choose(parts, channels, count, modes)
+    if fastest is None or fastest.mode.offset == layer.zero:
+        return fastest
+    plain = choose(parts, channels, count, [mode for mode in modes if mode.offset == layer.zero])
+    if plain is None or plain.cycles > max(CHEAP * fastest.cycles, fastest.cycles + FEW_CYCLES):
+        return fastest
+    rules = [layer.requantisation_of(t.mode.offset, t.passes, first, count) for t in (plain, fastest)]
+    errors = [rule.mean_error for rule in rules if not isinstance(rule, TwoSteps)]
+    return plain if len(errors) == 2 and errors[0] < CLOSER * errors[1] else fastest
+
+
+def _halves(
+    layer: Layer, parts: tuple[Part, ...], tiling: Tiling, first: int, count: int
+) -> list[tuple[int, int]]:
     """Two smaller groups of kernels, where the scale of one kernel is far from those of its neighbours."""
     rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, first, count)
-    if isinstance(rule, TwoSteps) or rule.error <= TOO_COARSE or not 1 < count <= tiling.kernels:
+    if isinstance(rule, TwoSteps) or not 1 < count <= tiling.kernels:
         return []
-    if not layer.gains_from_cutting(tiling.mode.offset, tiling.passes, first, count, rule.error):
+    gain, cut = layer.best_cut(tiling.mode.offset, tiling.passes, first, count, layer.alignment)
+    if not cut or gain < WORTH_ALWAYS:
         return []
-    return [(first, count // 2), (first + count // 2, count - count // 2)]
+    needed = rule.error > TOO_COARSE or gain > WORTH_MUCH * count
+    needed = needed or (gain > WORTH_MORE * count and _cheap(layer, parts, (cut, count - cut)))
+    return [(first, cut), (first + cut, count - cut)] if needed else []
+
+
+def _cheap(layer: Layer, parts: tuple[Part, ...], counts: tuple[int, int]) -> bool:
+    """Whether two groups take hardly longer than one."""
+    one, *two = (choose(parts, layer.area.channels, count, layer.modes()) for count in (sum(counts), *counts))
+    return one is not None and None not in two and sum(t.cycles for t in two if t) <= CHEAP * one.cycles
 
 
 def _summed(

@@ -13,6 +13,7 @@ from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat, silent
 from atonc.lower.convolution import Part, unit_parts
 from atonc.lower.layer import (
+    ALIGNED,
     MAX_VECTOR,
     TOO_COARSE,
     Layer,
@@ -31,7 +32,6 @@ from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import StepPlan
 
 MAX_PIPELINES = 3
-ALIGNED = 16  # outside the NPU's own RAM engines start at multiples of this
 
 
 @dataclass(frozen=True)
@@ -155,13 +155,14 @@ def _blocks(
     share = max(1, min(-(-blocks // pipelines), MAX_VECTOR // cut.outputs))
     if blocks > whole and (share >= whole or layer.large) and share * cut.outputs < MAX_VECTOR - ALIGNED:
         share = -(-share // whole) * whole
-    step = cut.outputs * (whole if layer.large and share % whole == 0 else 1)
+    step = lcm(cut.outputs, layer.alignment)
     jobs = []
     for k in range(0, blocks, share):
         start, count = (first + k * cut.batch) * multiplier, min(share, blocks - k) * cut.outputs
         for out, some in ranges(layer, cut.mode.offset, 1, start, count, step):
             jobs += _jobs(layer, parts, cut, out // multiplier, some // cut.outputs)
     plans: list[StepPlan] = []
+    jobs.sort(key=lambda job: -job[1])  # an epoch takes as long as its longest pipeline
     for start in range(0, len(jobs), pipelines):
         b = EpochBuilder(layer.origin, f"depthwise conv {layer.op.name}")
         for channel, count, own in jobs[start : start + pipelines]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.convolution import Phase, phases, stepped
 from atonc.lower.registry import Refusal
-from atonc.lower.requantise import Requantisation, TwoSteps, errors_alone, requantisation, two_steps
+from atonc.lower.requantise import Requantisation, TwoSteps, cut_costs, matters, requantisation, two_steps
 from atonc.lower.tiling import Mode
 from atonc.lower.transposed import transposed_phases
 from atonc.plan.build import EpochBuilder
@@ -25,13 +26,19 @@ Weights = NDArray[np.int16]  # codes without their zero point
 Real = NDArray[np.float64]
 
 LARGE_BYTES = 512 << 10
+ALIGNED = 16  # outside the NPU's own RAM engines start at multiples of this
 MAX_VECTOR = 512  # channels that one ARITH has coefficients for
 EXPECTED_MARGIN = 4.0  # how far sums may go beyond those of typical inputs
 UNSEEN_MARGIN = 1.5  # and beyond those of inputs that use all codes
 SAMPLES = 96  # positions at which sums are looked at
 TOO_COARSE = 1.0  # codes of error that are worth smaller groups of kernels
-HELPS = 0.7  # an error this much smaller is worth more epochs
 GOOD_ENOUGH = 0.45  # codes of error before the last rounding
+WORTH = 0.001  # share of a layer's values that must get better for one more epoch
+WORTH_ALWAYS = 0.05  # the same in channels, where some channel is not good enough
+USUAL_PART = 0.125  # of the largest sum: what sums usually reach
+USUAL_PLACE = 0.75  # of the zero point: most results are small, and behind a ReLU all of them are positive
+MOST_PIECES = 4
+MOST_PIECES_EVER = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +63,9 @@ class Layer:
     typical: Callable[[], tuple[NDArray[np.int64], ...]]  # codes of the features for typical inputs, as pictures
     features_shifted: bool  # stored as code + 128, so that zero is 0
     codes_shifted: bool
-    known: dict[tuple[int, int, int], Real] = field(default_factory=dict)  # sums of typical inputs
     stored: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda codes: codes  # what `source` holds of the input
+    usual: float = 0.0  # a code in the midst of the results of all channels
+    known: dict[tuple[str, int], Any] = field(default_factory=dict, init=False)  # what was computed before
 
     @property
     def origin(self) -> tuple[str, ...]:
@@ -71,6 +79,11 @@ class Layer:
     def large(self) -> bool:
         """May have to lie outside the NPU's own RAM, where engines start at aligned addresses only."""
         return max(self.area.height * self.area.line, self.out.height * self.out.line) > LARGE_BYTES
+
+    @property
+    def alignment(self) -> int:
+        """Parts of the output begin at channels that are multiples of this."""
+        return ALIGNED if self.large else 1
 
     def requantisation(self, subtracted: int, roundings: int) -> Requantisation | TwoSteps:
         """For sums in which `subtracted` instead of the zero point was taken from the features, rounded so often."""
@@ -88,18 +101,37 @@ class Layer:
         if self.numerics == "2.x" and subtracted == self.zero:
             sums = self.weights[first : first + count].astype(np.int64).sum(axis=(1, 2, 3))
             return two_steps(scale, offset, self.out_scale, sums, self.clip)
-        return requantisation(scale, offset, largest, roundings, self.clip)
+        usual = self._usual_codes()[first : first + count]
+        return requantisation(scale, offset, largest, roundings, self.clip, usual)
+
+    def _usual_codes(self) -> Real:
+        """Codes in the midst of the results of each channel: near its bias, and rather on the side of small values."""
+        key = ("usual", 0)
+        if key not in self.known:
+            sums = np.abs(self.weights.astype(np.int64)).sum(axis=(1, 2, 3))
+            spread = USUAL_PART * 255.0 * self.scale * sums
+            self.known[key] = np.clip(self.usual, self.offset - spread, self.offset + spread)
+        found: Real = self.known[key]
+        return found
 
     def _problem(self, subtracted: int, roundings: int, first: int, count: int) -> tuple[Real, Real, Real]:
         """Scale, offset and largest accumulator of some output channels."""
+        key = ("sums that may not saturate" if roundings > 1 else "sums", subtracted)
+        if key not in self.known:
+            self.known[key] = self._whole_problem(subtracted, roundings)
+        scale, offset, largest = self.known[key]
         some = slice(first, first + count)
-        weights, scale = self.weights[some].astype(np.int64), self.scale[some]
+        return scale[some], offset[some], largest[some]
+
+    def _whole_problem(self, subtracted: int, roundings: int) -> tuple[Real, Real, Real]:
+        weights = self.weights.astype(np.int64)
         low, high = (0, 255) if self.features_shifted else (-128, 127)
         reach = max(high - subtracted, subtracted - low)
         largest = np.abs(weights).sum(axis=(1, 2, 3)).astype(np.float64) * reach
         if roundings > 1 and self.numerics != "2.x" and self.typical():
-            largest = np.minimum(largest, self.margin * self._observed(subtracted)[some])
-        return scale, self.offset[some] + scale * weights.sum(axis=(1, 2, 3)) * (subtracted - self.zero), largest
+            largest = np.minimum(largest, self.margin * self._observed(subtracted))
+        offset = self.offset + self.scale * weights.sum(axis=(1, 2, 3)) * (subtracted - self.zero)
+        return self.scale, offset, largest
 
     @cached_property
     def margin(self) -> float:
@@ -111,10 +143,11 @@ class Layer:
 
     def _observed(self, subtracted: int) -> Real:
         """Per output channel the largest sum over any first part of the input channels, at sampled positions."""
-        key = (subtracted, id(self.weights), id(self.typical))
+        key = ("observed", subtracted)
         if key not in self.known:
             self.known[key] = self._observe(subtracted)
-        return self.known[key]
+        found: Real = self.known[key]
+        return found
 
     def _observe(self, subtracted: int) -> Real:
         weights = self.weights.astype(np.int64)
@@ -133,10 +166,22 @@ class Layer:
                 patches, weights = patches[..., ::-1], weights[..., ::-1]
         return largest
 
-    def gains_from_cutting(self, subtracted: int, roundings: int, first: int, count: int, error: float) -> bool:
-        """Whether channels by themselves are much better than together, so that their scales are what disturbs."""
-        alone = errors_alone(*self._problem(subtracted, roundings, first, count), roundings)
-        return bool(alone.max() < HELPS * error)
+    def best_cut(self, subtracted: int, roundings: int, first: int, count: int, step: int) -> tuple[float, int]:
+        """Where to cut a row of output channels so that both sides get better shifts (a multiple of `step`, 0 for
+        nowhere), and in how many channels' worth of values that mends a code."""
+        rule = self.requantisation_of(subtracted, roundings, first, count)
+        if isinstance(rule, TwoSteps) or count < 2 * step:
+            return 0.0, 0
+        scale, offset, largest = self._problem(subtracted, roundings, first, count)
+        needed = largest if roundings > 1 else np.minimum(largest, matters(scale, offset))
+        cut = step * (1 + int(np.argmin(cut_costs(scale, needed)[step - 1 :: step])))
+        if cut >= count:
+            return 0.0, 0
+        after = 0.0
+        for start, some in ((first, cut), (first + cut, count - cut)):
+            half = self.requantisation_of(subtracted, roundings, start, some)
+            after += half.mean_error * some if isinstance(half, Requantisation) else 0.0
+        return rule.mean_error * count - after, cut
 
     def _borders(self) -> tuple[tuple[int, int], tuple[int, int]]:
         top, left, bottom, right = self.op.attrs.get("padding", (0, 0, 0, 0))
@@ -214,6 +259,7 @@ def layer_of(
         features_shifted,
         context.buffers[target].offset == 128,
         stored=(lambda codes: codes + 128) if features_shifted else (lambda codes: codes),
+        usual=USUAL_PLACE * y.zero_point,
     )
 
 
@@ -266,14 +312,27 @@ def ranges(
     layer: Layer, subtracted: int, roundings: int, first: int, count: int, step: int
 ) -> list[tuple[int, int]]:
     """Cuts output channels where one shift for all of them is too coarse for some: scales may differ a thousandfold."""
-    rule = layer.requantisation_of(subtracted, roundings, first, count)
-    if isinstance(rule, TwoSteps) or rule.error <= GOOD_ENOUGH or count < 2 * step:
-        return [(first, count)]
-    middle = count // step // 2 * step
-    halves = ((first, middle), (first + middle, count - middle))
-    if not layer.gains_from_cutting(subtracted, roundings, first, count, rule.error):
-        return [(first, count)]
-    return [found for half in halves for found in ranges(layer, subtracted, roundings, *half, step)]
+    pieces = [(first, count)]
+    cuts = {pieces[0]: layer.best_cut(subtracted, roundings, first, count, step)}
+    while len(pieces) < MOST_PIECES_EVER:
+        worst = max(pieces, key=lambda piece: cuts[piece][0])
+        gain, cut = cuts[worst]
+        if not cut or gain < _worth(layer, subtracted, roundings, worst, len(pieces)):
+            break
+        start, some = worst
+        halves = [(start, cut), (start + cut, some - cut)]
+        cuts |= {half: layer.best_cut(subtracted, roundings, *half, step) for half in halves}
+        where = pieces.index(worst)
+        pieces[where : where + 1] = halves
+    return pieces
+
+
+def _worth(layer: Layer, subtracted: int, roundings: int, piece: tuple[int, int], pieces: int) -> float:
+    rule = layer.requantisation_of(subtracted, roundings, *piece)
+    if isinstance(rule, Requantisation) and rule.error > GOOD_ENOUGH:
+        return WORTH_ALWAYS
+    phases = layer.dilation[0] * layer.dilation[1]  # each would need the epoch
+    return WORTH * layer.outputs * phases if pieces < MOST_PIECES else np.inf
 
 
 def kernel_engine(size_bytes: int, mode: Mode) -> StrengConfig:

@@ -34,6 +34,7 @@ Ints = NDArray[np.int64]
 _FRACTION = 8
 _STEEPEST = 64.0  # codes per code: beyond, the fraction of the mean is too coarse
 _MOST_SHIFT = 23
+_MOSTLY_ABOVE = -64.0  # usual codes below lie above their zero point, behind a ReLU
 _MOST_PIPELINES = 512
 
 
@@ -47,17 +48,24 @@ class Line:
     clip: tuple[int, int] | None = None
 
     @staticmethod
-    def of(gain: float, offset: float, clip: tuple[int, int] | None = None) -> Line:
-        """codes = gain * mean + offset."""
+    def of(
+        gain: float, offset: float, clip: tuple[int, int] | None = None, usual: float | None = None, divisor: int = 1
+    ) -> Line:
+        """codes = gain * mean + offset. Around the `usual` mean neither short factors nor the division by `divisor` do
+        harm."""
         if gain > _STEEPEST:
             raise Refusal(
                 "steep mean", f"{gain:.1f} output codes for a step of the mean", f"{_STEEPEST}", "use the CPU"
             )
+        multiplier, power = division(divisor)
+        divided = 1.0 if usual is None else multiplier * divisor / 2.0 ** (power + _FRACTION)  # nearly 1
         shift = max(0, min(_MOST_SHIFT, 14 - floor(log2(gain))))
-        a = round(gain * 2**shift)
+        a = round(gain / divided * 2**shift)
         if a > 32767:
-            a, shift = round(gain * 2 ** (shift - 1)), shift - 1
-        return Line(a, round(offset * 2**shift), shift, clip)
+            a, shift = round(gain / divided * 2 ** (shift - 1)), shift - 1
+        missing = (gain * 2**shift - a * divided) * (usual or 0.0)
+        upwards = usual is not None and usual < _MOSTLY_ABOVE  # so that ties go away from the zero point
+        return Line(a, round(offset * 2**shift + missing) + upwards, shift, clip)
 
     def error(self, gain: float) -> float:
         """In codes, before the last rounding: by the fraction of the mean, the divisor and the factor."""

@@ -25,6 +25,9 @@ _MARGIN = 2.0  # codes beyond the range that must still be exact before saturati
 MAX_OUT_SHIFT = 12  # what was seen
 _A_MAX = (1 << 15) - 1
 _C_MAX = 2.0**31 - 2**24
+_CODES = 256.0
+_SPREAD = 40.0  # codes by which results usually differ from the usual one
+_TOLERATED = 0.05  # codes by which the largest error may grow where the mean gets smaller
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Requantisation:
     shift: int  # R
     clip: tuple[int, int] | None = None  # in output codes, where narrower than int8
     error: float = 0.0  # expected largest distance from exact arithmetic, in codes, before the final rounding
+    mean_error: float = 0.0  # expected distance of a usual value: so many values get another code
 
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         """For `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
@@ -50,17 +54,25 @@ class Requantisation:
 
 
 def requantisation(
-    scale: Real, offset: Real, largest: Real, sums: int = 1, clip: tuple[int, int] | None = None
+    scale: Real,
+    offset: Real,
+    largest: Real,
+    sums: int = 1,
+    clip: tuple[int, int] | None = None,
+    usual: Real | None = None,
 ) -> Requantisation:
-    """For codes = scale[c] * acc + offset[c]; `largest` bounds |acc| per channel.
+    """For codes = scale[c] * acc + offset[c]; `largest` bounds |acc| per channel, `usual` are codes in the midst of
+    the results (those of no sum unless said), where factors of 16 bits are made to do no harm.
 
     `sums`: how often a partial result is rounded to 16 bits on the way; then saturation before the end is an error.
     The shift is the one with the smallest error: small ones saturate, large ones round away too much.
     """
     _require_usable(scale, offset)
-    needed = largest if sums > 1 else np.minimum(largest, _matters(scale, offset))
-    candidates = [_with_shift(scale, offset, needed, out_shift, sums) for out_shift in range(MAX_OUT_SHIFT + 1)]
-    best = min(candidates, key=lambda rule: rule.error)
+    needed = largest if sums > 1 else np.minimum(largest, matters(scale, offset))
+    usual = offset if usual is None else usual
+    candidates = [_with_shift(scale, offset, needed, out_shift, sums, usual) for out_shift in range(MAX_OUT_SHIFT + 1)]
+    allowed = min(rule.error for rule in candidates) + _TOLERATED
+    best = min((rule for rule in candidates if rule.error <= allowed), key=lambda rule: rule.mean_error)
     return replace(best, clip=narrowed(clip))
 
 
@@ -76,37 +88,42 @@ def _require_usable(scale: Real, offset: Real) -> None:
         )
 
 
-def _with_shift(scale: Real, offset: Real, needed: Real, out_shift: int, sums: int) -> Requantisation:
+def _with_shift(
+    scale: Real, offset: Real, needed: Real, out_shift: int, sums: int, usual: Real
+) -> Requantisation:
     unit = scale * 2.0**out_shift  # codes per step of the 16-bit accumulator
     shift = _shift(unit, offset)
     factors = np.rint(unit * 2.0**shift).astype(np.int64)
-    addends = np.rint(offset * 2.0**shift).astype(np.int64)
     reach = needed / 2.0**out_shift
-    lost = np.maximum(reach - 32767.0, 0.0) * np.abs(unit)  # by saturation
-    skewed = np.abs(factors / 2.0**shift - unit) * np.minimum(reach, 32767.0)  # by the short factors
-    rounded = 0.5 * sums * np.abs(unit) if out_shift else 0.0
-    error = lost + skewed + rounded + 0.5 / 2.0**shift
-    return Requantisation(out_shift, factors, addends, shift, None, float(np.max(error)))
+    steep = np.maximum(np.abs(unit), 1e-30)
+    most = np.minimum(reach, 32767.0)
+    middle = np.clip((usual - offset) / np.where(unit == 0, 1e-30, unit), -most, most)
+    missing = unit * 2.0**shift - factors
+    addends = np.rint(offset * 2.0**shift + missing * middle).astype(np.int64)
+    lost = np.maximum(reach - 32767.0, 0.0) * steep  # by saturation
+    skew = np.abs(missing) / 2.0**shift  # by the short factors, per step away from the usual accumulator
+    rounded = 0.5 * sums * steep if out_shift else 0.0
+    error = lost + skew * np.minimum(reach + np.abs(middle), _CODES / steep) + rounded + 0.5 / 2.0**shift
+    spread = np.sqrt(sums / (6 * np.pi)) * steep if out_shift else 0.0  # mean size of a normal error
+    mean = lost + skew * np.minimum(reach / 2, _SPREAD / steep) + spread + 0.25 / 2.0**shift
+    return Requantisation(out_shift, factors, addends, shift, None, float(np.max(error)), float(np.mean(mean)))
 
 
-def errors_alone(scale: Real, offset: Real, largest: Real, sums: int = 1) -> Real:
-    """The error that each channel would have with shifts of its own."""
-    needed = largest if sums > 1 else np.minimum(largest, _matters(scale, offset))
-    steepness = np.maximum(np.abs(scale), 1e-30)
-    by_addend = np.floor(np.log2(_C_MAX / np.maximum(np.abs(offset), 1.0)))
-    best = np.full(scale.shape, np.inf)
-    for out_shift in range(MAX_OUT_SHIFT + 1):
-        unit = steepness * 2.0**out_shift
-        step = 2.0 ** np.clip(np.minimum(np.floor(np.log2(_A_MAX / unit)), by_addend), 0, 31)
-        reach = needed / 2.0**out_shift
-        lost = np.maximum(reach - 32767.0, 0.0) * unit
-        skewed = np.abs(np.rint(unit * step) / step - unit) * np.minimum(reach, 32767.0)
-        rounded = 0.5 * sums * unit if out_shift else 0.0
-        best = np.minimum(best, lost + skewed + rounded + 0.5 / step)
-    return best
+def cut_costs(scale: Real, largest: Real) -> Real:
+    """For every place 1.. to cut a row of channels: what rounding costs when both sides have shifts of their own.
+
+    Accumulators are cut to the largest one of their side, factors to the largest scale of their side.
+    """
+    steep = np.maximum(np.abs(scale), 1e-30)
+    sides = []
+    for forward in (True, False):
+        s, a = (steep, largest) if forward else (steep[::-1], largest[::-1])
+        cost = np.cumsum(s) * np.maximum.accumulate(a) + np.cumsum(a) * np.maximum.accumulate(s)
+        sides.append(cost[:-1] if forward else cost[:-1][::-1])
+    return sides[0] + sides[1]
 
 
-def _matters(scale: Real, offset: Real) -> Real:
+def matters(scale: Real, offset: Real) -> Real:
     """The largest |acc| whose result is not yet saturated."""
     slope = np.maximum(np.abs(scale), 1e-30)
     ends = [np.abs((end - offset) / slope) for end in (-128.0 - _MARGIN, 127.0 + _MARGIN)]

@@ -33,6 +33,7 @@ from atonc.passes.separate_formats import separate_formats
 from atonc.passes.set_channel_positions import set_channel_positions
 from atonc.passes.set_edge_types import set_edge_types
 from atonc.passes.shift_uint8 import shift_uint8
+from atonc.passes.sort_channels import sort_channels
 from atonc.passes.split_formats import split_formats
 
 Pass = Callable[[Graph], Graph]
@@ -78,6 +79,8 @@ def run(graph: Graph, options: Options | None = None) -> Graph:
     graph = cut_outputs(graph, options.cut_outputs)
     for step in PASSES:
         graph = _guarded(step, graph)
+    if getattr(options, "numerics", "best") != "2.x":
+        graph = _guarded(sort_channels, graph)
     positions = [getattr(options, f"{edge}_channel_position", "") for edge in ("inputs", "outputs")]
     graph = set_channel_positions(graph, *positions) if any(positions) else graph
     return name_uniquely(set_edge_types(graph, options.input_type, options.output_type))

@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
 from atonc.hw.fields import UnitConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.affine import (
+    CODES,
     FULL_RANGE,
     Affine,
     Array,
     Pair,
     affine_error,
+    best_pair,
     fit_pair,
     fit_sum,
     output_shift,
@@ -38,6 +40,7 @@ from atonc.lower.recipes.function import chain_pipelines, function_for, function
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.tables import fit_table
 from atonc.ops.registry import evaluate
+from atonc.ops.values import round_half_away
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import contiguous
 from atonc.plan.types import StepPlan
@@ -45,6 +48,7 @@ from atonc.plan.types import StepPlan
 _SUMS = ("add", "sub", "minimum", "maximum")
 _READERS, _ARITHS = 8, 4
 _LARGEST_PRODUCT = 32767  # with what the zero points add
+_GRID = 5  # every so manieth code is tried
 _MOST_CONSTANT_ERROR = 0.5  # codes, where a constant has to fit 8 bits
 
 
@@ -75,10 +79,20 @@ class Product:
             shift = output_shift(gain, offset)
             a, c = (np.rint(v * 2.0**shift).astype(np.int64) for v in (gain, offset))
             return Affine(a, c, shift)
+        return _last_of_product(self)
+
+    @property
+    def nominal(self) -> Pair:
+        """The last unit with coefficients nearest to the real ones."""
         if self.last_takes_x:
             return fit_pair(self.scale, -self.zero_y * self.scale, float(self.zero_out))
         offset_out = self.zero_out + (self.scale * self.zero_x * self.zero_y)
         return fit_pair(self.scale, -self.zero_x * self.scale, offset_out)
+
+    def before_last(self, x: Array, y: Array) -> Array:
+        """The product as the last unit gets it."""
+        total = ints(x) * y
+        return total if self.minus_x is None else pair_codes(self.minus_x, total, x)
 
     @property
     def error(self) -> float:
@@ -92,13 +106,23 @@ class Product:
 
     def __call__(self, x: Array, y: Array) -> Array:
         """What the units compute."""
-        total = ints(x) * y
-        if self.minus_x is not None:
-            total = pair_codes(self.minus_x, total, x)
-        last = self.last
+        total, last = self.before_last(x, y), self.last
         if isinstance(last, Affine):
             return line_codes(last, total)
         return pair_codes(last, total, x if self.last_takes_x else y)
+
+
+@lru_cache(maxsize=1024)
+def _last_of_product(form: Product) -> Pair:
+    """Of the coefficients around the real ones those with which most results are exact."""
+    if form.whole:
+        return form.nominal
+    x, y = CODES[None, ::_GRID], CODES[::_GRID, None]
+    products = ((x - form.zero_x) * (y - form.zero_y)).astype(np.float64) * form.scale
+    exact = round_half_away(products) + form.zero_out
+    wanted, total = np.clip(exact, *FULL_RANGE), form.before_last(x, y)
+    other = np.broadcast_to(x if form.last_takes_x else y, total.shape)
+    return best_pair(form.nominal, lambda pair: int(np.count_nonzero(pair_codes(pair, total, other) != wanted)))
 
 
 @recipe("add", "sub", "mul", "div", "minimum", "maximum", "squared_difference", "pow", "affine")

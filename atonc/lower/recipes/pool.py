@@ -26,6 +26,7 @@ from atonc.plan.types import StepPlan
 Shape = tuple[int, ...]
 Ends = tuple[Tensor, Tensor]  # what comes in and what goes out
 
+_ABOVE_ZERO = 16  # codes by which means usually are above the zero point
 _MOST_PAD = 31  # pixels that the identity CONVACC adds on a side
 
 
@@ -252,10 +253,13 @@ def _window_means(
         yield Means(near.buffer, far.buffer, kept, window, batch, area or pixels, line, *offsets)
 
 
-def _line(op: Op, x: Tensor, y: Tensor, times: float, share: float = 1.0) -> Line:
+def _line(
+    op: Op, x: Tensor, y: Tensor, times: float, share: float = 1.0, usual: float | None = None, divisor: int = 1
+) -> Line:
     """Codes of `times` the mean; `share` of the pixels are real, the others stand for zero."""
     gain = x.scale / y.scale * times
-    return Line.of(gain, y.zero_point - x.zero_point * gain * share, op.attrs.get("clip"))
+    offset = y.zero_point - x.zero_point * gain * share
+    return Line.of(gain, offset, op.attrs.get("clip"), usual, divisor)
 
 
 @recipe("mean", "sum")
@@ -265,7 +269,8 @@ def lower_mean(op: Op, context: Context) -> list[StepPlan]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     axes = {axis % len(x.shape) for axis in op.attrs["axes"]}
     pixels = prod(x.shape[axis] for axis in axes)
-    line = _line(op, x, y, pixels if op.kind == "sum" else 1.0)
+    usual = None if context.numerics == "2.x" else x.zero_point + _ABOVE_ZERO
+    line = _line(op, x, y, pixels if op.kind == "sum" else 1.0, usual=usual, divisor=pixels)
     kept, reduced, channels = _stretches(x.shape, axes)
     gain = x.scale / y.scale * (pixels if op.kind == "sum" else 1.0)
     context.explain(op, meaning.means(x, y, axes, line, channels), line.error(gain))
