@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +40,17 @@ Line = Mapping[str, Any]
 # -------------------------------------------------------------------------------------------------------------- running
 
 
-def run(first: int, count: int, seconds: float, keep: Path | None) -> list[Line]:
+def run(first: int, count: int, seconds: float, keep: Path | None, accepted: frozenset[str]) -> list[Line]:
+    """Verdicts without a problem of `accepted` earlier states of the code count too."""
     code, started = digest(), time.perf_counter()
-    known = {line["seed"]: line for line in kept(keep) if line["code"] == code}
+    known = {line["seed"]: line for line in kept(keep) if line["code"] in accepted and not line["problem"]}
+    known |= {line["seed"]: line for line in kept(keep) if line["code"] == code}
     lines = []
     for seed in range(first, first + count):
         if seed not in known:
             if time.perf_counter() - started > seconds:
                 break
-            known[seed] = {"code": code, **verdict_line(seed)}
+            known[seed] = {"code": code, "commit": commit(), **verdict_line(seed)}
             if keep is not None:
                 with keep.open("a") as file:
                     file.write(json.dumps(known[seed]) + "\n")
@@ -59,6 +62,12 @@ def run(first: int, count: int, seconds: float, keep: Path | None) -> list[Line]
 
 def kept(keep: Path | None) -> list[Line]:
     return [] if keep is None or not keep.exists() else [json.loads(line) for line in keep.read_text().splitlines()]
+
+
+@cache
+def commit() -> str:
+    shown = subprocess.run(["git", "log", "-1", "--format=%h"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return shown.stdout.strip() or "unknown"
 
 
 def digest() -> str:
@@ -160,12 +169,9 @@ def table(lines: list[Line], first: int) -> str:
 
 def state(lines: list[Line]) -> str:
     """Which code, and when."""
-    shown = subprocess.run(
-        ["git", "log", "-1", "--format=%h"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.strip()
-    codes = sorted({line["code"] for line in lines})
-    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"{when}; code {', '.join(codes)} (digest of atonc and tests/compiler), commit {shown or 'unknown'}."
+    found = Counter((line["commit"], line["code"]) for line in lines)
+    codes = ", ".join(f"{number} at commit {name} (code {code})" for (name, code), number in found.items())
+    return f"{datetime.now(UTC).strftime('%Y-%m-%d %H:%M UTC')}; networks: {codes}."
 
 
 def _others(problems: Counter[str]) -> int:
@@ -193,13 +199,14 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--keep", type=Path, help="file of verdicts, one line each; what it holds is not run again")
+    parser.add_argument("--accept", nargs="*", default=[], metavar="CODE", help="earlier states of the code that count")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--shrink", type=int, metavar="SEED")
     options = parser.parse_args()
     if options.shrink is not None:
         print(shrunk(options.shrink), end="")
         return 0
-    lines = run(options.first, options.count, options.seconds, options.keep)
+    lines = run(options.first, options.count, options.seconds, options.keep, frozenset(options.accept))
     page = table(lines, options.first)
     print(page)
     if options.write:

@@ -118,9 +118,9 @@ def _deviation(
 
 
 def _jumps(table: NDArray[np.int64], reach: float) -> tuple[float, float]:
-    """The largest change within so many codes, and the usual one of a single code."""
+    """The largest change within so many codes, and of a single one: values may well lie where the table is steep."""
     steps = [np.abs(table[k:] - table[:-k]).max() for k in range(1, min(int(reach), 255) + 1)]
-    return float(max(steps, default=0)), sqrt(float((np.diff(table) ** 2).mean()))
+    return float(max(steps, default=0)), float(np.abs(np.diff(table)).max())
 
 
 def _table(graph: Graph, op: Op, varying: int) -> NDArray[np.int64] | None:
@@ -148,7 +148,8 @@ def _gain(graph: Graph, op: Op, k: int) -> Gain:
     rule = _GAINS.get(op.kind)
     if rule is not None:
         return rule(graph, op, k, ratio)
-    return Gain(ratio, ratio, ratio) if is_move(op.kind) or op.kind in _PLAIN else Gain(inf, inf, inf)
+    alike = sqrt(max(1.0, y.elements / x.elements))  # differences that are repeated are no longer independent
+    return Gain(ratio, ratio, ratio * alike) if is_move(op.kind) or op.kind in _PLAIN else Gain(inf, inf, inf)
 
 
 _PLAIN = frozenset(
