@@ -29,7 +29,7 @@ from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.pad_first import lower_padded
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import TwoSteps
-from atonc.lower.shift_first import shift_first, shifted_layer, worth_shifting
+from atonc.lower.shift_first import shift_first, worth_shifting
 from atonc.lower.tiling import MAX_CHAIN, Tiling, choose, no_setting
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
@@ -50,7 +50,7 @@ def lower(layer: Layer, context: Context) -> list[StepPlan]:
     before = context.snapshot()
     try:
         copies, shifted = shift_first(layer, context)
-        return [*copies, *lower_padded(shifted, context, _lower)]
+        return [*copies, *lower_padded(replace(shifted, zero=layer.zero + 128), context, _lower)]
     except Refusal:  # some forms were seen with signed features only
         context.restore(before)
         return lower_padded(layer, context, _lower)
@@ -62,7 +62,7 @@ def _closer_shifted(layer: Layer) -> bool:
     if layer.features_shifted or layer.numerics == "2.x" or not (plain and layer.area.contiguous):
         return False
     phases = layer.phases((layer.out.height, layer.out.width))
-    parts, count, other = unit_parts(phases[0]), min(MAX_VECTOR, layer.outputs), shifted_layer(layer)
+    parts, count, other = unit_parts(phases[0]), min(MAX_VECTOR, layer.outputs), layer.shifted()
     if len(phases) > 1 or len(parts) > 1 or layer.area.channels < SOME_CHANNELS:
         return False
     signed, unsigned = (_tiling(some, parts, 0, count) for some in (layer, other))

@@ -80,6 +80,14 @@ class Layer:
         """May have to lie outside the NPU's own RAM, where engines start at aligned addresses only."""
         return max(self.area.height * self.area.line, self.out.height * self.out.line) > LARGE_BYTES
 
+    def shifted(self) -> Layer:
+        """The same layer on features stored as code + 128."""
+
+        def typical() -> tuple[NDArray[np.int64], ...]:
+            return tuple(codes + 128 for codes in self.typical())
+
+        return replace(self, zero=self.zero + 128, features_shifted=True, typical=typical)
+
     @property
     def alignment(self) -> int:
         """Parts of the output begin at channels that are multiples of this."""
