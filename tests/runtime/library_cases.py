@@ -110,7 +110,7 @@ class Maker:
 
     def formats(self, signed: bool) -> Iterator[LibraryCall]:
         dtype: Any = np.int8 if signed else np.uint8
-        shape = (2, 3, 4, 5)
+        shape = (2, 3, 4, 5) if signed else (2, 9, 15, 5)
         for channels in (1, 5):
             scales = [float(s) for s in self.random.uniform(0.003, 0.3, channels).astype(np.float32)]
             zeros = [int(z) for z in self.codes((channels,), signed)]
@@ -141,12 +141,12 @@ class Maker:
 
     def activations(self, signed: bool) -> Iterator[LibraryCall]:
         dtype: Any = np.int8 if signed else np.uint8
-        shape = (2, 3, 2, 5)
+        shape = (2, 3, 2, 5) if signed else (1, 20, 15, 5)
         before, after = (
             self.bench.quant(f"{k}s", f"{k}zp", float(self.random.uniform(0.02, 0.1)), 3, dtype) for k in "io"
         )
         slope = self.bench.quant("operand_s", "operand_zp", 0.011, -7 if signed else 90, dtype)
-        slopes = [self.bench.tensor(self.codes(s, signed)) for s in ((1, 1, 1, 5), (1, 1, 1, 1), (1, 3, 2, 5))]
+        slopes = [self.bench.tensor(self.codes(s, signed)) for s in ((1, 1, 1, 5), (1, 1, 1, 1), (1, *shape[1:]))]
         floats = self.random.normal(0, 1, 6).astype(np.float32)
         floats[0] = 5  # the number of channels comes first
         for operand in (None, *slopes, self.bench.tensor(floats.reshape(1, 1, 1, 6))):

@@ -46,27 +46,46 @@ static double slope_at(const slopes_t *s, uint32_t b, uint32_t h, uint32_t w, ui
     return (double)code * (double)atonc_scale(&s->format, channel);
 }
 
+typedef struct {
+    format_t from, to;
+    slopes_t slopes;
+    bool is_prelu, is_signed;
+    uint32_t b, h, w; /* where slopes differ from place to place */
+} activation_t;
+
+static unsigned char activated(const void *context, int32_t code, uint32_t channel) {
+    const activation_t *by = context;
+    int32_t steps = code - atonc_zero(&by->from, channel);
+    double value = (double)steps * (double)atonc_scale(&by->from, channel);
+    if (steps <= 0) {
+        value = by->is_prelu ? value * slope_at(&by->slopes, by->b, by->h, by->w, channel) : 0.0;
+    }
+    int64_t result = atonc_round_half_away(value / (double)atonc_scale(&by->to, channel));
+    return atonc_clip(result + atonc_zero(&by->to, channel), by->is_signed);
+}
+
+static bool same_slopes_everywhere(const activation_t *by) {
+    return !by->is_prelu || (by->slopes.sizes.b == 1 && by->slopes.sizes.h == 1 && by->slopes.sizes.w == 1);
+}
+
 void ll_sw_forward_activ_integer(Activ_integer_sw_info *sw_info) {
     const Tensor_info *in = &sw_info->general.input, *out = &sw_info->general.output;
-    bool is_prelu = sw_info->general.type == LL_SW_PRELU;
     sizes_t n = atonc_sizes(in);
-    slopes_t slopes;
-    format_t from, to;
-    ATONC_LAYER_NEEDS(atonc_same_sizes(n, atonc_sizes(out)) && (is_prelu || sw_info->general.type == LL_SW_RELU));
-    ATONC_LAYER_NEEDS(atonc_format(&from, &sw_info->is, &sw_info->izp, n.c) &&
-                      atonc_format(&to, &sw_info->os, &sw_info->ozp, n.c));
-    ATONC_LAYER_NEEDS(!is_prelu || find_slopes(&slopes, sw_info, n));
-    for (uint32_t b = 0; b < n.b; b++) {
-        for (uint32_t h = 0; h < n.h; h++) {
-            for (uint32_t w = 0; w < n.w; w++) {
+    activation_t by = {.is_prelu = sw_info->general.type == LL_SW_PRELU, .is_signed = out->format.is_signed};
+    ATONC_LAYER_NEEDS(atonc_same_sizes(n, atonc_sizes(out)) && (by.is_prelu || sw_info->general.type == LL_SW_RELU));
+    ATONC_LAYER_NEEDS(atonc_format(&by.from, &sw_info->is, &sw_info->izp, n.c) &&
+                      atonc_format(&by.to, &sw_info->os, &sw_info->ozp, n.c));
+    ATONC_LAYER_NEEDS(!by.is_prelu || find_slopes(&by.slopes, sw_info, n));
+    if (same_slopes_everywhere(&by)) {
+        atonc_map_codes(in, out, activated, &by);
+        return;
+    }
+    for (by.b = 0; by.b < n.b; by.b++) {
+        for (by.h = 0; by.h < n.h; by.h++) {
+            for (by.w = 0; by.w < n.w; by.w++) {
                 for (uint32_t c = 0; c < n.c; c++) {
-                    int32_t code = atonc_code(atonc_at(in, b, h, w, c), in->format.is_signed) - atonc_zero(&from, c);
-                    double value = (double)code * (double)atonc_scale(&from, c);
-                    if (code <= 0) {
-                        value = is_prelu ? value * slope_at(&slopes, b, h, w, c) : 0.0;
-                    }
-                    int64_t result = atonc_round_half_away(value / (double)atonc_scale(&to, c)) + atonc_zero(&to, c);
-                    *atonc_at(out, b, h, w, c) = atonc_clip(result, out->format.is_signed);
+                    int32_t code = atonc_code(atonc_at(in, by.b, by.h, by.w, c), in->format.is_signed);
+                    *atonc_at(out, by.b, by.h, by.w, c) = activated(&by, code, c);
                 }
             }
         }

@@ -61,25 +61,26 @@ void ll_sw_forward_dequantizelinear(Dequantizelinear_sw_info *sw_info) {
     }
 }
 
+typedef struct {
+    format_t from, to;
+    bool is_signed;
+} change_t;
+
+static unsigned char changed(const void *context, int32_t code, uint32_t channel) {
+    const change_t *by = context;
+    double value = (double)(code - atonc_zero(&by->from, channel)) * (double)atonc_scale(&by->from, channel);
+    int64_t result = atonc_round_half_away(value / (double)atonc_scale(&by->to, channel));
+    return atonc_clip(result + atonc_zero(&by->to, channel), by->is_signed);
+}
+
 void ll_sw_forward_requantizelinear(Requantizelinear_sw_info *sw_info) {
     const Tensor_info *in = &sw_info->general.input, *out = &sw_info->general.output;
     sizes_t n = atonc_sizes(in);
-    format_t from, to;
+    change_t by = {.is_signed = out->format.is_signed};
     ATONC_LAYER_NEEDS(atonc_same_sizes(atonc_sizes(out), n));
-    ATONC_LAYER_NEEDS(find_format(&from, &sw_info->is, &sw_info->izp, n.c) &&
-                      find_format(&to, &sw_info->os, &sw_info->ozp, n.c));
-    for (uint32_t b = 0; b < n.b; b++) {
-        for (uint32_t h = 0; h < n.h; h++) {
-            for (uint32_t w = 0; w < n.w; w++) {
-                for (uint32_t c = 0; c < n.c; c++) {
-                    int32_t code = atonc_code(atonc_at(in, b, h, w, c), in->format.is_signed);
-                    double value = (double)(code - atonc_zero(&from, c)) * (double)atonc_scale(&from, c);
-                    int64_t result = atonc_round_half_away(value / (double)atonc_scale(&to, c)) + atonc_zero(&to, c);
-                    *atonc_at(out, b, h, w, c) = atonc_clip(result, out->format.is_signed);
-                }
-            }
-        }
-    }
+    ATONC_LAYER_NEEDS(find_format(&by.from, &sw_info->is, &sw_info->izp, n.c) &&
+                      find_format(&by.to, &sw_info->os, &sw_info->ozp, n.c));
+    atonc_map_codes(in, out, changed, &by);
 }
 
 #endif

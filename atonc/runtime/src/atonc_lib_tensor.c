@@ -37,11 +37,8 @@ bool atonc_sign_is_certain(const Tensor_info *scale, const Tensor_info *zero) {
 }
 
 int64_t atonc_round_half_away(double value) {
-    double limit = 4503599627370496.0; /* 2^52 */
-    if (!(value > -limit)) {
-        value = value == value ? -limit : 0.0;
-    }
-    value = value > limit ? limit : value;
+    const double limit = 4503599627370496.0; /* 2^52 */
+    value = value > limit ? limit : value < -limit ? -limit : value;
     return value < 0 ? -(int64_t)(0.5 - value) : (int64_t)(value + 0.5);
 }
 
@@ -71,6 +68,29 @@ bool atonc_for_each_line(const Tensor_info *in, const Tensor_info *out, int axis
         }
     }
     return true;
+}
+
+#define CODES 256u
+
+void atonc_map_codes(const Tensor_info *in, const Tensor_info *out, code_function_t function, const void *context) {
+    sizes_t n = atonc_sizes(in);
+    bool is_signed = in->format.is_signed, by_table = n.b * n.h * n.w > CODES;
+    unsigned char table[CODES];
+    for (uint32_t c = 0; c < n.c; c++) {
+        for (unsigned i = 0; i < CODES && by_table; i++) {
+            unsigned char byte = (unsigned char)i;
+            table[i] = function(context, atonc_code(&byte, is_signed), c);
+        }
+        for (uint32_t b = 0; b < n.b; b++) {
+            for (uint32_t h = 0; h < n.h; h++) {
+                for (uint32_t w = 0; w < n.w; w++) {
+                    const unsigned char *place = atonc_at(in, b, h, w, c);
+                    *atonc_at(out, b, h, w, c) =
+                        by_table ? table[*place] : function(context, atonc_code(place, is_signed), c);
+                }
+            }
+        }
+    }
 }
 
 #endif

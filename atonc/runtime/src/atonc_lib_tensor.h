@@ -71,6 +71,10 @@ typedef struct {
 bool atonc_for_each_line(const Tensor_info *in, const Tensor_info *out, int axis,
                          void (*work)(const line_t *line, const void *context), const void *context);
 
+/* Maps codes to codes by a function of the code and its channel, which is called once per value where that is less. */
+typedef unsigned char (*code_function_t)(const void *context, int32_t code, uint32_t channel);
+void atonc_map_codes(const Tensor_info *in, const Tensor_info *out, code_function_t function, const void *context);
+
 void atonc_layer_refused(unsigned line);
 #define ATONC_LAYER_NEEDS(condition)                                                                                   \
     if (!(condition)) {                                                                                                \
