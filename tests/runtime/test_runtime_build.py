@@ -46,7 +46,11 @@ def sizes(objects: list[str]) -> tuple[int, int, int]:
     return code, data, zeroed
 
 
-@pytest.mark.parametrize("flags", [["-mcpu=cortex-m55", "-O2"], ["-mcpu=cortex-m33", "-Os", POLLING]], ids=" ".join)
+@pytest.mark.parametrize(
+    "flags",
+    [["-mcpu=cortex-m55", "-O2", "-Wstrict-prototypes", "-Wshadow"], ["-mcpu=cortex-m33", "-Os", "-std=c99", POLLING]],
+    ids=" ".join,
+)
 def test_compiles_without_warning(flags: list[str], tmp_path: Path) -> None:
     assert compile_all(tmp_path, flags)
 

@@ -56,7 +56,7 @@ typedef union {
 
 /* Start and end functions take (block, instance); those of release 1.1.0 take only (const void *block). A type without
  * prototype holds both, and the calling convention of Arm lets a function ignore its second argument. */
-#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ > 201710L)
 typedef void (*EpochBlock_FuncPtr_t)(const LL_ATON_RT_EpochBlockItem_t *block, const NN_Instance_TypeDef *instance);
 #else
 #pragma GCC diagnostic push
