@@ -210,3 +210,17 @@ def test_transposed_convolutions_without_stride(cut: tuple[int, ...], dilation: 
         activation("y", (1, *out, 10), 0.05, 3),
     )
     check(graph)
+
+
+WIDE = {
+    "sound": dict(height=1, width=4000, channels=1, outputs=8, kernel=(1, 16), stride=(1, 4), padding=(0, 6, 0, 6)),
+    "2x2 stride 2": dict(height=2, width=2304, channels=1, outputs=8, kernel=(2, 2), padding=(0,) * 4, stride=(2, 2)),
+    "depthwise": dict(height=1, width=1685, channels=3, outputs=3, kernel=(1, 4), padding=(0,) * 4, groups=3),
+    "3x3": dict(height=4, width=2500, channels=9, outputs=5),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("zero", [-128, -5])
+def test_wide_pictures_go_in_strips(name: str, zero: int) -> None:
+    check(conv_graph(**WIDE[name], zero=zero))

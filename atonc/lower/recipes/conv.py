@@ -15,6 +15,7 @@ from atonc.lower.context import Context
 from atonc.lower.layer import Layer, layer_of
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.shift_first import unshift_first
+from atonc.lower.strips import lower_wide
 from atonc.plan.types import StepPlan
 
 
@@ -43,11 +44,10 @@ def lower_dense(op: Op, context: Context) -> list[StepPlan]:
 
 def _lower(layer: Layer, context: Context) -> list[StepPlan]:
     groups = int(layer.op.attrs.get("groups", 1))
-    if groups == 1:
-        return conv_dense.lower(layer, context)
-    if layer.weights.shape[3] == 1 and layer.op.kind == "conv":
-        return conv_depthwise.lower(layer, context)
-    return [plan for part in _groups(layer, groups) for plan in conv_dense.lower(part, context)]
+    if layer.weights.shape[3] == 1 and layer.op.kind == "conv" and groups > 1:
+        return lower_wide(layer, context, conv_depthwise.lower)
+    parts = [layer] if groups == 1 else _groups(layer, groups)
+    return [plan for part in parts for plan in lower_wide(part, context, conv_dense.lower)]
 
 
 def _signed_if_need_be(
