@@ -155,4 +155,5 @@ def test_sums_leave_room_for_inputs_unlike_typical_ones() -> None:
 
 def test_long_lines_keep_the_rules_of_the_units() -> None:
     compiled = compile_checked(long_line())
+    assert not compiled.mapped.reasons
     assert not run_checked(compiled, random_inputs(compiled.graph, 1)).bad
