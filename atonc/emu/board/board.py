@@ -20,7 +20,7 @@ from atonc.emu.board.serial import Serial
 from atonc.emu.bus import Bytes, Memory
 from atonc.errors import AtoncError, InputError
 
-DEFAULT_BUDGET = 400_000_000  # instructions
+DEFAULT_BUDGET = 2_000_000_000  # instructions
 MAX_SECONDS = 20  # on the board's own clock: a network that waits for ever for the NPU ends here
 _ALL_RIGHTS = 7  # read, write, execute
 _CACHE_STATUS = 0xC04  # SR of the NPU cache: its commands are done when one looks
