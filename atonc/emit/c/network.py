@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
+from pathlib import PurePath
 
 from atonc.emit.c import names
 from atonc.emit.program import Program, ProgramStep, UserBuffer
@@ -67,6 +68,11 @@ class CNetwork:
     @property
     def suffix(self) -> str:
         return names.suffix(self.name)
+
+    @property
+    def origin_name(self) -> str:
+        """The model's own name."""
+        return names.plain(PurePath(self.model).stem) if self.model else self.name
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:

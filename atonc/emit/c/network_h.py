@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePath
 
 from atonc.emit.c import images, names
 from atonc.emit.c.network import CACHE_LINE, CNetwork
@@ -11,7 +10,6 @@ from atonc.emit.c.network import CACHE_LINE, CNetwork
 
 def text(network: CNetwork) -> str:
     prefix = f"LL_ATON_{names.macro(network.name)}"
-    origin = names.plain(PurePath(network.model).stem) if network.model else network.name
     lines = [
         f"/* {network.name}.h: inputs and outputs of the network, written by {network.tool}. Do not edit. */",
         "",
@@ -19,7 +17,7 @@ def text(network: CNetwork) -> str:
         f"#define {prefix}_H",
         "",
         f'#define {prefix}_C_MODEL_NAME "{network.suffix}"',
-        f'#define {prefix}_ORIGIN_MODEL_NAME "{origin}"',
+        f'#define {prefix}_ORIGIN_MODEL_NAME "{network.origin_name}"',
         "",
         *_edges(network, prefix, "IN", "input", network.program.inputs),
         "",

@@ -181,6 +181,7 @@ def _parts(network: CNetwork) -> tuple[list[Range], list[Range]]:
 def _filled(template: str, network: CNetwork, **more: str) -> str:
     """Templates in C are easier to read without doubled braces."""
     values = {"net": network.name, "NET": network.name.upper(), "suffix": network.suffix, "tool": network.tool, **more}
+    values["origin"] = network.origin_name
     for key, value in values.items():
         template = template.replace(f"@{key}@", value)
     return template

@@ -67,6 +67,7 @@ static inline stai_size stai_@net@_get_context_size(void)
 #endif
 
 #define STAI_@NET@_C_MODEL_NAME "@net@"
+#define STAI_@NET@_ORIGIN_MODEL_NAME "@origin@"
 #define STAI_@NET@_FLAGS (STAI_FLAG_NONE)
 #define STAI_@NET@_STATES_NUM (0)
 #define STAI_@NET@_STATES_SIZE (0)
