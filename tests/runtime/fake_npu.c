@@ -20,6 +20,7 @@ store_t fake_log[LOG];
 uint32_t fake_count;
 int fake_mode;       /* what the NPU does with work: 0 finishes it, 1 never ends, 2 reports an error */
 int fake_stuck = -1; /* a unit whose reset never ends */
+int fake_asleep;     /* so many reads give 0 before a unit answers after its clock was switched on */
 uint32_t fake_label; /* where a hanging controller stands */
 
 void NPU0_IRQHandler(void);
@@ -33,6 +34,7 @@ void fake_reset(void) {
     fake_count = 0;
     fake_mode = 0;
     fake_stuck = -1;
+    fake_asleep = 0;
     fake_label = 0;
 }
 
@@ -88,7 +90,13 @@ void atonc_write(unsigned unit, unsigned reg, uint32_t value) {
     }
 }
 
-uint32_t atonc_read(unsigned unit, unsigned reg) { return registers[unit][reg]; }
+uint32_t atonc_read(unsigned unit, unsigned reg) {
+    if (fake_asleep > 0) {
+        fake_asleep--;
+        return 0;
+    }
+    return registers[unit][reg];
+}
 
 /* The interrupt line: calls the handler if a visible line is raised. */
 bool fake_interrupt(void) {

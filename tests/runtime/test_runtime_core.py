@@ -197,6 +197,13 @@ def test_another_npu_is_refused(bench: Bench) -> None:
     assert bench.status()[3] == regs.UNIT_BY_NAME["CONVACC0"].id << 16 | 0x1234
 
 
+def test_units_that_wake_slowly_are_waited_for(bench: Bench) -> None:
+    ctypes.c_int.in_dll(bench.c, "fake_asleep").value = 50
+    bench.start()
+    assert bench.status(of_runtime=True)[0] == OK
+    assert bench.run() > 0
+
+
 def test_what_was_not_initialised(bench: Bench) -> None:
     bench.c.scenario_init()
     assert bench.run() == 1

@@ -7,6 +7,7 @@
 #include "ll_aton.h"
 
 #define CLEAR_POLLS 100000u /* a unit clears within some cycles; this only ends a wait for a dead one */
+#define CLOCK_POLLS 10000u  /* likewise for a unit whose clock was just switched on and that reads as 0 until it runs */
 
 static bool cleared(unsigned unit, uint32_t bit) {
     for (unsigned i = 0; i < CLEAR_POLLS; i++) {
@@ -41,6 +42,14 @@ void atonc_clock(unsigned bit, bool on) {
 void LL_ATON_EnableClock(unsigned int clock) { atonc_clock(clock, true); }
 void LL_ATON_DisableClock(unsigned int clock) { atonc_clock(clock, false); }
 
+static uint32_t version_of(unsigned unit) {
+    uint32_t word = 0;
+    for (unsigned i = 0; i < CLOCK_POLLS && word == 0; i++) {
+        word = atonc_read(unit, ATONC_VERSION);
+    }
+    return word & 0xFFFFu;
+}
+
 /* Type and version of the first unit of each kind: a program is only right for the machine it was made for. */
 static void check_versions(void) {
     static const struct {
@@ -60,7 +69,7 @@ static void check_versions(void) {
         {ATONC_EPOCHCTRL0, ATONC_EPOCHCTRL_VERSION_RESET & 0xFFFFu},
     };
     for (unsigned i = 0; i < sizeof expected / sizeof expected[0]; i++) {
-        uint32_t found = atonc_read(expected[i].unit, ATONC_VERSION) & 0xFFFFu;
+        uint32_t found = version_of(expected[i].unit);
         if (found != expected[i].version) {
             atonc_rt_fail(ATONC_ERR_NPU_VERSION, (uint32_t)expected[i].unit << 16 | found);
             return;
