@@ -38,7 +38,7 @@ from atonc.plan.types import EpochPlan, StepPlan
 WORTH_MORE = 0.005  # share of the values of a group of kernels that must get better for two groups
 WORTH_MUCH = 0.02  # the same where two groups take twice as long
 CHEAP = 1.1  # how much longer a better form may take
-FEW_CYCLES = 4000  # by which any layer may take longer
+FEW_CYCLES = 8000  # by which any layer may take longer
 CLOSER = 0.8  # what is left of the error in a better form
 SOME_CHANNELS = 64  # from which a copy of the features may be worth it
 SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back with synchronisation
