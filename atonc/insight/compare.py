@@ -1,11 +1,18 @@
-"""Two builds of a network side by side: totals, and layer by layer where they share names."""
+"""Two builds of a network side by side: totals, and layer by layer where they share names, or order and sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from math import prod
 
+from atonc.insight.accuracy import OutputAgreement
 from atonc.insight.types import CPU, HYBRID, NPU, LayerView, NetworkView
+
+BY_NAME, BY_ORDER = "names", "order and output size"
+_WEIGHTED = ("conv", "dense", "transpose_conv")
+_ENOUGH = 0.5  # share of convolutions that must align, else pairs would be chance
 
 
 @dataclass(frozen=True)
@@ -42,10 +49,12 @@ class Comparison:
     b: NetworkView
     figures: tuple[Figure, ...]
     layers: tuple[LayerPair, ...]  # largest difference first
-    unmatched: int  # layers whose nodes the other build does not name
+    unmatched: int  # layers that have no partner in the other build
+    paired_by: str = BY_NAME
+    outputs: tuple[OutputAgreement, ...] = ()  # if both were run on the same inputs
 
 
-def compare(a: NetworkView, b: NetworkView) -> Comparison:
+def compare(a: NetworkView, b: NetworkView, outputs: tuple[OutputAgreement, ...] = ()) -> Comparison:
     figures = tuple(
         Figure(name, float(x), float(y), unit)
         for name, x, y, unit in (
@@ -60,19 +69,36 @@ def compare(a: NetworkView, b: NetworkView) -> Comparison:
             ("weights", a.weights_bytes, b.weights_bytes, "bytes"),
         )
     )
-    pairs, unmatched = _pairs(a.layers, b.layers)
+    pairs, paired_by = _pairs(a.layers, b.layers), BY_NAME
+    if not pairs:
+        pairs, paired_by = _aligned(a.layers, b.layers), BY_ORDER
     pairs.sort(key=lambda pair: (-abs(pair.difference), pair.nodes))
-    return Comparison(a, b, figures, tuple(pairs), unmatched)
+    unmatched = sum(bool(layer.steps) for layer in (*a.layers, *b.layers)) - 2 * len(pairs)
+    return Comparison(a, b, figures, tuple(pairs), unmatched, paired_by, outputs)
 
 
 def _st(network: NetworkView) -> int:
     return sum(step.st_cycles for step in network.steps)
 
 
-def _pairs(a: Sequence[LayerView], b: Sequence[LayerView]) -> tuple[list[LayerPair], int]:
-    """By equal operator name, else by the last source node."""
+def _pairs(a: Sequence[LayerView], b: Sequence[LayerView]) -> list[LayerPair]:
+    """By the last source node."""
     left = {layer.nodes[-1]: layer for layer in a if layer.steps and layer.nodes}
     right = {layer.nodes[-1]: layer for layer in b if layer.steps and layer.nodes}
-    common = [name for name in left if name in right]
-    pairs = [LayerPair((name,), left[name], right[name]) for name in common]
-    return pairs, len(left) + len(right) - 2 * len(common)
+    return [LayerPair((name,), left[name], right[name]) for name in left if name in right]
+
+
+def _aligned(a: Sequence[LayerView], b: Sequence[LayerView]) -> list[LayerPair]:
+    """ST's compiler gives names of its own: convolutions are paired by their order and the size of their output."""
+    left, right = _convolutions(a), _convolutions(b)
+    matcher = SequenceMatcher(None, [prod(x.shape) for x in left], [prod(y.shape) for y in right], autojunk=False)
+    found = [
+        LayerPair((left[block.a + k].nodes[-1], right[block.b + k].nodes[-1]), left[block.a + k], right[block.b + k])
+        for block in matcher.get_matching_blocks()
+        for k in range(block.size)
+    ]
+    return found if len(found) >= _ENOUGH * min(len(left), len(right)) else []
+
+
+def _convolutions(layers: Sequence[LayerView]) -> list[LayerView]:
+    return [layer for layer in layers if layer.kind in _WEIGHTED and layer.steps and layer.shape]

@@ -47,14 +47,17 @@ def view_of(net: EmulatedNetwork, machine: Machine | None = None) -> NetworkView
     cost = network_cost(net, steps, machine)
     saved = read_saved(network, {step.number: step.kind for step in steps})
     views = _views(steps, cost, info, saved, _written_names(network))
-    buffers = folder_memory.buffers(network, steps)
+    if info is not None and saved is None:
+        buffers = folder_memory.listed_buffers(info, network, steps)
+    else:
+        buffers = folder_memory.buffers(network, steps)
     pools = folder_memory.pools(network, buffers, machine)
     external = {pool.name for pool in pools if pool.external}
     activations = [b for b in buffers if b.kind != "constant"]
     if saved is not None:
         layers = tuple(_saved_layer(one, views) for one in saved.layers)
     else:
-        layers = tuple(_layers(steps, views, buffers, external))
+        layers = tuple(_layers(steps, views, buffers, external, _shapes(network)))
     return NetworkView(
         network.name,
         saved.model if saved else network.c_file.name,
@@ -70,7 +73,7 @@ def view_of(net: EmulatedNetwork, machine: Machine | None = None) -> NetworkView
         sum(b.size_bytes for b in buffers if b.kind == "constant"),
         sum(b.size_bytes for b in activations if b.pool in external),
         folder_memory.peak(activations),
-        (*notes, *(() if saved else _guessed(cost))),
+        (*notes, *(() if saved else _guessed(cost)), *_unlisted(network, info)),
     )
 
 
@@ -98,6 +101,12 @@ def _info(network: CompiledNetwork) -> tuple[CInfo | None, tuple[str, ...]]:
 
 def _guessed(cost: NetworkCost) -> tuple[str, ...]:
     return (f"no measured constant for {', '.join(cost.unknown)}",) if cost.unknown else ()
+
+
+def _unlisted(network: CompiledNetwork, info: CInfo | None) -> tuple[str, ...]:
+    if network.internals or info is not None:
+        return ()
+    return ("the C file names no internal buffers, so memory shows inputs and outputs only (--all-buffers-info)",)
 
 
 # -------------------------------------------------------------------------------------------------------------- steps
@@ -189,13 +198,18 @@ def _saved_layer(one: SavedLayer, views: Sequence[StepView]) -> LayerView:
 
 
 def _layers(
-    steps: Sequence[Step], views: Sequence[StepView], buffers: Sequence[BufferView], external: set[str]
+    steps: Sequence[Step],
+    views: Sequence[StepView],
+    buffers: Sequence[BufferView],
+    external: set[str],
+    shapes: Mapping[str, tuple[int, ...]],
 ) -> Iterable[LayerView]:
     """Epochs of the same node that follow each other are one layer."""
     rows = list(zip(steps, views, strict=True))
     for (name, _), members in groupby(rows, key=lambda row: (row[1].layer, row[1].on)):
         own = list(members)
         written = tuple(n for _, view in own for n in _written(view, buffers))
+        shape = next((shapes[n] for n in reversed(written) if n in shapes), ())
         read = tuple(dict.fromkeys(n for step, _ in own for n in _read(step, buffers)))
         touched = [b for b in buffers if b.name in (*read, *written)]
         nodes = tuple(dict.fromkeys(node for _, view in own for node in view.title.split(", ")))
@@ -208,10 +222,14 @@ def _layers(
             [view for _, view in own],
             read,
             written,
-            (),
+            shape,
             0,
             decisions,
         )
+
+
+def _shapes(network: CompiledNetwork) -> dict[str, tuple[int, ...]]:
+    return {b.name: b.shape for b in (*network.internals, *network.outputs) if not b.is_param}
 
 
 def _layer_view(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from atonc.emu.files.c_info import CInfo
 from atonc.emu.files.types import BufferInfo, CompiledNetwork
 from atonc.emu.network import Step
 from atonc.hw.machine import Machine
@@ -34,6 +35,26 @@ def buffers(network: CompiledNetwork, steps: Sequence[Step]) -> tuple[BufferView
             last = last_step if kind == "output" else _last_use(info, first, starts, steps)
         pool = next((p.name for p in real if p.base <= info.address < p.base + p.size_bytes), "")
         found.append(BufferView(info.name, pool, info.address, info.size_bytes, first, last, kind))
+    return tuple(sorted(found, key=lambda b: (b.address, b.first, b.name)))
+
+
+def listed_buffers(info: CInfo, network: CompiledNetwork, steps: Sequence[Step]) -> tuple[BufferView, ...]:
+    """As c_info.json lists them: also where the C file names no internal buffers, and with lifetimes."""
+    last_step = steps[-1].number if steps else 0
+    inputs, outputs = ({b.name for b in edge} for edge in (network.inputs, network.outputs))
+    bases = {pool.id: pool.address for pool in info.pools}
+    real = [pool for pool in network.pools if not pool.virtual]
+    found = []
+    for buffer in info.buffers:
+        base = bases.get(buffer.pool)
+        if base is None or not buffer.size_bytes:
+            continue
+        address = base + buffer.offset
+        named = "input" if buffer.name in inputs else "output" if buffer.name in outputs else "activation"
+        first, last = (0, last_step) if buffer.is_param else (buffer.first_epoch, min(buffer.last_epoch, last_step))
+        home = next((p.name for p in real if p.base <= address < p.base + p.size_bytes), "")
+        kind = "constant" if buffer.is_param else named
+        found.append(BufferView(buffer.name, home, address, buffer.size_bytes, first, last, kind))
     return tuple(sorted(found, key=lambda b: (b.address, b.first, b.name)))
 
 

@@ -11,15 +11,21 @@ from atonc.errors import InputError
 from atonc.verbs.common import add_output_options
 
 if TYPE_CHECKING:
+    from atonc.insight.accuracy import OutputAgreement
     from atonc.insight.types import NetworkView
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("compare", help="two builds side by side: epochs, cycles, memory, layers")
+    parser = verbs.add_parser(
+        "compare", help="two builds side by side: epochs, cycles, memory, layers, and accuracy on given inputs"
+    )
     parser.set_defaults(verb=_compare)
     for side in ("a", "b"):
         parser.add_argument(side, type=Path, metavar=side.upper(), help="folder of a build, or a model to compile")
     parser.add_argument("--board", default="stm32n6570-dk", help="for models (default stm32n6570-dk)")
+    parser.add_argument("--input", type=Path, action="append", default=[], metavar="FILE", help="run both on this too")
+    parser.add_argument("--seed", type=int, metavar="N", help="run both on a photo-like input made from this number")
+    parser.add_argument("--min-cosine", type=float, default=0.0, metavar="C", help="gate: exit 1 if an output is below")
     parser.add_argument("--max-ratio", type=float, default=0.0, metavar="R", help="gate: exit 1 if B takes longer")
     add_output_options(parser)
 
@@ -28,13 +34,46 @@ def _compare(options: argparse.Namespace) -> int:
     from atonc.insight.compare import compare
     from atonc.report import compare_text
 
-    found = compare(network(options.a, options.board), network(options.b, options.board))
+    outputs = _outputs(options) if options.input or options.seed is not None or options.min_cosine else ()
+    found = compare(network(options.a, options.board), network(options.b, options.board), outputs)
     if options.json:
         print(json.dumps(compare_text.as_json(found), indent=1))
     elif not options.quiet:
         print("\n".join(compare_text.lines(found, options.verbose)))
     ratio = found.figures[0].ratio
-    return int(bool(options.max_ratio and ratio is not None and ratio > options.max_ratio))
+    slower = options.max_ratio and ratio is not None and ratio > options.max_ratio
+    apart = any(output.cosine < options.min_cosine for output in outputs)
+    return int(bool(slower or apart))
+
+
+def _outputs(options: argparse.Namespace) -> tuple[OutputAgreement, ...]:
+    """Both builds on the emulator; models are compiled into a folder for that."""
+    from tempfile import TemporaryDirectory
+
+    from atonc.emu.network import load
+    from atonc.insight.accuracy import agreement
+
+    with TemporaryDirectory() as work:
+        folders = [
+            _built(place, options.board, Path(work) / side) for side, place in (("a", options.a), ("b", options.b))
+        ]
+        return agreement(load(folders[0]), load(folders[1]), options.input, options.seed or 0)
+
+
+def _built(place: Path, board: str, folder: Path) -> Path:
+    if place.is_dir():
+        return place
+    from atonc import generating
+    from atonc.options import Options
+
+    generating.generate(generating.analyze(_existing(place), Options(board=board, verify=False)), folder)
+    return folder
+
+
+def _existing(place: Path) -> Path:
+    if not place.is_file():
+        raise InputError("there is no such file or folder", where=str(place))
+    return place
 
 
 def network(place: Path, board: str = "stm32n6570-dk") -> NetworkView:
@@ -43,10 +82,8 @@ def network(place: Path, board: str = "stm32n6570-dk") -> NetworkView:
         from atonc.insight.folder import folder_view
 
         return folder_view(place)
-    if not place.is_file():
-        raise InputError("there is no such file or folder", where=str(place))
     from atonc import generating
     from atonc.insight.ours import network_view
     from atonc.options import Options
 
-    return network_view(generating.analyze(place, Options(board=board, verify=False)))
+    return network_view(generating.analyze(_existing(place), Options(board=board, verify=False)))
