@@ -8,9 +8,13 @@ from math import prod
 
 from atonc.costs import NetworkCost, StepCost
 from atonc.emit import ec_program
+from atonc.emit.c.calls import Argument, Pointer, Struct, Table
+from atonc.emit.c.cpu_calls import cpu_calls
 from atonc.emit.program import Program, ProgramStep
 from atonc.emu.cpu import cycles as measured
 from atonc.emu.cpu.cycles import CallCost
+from atonc.emu.files.types import CValue
+from atonc.errors import AtoncError
 from atonc.hw.cycles import hardware, st_estimate
 from atonc.hw.ec import encode, merge_writes
 from atonc.hw.epoch import Epoch
@@ -35,25 +39,22 @@ def program_cost(
     """`count_runs`: estimate as ST's tools from 3.0 on do."""
     machine, timings = machine or stm32n6(), tuple(pool.timing for pool in pools)
     ops = {op.name: op for op in graph.ops}
-    steps = tuple(_step_cost(step, graph, ops, timings, machine, count_runs) for step in program.steps)
-    guessed = {ops[s.plan.op].kind for s in program.steps if isinstance(s.plan, CpuPlan) and not _known(s, graph, ops)}
+    on_cpu = {s.plan.op: ops[s.plan.op] for s in program.steps if isinstance(s.plan, CpuPlan)}
+    cpu_costs = {name: cpu_step_cost(op, graph) for name, op in on_cpu.items()}
+    steps = tuple(_step_cost(step, cpu_costs, timings, machine, count_runs) for step in program.steps)
+    guessed = {op.kind for name, op in on_cpu.items() if not cpu_costs[name].known}
     return NetworkCost(steps, machine.clocks.npu_mhz, machine.clocks.cpu_mhz, tuple(sorted(guessed)))
-
-
-def _known(step: ProgramStep, graph: Graph, ops: Mapping[str, Op]) -> bool:
-    return not isinstance(step.plan, CpuPlan) or cpu_step_cost(ops[step.plan.op], graph.tensors).known
 
 
 def _step_cost(
     step: ProgramStep,
-    graph: Graph,
-    ops: Mapping[str, Op],
+    cpu_costs: Mapping[str, CallCost],
     pools: tuple[PoolTiming, ...],
     machine: Machine,
     count_runs: bool,
 ) -> StepCost:
     if isinstance(step.plan, CpuPlan):
-        cost = cpu_step_cost(ops[step.plan.op], graph.tensors)
+        cost = cpu_costs[step.plan.op]
         milliseconds = cost.cpu_cycles / machine.clocks.cpu_mhz / 1e3
         cycles = round(machine.npu_cycles(cost.cpu_cycles))
         return StepCost(0, "", cycles, "cpu", milliseconds, milliseconds, step.plan.title, cost.known)
@@ -76,8 +77,28 @@ def with_words(epoch: Epoch) -> Epoch:
 # --------------------------------------------------------------------------------------------------------------- CPU
 
 
-def cpu_step_cost(op: Op, tensors: Mapping[str, Tensor]) -> CallCost:
-    """CPU cycles of one operator; the constants are those of the library's kernels."""
+def cpu_step_cost(op: Op, graph: Graph) -> CallCost:
+    """CPU cycles of one operator by our kernels; where there is none, by what ST's library takes for its like."""
+    try:
+        calls = cpu_calls(op, graph)
+    except AtoncError:
+        return _library_cost(op, graph.tensors)
+    costs = [measured.call_cost(call.function, [_plain(a) for a in call.arguments]) for call in calls]
+    return _cost(sum(cost.cpu_cycles for cost in costs), all(cost.known for cost in costs))
+
+
+def _plain(argument: Argument) -> CValue:
+    """An argument as the reader of C would see it; where a buffer lies does not matter."""
+    if isinstance(argument, Pointer):
+        return 0
+    if isinstance(argument, Table):
+        return list(argument.values)
+    if isinstance(argument, Struct):
+        return {name: _plain(member) for name, member in argument.members}
+    return argument
+
+
+def _library_cost(op: Op, tensors: Mapping[str, Tensor]) -> CallCost:
     source, target = tensors[op.inputs[0]], tensors[op.outputs[0]]
     outputs = sum(tensors[name].elements for name in op.outputs)
     if op.kind in ("dequantize", "quantize"):

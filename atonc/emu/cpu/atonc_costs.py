@@ -15,7 +15,7 @@ from atonc.emu.files.types import CValue
 # cycles per unit of work
 BYTE_MOVED = 4
 LOOKED_UP = 6
-QUANTIZED, DEQUANTIZED = 20, 6  # float to byte and byte to float, without limits of a fused activation
+QUANTIZED, DEQUANTIZED = 24, 6  # float to byte and byte to float, without limits of a fused activation
 VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a rounded result to memory
 MAC_8, MAC_16, MAC_FLOAT = 7, 8, 14
 RUN = 30  # the taps of one row of a window

@@ -461,14 +461,13 @@ void atonc_lookup(void *out, const uint8_t *in, uint32_t count, const uint8_t *t
 static void floats_to_bytes(uint8_t *out, const atonc_format *format, const float *in, uint32_t count)
 {
   int usual = format->scale > 1e-30 && format->scale < 1e30;
-  float factor = usual ? (float)(1.0 / format->scale) : 0.0f;
+  float factor = usual ? (float)(1.0 / format->scale) : NAN;
   int32_t zero = (int32_t)format->zero, low = (int32_t)format->low, high = (int32_t)format->high;
   for (uint32_t i = 0; i < count; i++) {
     float value = in[i] * factor;
     float whole = floorf(value + 0.5f);
-    float part = value + 0.5f - whole;
     int32_t code;
-    if (usual && value > -1000.0f && value < 1000.0f && part > 0.001f && part < 0.999f) {
+    if (fabsf(value) < 1000.0f && fabsf(value - whole) < 0.499f) {
       code = (int32_t)whole + zero;
       code = code < low ? low : code > high ? high : code;
     } else {
