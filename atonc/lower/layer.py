@@ -65,7 +65,7 @@ class Layer:
     codes_shifted: bool
     stored: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda codes: codes  # what `source` holds of the input
     usual: float = 0.0  # a code in the midst of the results of all channels
-    known: dict[tuple[str, int], Any] = field(default_factory=dict, init=False)  # what was computed before
+    known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
 
     @property
     def origin(self) -> tuple[str, ...]:
@@ -105,6 +105,13 @@ class Layer:
         Sums that are rounded on the way may not saturate. What can happen at worst is far from what does happen, so
         where typical inputs are known, a multiple of their sums is provided for.
         """
+        key = ("rule", (subtracted, roundings, first, count))
+        if key not in self.known:
+            self.known[key] = self._rule(subtracted, roundings, first, count)
+        found: Requantisation | TwoSteps = self.known[key]
+        return found
+
+    def _rule(self, subtracted: int, roundings: int, first: int, count: int) -> Requantisation | TwoSteps:
         scale, offset, largest = self._problem(subtracted, roundings, first, count)
         if self.numerics == "2.x" and subtracted == self.zero:
             sums = self.weights[first : first + count].astype(np.int64).sum(axis=(1, 2, 3))

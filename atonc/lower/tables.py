@@ -23,7 +23,7 @@ Array = NDArray[Any]
 CELL = 8
 MOST_ERROR = 2
 _INDEX_BITS = 5
-_SLACKS = (0, 1, 2, 4, 8, 16, 32, 64, 255)  # with the last one any row fits
+_SLACKS = (0, 1, 2, 4, 16, 255)  # with the last one any row fits
 # (B, C) shifts inside what public networks use; fine ones first, then ones that reach steeper functions
 _SHIFTS = tuple(Shifts(b, c, 15) for b, c in ((2, 9), (4, 10), (6, 11), (7, 12), (8, 13)))
 
