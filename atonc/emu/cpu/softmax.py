@@ -2,7 +2,8 @@
 
 Published: axis and shapes, and for int8 the multiplier, shift and smallest difference, which are exactly the prepared
 parameters of TFLite's int8 kernel; the kernel takes no output scale, so it must be TFLite's 1/256 with zero point -128.
-Inferred: that the arithmetic is TFLite's as well (float: exp(x - max) / sum).
+Inferred: that the arithmetic is TFLite's as well (float: exp(x - max) / sum; here in double precision by operations
+that give the same bits on every machine, rounded once).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from atonc.emu.bus import Memory
+from atonc.emu.cpu.atonc_numbers import exponential
 from atonc.emu.cpu.gemmlowp import divide_by_power_of_two, exp_on_negative_values, multiply_high, reciprocal
 from atonc.emu.cpu.quantization import clip_codes, quantization
 from atonc.emu.cpu.registry import layer, not_modelled
@@ -26,8 +28,9 @@ def softmax(info: StructView, memory: Memory) -> None:
 
 
 def softmax_float(values: Array, axis: int) -> Array:
-    exps = np.exp(values - values.max(axis=axis, keepdims=True))
-    result: Array = exps / exps.sum(axis=axis, keepdims=True, dtype=F32)
+    wide = values.astype(np.float64)
+    exps = exponential(wide - wide.max(axis=axis, keepdims=True))
+    result: Array = (exps / np.add.accumulate(exps, axis=axis).take([-1], axis=axis)).astype(F32)
     return result
 
 
