@@ -42,6 +42,8 @@ class Maker:
             yield self.slice(nbits)
         yield from self.grouped()
         yield self.split_like()
+        for axis in range(4):
+            yield self.float_softmax((2, 3, 4, 5), axis)
         for signed in (True, False):
             yield from self.formats(signed)
             yield from self.softmaxes(signed)

@@ -29,24 +29,7 @@ def test_same_bytes_as_the_emulator(seed: int, tmp_path: Path) -> None:
         library.run_call(number)
         different = np.flatnonzero(memory != region)
         assert different.size == 0, f"{call} differs at {BASE + int(different[0]):#x}"
-    assert {call.name for call in calls} | {"ll_sw_forward_softmax"} >= set(INFO_TYPES)
-
-
-def test_float_softmax_up_to_the_last_bits(tmp_path: Path) -> None:
-    maker = Maker(3)
-    calls = [maker.float_softmax((2, 3, 4, 5), axis) for axis in range(4)]
-    region = maker.bench.memory.regions[0].data
-    source = tmp_path / "calls.c"
-    source.write_text(c_file(calls, region.size))
-    library = host.build(tmp_path, [source])
-    memory = np.ctypeslib.as_array((ctypes.c_uint8 * region.size).in_dll(library, "memory"))
-    memory[:] = region
-    for number, call in enumerate(calls):
-        run_call(call.name, call.args, maker.bench.memory)
-        library.run_call(number)
-        target = call.args[0]["general"]["output"]["mem"]["start_offset"] - BASE
-        found, expected = (a[target : target + 480].view(np.float32) for a in (memory, region))
-        assert np.allclose(found, expected, rtol=1e-6, atol=1e-9)
+    assert {call.name for call in calls} >= set(INFO_TYPES)
 
 
 REFUSED = """

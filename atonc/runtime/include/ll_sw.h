@@ -251,7 +251,7 @@ void ll_sw_forward_requantizelinear(Requantizelinear_sw_info *sw_info);
 void ll_sw_forward_activ_integer(Activ_integer_sw_info *sw_info); /* ReLU and PReLU */
 void ll_sw_forward_softmax_integer(Softmax_integer_sw_info *sw_info);
 void ll_sw_forward_resize_integer(Resize_integer_sw_info *sw_info);
-void ll_sw_forward_softmax(Softmax_sw_info *sw_info); /* floats; needs expf of the C library */
+void ll_sw_forward_softmax(Softmax_sw_info *sw_info); /* floats */
 
 /* ---- declared for networks that name them, not defined here ---- */
 

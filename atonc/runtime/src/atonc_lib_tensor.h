@@ -10,6 +10,13 @@
 #include "atonc_internal.h"
 #include "ll_sw.h"
 
+/* A fused multiply-add would round once where the emulator rounds twice. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#pragma GCC optimize("fp-contract=off")
+#endif
+
 typedef struct {
     uint32_t b, h, w, c;
 } sizes_t;
