@@ -60,6 +60,9 @@ def _loader(network: CNetwork) -> list[str]:
         return []
     return [
         "/* Constants in RAM: call this once before the network is initialised, or load the .raw images otherwise. */",
+        "#ifdef __cplusplus",
+        'extern "C"',
+        "#endif",
         f"void {images.loader_function(network)}(void);",
         "",
     ]
