@@ -49,13 +49,19 @@ def test_the_zero_point_asks_for_16x8_simd_as_st_lowers_it() -> None:
 
 
 def test_what_symmetric_quantisation_would_bring_was_tried() -> None:
-    options = Options(verify=False)
+    options = Options(verify=False, numerics="2.x")
     compiled = compile_view(_forum(), options)
     gemm = priced(compiled, network_view(compiled), options).layers[0]
     price = next(one.price for one in gemm.decisions if one.rule.id == "MODE-ZERO-POINT")
     assert price is not None
     assert price.tried
     assert "zero points of 0" in price.how
+
+
+def test_the_default_avoids_it_and_says_so() -> None:
+    seen = _rules(_layers("best")[0])["MODE-ZERO-POINT"]
+    assert "zero point 5" in seen
+    assert "avoided" in seen
 
 
 def test_the_prime_channel_count_is_named() -> None:
