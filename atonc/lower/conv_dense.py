@@ -39,6 +39,7 @@ WORTH_MORE = 0.005  # share of the values of a group of kernels that must get be
 WORTH_MUCH = 0.02  # the same where two groups take twice as long
 CHEAP = 1.1  # how much longer a better form may take
 FEW_CYCLES = 8000  # by which any layer may take longer
+FEW_PIXELS = 4  # of layers whose values count for whole channels, as those of squeeze and excite
 CLOSER = 0.8  # what is left of the error in a better form
 SOME_CHANNELS = 64  # from which a copy of the features may be worth it
 SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back with synchronisation
@@ -123,6 +124,8 @@ def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Ti
     plain = choose(parts, channels, count, [mode for mode in modes if mode.offset == layer.zero])
     if plain is None or plain.cycles > max(CHEAP * fastest.cycles, fastest.cycles + FEW_CYCLES):
         return fastest
+    if plain.passes > fastest.passes and layer.out.height * layer.out.width > FEW_PIXELS:
+        return fastest  # roundings between passes are hardly better, and need typical inputs to judge
     rules = [layer.requantisation_of(t.mode.offset, t.passes, first, count) for t in (plain, fastest)]
     errors = [rule.mean_error for rule in rules if not isinstance(rule, TwoSteps)]
     return plain if len(errors) == 2 and errors[0] < CLOSER * errors[1] else fastest

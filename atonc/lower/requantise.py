@@ -70,7 +70,9 @@ def requantisation(
     _require_usable(scale, offset)
     needed = largest if sums > 1 else np.minimum(largest, matters(scale, offset))
     usual = offset if usual is None else usual
-    candidates = [_with_shift(scale, offset, needed, out_shift, sums, usual) for out_shift in range(MAX_OUT_SHIFT + 1)]
+    fits = max(0, ceil(log2(max(float(needed.max()), 1.0) / 32767.0)))  # nothing saturates from here on
+    shifts = range(min(max(0, fits - 2), MAX_OUT_SHIFT), min(fits + 2, MAX_OUT_SHIFT) + 1)
+    candidates = [_with_shift(scale, offset, needed, out_shift, sums, usual) for out_shift in shifts]
     allowed = min(rule.error for rule in candidates) + _TOLERATED
     best = min((rule for rule in candidates if rule.error <= allowed), key=lambda rule: rule.mean_error)
     return replace(best, clip=narrowed(clip))
