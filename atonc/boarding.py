@@ -60,12 +60,17 @@ class Rig:
     """A board with a firmware in it that waits for commands."""
 
     def __init__(
-        self, elf: Path, networks: Sequence[ImageNetwork], budget: int = DEFAULT_BUDGET, start: bool = True
+        self,
+        elf: Path,
+        networks: Sequence[ImageNetwork],
+        budget: int = DEFAULT_BUDGET,
+        start: bool = True,
+        data_cache: bool = True,
     ) -> None:
-        self.board, self.budget = Board(read_firmware(elf)), budget
+        self.board, self.budget = Board(read_firmware(elf), data_cache), budget
         for network in networks:
             for address, data in network.contents:
-                self.board.memory.write(address, np.frombuffer(data, np.uint8))
+                self.board.poke(address, np.frombuffer(data, np.uint8))
         self.inputs: dict[int, list[BoardBuffer]] = {}
         self.outputs: dict[int, list[BoardBuffer]] = {}
         self._read = 0
@@ -91,7 +96,7 @@ class Rig:
         for buffer, value in zip(self.inputs.get(network, []), inputs, strict=True):
             if value.size != buffer.size_bytes:
                 raise InputError(f"input of {value.size} bytes for a buffer of {buffer.size_bytes}")
-            board.memory.write(buffer.address, value)
+            board.poke(buffer.address, value)
         npu, instructions = board.npu.cycles, board.core.instructions
         lines = self._command(_RUN, network)
         done = [line.split() for line in lines if line.startswith("ATONC RUN")]
@@ -112,7 +117,7 @@ class Rig:
 
     def _command(self, *words: int) -> list[str]:
         place = self.board.firmware.symbols["board_host"]
-        self.board.memory.write(place, np.array([*words, 0, 0, 0][:5], "<u4").view(np.uint8))
+        self.board.poke(place, np.array([*words, 0, 0, 0][:5], "<u4").view(np.uint8))
         return self._go()
 
     def _go(self) -> list[str]:

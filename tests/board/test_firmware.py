@@ -107,6 +107,20 @@ def test_user_buffers(tmp_path: Path, common: Common) -> None:
     assert boarding.compare(view, samples, rig).equal
 
 
+@pytest.mark.parametrize("forgotten", ["LL_ATON_Cache_MCU_Clean_Range", "LL_ATON_Cache_MCU_Invalidate_Range"])
+def test_forgotten_cache_maintenance_shows(tmp_path: Path, common: Common, forgotten: str) -> None:
+    """The cache of the board is a witness only if it notices; softmax runs on the CPU."""
+    view = digits()
+    network = boarding.image_network(view, tmp_path / "net")
+    text = network.c_file.read_text()
+    assert f"{forgotten}(" in text
+    network.c_file.write_text(text.replace(f"{forgotten}(", "(void)sizeof("))
+    elf = firmware.build_firmware([network], firmware.our_runtime(), tmp_path / "build", common[firmware.ASYNC])
+    samples = validating.synthetic_samples(view.compiled.source, 2)
+    assert not boarding.compare(view, samples, Rig(elf, [network])).equal
+    assert boarding.compare(view, samples, Rig(elf, [network], data_cache=False)).equal
+
+
 # ------------------------------------------------------------------------------------------------------------- faults
 
 

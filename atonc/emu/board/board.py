@@ -11,6 +11,7 @@ import numpy as np
 from atonc.emu.board import places
 from atonc.emu.board.clock import Clock
 from atonc.emu.board.core import Core, Halt
+from atonc.emu.board.data_cache import DataCache
 from atonc.emu.board.elf import Firmware
 from atonc.emu.board.interrupts import Nvic, SystemControl
 from atonc.emu.board.npu import Npu
@@ -23,6 +24,7 @@ from atonc.errors import AtoncError, InputError
 DEFAULT_BUDGET = 2_000_000_000  # instructions
 MAX_SECONDS = 20  # on the board's own clock: a network that waits for ever for the NPU ends here
 _ALL_RIGHTS = 7  # read, write, execute
+_CONFIGURATION, _DATA_CACHE_ON = 0xED14, 1 << 16  # CCR.DC
 _CACHE_STATUS = 0xC04  # SR of the NPU cache: its commands are done when one looks
 _CACHE_DONE = 1 << 1 | 1 << 4
 
@@ -37,10 +39,12 @@ class Stop:
 
 
 class Board:
-    """`memory` is shared by host, CPU and NPU without copies."""
+    """`memory` is shared by host, CPU and NPU without copies; with `data_cache` the CPU sees it through a cache that
+    is as unkind as caches may be."""
 
-    def __init__(self, firmware: Firmware) -> None:
+    def __init__(self, firmware: Firmware, data_cache: bool = False) -> None:
         self.firmware = firmware
+        self.cache = DataCache() if data_cache else None
         self.clock, self.nvic, self.memory, self.serial = Clock(), Nvic(), Memory(), Serial()
         self.system = SystemControl(self.nvic, self.clock)
         self.core = Core(self.clock, self.nvic, self.system)
@@ -55,7 +59,13 @@ class Board:
 
     def _map_memories(self) -> None:
         for place in (*places.MEMORIES, *places.EXTERNAL):
-            self._map_bytes(place, self.memory.add(place.name, place.base, place.size_bytes).data)
+            data = self.memory.add(place.name, place.base, place.size_bytes).data
+            cached = self.cache is not None and place.cached
+            self._map_bytes(place, self.cache.add(place.base, data) if self.cache and cached else data)
+        if self.cache is not None:
+            self.system.cache = self.cache
+            self.system.words[_CONFIGURATION] = _DATA_CACHE_ON
+            self.npu.watch = lambda epoch, cycles: self.cache.evict() if self.cache else None
         for place in places.PLAIN_REGISTERS:
             self._registers.append(np.zeros(place.size_bytes, np.uint8))
             self._map_bytes(place, self._registers[-1])
@@ -95,7 +105,7 @@ class Board:
                     f"the image wants {len(segment.data)} bytes at {segment.address:#010x}, where this board has none",
                     where=str(self.firmware.path),
                 )
-            self.memory.write(segment.address, np.frombuffer(segment.data, np.uint8))
+            self.poke(segment.address, np.frombuffer(segment.data, np.uint8))
             if segment.executable:
                 self.core.watch_sleep(segment.runs_at, segment.data)
         vectors = self.firmware.vector_table
@@ -104,6 +114,12 @@ class Board:
         self.core.start(self.firmware.entry, stack)
 
     # --------------------------------------------------------------------------------------------------------- running
+
+    def poke(self, address: int, data: Bytes) -> None:
+        """Bytes from the host; the processor sees them too."""
+        self.memory.write(address, data)
+        if self.cache is not None:
+            self.cache.in_step(address, data.size)
 
     def run(self, budget: int = DEFAULT_BUDGET) -> Stop:
         """Until the next breakpoint instruction; a firmware that does not get there is an error that says where."""

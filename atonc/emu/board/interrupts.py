@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from atonc.emu.board.clock import Clock
+from atonc.emu.board.data_cache import DataCache
 
 HARD_FAULT, SVCALL, PENDSV, SYSTICK, FIRST_IRQ = 3, 11, 14, 15, 16
 IRQS = 256
@@ -14,6 +15,7 @@ _SYST_CSR, _SYST_RVR, _SYST_CVR = 0xE010, 0xE014, 0xE018
 _CPUID, _ICSR, _VTOR, _AIRCR = 0xED00, 0xED04, 0xED08, 0xED0C
 _SHPR = 0xED18
 _STIR = 0xEF00
+_CACHE_FIRST, _CACHE_LAST = 0xEF50, 0xEF78  # cache maintenance
 CORTEX_M33 = 0x410F_D214
 
 
@@ -65,6 +67,7 @@ class SystemControl:
     def __init__(self, nvic: Nvic, clock: Clock) -> None:
         self.nvic, self.clock = nvic, clock
         self.words: dict[int, int] = {}
+        self.cache: DataCache | None = None
         self._systick_start = 0
         self._counter_start = 0
 
@@ -131,6 +134,9 @@ class SystemControl:
             self._write_icsr(value)
         elif offset == _STIR:
             nvic.pending.add(FIRST_IRQ + (value & 0x1FF))
+        elif _CACHE_FIRST <= offset <= _CACHE_LAST:
+            if self.cache is not None:
+                self.cache.command(offset, value)
         elif _ISER <= offset < _IABR:
             self._write_sets(offset, value)
         elif _IPR <= offset < _IPR + IRQS:

@@ -17,6 +17,7 @@ class Place:
     name: str
     base: int  # the secure address where there are two
     size_bytes: int
+    cached: bool = False  # by the processor's data cache; what it never writes is left out
 
     @property
     def on_chip(self) -> bool:
@@ -26,14 +27,14 @@ class Place:
 MEMORIES = (
     Place("ITCM", 0x1000_0000, 0x4_0000),
     Place("DTCM", 0x3000_0000, 0x4_0000),
-    Place("AXISRAM", 0x3400_0000, 0x40_0000),  # AXISRAM1 to 6 and the NPU cache's RAM, side by side
-    Place("VENCRAM", 0x3440_0000, 0x2_0000),
+    Place("AXISRAM", 0x3400_0000, 0x40_0000, cached=True),  # AXISRAM1 to 6 and the NPU cache's RAM, side by side
+    Place("VENCRAM", 0x3440_0000, 0x2_0000, cached=True),
     Place("AHBSRAM", 0x3800_0000, 0x8000),
     Place("BKPSRAM", 0x3C00_0000, 0x2000),
 )
 EXTERNAL = (
     Place("octoFlash", 0x7000_0000, 0x800_0000),  # XSPI2
-    Place("hyperRAM", 0x9000_0000, 0x200_0000),  # XSPI1
+    Place("hyperRAM", 0x9000_0000, 0x200_0000, cached=True),  # XSPI1
 )
 
 NPU = Place("NPU", regs.ATON_BASE_SECURE, 0x2_0000)

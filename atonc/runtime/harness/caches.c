@@ -1,25 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The virtual board has no caches: maintenance that the vendor's runtime and its networks call does nothing.
+ * Cache maintenance for the vendor's runtime on the virtual board. The NPU's cache does nothing there; the processor's
+ * data cache is maintained by address, line by line.
  */
 #include <stdint.h>
+
+#define LINE 32u
+#define SYSTEM_CONTROL 0xE000E000u
+#define INVALIDATE 0xF5Cu
+#define CLEAN 0xF68u
+#define CLEAN_INVALIDATE 0xF70u
 
 #define NOTHING(name)                                                                                                  \
     void name(void);                                                                                                   \
     void name(void) {}
-#define RANGE(type, name, value)                                                                                       \
-    type name(uint32_t start, uint32_t end);                                                                           \
-    type name(uint32_t start, uint32_t end) {                                                                          \
+#define NOTHING_RANGE(name)                                                                                            \
+    void name(uint32_t start, uint32_t end);                                                                           \
+    void name(uint32_t start, uint32_t end) {                                                                          \
         (void)start;                                                                                                   \
         (void)end;                                                                                                     \
-        return value;                                                                                                  \
+    }
+#define LINES(name, command)                                                                                           \
+    int name(uint32_t start, uint32_t end);                                                                            \
+    int name(uint32_t start, uint32_t end) {                                                                           \
+        for (uint32_t line = start & ~(LINE - 1u); line < end; line += LINE)                                           \
+            *(volatile uint32_t *)(SYSTEM_CONTROL + (command)) = line;                                                 \
+        return 0;                                                                                                      \
     }
 
 NOTHING(npu_cache_init)
 NOTHING(npu_cache_enable)
 NOTHING(npu_cache_disable)
 NOTHING(npu_cache_invalidate)
-RANGE(void, npu_cache_clean_range, )
-RANGE(void, npu_cache_clean_invalidate_range, )
-RANGE(int, mcu_cache_invalidate_range, 0)
-RANGE(int, mcu_cache_clean_range, 0)
-RANGE(int, mcu_cache_clean_invalidate_range, 0)
+NOTHING_RANGE(npu_cache_clean_range)
+NOTHING_RANGE(npu_cache_clean_invalidate_range)
+LINES(mcu_cache_invalidate_range, INVALIDATE)
+LINES(mcu_cache_clean_range, CLEAN)
+LINES(mcu_cache_clean_invalidate_range, CLEAN_INVALIDATE)
