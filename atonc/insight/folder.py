@@ -21,6 +21,8 @@ from atonc.insight import decide, folder_memory, rules, vendor, wiring
 from atonc.insight.saved import Saved, SavedLayer, read_saved
 from atonc.insight.types import CPU, HYBRID, NOTHING, BufferView, Decision, LayerView, NetworkView, StepView
 
+_LONG_COMMAND = 2000  # characters that are shown of it
+
 
 def folder_view(directory: Path, name: str | None = None, machine: Machine | None = None) -> NetworkView:
     """Nothing is executed: weights may be missing, where the program does not need them."""
@@ -74,6 +76,7 @@ def view_of(net: EmulatedNetwork, machine: Machine | None = None) -> NetworkView
         sum(b.size_bytes for b in activations if b.pool in external),
         folder_memory.peak(activations),
         (*notes, *(() if saved else _guessed(cost)), *_unlisted(network, info)),
+        _reproduce(network, info),
     )
 
 
@@ -97,6 +100,16 @@ def _info(network: CompiledNetwork) -> tuple[CInfo | None, tuple[str, ...]]:
     except AtoncError as error:
         return None, (f"{path.name} cannot be used: {error}",)
     return (None, (f"{path.name} belongs to another compilation: {wrong}",)) if wrong else (info, ())
+
+
+def _reproduce(network: CompiledNetwork, info: CInfo | None) -> dict[str, str]:
+    """The commands that made the folder, as far as its files tell."""
+    found = {"C file": network.c_file.name, **({"compiler": network.atonn_version} if network.atonn_version else {})}
+    for tool, version in (info.tools if info else {}).items():
+        found[tool] = version
+    for tool, arguments in (info.arguments if info else {}).items():
+        found[f"{tool} called with"] = arguments.strip()[:_LONG_COMMAND]
+    return found
 
 
 def _guessed(cost: NetworkCost) -> tuple[str, ...]:

@@ -81,6 +81,11 @@ def _mentions(value: object, start: int, end: int) -> bool:
     if isinstance(value, int):
         return start <= value < end
     if isinstance(value, Mapping):
+        base, offset = value.get("addr_base"), value.get("offset_start")
+        if isinstance(base, Mapping):
+            base = base.get("p", base.get("i"))
+        if isinstance(base, int) and isinstance(offset, int):
+            return start <= base + offset < end
         return any(_mentions(part, start, end) for part in value.values())
     return isinstance(value, list) and len(value) < 64 and any(_mentions(part, start, end) for part in value)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from atonc.costs import StepCost
 from atonc.emit.info.costs import epoch_figures
 from atonc.emit.program import ProgramStep
+from atonc.frontends.coverage import coverage
 from atonc.hw.cycles import hardware
 from atonc.hw.machine import Machine
 from atonc.hw.mpool import MemoryPool
@@ -49,6 +50,7 @@ def network_view(view: CompileView) -> NetworkView:
         layout.lower_bound_bytes,
         tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
         dict(view.reproduce),
+        coverage(view.compiled.source),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from atonc.frontends.coverage import Coverage
 from atonc.reasons import Rule
 
 NPU, CPU, HYBRID, NOTHING = "npu", "cpu", "hybrid", "none"
@@ -137,6 +138,7 @@ class NetworkView:
     lower_bound_bytes: int = 0
     notes: tuple[str, ...] = ()
     reproduce: Mapping[str, str] = field(default_factory=dict)
+    coverage: Coverage | None = None  # of models that were compiled here
 
     @property
     def cycles(self) -> int:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from atonc.insight.types import CPU, HYBRID, NOTHING, NPU, Decision, LayerView, NetworkView
+from atonc.insight.band import error_band
+from atonc.insight.types import CPU, HYBRID, NOTHING, Decision, LayerView, NetworkView
 
 LONG_NAME = 72
 _MOST_SLOW = 12
-# relative errors seen on networks that no constant was fitted to; see docs/latency.md
-NPU_ERROR, CPU_ERROR, GUESS_ERROR = 0.03, 0.15, 1.0
 
 
 def print_explained(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> None:
@@ -28,6 +27,7 @@ def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> l
         *([f"energy of NPU and memories, by ST's powers: {network.energy_uj:,.2f} uJ"] if network.energy_uj else []),
         *band_lines(network),
         *(f"note: {note}" for note in network.notes),
+        *coverage_lines(network, verbose),
         "",
     ]
     shown = busy
@@ -41,23 +41,22 @@ def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> l
 
 
 def band_lines(network: NetworkView) -> list[str]:
-    """How far the prediction may be off, and because of what."""
-    total = network.latency_ms or 1.0
-    guessed = sum(step.milliseconds for step in network.steps if not step.known)
-    on_cpu = sum(step.milliseconds for step in network.steps if step.known and step.on != NPU)
-    outside = sum(step.milliseconds for step in network.steps if "hyper" in step.bound_by.lower())
-    npu = total - guessed - on_cpu - outside
-    band = (NPU_ERROR * npu + CPU_ERROR * on_cpu + GUESS_ERROR * (guessed + outside)) / total
-    parts = [
-        f"{100 * part / total:.0f} % {what}"
-        for part, what in (
-            (on_cpu, "CPU kernels (measured within 15 %)"),
-            (guessed, "CPU kernels that nobody measured"),
-            (outside, "external RAM that nobody measured"),
-        )
-        if part > 0.005 * total
+    return [f"expected error of the prediction: {error_band(network)}"]
+
+
+def coverage_lines(network: NetworkView, verbose: bool) -> list[str]:
+    """Nodes that the quantiser left in float, and why."""
+    found = network.coverage
+    if found is None or not found.float_nodes:
+        return []
+    shown = sorted(found.float_nodes, key=lambda node: -node.size_bytes)[: None if verbose else _MOST_SLOW]
+    out = [
+        f"quantised: {found.percent:.1f} % of the operators that compute; {len(found.float_nodes)} left in float "
+        f"({found.float_bytes:,} bytes)"
     ]
-    return [f"expected error of the prediction: about {100 * band:.0f} %" + (f"; {', '.join(parts)}" if parts else "")]
+    out += [f"  {node.kind} {_short(node.name)} ({node.size_bytes:,} bytes): {node.why}" for node in shown]
+    more = len(found.float_nodes) - len(shown)
+    return [*out, f"  and {more} more (-v shows all)"] if more else out
 
 
 def _shares(network: NetworkView) -> str:
@@ -104,9 +103,20 @@ def as_json(network: NetworkView, layers: Sequence[LayerView]) -> dict[str, Any]
         "cycles": network.cycles,
         "latency_ms": network.latency_ms,
         "bound_by": dict(network.bound_by),
+        "expected_error": round(error_band(network).relative, 4),
+        "energy_uj": network.energy_uj,
         "notes": list(network.notes),
+        "coverage": _coverage_data(network),
         "layers": [layer_data(layer) for layer in layers],
     }
+
+
+def _coverage_data(network: NetworkView) -> dict[str, Any] | None:
+    found = network.coverage
+    if found is None:
+        return None
+    nodes = [{"node": n.name, "op": n.kind, "size_bytes": n.size_bytes, "why": n.why} for n in found.float_nodes]
+    return {"percent": found.percent, "float_ops": nodes}
 
 
 def layer_data(layer: LayerView) -> dict[str, Any]:

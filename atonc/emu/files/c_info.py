@@ -94,6 +94,7 @@ class CInfo:
     nodes: tuple[InfoNode, ...]
     buffers: tuple[InfoBuffer, ...]
     by_epoch: Mapping[int, InfoNode] = field(default_factory=dict, repr=False, compare=False)
+    arguments: Mapping[str, str] = field(default_factory=dict)  # tool -> what it was called with
 
 
 def find_c_info(network: CompiledNetwork) -> Path | None:
@@ -128,6 +129,7 @@ def read_c_info(path: Path) -> CInfo:
         nodes=nodes,
         buffers=tuple(_buffer(row) for row in root.rows("buffers")),
         by_epoch={node.epoch: node for node in nodes if node.epoch is not None},
+        arguments=_tools(root, "arguments"),
     )
 
 
@@ -248,10 +250,10 @@ def _part(row: _Reader) -> Part:
     return Part(row.text("name"), kind[1] if kind else row.text("type"), row.part("attributes").text("HWUnit"))
 
 
-def _tools(root: _Reader) -> dict[str, str]:
-    """Name -> version of the tools that made the file."""
+def _tools(root: _Reader, what: str = "version") -> dict[str, str]:
+    """Name -> version (or arguments) of the tools that made the file."""
     tools = root.part("environment").rows("tools")
-    return {tool.text("name"): tool.text("version") for tool in tools}
+    return {tool.text("name"): tool.text(what) for tool in tools}
 
 
 def mismatch(info: CInfo, network: CompiledNetwork) -> str | None:

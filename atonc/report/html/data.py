@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from atonc.frontends.coverage import FloatNode
+from atonc.insight.band import error_band
 from atonc.insight.types import CPU, HYBRID, NPU, BufferView, LayerView, NetworkView, StepView
 from atonc.report.explain_text import layer_data
 
+_MOST_FLOATS = 40
 _MOST_TEXT = 160  # of names, which models may make as long as they like
 
 
 def network_data(network: NetworkView) -> dict[str, Any]:
+    band = error_band(network)
     return {
         "name": _cut(network.name),
         "model": _cut(network.model),
@@ -30,9 +34,12 @@ def network_data(network: NetworkView) -> dict[str, Any]:
             "cpu": network.count(CPU),
             "hybrid": network.count(HYBRID),
             "energy_uj": network.energy_uj,
+            "error": round(band.relative, 3),
         },
         "bound_by": dict(network.bound_by),
+        "uncertain": [[what, round(share, 3)] for what, share in band.parts],
         "notes": [_cut(note) for note in network.notes],
+        "floats": [[node.kind, _cut(node.name), node.size_bytes, _cut(node.why)] for node in _floats(network)],
         "reproduce": dict(network.reproduce),
         "steps": [_step(step) for step in network.steps],
         "layers": [_layer(layer) for layer in network.layers],
@@ -42,6 +49,11 @@ def network_data(network: NetworkView) -> dict[str, Any]:
             for p in network.pools
         ],
     }
+
+
+def _floats(network: NetworkView) -> list[FloatNode]:
+    found = network.coverage.float_nodes if network.coverage else ()
+    return sorted(found, key=lambda node: -node.size_bytes)[:_MOST_FLOATS]
 
 
 def _step(step: StepView) -> dict[str, Any]:

@@ -11,7 +11,10 @@ const COLOURS = { feature: "#0072b2", output: "#56b4e9", weights: "#009e73", com
 function boundKey(step) {
   if (step.on === "cpu") return "cpu";
   if (step.on === "hybrid") return "hybrid";
-  const label = (step.bound || "none").toLowerCase();
+  return labelKey(step.bound);
+}
+function labelKey(bound) {
+  const label = (bound || "none").toLowerCase();
   if (label.includes("flash")) return "flash";
   if (label.includes("hyper")) return "external";
   return COLOURS[label] ? label : label.includes("ram") ? "bank" : "none";
@@ -21,6 +24,7 @@ const KIND_COLOURS = { input: "#009e73", output: "#d55e00", activation: "#56b4e9
 
 const format = n => Math.round(n).toLocaleString("en-US");
 const bytes = n => n >= 1048576 ? (n / 1048576).toFixed(2) + " MiB" : n >= 1024 ? (n / 1024).toFixed(1) + " KiB" : n + " B";
+const milliseconds = ms => ms >= 0.1 ? ms.toFixed(2) + " ms" : (1000 * ms).toFixed(1) + " \u00b5s";
 const hex = n => "0x" + n.toString(16).padStart(8, "0");
 const short = (text, n = 48) => text.length > n ? text.slice(0, n - 1) + "\u2026" : text;
 
@@ -55,9 +59,13 @@ function tip(node, text) {
     box.style.top = Math.max(4, y) + "px";
   };
   node.addEventListener("pointermove", show);
-  node.addEventListener("pointerleave", () => { $("tip").hidden = true; });
+  node.addEventListener("pointerdown", show);
+  // a finger leaves at once: its tip stays until the next touch
+  node.addEventListener("pointerleave", event => { if (event.pointerType !== "touch") $("tip").hidden = true; });
   return node;
 }
+addEventListener("pointerdown", () => { $("tip").hidden = true; }, { capture: true });
+addEventListener("scroll", () => { $("tip").hidden = true; }, { passive: true });
 
 // ---------------------------------------------------------------- what is selected
 const listeners = [];

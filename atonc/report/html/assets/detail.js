@@ -32,7 +32,7 @@
     const used = columns.filter(Boolean), W = 104, H = 30, GX = 44, GY = 10, rowsMost = Math.max(...used.map(c => c.length));
     const width = used.length * (W + GX), height = rowsMost * (H + GY) + 10, place = new Map();
     used.forEach((column, c) => column.sort().forEach((name, r) => place.set(name, { x: c * (W + GX) + 4, y: 6 + r * (H + GY) + (rowsMost - column.length) * (H + GY) / 2 })));
-    const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, style: `max-width:${width}px`, role: "img", "aria-label": "units and links of the epoch" });
+    const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, style: `max-width:${width}px;min-width:${Math.min(width, 620)}px`, role: "img", "aria-label": "units and links of the epoch" });
     for (const [from, to, port, gate] of step.links) {
       const a = place.get(from), b = place.get(to);
       if (!a || !b) continue;

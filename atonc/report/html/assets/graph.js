@@ -1,13 +1,14 @@
 // The model as a graph: a row per distance from the input, coloured by where a layer runs.
 (function () {
-  const host = $("graph-plot"), W = 150, H = 34, GAP_X = 14, GAP_Y = 22;
-  const FILL = { npu: "#0072b2", cpu: "#b8860b", hybrid: "#c9a227", none: "#7c8798" };
+  const host = $("graph-plot"), W = 166, H = 34, GAP_X = 14, GAP_Y = 22;
+  const FILL = { npu: "#0072b2", cpu: "#8a6508", hybrid: "#76529c", none: "#667085" };
   const producer = new Map();
   D.layers.forEach((layer, i) => layer.outputs.forEach(name => producer.set(name, i)));
   const rank = [], rows = [];
   D.layers.forEach((layer, i) => {
     const before = layer.inputs.map(name => producer.get(name)).filter(p => p !== undefined && p < i);
-    rank[i] = before.length ? 1 + Math.max(...before.map(p => rank[p])) : 0;
+    // without known inputs: behind the layer before, as it runs
+    rank[i] = before.length ? 1 + Math.max(...before.map(p => rank[p])) : i && !layer.inputs.length ? rank[i - 1] + 1 : 0;
     (rows[rank[i]] = rows[rank[i]] || []).push(i);
   });
   const widest = Math.max(1, ...rows.map(row => row.length)), width = widest * (W + GAP_X) + GAP_X, height = rows.length * (H + GAP_Y) + GAP_Y;
@@ -32,6 +33,7 @@
     return box;
   });
   host.append(picture);
+  for (const on of Object.keys(FILL)) if (D.layers.some(l => l.on === on)) $("graph-legend").append(el("span", { class: "key" }, el("i", { style: `background:${FILL[on]}` }), on === "none" ? "costs nothing" : on.toUpperCase()));
   const names = new Map(D.layers.map((layer, i) => [layer.name, i]));
   onSelect((index, from) => {
     const chosen = names.get(D.steps[index].layer);

@@ -25,8 +25,8 @@
     picture.append(svg("path", { d: path + `L${x(order.length)} ${y(0)}Z`, fill: "#56b4e9", opacity: 0.55 }));
     const lines = [[top, "peak " + bytes(top)]];
     if (limit) lines.push([limit, "on chip " + bytes(limit)]);
-    for (const [value, text] of lines) picture.append(svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), stroke: "#d55e00", "stroke-dasharray": "5 4" }),
-      svg("text", { x: LEFT + 6, y: y(value) - 3 }, text));
+    for (const [i, [value, text]] of lines.entries()) picture.append(svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), stroke: "#d55e00", "stroke-dasharray": "5 4" }),
+      svg("text", { x: i ? width - RIGHT - 6 : LEFT + 6, y: y(value) - 3, "text-anchor": i ? "end" : "start" }, text));
     picture.append(svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(0), y2: y(0), class: "axis" }), svg("text", { x: 2, y: y(top) + 4, class: "soft" }, "live bytes"));
     cursor(picture, x, HEIGHT - 20);
     picture.addEventListener("click", event => select(at(event, host, width), "memory"));
@@ -74,7 +74,7 @@
     const picture = svg("svg", { height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": `buffers in ${names}` });
     for (const pool of run.pools) {
       const a = Math.max(low, pool.base);
-      if (pool.base > high || pool.base + pool.size < low) continue;
+      if (pool.base >= high || pool.base + pool.size <= low) continue;
       picture.append(svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(a), y2: y(a), class: "axis" }), svg("text", { x: 2, y: y(a) + 11, class: "soft" }, pool.name));
     }
     for (const buffer of inside) {
@@ -84,14 +84,26 @@
       if (box.width > 90 && box.height > 12) picture.append(svg("text", { x: box.x + 4, y: box.y + 11, "pointer-events": "none" }, short(buffer.name, Math.floor(box.width / 6.5))));
     }
     cursor(picture, x, HEIGHT - 20);
-    const used = run.pools.map(p => `${p.name} ${bytes(p.used)} of ${bytes(p.size)}`).join(" \u00b7 ");
-    return el("div", { class: "plot" }, el("p", { class: "hint" }, used), picture);
+    const idle = run.pools.filter(p => !p.used).map(p => p.name);
+    const chips = run.pools.filter(p => p.used).map(p => el("span", { class: "pool" }, el("b", {}, p.name), ` ${bytes(p.used)} of ${bytes(p.size)}`, el("meter", { value: p.used, max: p.size, "aria-label": `${p.name} used` })));
+    return el("div", { class: "plot" }, el("p", { class: "pools" }, ...chips, idle.length ? el("span", { class: "hint" }, `unused: ${idle.join(", ")}`) : null), picture);
+  }
+
+  // what lives at the worst moment, largest first
+  function listPeak() {
+    const values = live(), worst = values.indexOf(Math.max(...values, 0));
+    if (worst < 0) return;
+    const alive = moving.filter(b => { const [a, z] = span(b); return a <= worst && worst < z; }).sort((a, b) => b.size - a.size);
+    const most = 8, rows = alive.slice(0, most).map(b => el("li", {}, `${bytes(b.size)} ${b.kind}: ${b.name}${b.layer ? ` (written by ${b.layer})` : ""}`));
+    if (alive.length > most) rows.push(el("li", {}, `and ${alive.length - most} more`));
+    $("memory-peak").replaceChildren(el("summary", {}, `Peak: ${bytes(values[worst])} live in epoch ${order[worst]}, ${short(D.steps[worst].title, 60)}`), el("ul", {}, ...rows));
   }
 
   function draw() { drawLive(); drawPools(); }
   const toggle = el("button", { "aria-pressed": "false", onclick: () => { showConstants = !showConstants; toggle.setAttribute("aria-pressed", showConstants); drawPools(); } }, "Show weights");
   $("memory-tools").append(toggle);
   for (const kind of new Set(D.buffers.map(b => b.kind))) $("memory-tools").append(el("span", { class: "key" }, el("i", { style: `background:${KIND_COLOURS[kind] || "#999"}` }), kind));
+  listPeak();
   onSelect(draw);
   addEventListener("resize", draw);
 })();

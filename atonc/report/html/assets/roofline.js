@@ -24,8 +24,7 @@
       svg("text", { x: width / 2, y: HEIGHT - 6, "text-anchor": "middle", class: "soft" }, "multiplications per byte moved"), svg("text", { x: 4, y: 10, class: "soft" }, "MAC/cycle"));
     const most = Math.max(...dots.map(d => d.layer.cycles)), current = D.steps[selected].layer;
     for (const { layer, x: a, y: b } of dots) {
-      const step = D.steps[byNumber.get(layer.epochs[0])];
-      const mark = svg("circle", { cx: x(a), cy: y(Math.max(b, lowY)), r: 3 + 9 * Math.sqrt(layer.cycles / most), fill: step ? colour(step) : "#999", opacity: 0.75, class: "mark" + (layer.name === current ? " chosen" : ""), onclick: () => selectStep(layer.epochs[0], "roofline") });
+      const mark = svg("circle", { cx: x(a), cy: y(Math.max(b, lowY)), r: 3 + 9 * Math.sqrt(layer.cycles / most), fill: COLOURS[layer.on === "npu" ? labelKey(Object.keys(layer.bound_by)[0]) : "cpu"], opacity: 0.75, class: "mark" + (layer.name === current ? " chosen" : ""), onclick: () => selectStep(layer.epochs[0], "roofline") });
       picture.append(tip(mark, `${layer.op} ${short(layer.nodes[layer.nodes.length - 1], 80)}\n${b.toFixed(1)} MAC/cycle, ${a.toFixed(1)} MAC/byte, ${format(layer.cycles)} cycles`));
     }
     host.replaceChildren(picture);

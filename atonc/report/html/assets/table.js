@@ -1,6 +1,6 @@
 // All layers with their reasons: search, sort, open a row for the rules.
 (function () {
-  const COLUMNS = [["epochs", l => l.epochs[0] ?? -1, "number"], ["layer", l => l.nodes.join(", ")], ["operator", l => l.op, "wide"], ["runs on", l => l.on], ["cycles", l => l.cycles, "number"],
+  const COLUMNS = [["epochs", l => l.epochs[0] ?? 1e9, "number"], ["layer", l => l.nodes.join(", ")], ["operator", l => l.op, "wide"], ["runs on", l => l.on], ["cycles", l => l.cycles, "number wide"],
     ["share", l => l.milliseconds, "number"], ["MAC/cycle", l => l.macs_per_cycle, "number wide"], ["bound by", l => Object.keys(l.bound_by)[0] || "", "wide"], ["rules", l => l.decisions.map(d => d.rule).join(" "), "wide"]];
   let sorted = 0, down = false;
   const open = new Set();
@@ -29,7 +29,7 @@
       return open.has(layer) ? [row, el("tr", { class: "open" }, el("td", { colspan: COLUMNS.length }, ...reasons(layer)))] : [row];
     }));
   }
-  const badge = on => el("span", { class: "badge", style: `background:${{ npu: "#0072b2", cpu: "#8a6508", hybrid: "#8a6508", none: "#667085" }[on] || "#667085"}` }, on);
+  const badge = on => el("span", { class: "badge", style: `background:${{ npu: "#0072b2", cpu: "#8a6508", hybrid: "#76529c", none: "#667085" }[on] || "#667085"}` }, on);
 
   $("search").addEventListener("input", body);
   $("only-cpu").addEventListener("change", body);

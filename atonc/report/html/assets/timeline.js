@@ -48,7 +48,7 @@
 
   for (const button of document.querySelectorAll("[data-zoom]")) button.addEventListener("click", () => zoom(+button.dataset.zoom));
   host.addEventListener("wheel", event => {
-    if (!event.ctrlKey && !event.shiftKey && to - from >= total && event.deltaY > 0) return;  // let the page scroll
+    if (!event.ctrlKey && !event.metaKey) return;  // the page scrolls
     event.preventDefault();
     const box = host.getBoundingClientRect();
     zoom(event.deltaY < 0 ? 1.3 : 1 / 1.3, from + (event.clientX - box.left - LEFT) / (box.width - LEFT) * (to - from));
