@@ -65,7 +65,7 @@ class Board:
         if self.cache is not None:
             self.system.cache = self.cache
             self.system.words[_CONFIGURATION] = _DATA_CACHE_ON
-            self.npu.watch = lambda epoch, cycles: self.cache.evict() if self.cache else None
+            self.npu.on_end = self.cache.evict
         for place in places.PLAIN_REGISTERS:
             self._registers.append(np.zeros(place.size_bytes, np.uint8))
             self._map_bytes(place, self._registers[-1])

@@ -14,6 +14,7 @@ import numpy as np
 from atonc.emu.bus import Bytes, canonical
 
 LINE = 32
+_CHUNK = 1 << 16
 INVALIDATE, CLEAN, CLEAN_INVALIDATE = 0xEF5C, 0xEF68, 0xEF70  # by address, offsets in the system control space
 _ALL = {0xEF60: INVALIDATE, 0xEF6C: CLEAN, 0xEF74: CLEAN_INVALIDATE}  # by set and way
 
@@ -38,8 +39,8 @@ class DataCache:
         self.operations = 0
 
     def add(self, base: int, memory: Bytes) -> Bytes:
-        """The processor's own bytes of a memory."""
-        part = CachedMemory(base, memory, memory.copy(), memory.copy())
+        """The processor's own bytes of a memory that holds zeros (copies would occupy all of it)."""
+        part = CachedMemory(base, memory, np.zeros_like(memory), np.zeros_like(memory))
         self.parts.append(part)
         return part.cpu
 
@@ -65,7 +66,10 @@ class DataCache:
     def evict(self) -> None:
         """Writes back what is dirty, as a cache may do at any time: after the NPU has written, for instance."""
         for part in self.parts:
-            self._write_back(part, 0, part.memory.size)
+            for start in range(0, part.memory.size, _CHUNK):
+                size = min(_CHUNK, part.memory.size - start)
+                if not np.array_equal(*(bytes_[start : start + size].view("<u8") for bytes_ in (part.cpu, part.clean))):
+                    self._write_back(part, start, size)
 
     def _apply(self, operation: int, part: CachedMemory, start: int, size: int) -> None:
         if operation != INVALIDATE:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from atonc.emu.board.clock import Clock
+from atonc.emu.board.clock import Action, Clock
 from atonc.emu.board.npu_interrupts import InterruptController
 from atonc.emu.bus import Memory
 from atonc.emu.npu import run_epoch
@@ -46,6 +46,7 @@ class Npu:
         self.cycles = 0
         self.epochs = 0
         self.watch: EpochWatch | None = None
+        self.on_end: Action | None = None  # when an epoch of the CPU or a program has ended, before anybody hears of it
         self.versions: dict[str, int] = {}  # other contents of VERSION registers, by kind of unit
         self._pending = False  # the CPU has enabled a writing engine that has not run yet
         self._writes = 0
@@ -144,6 +145,8 @@ class Npu:
 
     def _finish_epoch(self, epoch: Epoch) -> None:
         self.running -= set(epoch.engines())
+        if self.on_end is not None:
+            self.on_end()
         for name in epoch.writers():
             unit = regs.UNIT_BY_NAME[name]
             if self.replay.value(unit, _STRENG_EVENT):
@@ -185,6 +188,8 @@ class Npu:
 
     def _end_program(self, unit: regs.Unit, status: int) -> None:
         self.running.discard(unit.name)
+        if self.on_end is not None:
+            self.on_end()
         self._irq[unit.id] = self._irq.get(unit.id, 0) | status
         self._latch()
 
