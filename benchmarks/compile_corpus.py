@@ -392,7 +392,8 @@ Script: `benchmarks/compile_corpus.py` (numerics {numerics}), one thread. Every 
   optimisation); *kernels*: the same for TFLite's own optimised and XNNPACK kernels, whichever is further (onnxruntime
   with optimisation). *outputs close*: cosine at least 0.999 or *kernels* - 0.003.
 - *exact %*: output values equal to the reference's; *default / 2.x*: the same on {FEW_INPUTS} inputs, and
-  with `--numerics 2.x`; *top-1*: classifiers, inputs on which both name the same class (of classes with equal scores either is right).
+  with `--numerics 2.x`; *top-1*: classifiers, inputs on which both name the same class (of classes with equal scores
+  either is right).
 - *compile s*: file to placed and checked program, without verification, in seconds of processor time.
 """
     parts = [intro, *summary(records), "", *table(records), "", "## Against ST's compiler", "", *baseline(records)]

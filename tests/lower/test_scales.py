@@ -1,0 +1,78 @@
+"""Channels whose scales are far from each other, and coefficients that are chosen for the values that occur."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atonc.ir import Graph, Op
+from atonc.lower.affine import CODES, fit_sum
+from atonc.lower.means import Line, mean_codes
+from atonc.lower.requantise import requantisation
+from atonc.ops import run_graph
+from atonc.ops.values import round_half_away
+from tests.lower.harness import activation, constant, graph_of, lower, run
+
+WINDOW = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "layout": "NHWC", "groups": 1}
+
+
+def one_by_one(scales: np.ndarray) -> Graph:
+    rng = np.random.default_rng(3)
+    weights = rng.integers(-127, 128, (scales.size, 1, 1, 32)).astype(np.int8)
+    op = Op("conv", "conv", ("x", "w", "b"), ("y",), WINDOW)
+    return graph_of(
+        op,
+        activation("x", (1, 8, 8, 32), 0.05, -128),
+        constant("w", weights, scales, axis=0),
+        constant("b", rng.integers(-500, 500, scales.size).astype(np.int32)),
+        activation("y", (1, 8, 8, scales.size), 0.1, -5),
+    )
+
+
+def off_by_one(graph: Graph) -> float:
+    rng = np.random.default_rng(4)
+    values = {"x": rng.integers(-128, -60, graph.tensors["x"].shape).astype(np.int8)}
+    got, exact = run(graph, values)["y"].astype(int), run_graph(graph, values)["y"].astype(int)
+    assert np.abs(got - exact).max() <= 1
+    return float((got != exact).mean())
+
+
+def test_one_outlier_costs_few_epochs() -> None:
+    scales = np.full(96, 2e-4)
+    scales[40] = 0.1
+    plans, _ = lower(one_by_one(scales))
+    assert len(plans) <= 6
+    assert off_by_one(one_by_one(scales)) < 0.01
+
+
+def test_sorted_scales_get_shifts_of_their_own() -> None:
+    scales = np.sort(10.0 ** np.random.default_rng(1).uniform(-4.5, -2, 96))
+    plans, _ = lower(one_by_one(scales))
+    assert len(plans) <= 6
+    assert off_by_one(one_by_one(scales)) < 0.01
+
+
+@pytest.mark.parametrize("usual", [-96.0, 0.0, 60.0])
+def test_factors_do_no_harm_around_usual_codes(usual: float) -> None:
+    scale, offset = np.array([1.2345e-3, 3.21e-5]), np.array([-700.0, 400.0])
+    rule = requantisation(scale, offset, np.full(2, 1e9), usual=np.full(2, usual))
+    sums = np.rint((usual - offset) / scale).astype(np.int64)
+    exact = scale * sums + offset
+    made = (np.rint(sums / 2.0**rule.out_shift) * rule.factors + rule.addends) / 2.0**rule.shift
+    assert np.abs(made - exact).max() <= 0.5 * scale.max() * 2.0**rule.out_shift + 2.0**-rule.shift
+
+
+def test_sums_with_zero_are_exact_where_they_can_be() -> None:
+    """Channels that were padded with zeros: a gain of nearly 1.5 makes every other result nearly a tie."""
+    gain_x, zero_x, gain_y, zero_y, zero_out = 0.3783963937101786, -128, 1.5000984053895874, -13, -128
+    pair = fit_sum(gain_x, zero_x, gain_y, zero_y, zero_out)
+    exact = np.clip(round_half_away(gain_y * (CODES - zero_y)) + zero_out, -128, 127)
+    assert np.array_equal(pair(np.full(256, zero_x), CODES), exact)
+
+
+def test_means_of_four_by_four_round_ties_as_the_model_does() -> None:
+    """Behind a ReLU, with the same format on both sides, one mean in sixteen is a tie."""
+    line = Line.of(1.0, 0.0, usual=-112.0, divisor=16)
+    sums = np.arange(-128 * 16, 0)
+    exact = round_half_away(sums / 16 + 128) - 128
+    assert np.array_equal(mean_codes(sums, 16, line), exact)
