@@ -1,8 +1,8 @@
 """Put a generated network into ST's object detection example, build the whole firmware, and look for overlaps.
 
-    python benchmarks/getting_started.py --project DIR [--model FILE] [--board STM32N6570-DK] [--output FILE]
+    python benchmarks/getting_started.py --projects DIR[=MODEL] ... [--board STM32N6570-DK] [--output FILE]
 
-`DIR` is a copy of STM32N6-GettingStarted-ObjectDetection: its model files are replaced, and its Makefile is used
+Each `DIR` is a copy of STM32N6-GettingStarted-ObjectDetection: its model files are replaced, and its Makefile is used
 through an edited twin (one option that other compilers lack is dropped, four macros and our kernels are added).
 Everything else, the runtime too, stays as published.
 """
@@ -12,10 +12,9 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -43,21 +42,24 @@ class Span:
         return self.start < other.end and other.start < self.end
 
 
-def install(view: CompileView, project: Path, board: str) -> list[str]:
-    """Our files in place of ST's; the names of the C files to compile besides network.c."""
+def install(view: CompileView, project: Path, board: str, with_stai: bool) -> bool:
+    """Our files in place of ST's; whether there are CPU layers to compile."""
     target = project / "Model" / board
-    for name, content in generating.files_of(view, with_hex=True).items():
+    files = generating.files_of(view, with_hex=True, with_stai=with_stai)
+    for name, content in files.items():
         if name.endswith((".c", ".h")):
             (target / name).write_bytes(content)
         elif name.endswith(".hex"):
             (target / "network_data.hex").write_bytes(content)
-    return [p.name for p in target.glob("*.c") if p.name != "network.c"]
+    return "atonc_kernels.c" in files
 
 
-def edit_makefile(folder: Path, board: str, more: Sequence[str]) -> None:
+def edit_makefile(folder: Path, kernels: bool) -> None:
     text = (folder / "Makefile").read_text().replace("-fcyclomatic-complexity", "")
-    source = f"C_SOURCES += ../../Model/{board}/network.c"
-    text = text.replace(source, "\n".join([source, *(f"C_SOURCES += ../../Model/{board}/{name}" for name in more)]))
+    if kernels:
+        text = re.sub(
+            r"^(C_SOURCES \+= .*/)network\.c$", r"\g<0>\n\1atonc_kernels.c", text, count=1, flags=re.MULTILINE
+        )
     (folder / TWIN).write_text(text.replace("CFLAGS += -std=gnu11", f"CFLAGS += -std=gnu11 {EXTRA}"))
 
 
@@ -93,44 +95,61 @@ def used(view: CompileView) -> list[Span]:
     ]
 
 
-def document(model: str, image: Sequence[Span], ours: Sequence[Span], said: Sequence[str], bad: Sequence[str]) -> str:
+def runtime_of(project: Path) -> str:
+    text = next(project.rglob("ll_aton_version.h")).read_text(errors="replace")
+    found = re.search(r'LL_ATON_VERSION_NAME\s+"atonn-v([\d.]+-\d+)', text)
+    return found[1] if found else "?"
+
+
+def try_project(project: Path, model: Path, board: str) -> tuple[list[str], bool]:
+    """Lines of the report, and whether something is wrong."""
+    pools = project / "Model" / "my_mpools" / f"stm32n6-app2_{board}.mpool"
+    with_stai = (project / "Model" / board / "stai_network.c").is_file()
+    types = {"input_type": "uint8", "output_type": "int8" if with_stai else ""}
+    view = generating.analyze(model, Options(mpool=str(pools), verify=False, **types))
+    folder = project / "Application" / board
+    edit_makefile(folder, install(view, project, board, with_stai))
+    image, said = build(folder)
+    theirs, ours = list(sections(image)), used(view)
+    bad = [f"{a.name} overlaps {b.name}" for a in theirs for b in ours if a.overlaps(b)]
+    interface = "ST.AI" if with_stai else "LL_ATON"
     lines = [
-        "# A generated network in STM32N6-GettingStarted-ObjectDetection",
+        f"## LL_ATON {runtime_of(project)}, application on the {interface} interface",
         "",
-        f"{model}, the example's memory pools, its own runtime (LL_ATON 1.1.0), Makefile and linker script. The image "
-        f"links; {len(said)} warnings about our files, {len(bad)} overlaps.",
+        f"{model.name}: the image links; {len(said)} warnings about our files, {len(bad)} overlaps.",
         "",
         "| what | from | to | bytes |",
         "|---|---|---|---|",
-        *(f"| {s.name} | {s.start:#010x} | {s.end:#010x} | {s.end - s.start:,} |" for s in (*image, *ours)),
+        *(f"| {s.name} | {s.start:#010x} | {s.end:#010x} | {s.end - s.start:,} |" for s in (*theirs, *ours)),
         "",
         *(f"- {line}" for line in (*said, *bad)),
     ]
-    return "\n".join(lines).rstrip() + "\n"
+    return lines, bool(said or bad)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--project", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--model", type=Path, metavar="FILE")
+    parser.add_argument("--projects", nargs="+", required=True, metavar="DIR[=MODEL]")
     parser.add_argument("--board", default="STM32N6570-DK")
     parser.add_argument("--output", type=Path, metavar="FILE")
     options = parser.parse_args()
     corpus = Path(os.environ.get("ATONC_CORPUS", Path(__file__).resolve().parents[2] / "shared" / "corpus"))
-    model = options.model or corpus / "models" / MODEL
-    pools = options.project / "Model" / "my_mpools" / f"stm32n6-app2_{options.board}.mpool"
-    view = generating.analyze(model, Options(mpool=str(pools), input_type="uint8", verify=False))
-    folder = options.project / "Application" / options.board
-    edit_makefile(folder, options.board, install(view, options.project, options.board))
-    shutil.rmtree(folder / "build" / "Application" / "Model", ignore_errors=True)
-    image, said = build(folder)
-    theirs, ours = list(sections(image)), used(view)
-    bad = [f"{a.name} overlaps {b.name}" for a in theirs for b in ours if a.overlaps(b)]
-    text = document(model.name, theirs, ours, said, bad)
+    lines = [
+        "# A generated network in STM32N6-GettingStarted-ObjectDetection",
+        "",
+        "Each example with its own memory pools, runtime, Makefile and linker script.",
+        "",
+    ]
+    wrong = False
+    for text in options.projects:
+        project, _, name = text.partition("=")
+        found, bad = try_project(Path(project), corpus / "models" / (name or MODEL), options.board)
+        lines, wrong = [*lines, *found], wrong or bad
+    text = "\n".join(lines).rstrip() + "\n"
     if options.output:
         options.output.write_text(text)
     print(text)
-    return int(bool(said or bad))
+    return int(wrong)
 
 
 if __name__ == "__main__":
