@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from atonc.insight.types import NPU, NetworkView
@@ -22,12 +23,18 @@ class Band:
 
 
 def error_band(network: NetworkView) -> Band:
-    total = network.latency_ms or 1.0
-    guessed = sum(step.milliseconds for step in network.steps if not step.known)
-    on_cpu = sum(step.milliseconds for step in network.steps if step.known and step.on != NPU)
-    outside = sum(step.milliseconds for step in network.steps if "hyper" in step.bound_by.lower())
-    npu = total - guessed - on_cpu - outside
-    relative = (NPU_ERROR * npu + CPU_ERROR * on_cpu + GUESS_ERROR * (guessed + outside)) / total
+    return band_of((step.on == NPU, step.known, step.bound_by, step.milliseconds) for step in network.steps)
+
+
+def band_of(steps: Iterable[tuple[bool, bool, str, float]]) -> Band:
+    """Steps: on the NPU or not, whether its cost was measured, what bounds it, milliseconds."""
+    rows = list(steps)
+    total = sum(ms for *_, ms in rows) or 1.0
+    guessed = sum(ms for _, known, _, ms in rows if not known)
+    on_cpu = sum(ms for npu, known, _, ms in rows if known and not npu)
+    outside = sum(ms for npu, _, bound_by, ms in rows if npu and "hyper" in bound_by.lower())
+    certain = total - guessed - on_cpu - outside
+    relative = (NPU_ERROR * certain + CPU_ERROR * on_cpu + GUESS_ERROR * (guessed + outside)) / total
     parts = (
         ("in CPU kernels that were measured within 15 %", on_cpu / total),
         ("in CPU kernels that nobody measured", guessed / total),

@@ -61,12 +61,14 @@ class Lever:
 
     def __str__(self) -> str:
         parts = [f"{self.saved_bytes / 1024:+,.0f} KiB".replace("+", "-", 1) if self.saved_bytes > 0 else "no RAM"]
-        if self.unspilled_bytes:
+        if self.unspilled_bytes and self.before.fits:
             parts.append(f"{self.unspilled_bytes / 1024:,.0f} KiB less in external RAM")
         if self.before.fits and self.after.fits and self.before.cycles:
             parts.append(f"{100 * self.cycles / self.before.cycles:+.1f} % cycles")
         if not self.before.fits and self.after.fits:
             parts.append("then it fits")
+        if not self.after.fits:
+            parts.append("not enough alone")
         return f"{self.what}: {', '.join(parts)}"
 
 

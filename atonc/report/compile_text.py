@@ -10,6 +10,7 @@ from typing import Any
 from atonc.costs import NetworkCost, spill_lines
 from atonc.emit.program import ProgramStep
 from atonc.frontends.coverage import coverage, quantiser
+from atonc.insight.band import band_of
 from atonc.ir import Graph
 from atonc.lower.map_ops import CpuReason
 from atonc.options import Options
@@ -19,6 +20,7 @@ from atonc.place.notes import placement_notes
 from atonc.plan.types import CpuPlan
 from atonc.report.error_text import error_data, error_lines
 from atonc.report.run_text import SLOWEST, cost_lines, violation_data
+from atonc.report.terminal import show
 from atonc.verify import VerifyReport
 
 LONG_NAME = 60
@@ -66,18 +68,15 @@ def counts(steps: Iterable[ProgramStep]) -> dict[str, int]:
 
 
 def print_compiled(view: CompileView, verbose: bool) -> None:
-    for line in report_lines(view, verbose):
-        print(line)
-    print(f"\ncompiled in {view.compiled.seconds:.2f} s")
-    for file in view.files:
-        print(f"wrote {file}")
+    end = ["", f"compiled in {view.compiled.seconds:.2f} s", *(f"wrote {file}" for file in view.files)]
+    show([*report_lines(view, verbose), *end])
 
 
 def report_lines(view: CompileView, verbose: bool) -> list[str]:
     sections = (
         _head(view),
         _memory(view),
-        cost_lines(view.cost),
+        [*cost_lines(view.cost), *_band(view)],
         _epochs(view, verbose),
         _cpu_ops(view, verbose),
         *coverage_sections(view.compiled.source, verbose),
@@ -88,6 +87,12 @@ def report_lines(view: CompileView, verbose: bool) -> list[str]:
     for section in sections:
         lines += [*section, ""]
     return lines[:-1]
+
+
+def _band(view: CompileView) -> list[str]:
+    pairs = zip(view.compiled.program.steps, view.cost.steps, strict=True)
+    rows = ((step.epoch is not None, cost.known, cost.bound_by, cost.milliseconds) for step, cost in pairs)
+    return [f"expected error of the prediction: {band_of(rows)}"]
 
 
 def _head(view: CompileView) -> list[str]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atonc.insight.band import error_band
 from atonc.insight.types import CPU, HYBRID, NOTHING, Decision, LayerView, NetworkView
+from atonc.report.terminal import show
+
+if TYPE_CHECKING:
+    from atonc.insight.fit import Lever, Peak
 
 LONG_NAME = 72
 _MOST_SLOW = 12
 
 
-def print_explained(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> None:
-    for line in lines(network, layers, verbose):
-        print(line)
+def print_explained(head: Sequence[str], network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> None:
+    show([*head, *([""] if head else []), *lines(network, layers, verbose)])
 
 
 def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> list[str]:
@@ -95,7 +98,9 @@ def _short(name: str) -> str:
     return name if len(name) <= LONG_NAME else f"{name[: LONG_NAME - 3]}..."
 
 
-def as_json(network: NetworkView, layers: Sequence[LayerView]) -> dict[str, Any]:
+def as_json(
+    network: NetworkView, layers: Sequence[LayerView], peak: Peak | None = None, levers: Sequence[Lever] = ()
+) -> dict[str, Any]:
     return {
         "model": network.model,
         "tool": network.tool,
@@ -107,8 +112,21 @@ def as_json(network: NetworkView, layers: Sequence[LayerView]) -> dict[str, Any]
         "energy_uj": network.energy_uj,
         "notes": list(network.notes),
         "coverage": _coverage_data(network),
+        "spilled_bytes": network.spilled_bytes,
+        "peak": _peak_data(peak) if peak is not None else None,
+        "levers": [_lever_data(lever) for lever in levers],
         "layers": [layer_data(layer) for layer in layers],
     }
+
+
+def _peak_data(peak: Peak) -> dict[str, Any]:
+    buffers = [{"name": b.name, "kind": b.kind, "size_bytes": b.size_bytes, "layer": b.layer} for b in peak.buffers]
+    return {"epoch": peak.step.number, "title": peak.step.title, "live_bytes": peak.live_bytes, "buffers": buffers}
+
+
+def _lever_data(lever: Lever) -> dict[str, Any]:
+    saved = {"saved_bytes": lever.saved_bytes, "unspilled_bytes": lever.unspilled_bytes, "cycles": lever.cycles}
+    return {"what": lever.what, **saved, "fits": lever.after.fits}
 
 
 def _coverage_data(network: NetworkView) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from atonc.errors import InputError
 from atonc.verbs.common import add_model_options, add_output_options, compiler_options, model_path
 
 if TYPE_CHECKING:
+    from atonc.insight.fit import Lever
     from atonc.insight.types import LayerView, NetworkView
 
 
@@ -31,34 +32,51 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _explain(options: argparse.Namespace) -> int:
     from atonc.costs import spill_lines
-    from atonc.insight.fit import peak, peak_lines
+    from atonc.insight.fit import lever_lines, peak, peak_lines
+    from atonc.place.explain import PlacementError
     from atonc.report import explain_text
+    from atonc.verbs.generate import too_large
 
-    network = _network(options)
-    layers = _chosen(network, options.node)
+    try:
+        network, tried = _network(options)
+    except PlacementError as error:
+        return too_large(model_path(options), compiler_options(options, verify=False), error)
+    layers, worst = _chosen(network, options.node), peak(network)
     if options.json:
-        print(json.dumps(explain_text.as_json(network, layers), indent=1))
+        print(json.dumps(explain_text.as_json(network, layers, worst, tried or ()), indent=1))
     elif not options.quiet:
         spill = spill_lines(network.spilled_bytes, ((step.bound_by, step.milliseconds) for step in network.steps))
-        print("\n".join([*spill, *peak_lines(peak(network)), ""]))
-        explain_text.print_explained(network, layers, options.verbose or bool(options.node))
+        helps = lever_lines(tried) if tried is not None else []
+        explain_text.print_explained([*spill, *peak_lines(worst), *helps], network, layers, _verbose(options))
     return 0
 
 
-def _network(options: argparse.Namespace) -> NetworkView:
+def _verbose(options: argparse.Namespace) -> bool:
+    return bool(options.verbose or options.node)
+
+
+def _network(options: argparse.Namespace) -> tuple[NetworkView, tuple[Lever, ...] | None]:
+    """What is to be explained; and where activations spill, what would help, tried."""
     place: Path | None = options.positional or options.model
     if place is not None and place.is_dir():
         from atonc.insight.folder import folder_view
+        from atonc.options import Options
+        from atonc.pipeline import machine_of
 
-        return folder_view(place, None if options.name == "network" else options.name)
+        clocks = Options(npu_mhz=options.npu_mhz, cpu_mhz=options.cpu_mhz, flash_mbps=options.flash_mbps)
+        return folder_view(place, None if options.name == "network" else options.name, machine_of(clocks)), None
     from atonc import generating
+    from atonc.insight.fit import levers
     from atonc.insight.ours import network_view
     from atonc.insight.prices import priced
 
     model, wanted = model_path(options), compiler_options(options, verify=False)
     view = generating.analyze(model, wanted, options.name)
     network = network_view(view)
-    return network if options.no_prices else priced(view, network, wanted)
+    if options.no_prices:
+        return network, None
+    tried = levers(view.compiled.source, wanted) if network.spilled_bytes else None
+    return priced(view, network, wanted), tried
 
 
 def _chosen(network: NetworkView, names: Sequence[str]) -> list[LayerView]:

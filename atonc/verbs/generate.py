@@ -84,7 +84,7 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     try:
         view = generating.analyze(model, wanted, options.name)
     except PlacementError as error:
-        return _too_large(model, wanted, error)
+        return too_large(model, wanted, error)
     broken = gates.broken(view)
     if folder is not None and not broken:
         view = generating.generate(view, folder, options.hex, options.stai)
@@ -101,7 +101,7 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     return 1 if broken else 0
 
 
-def _too_large(model: Path, wanted: Options, error: PlacementError) -> int:
+def too_large(model: Path, wanted: Options, error: PlacementError) -> int:
     """The error, what lives at the worst step, and the levers, each tried."""
     from atonc.frontends.read import read
     from atonc.insight.fit import shortage_lines

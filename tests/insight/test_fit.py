@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from atonc.insight.fit import demand, levers, peak
 from atonc.ir import Graph, Op, Tensor
 from atonc.options import Options
 from tests.compiler.test_named_cases import _conv, _net
-from tests.frontends.tflite_models import chain_model
+from tests.frontends.onnx_models import Net
 from tests.insight.views import view
 
 KIB = 1024
@@ -32,8 +33,9 @@ def _float_picture() -> Graph:
     )
 
 
-def _pools(folder: Path, kib: int) -> str:
+def _pools(folder: Path, kib: int, *more: dict[str, object]) -> str:
     pools = [
+        *more,
         _pool("AXISRAM3", "npuRAM3", 0x34200000, kib, "ACC_WRITE", 8, 1.25),
         _pool("xSPI2", "octoFlash", 0x70380000, 4096, "ACC_READ", 1, 6.0),
     ]
@@ -67,13 +69,53 @@ def test_levers_are_ranked_and_do_what_they_say(tmp_path: Path) -> None:
     assert abs(again.ram_bytes - found[0].after.ram_bytes) <= 0.1 * found[0].after.ram_bytes
 
 
-def test_the_command_line_gives_the_levers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = tmp_path / "model.tflite"
-    model.write_bytes(chain_model())
-    assert main(["analyze", str(model), "--mpool", _pools(tmp_path, 1)]) in (0, 3)
-    options = ["--mpool", _pools(tmp_path, 0)]
-    assert main(["analyze", str(model), *options]) in (2, 3)
-    assert "Traceback" not in capsys.readouterr().err
+def _picture_model(path: Path) -> Path:
+    """A float picture of 192 KiB at the input, as exporters leave it."""
+    net = Net()
+    x = net.qdq("picture", 1 / 255, -128)
+    y = net.conv(x, (8, 3, 3, 3), 1 / 255, strides=[2, 2], pads=[0, 0, 1, 1])
+    path.write_bytes(net.model({"picture": (1, 3, 128, 128)}, [net.q(y, 0.05)]))
+    return path
+
+
+def _first_flags(text: str) -> list[str]:
+    line = next(line for line in text.splitlines() if line.strip().startswith("1. "))
+    return line.split("(", 1)[1].split(")", 1)[0].split()
+
+
+@pytest.mark.parametrize("verb", ["analyze", "explain"])
+def test_the_first_lever_does_what_was_said(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, pools = str(_picture_model(tmp_path / "model.onnx")), ["--mpool", _pools(tmp_path, 168)]
+    assert main([verb, model, *pools]) == 3
+    text = capsys.readouterr().err
+    assert "live in step" in text
+    assert "picture" in text
+    flags = _first_flags(text)
+    assert flags == ["--input-data-type", "int8"]
+    said = 1024 * int(re.search(r"1\. .*: -([\d,]+) KiB", text)[1].replace(",", ""))  # type: ignore[index]
+    assert main(["analyze", model, *pools, *flags, "--no-verify", "--json"]) == 0
+    after = json.loads(capsys.readouterr().out)["memory"]["lower_bound_bytes"]
+    assert main(["analyze", model, "--no-verify", "--json"]) == 0
+    before = json.loads(capsys.readouterr().out)["memory"]["lower_bound_bytes"]
+    assert before - after == pytest.approx(said, rel=0.1)
+
+
+def test_spills_come_first_and_with_levers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(_picture_model(tmp_path / "model.onnx"))
+    external = _pool("hyperRAM", "hyperRAM", 0x90000000, 4096, "ACC_WRITE", 2, 5.0)
+    pools = ["--mpool", _pools(tmp_path, 168, external)]
+    assert main(["explain", model, *pools]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("SPILL:")
+    assert "1. int8 input (--input-data-type int8)" in text
+    assert "less in external RAM" in text
+    assert main(["analyze", model, *pools, "--no-verify", "--no-spill", "-q"]) == 1
+    assert "--no-spill allows none" in capsys.readouterr().err
+    assert main(["explain", model, *pools, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["spilled_bytes"] > 0
+    assert document["levers"][0]["unspilled_bytes"] > 0
+    assert document["peak"]["buffers"][0]["size_bytes"] == 4 * 3 * 128 * 128
 
 
 def test_spills_are_priced() -> None:

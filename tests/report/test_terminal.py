@@ -1,0 +1,47 @@
+"""The same words with and without colour."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from atonc.cli import main
+from atonc.report import terminal
+
+DIGITS = str(Path(__file__).parent.parent.parent / "examples" / "digits" / "digits.tflite")
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.mark.parametrize("command", [["explain", DIGITS, "--no-prices"], ["analyze", DIGITS, "--no-verify"]])
+def test_colour_changes_no_word(
+    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(command) == 0
+    plain = _without_times(capsys.readouterr().out)
+    assert "\x1b" not in plain
+    monkeypatch.setattr(terminal, "coloured", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main(command) == 0
+    colourful = capsys.readouterr().out
+    assert "\x1b[" in colourful
+    assert _without_times(_ESCAPES.sub("", colourful)) == plain
+
+
+def _without_times(text: str) -> str:
+    return re.sub(r"compiled in [\d.]+ s", "", text)
+
+
+def test_pipes_and_no_color_get_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not terminal.coloured()
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not terminal.coloured()
+
+
+def test_styles_mark_what_lines_say() -> None:
+    assert terminal.styles("SPILL: 1 byte")[0][1] == "bold red"
+    assert terminal.styles("    CPU-SOFTMAX: softmax needs")[0] == ((4, 15), "bold cyan")
+    assert terminal.styles("    a plain line") == []
