@@ -148,10 +148,10 @@ typedef struct {
 } LL_Buffer_InfoTypeDef;
 
 typedef bool (*NN_EC_Hook_TypeDef)(void);
-typedef LL_ATON_User_IO_Result_t (*NN_InputSetter_TypeDef)(uint32_t num, void *buffer, uint32_t size);
-typedef void *(*NN_InputGetter_TypeDef)(uint32_t num);
-typedef LL_ATON_User_IO_Result_t (*NN_OutputSetter_TypeDef)(uint32_t num, void *buffer, uint32_t size);
-typedef void *(*NN_OutputGetter_TypeDef)(uint32_t num);
+typedef LL_ATON_User_IO_Result_t (*NN_InputSetter_TypeDef)(uint32_t, void *, uint32_t);
+typedef void *(*NN_InputGetter_TypeDef)(uint32_t);
+typedef LL_ATON_User_IO_Result_t (*NN_OutputSetter_TypeDef)(uint32_t, void *, uint32_t);
+typedef void *(*NN_OutputGetter_TypeDef)(uint32_t);
 typedef const LL_ATON_RT_EpochBlockItem_t *(*NN_EpochBlockItems_TypeDef)(void);
 typedef const LL_Streng_EncryptionTypedef *(*NN_Encryption_Info_TypeDef)(void);
 typedef const LL_Buffer_InfoTypeDef *(*NN_Buffers_Info_TypeDef)(void);

@@ -15,9 +15,9 @@ extern "C" {
 
 int LL_ATON_LIB_Transpose(const LL_Buffer_InfoTypeDef *input, const uint32_t *input_axes_offsets,
                           const LL_Buffer_InfoTypeDef *output, const uint32_t *output_axes_offsets, const uint8_t *perm);
-int LL_ATON_LIB_Slice(const LL_Buffer_InfoTypeDef *input, const uint32_t *input_axes_offsets,
-                      const LL_Buffer_InfoTypeDef *output, const uint32_t *output_axes_offsets, uint32_t slice_rank,
-                      const int32_t *slice_starts, const int32_t *slice_ends, const int32_t *slice_steps);
+int LL_ATON_LIB_Slice(const LL_Buffer_InfoTypeDef *from, const uint32_t *from_offsets,
+                      const LL_Buffer_InfoTypeDef *to, const uint32_t *to_offsets, uint32_t rank,
+                      const int32_t *starts, const int32_t *ends, const int32_t *steps);
 
 #ifdef __cplusplus
 }

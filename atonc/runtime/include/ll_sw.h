@@ -245,45 +245,45 @@ typedef struct Requantizelinear_sw_info {
 
 /* ---- functions of this runtime ---- */
 
-void ll_sw_forward_quantizelinear(Quantizelinear_sw_info *sw_info);
-void ll_sw_forward_dequantizelinear(Dequantizelinear_sw_info *sw_info);
-void ll_sw_forward_requantizelinear(Requantizelinear_sw_info *sw_info);
-void ll_sw_forward_activ_integer(Activ_integer_sw_info *sw_info); /* ReLU and PReLU */
-void ll_sw_forward_softmax_integer(Softmax_integer_sw_info *sw_info);
-void ll_sw_forward_resize_integer(Resize_integer_sw_info *sw_info);
-void ll_sw_forward_softmax(Softmax_sw_info *sw_info); /* floats */
+void ll_sw_forward_quantizelinear(Quantizelinear_sw_info *);
+void ll_sw_forward_dequantizelinear(Dequantizelinear_sw_info *);
+void ll_sw_forward_requantizelinear(Requantizelinear_sw_info *);
+void ll_sw_forward_activ_integer(Activ_integer_sw_info *); /* ReLU and PReLU */
+void ll_sw_forward_softmax_integer(Softmax_integer_sw_info *);
+void ll_sw_forward_resize_integer(Resize_integer_sw_info *);
+void ll_sw_forward_softmax(Softmax_sw_info *); /* floats */
 
 /* ---- declared for networks that name them, not defined here ---- */
 
-void ll_sw_forward_qlinearmatmul(Qlinearmatmul_sw_info *sw_info);
-void ll_sw_forward_conv_integer(Conv_integer_sw_info *sw_info);
-void ll_sw_forward_pool_integer(Pool_integer_sw_info *sw_info);
-void ll_sw_forward_global_pool_integer(Global_pool_integer_sw_info *sw_info);
-void ll_sw_forward_eltwise_integer(Eltwise_integer_sw_info *sw_info);
-void ll_sw_forward_gemm_integer(Gemm_integer_sw_info *sw_info);
-void ll_sw_forward_argmin_integer(Argmin_integer_sw_info *sw_info);
-void ll_sw_forward_argmax_integer(Argmax_integer_sw_info *sw_info);
-void ll_sw_forward_gather_integer(Gather_integer_sw_info *sw_info);
-void ll_sw_forward_tile_integer(Tile_integer_sw_info *sw_info);
-void ll_sw_forward_conv(Conv_sw_info *sw_info);
-void ll_sw_forward_gemm(Gemm_sw_info *sw_info);
-void ll_sw_forward_matmul(Matmul_sw_info *sw_info);
-void ll_sw_forward_pool(Pool_sw_info *sw_info);
-void ll_sw_forward_global_pool(Global_pool_sw_info *sw_info);
-void ll_sw_forward_activ(Activ_sw_info *sw_info);
-void ll_sw_forward_arith(Arith_sw_info *sw_info);
-void ll_sw_forward_bn(Bn_sw_info *sw_info);
-void ll_sw_forward_instance_normalization(Instance_normalization_sw_info *sw_info);
-void ll_sw_forward_lrn(Lrn_sw_info *sw_info);
-void ll_sw_forward_concat(Concat_sw_info *sw_info);
-void ll_sw_forward_resize(Resize_sw_info *sw_info);
-void ll_sw_forward_reduce(Reduce_sw_info *sw_info);
-void ll_sw_forward_lpnormalization(Lpnormalization_sw_info *sw_info);
-void ll_sw_forward_argmin(Argmin_sw_info *sw_info);
-void ll_sw_forward_argmax(Argmax_sw_info *sw_info);
-void ll_sw_forward_sign(Sign_sw_info *sw_info);
-void ll_sw_forward_gather(Gather_sw_info *sw_info);
-void ll_sw_forward_tile(Tile_sw_info *sw_info);
+void ll_sw_forward_qlinearmatmul(Qlinearmatmul_sw_info *);
+void ll_sw_forward_conv_integer(Conv_integer_sw_info *);
+void ll_sw_forward_pool_integer(Pool_integer_sw_info *);
+void ll_sw_forward_global_pool_integer(Global_pool_integer_sw_info *);
+void ll_sw_forward_eltwise_integer(Eltwise_integer_sw_info *);
+void ll_sw_forward_gemm_integer(Gemm_integer_sw_info *);
+void ll_sw_forward_argmin_integer(Argmin_integer_sw_info *);
+void ll_sw_forward_argmax_integer(Argmax_integer_sw_info *);
+void ll_sw_forward_gather_integer(Gather_integer_sw_info *);
+void ll_sw_forward_tile_integer(Tile_integer_sw_info *);
+void ll_sw_forward_conv(Conv_sw_info *);
+void ll_sw_forward_gemm(Gemm_sw_info *);
+void ll_sw_forward_matmul(Matmul_sw_info *);
+void ll_sw_forward_pool(Pool_sw_info *);
+void ll_sw_forward_global_pool(Global_pool_sw_info *);
+void ll_sw_forward_activ(Activ_sw_info *);
+void ll_sw_forward_arith(Arith_sw_info *);
+void ll_sw_forward_bn(Bn_sw_info *);
+void ll_sw_forward_instance_normalization(Instance_normalization_sw_info *);
+void ll_sw_forward_lrn(Lrn_sw_info *);
+void ll_sw_forward_concat(Concat_sw_info *);
+void ll_sw_forward_resize(Resize_sw_info *);
+void ll_sw_forward_reduce(Reduce_sw_info *);
+void ll_sw_forward_lpnormalization(Lpnormalization_sw_info *);
+void ll_sw_forward_argmin(Argmin_sw_info *);
+void ll_sw_forward_argmax(Argmax_sw_info *);
+void ll_sw_forward_sign(Sign_sw_info *);
+void ll_sw_forward_gather(Gather_sw_info *);
+void ll_sw_forward_tile(Tile_sw_info *);
 
 #ifdef __cplusplus
 }

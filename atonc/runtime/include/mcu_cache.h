@@ -11,9 +11,9 @@ extern "C" {
 #endif
 
 int mcu_cache_enabled(void);
-int mcu_cache_invalidate_range(uint32_t start_addr, uint32_t end_addr);
-int mcu_cache_clean_range(uint32_t start_addr, uint32_t end_addr);
-int mcu_cache_clean_invalidate_range(uint32_t start_addr, uint32_t end_addr);
+int mcu_cache_invalidate_range(uint32_t first, uint32_t behind);
+int mcu_cache_clean_range(uint32_t first, uint32_t behind);
+int mcu_cache_clean_invalidate_range(uint32_t first, uint32_t behind);
 
 #ifdef __cplusplus
 }
