@@ -43,7 +43,7 @@ INPUTS = 4
 FEW_INPUTS = 2  # for models whose activations are large
 ENOUGH, MOST_INPUTS = 500, 24  # output values, and inputs, to compare both numerics on
 LARGE_BYTES = 8 << 20
-NOISE = 0.003  # of the values
+NOISE = 0.0001  # of the values
 NO_CLASSES = ("mobilefacenet", "ad01", "baseline_conv2d", "spatial_cnn")  # one row of numbers, but no classes
 Record = dict[str, Any]
 
@@ -379,8 +379,8 @@ def exceptions(records: dict[str, Record]) -> list[str]:
 
 
 NOTE = (
-    "*noise*: the cosine that exact arithmetic has to itself when 0.3 % of the values of every convolution are one",
-    "code off. Where it is below 0.999, the output depends on roundings more than on the picture.",
+    "*noise*: the cosine that exact arithmetic has to itself when one value in 10,000 of every convolution is one code",
+    "off. Where it is below 0.999, hardly anything but the very same roundings in the very same order comes closer.",
     "",
 )
 
