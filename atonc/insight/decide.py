@@ -35,6 +35,8 @@ def of_operator(
     found += forms.of_titles(epochs, titles)
     if op.kind not in WEIGHTED:
         found += [one for one in of_epochs(epochs) if one.rule is rules.WIDE_NUMBERS]
+    if all(one.rule is not rules.TABLE for one in found) and any(epoch.of_kind("ACTIV") for epoch in epochs):
+        found.append(decision(rules.TABLE, f"ACTIV takes part in this {op.kind}"))
     computing = forms.computing(epochs, titles)
     if len(computing) > 1 and all(one.rule not in forms.SEVERAL for one in found):
         found.append(forms.split(computing, tensors[op.outputs[0]]))

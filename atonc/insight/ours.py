@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from atonc.costs import StepCost
 from atonc.emit.info.costs import epoch_figures
 from atonc.emit.program import ProgramStep
-from atonc.frontends.coverage import coverage
+from atonc.frontends.coverage import CONVERSIONS, coverage
 from atonc.hw.cycles import hardware
 from atonc.hw.machine import Machine
 from atonc.hw.mpool import MemoryPool
@@ -16,7 +16,7 @@ from atonc.insight import decide, rules, wiring
 from atonc.insight.types import CPU, NOTHING, NPU, BufferView, Decision, LayerView, NetworkView, PoolView, StepView
 from atonc.ir import Op
 from atonc.lower.map_ops import CpuReason
-from atonc.lower.rules import rule_of
+from atonc.lower.rules import NOT_CODES, rule_of
 from atonc.pipeline import machine_of
 from atonc.place.pools import is_external
 from atonc.program_costs import macs, with_words
@@ -114,16 +114,26 @@ def _decisions(
     compiled = view.compiled
     if on == NOTHING:
         return []
+    outside = [n for n in (*op.inputs, *op.outputs) if n in compiled.layout.placed and not _on_chip(n, view, external)]
+    spilled = [decide.decision(rules.SPILL, f"{', '.join(outside[:3])} in external RAM")] if outside else []
     if on == CPU:
-        return [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.name == op.name]
+        reasons = [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.name == op.name]
+        return decide.merged([*reasons, *_in_float(op, view, reasons), *spilled])
     owners = zip(compiled.program.steps, compiled.mapped.owners, strict=True)
     own = [(step.epoch, step.plan.title) for step, owner in owners if owner == op.name and step.epoch is not None]
     found = [decide.bound(bound_by, cycles)] if bound_by else []
     found += decide.of_operator(op, compiled.graph.tensors, [epoch for epoch, _ in own], [title for _, title in own])
-    outside = [n for n in (*op.inputs, *op.outputs) if n in compiled.layout.placed and not _on_chip(n, view, external)]
-    if outside:
-        found.append(decide.decision(rules.SPILL, f"{', '.join(outside[:3])} in external RAM"))
-    return decide.merged(found)
+    return decide.merged([*found, *spilled])
+
+
+def _in_float(op: Op, view: CompileView, reasons: Sequence[Decision]) -> list[Decision]:
+    """An operator that no unit does may be in float as well: then both rules keep it on the CPU."""
+    tensors = [view.compiled.graph.tensors[n] for n in (*op.inputs, *op.outputs) if n]
+    real = [t.dtype for t in tensors if not t.is_constant and t.is_float]
+    known = any(one.rule is NOT_CODES for one in reasons)
+    if op.kind in CONVERSIONS or known or not real:
+        return []
+    return [decide.decision(NOT_CODES, f"{op.kind}, {real[0]} values")]
 
 
 def cpu_decision(reason: CpuReason) -> Decision:

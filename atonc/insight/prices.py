@@ -15,7 +15,7 @@ from atonc.errors import AtoncError
 from atonc.insight import rules
 from atonc.insight.ours import network_view
 from atonc.insight.types import Decision, LayerView, NetworkView, Price
-from atonc.ir import Graph, Quantisation
+from atonc.ir import Graph, Op, Quantisation
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_canonical, compile_graph, machine_of
 from atonc.place import Board
@@ -98,6 +98,28 @@ def _symmetric(view: CompileView, options: Options) -> Compiled:
     return compile_canonical(compiled.source, _zeroed(compiled.graph), options, view.board)
 
 
+def _without_softmax(view: CompileView, options: Options) -> Compiled:
+    """The network cut before every softmax: what --cut-output-tensors gives."""
+    compiled = view.compiled
+    return compile_canonical(compiled.source, _cut(compiled.graph, "softmax"), options, view.board)
+
+
+def _cut(graph: Graph, kind: str) -> Graph:
+    """Ends at the inputs of all operators of a kind; what lies behind them only is left out."""
+    ends = dict[str, str]()
+    for op in graph.ops:  # in the order of execution, so that ends pass through what follows
+        source = op.inputs[0] if op.kind == kind else next((ends[n] for n in op.inputs if n in ends), "")
+        if source:
+            ends |= dict.fromkeys(op.outputs, source)
+    wanted = list(dict.fromkeys(ends.get(name, name) for name in graph.outputs))
+    needed, kept = set(wanted), list[Op]()
+    for op in reversed(graph.ops):
+        if needed & set(op.outputs):
+            kept.append(op)
+            needed |= set(op.inputs)
+    return replace(graph, ops=tuple(reversed(kept)), outputs=tuple(wanted))
+
+
 def _zeroed(graph: Graph) -> Graph:
     tensors = dict(graph.tensors)
     for name, tensor in graph.tensors.items():
@@ -110,6 +132,7 @@ def _zeroed(graph: Graph) -> Graph:
 TRIALS = (
     Trial(frozenset({"CPU-QUANTIZE"}), "compiled with --input-data-type int8", _integer_inputs),
     Trial(frozenset({"CPU-DEQUANTIZE"}), "compiled with --output-data-type int8", _integer_outputs),
+    Trial(frozenset({"CPU-SOFTMAX"}), "compiled without it and what follows", _without_softmax),
     Trial(frozenset({rules.BOUNDS["flash"].id}), "compiled with all constants on the chip", _without_flash, _on_chip),
     Trial(frozenset({rules.ZERO_POINT.id}), "compiled as if quantised with zero points of 0", _symmetric),
 )
