@@ -66,7 +66,7 @@ def _row(one: Compilation, runtime: Runtime, common: list[Path], work: Path) -> 
     try:
         net = emulator.load(one.network_c.parent, one.network_c.stem, one.weights[:1] or None, one.ecblobs)
         image = firmware.network_in(one.network_c.parent, one.network_c.stem, one.weights[:1] or None)
-        rig = Rig(firmware.build_firmware([image], runtime, work, common), [image])
+        rig = Rig(firmware.build_firmware([image], runtime, work, common), [image], data_cache=False)
         started = time.perf_counter()
         random = np.random.default_rng(1)
         inputs = [random.integers(0, 256, buffer.size_bytes).astype(np.uint8) for buffer in net.inputs]

@@ -66,3 +66,20 @@ def test_bytes_of_the_host_leave_their_line_alone() -> None:
     assert cpu[:2].tolist() == [2, 3]
     cache.evict()
     assert memory[:2].tolist() == [2, 3]
+
+
+def test_written_lines_are_dirty_whatever_the_value() -> None:
+    """The NPU overwrites a line that the CPU then writes with the bytes that it had before."""
+    cache, memory, cpu = cached()
+    memory[:LINE] = 9
+    cpu[2] = 0
+    cache.wrote(BASE + 2, 1)
+    cache.command(CLEAN, BASE)
+    assert not memory[:LINE].any()
+    memory[:LINE] = 9
+    cache.command(CLEAN, BASE)
+    assert memory[:LINE].all()  # not dirty any more
+    cache.wrote(0x2400_0000 + LINE - 2, 4)  # an unaligned store over the end of a line
+    cache.command(INVALIDATE, BASE)
+    cache.evict()
+    assert memory[:LINE].all() and not memory[LINE:].any()

@@ -39,7 +39,7 @@ def test_published_network_with_our_runtime(tmp_path: Path, folder: str) -> None
     if not (FETCHED / folder).is_dir():
         pytest.skip("no published networks: set ATONC_FETCHED")
     network, image = emulator.load(FETCHED / folder), firmware.network_in(FETCHED / folder)
-    rig = Rig(firmware.build_firmware([image], firmware.our_runtime(), tmp_path), [image])
+    rig = Rig(firmware.build_firmware([image], firmware.our_runtime(), tmp_path), [image], data_cache=False)
     given = [
         np.random.default_rng(k).integers(0, 256, b.size_bytes).astype(np.uint8) for k, b in enumerate(network.inputs)
     ]

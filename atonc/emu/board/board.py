@@ -66,9 +66,23 @@ class Board:
             self.system.cache = self.cache
             self.system.words[_CONFIGURATION] = _DATA_CACHE_ON
             self.npu.on_end = self.cache.evict
+            self._watch_writes(self.cache)
         for place in places.PLAIN_REGISTERS:
             self._registers.append(np.zeros(place.size_bytes, np.uint8))
             self._map_bytes(place, self._registers[-1])
+
+    def _watch_writes(self, cache: DataCache) -> None:
+        """Every store but those to the firmware's own data and stack, which the NPU never writes: they are many."""
+        symbols = self.firmware.symbols
+        own = symbols.get("_data_start", 0), symbols.get("_estack", 0)
+        for part in cache.parts:
+            for base in {part.base, part.base & ~places.ALIAS} if part.base >> 28 == 3 else {part.base}:
+                shift = base - part.base
+                below, above = min(own[0], part.end), max(own[1], part.base)
+                inside = part.base <= own[0] < own[1] <= part.end
+                ranges = ((part.base, below), (above, part.end)) if inside else ((part.base, part.end),)
+                for start, end in ranges:
+                    self.core.watch_writes(start + shift, end + shift, cache.wrote)
 
     def _map_bytes(self, place: Place, data: Bytes) -> None:
         for base in _addresses(place):

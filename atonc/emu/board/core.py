@@ -7,6 +7,7 @@ It knows no NVIC either: exceptions are entered and left here, with the frames t
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -60,7 +61,7 @@ class Core:
         unicorn, arm_const = _unicorn()
         self._arm = arm_const
         self._error = unicorn.UcError
-        self._code_hook = unicorn.UC_HOOK_CODE
+        self._code_hook, self._write_hook = unicorn.UC_HOOK_CODE, unicorn.UC_HOOK_MEM_WRITE
         self.uc = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
         self.uc.ctl_set_cpu_model(arm_const.UC_CPU_ARM_CORTEX_M33)
         self.clock, self.nvic, self.system = clock, nvic, system
@@ -82,6 +83,15 @@ class Core:
                 kind = _SLEEP_CODES[code[offset : offset + size]]
                 at = address + offset
                 self.uc.hook_add(self._code_hook, self._on_sleep, (kind, at + size), at, at)
+
+    def watch_writes(self, start: int, end: int, action: Callable[[int, int], None]) -> None:
+        """Calls action(address, size) for every store in [start, end)."""
+
+        def on_write(_: Any, __: int, address: int, size: int, ___: int, ____: Any) -> None:
+            action(address, size)
+
+        if start < end:
+            self.uc.hook_add(self._write_hook, on_write, None, start, end - 1)
 
     def start(self, pc: int, stack: int) -> None:
         self.pc = pc & ~1

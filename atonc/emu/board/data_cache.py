@@ -7,7 +7,7 @@ a firmware that forgets a call computes something else here, as it may on a boar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class CachedMemory:
     memory: Bytes  # what other masters see
     cpu: Bytes  # what the processor sees
     clean: Bytes  # what it saw when the line was last in step
+    written: set[int] = field(default_factory=set)  # lines that it wrote, whatever the value
 
     @property
     def end(self) -> int:
@@ -56,6 +57,15 @@ class DataCache:
                 if part.base <= address < part.end:
                     self._apply(offset, part, address - part.base, LINE)
 
+    def wrote(self, address: int, size_bytes: int) -> None:
+        """The processor has written; where nobody says so, a line is dirty when its bytes have changed."""
+        address = canonical(address)
+        for part in self.parts:
+            if part.base <= address < part.end:
+                first, last = ((address - part.base + offset) // LINE for offset in (0, size_bytes - 1))
+                part.written.add(first)
+                part.written.add(last)
+
     def in_step(self, address: int, size_bytes: int) -> None:
         """The host has put bytes into memory: an application would have told the cache. Its neighbours stay."""
         address = canonical(address)
@@ -68,7 +78,9 @@ class DataCache:
         for part in self.parts:
             for start in range(0, part.memory.size, _CHUNK):
                 size = min(_CHUNK, part.memory.size - start)
-                if not np.array_equal(*(bytes_[start : start + size].view("<u8") for bytes_ in (part.cpu, part.clean))):
+                cpu, clean = (side[start : start + size].view("<u8") for side in (part.cpu, part.clean))
+                same = np.array_equal(cpu, clean)
+                if not same or any(start <= line * LINE < start + size for line in part.written):
                     self._write_back(part, start, size)
 
     def _apply(self, operation: int, part: CachedMemory, start: int, size: int) -> None:
@@ -76,25 +88,20 @@ class DataCache:
             self._write_back(part, start, size)
         if operation != CLEAN:
             self._fetch(part, start, size)
+            part.written.difference_update(range(start // LINE, (start + size) // LINE))
 
     @staticmethod
     def _write_back(part: CachedMemory, start: int, size: int) -> None:
         """Whole lines: bytes that others changed in a dirty line are lost."""
+        first, count = start // LINE, size // LINE
         cut = slice(start, start + size)
-        cpu, clean = part.cpu[cut], part.clean[cut]
-        if size == LINE:
-            if not np.array_equal(cpu, clean):
-                part.memory[cut] = cpu
-                clean[:] = cpu
-            return
-        dirty = (cpu.view("<u8") != clean.view("<u8")).reshape(-1, LINE // 8).any(axis=1)
-        rows = np.flatnonzero(dirty)
-        lines = cpu.reshape(-1, LINE)[rows]
-        part.memory[cut].reshape(-1, LINE)[rows] = lines
-        clean.reshape(-1, LINE)[rows] = lines
+        cpu, clean, memory = (side[cut].reshape(-1, LINE) for side in (part.cpu, part.clean, part.memory))
+        dirty = (cpu.view("<u8") != clean.view("<u8")).any(axis=1)
+        dirty[[line - first for line in part.written if first <= line < first + count]] = True
+        memory[dirty] = clean[dirty] = cpu[dirty]
+        part.written.difference_update(range(first, first + count))
 
     @staticmethod
     def _fetch(part: CachedMemory, start: int, size: int) -> None:
         cut = slice(start, start + size)
-        part.cpu[cut] = part.memory[cut]
-        part.clean[cut] = part.memory[cut]
+        part.cpu[cut] = part.clean[cut] = part.memory[cut]
