@@ -43,14 +43,14 @@ def mutations(text: str, seed: int) -> Iterator[str]:
 
 def survives(folder: Path) -> bool:
     """True when the damage went unnoticed; an error must be an InputError."""
-    before = time.monotonic()
+    before = time.process_time()
     try:
         load_initialisers(read_network(folder))
     except InputError as error:
         assert str(error)
         return False
     finally:
-        assert time.monotonic() - before < SECONDS_EACH
+        assert time.process_time() - before < SECONDS_EACH
     return True
 
 
@@ -103,6 +103,6 @@ def test_large_hostile_files_do_not_hang(tmp_path: Path) -> None:
         "/* " + 'GIT_BRANCH "' * 50_000 + "*/",
     ):
         c_file.write_text(head + body)
-        before = time.monotonic()
+        before = time.process_time()
         assert not survives(tmp_path)
-        assert time.monotonic() - before < SECONDS_EACH
+        assert time.process_time() - before < SECONDS_EACH
