@@ -92,8 +92,10 @@ class Rig:
 
     def run(self, inputs: Sequence[Bytes], network: int = 0) -> Inference:
         """One inference; inputs and outputs are the bytes as they lie in memory."""
-        board = self.board
-        for buffer, value in zip(self.inputs.get(network, []), inputs, strict=True):
+        board, buffers = self.board, self.inputs.get(network, [])
+        if len(inputs) != len(buffers):
+            raise InputError(f"{len(inputs)} inputs for a network that has {len(buffers)}", where=f"network {network}")
+        for buffer, value in zip(buffers, inputs, strict=True):
             if value.size != buffer.size_bytes:
                 raise InputError(f"input of {value.size} bytes for a buffer of {buffer.size_bytes}")
             board.poke(buffer.address, value)
