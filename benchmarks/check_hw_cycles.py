@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import median
 
 from fetched import corpus_dir
 
@@ -205,7 +206,8 @@ def epoch_table(rows: list[EpochRow]) -> Iterator[str]:
     ):
         errors = [abs(r.error) for r in chosen]
         mean, worst = sum(errors) / max(1, len(errors)), max(errors, default=0)
-        yield f"* {len(chosen)} epochs {title}: mean error {mean:.2%}, worst {worst:.2%}"
+        middle = median(errors) if errors else 0.0
+        yield f"* {len(chosen)} epochs {title}: median error {middle:.2%}, mean {mean:.2%}, worst {worst:.2%}"
     spent, ours = sum(r.programming_measured for r in rows), sum(r.programming_predicted for r in rows)
     yield f"* programming by the CPU, {len(rows)} epochs: {ours:,.0f} CPU cycles predicted, {spent:,.0f} measured"
     yield ""

@@ -79,6 +79,7 @@ class Timing:
     read_beat: float
     single_read_beat: float
     noc_beat: float
+    cache_beat: float
     cache_discontinuity: float
     frame_turn: float
     frame_turn_words: int
@@ -124,6 +125,7 @@ class Machine:
             read_beat=self.timing.read_beat * ram,
             single_read_beat=self.timing.single_read_beat * ram,
             noc_beat=self.timing.noc_beat * noc,
+            cache_beat=self.timing.cache_beat * noc,
         )
         return replace(self, clocks=new, timing=timing)
 

@@ -176,7 +176,7 @@ def _external_stream(engine: StrengConfig, words: int, bank: MemoryBank, machine
     part = words / max(1, engine.elements)
     fetched = 0 if warm_cache else min(words * engine.element_bytes, traffic.distinct_bytes(engine))
     turns = machine.timing.cache_discontinuity * (traffic.jumps(engine) + 1)
-    return per_byte * fetched + (machine.timing.noc_beat * traffic.beats(engine) + turns) * part
+    return per_byte * fetched + (machine.timing.cache_beat * traffic.beats(engine) + turns) * part
 
 
 def _kernel_sets(epoch: Epoch, flow: Flow) -> int:
