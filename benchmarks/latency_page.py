@@ -25,6 +25,8 @@ FITTED = {  # rows that fixed or supported a constant of the model
     "kws_micronet_m (EC part)", "mobilenet_v2 224 (EC part)",
 }  # fmt: skip
 FITTED_BUILDS = {("blazeface 128", "4.0.0")}
+MACHINE = HERE.parent / "atonc" / "hw" / "stm32n6.toml"
+_CONSTANT = re.compile(r"(?P<name>\w+) = (?P<value>[-\d.]+)\s+# (?P<tag>[PFLU])(?P<range>[^:]*): (?P<why>.+)")
 _FIGURE = re.compile(r"([\d.]+):([\d.]+)ms")
 
 
@@ -42,9 +44,9 @@ def table(path: Path, first: str) -> list[dict[str, str]]:
     return rows
 
 
-def networks() -> tuple[list[str], list[float], list[float]]:
-    """Lines of the table, errors of rows that the fit saw and of those that it did not."""
-    lines, seen, blind = [], [], []
+def networks() -> tuple[list[str], list[float], list[float], list[float]]:
+    """Lines of the table; errors of rows that the fit saw, of those that it did not, and of those known at that time."""
+    lines, seen, blind, known = [], [], [], []
     for row in table(HERE / "results" / "hw_cycles.md", "network"):
         if row["network"].startswith("**"):
             continue
@@ -55,11 +57,31 @@ def networks() -> tuple[list[str], list[float], list[float]]:
         error = float(row["error"].rstrip("%"))
         if not apart:
             (seen if fitted else blind).append(abs(error))
+            known += [abs(error)] if "not in the mean" not in source else []
         lines.append(
             f"| {name} | {tool} | {row['NPU ms']} | {row['CPU ms']} | {row['predicted ms']} | {row['measured ms']} | "
             f"{error:+.1f} % | {kind} | {source} |"
         )
-    return lines, seen, blind
+    return lines, seen, blind, known
+
+
+def recorded() -> list[str]:
+    """The lines about single epochs."""
+    text = (HERE / "results" / "hw_cycles.md").read_text()
+    return [line.replace("* ", "- ", 1) for line in text.splitlines() if re.match(r"\* \d+ epochs with", line)]
+
+
+def constants() -> list[str]:
+    """Name, value and the comment of every constant: tag, uncertainty, evidence."""
+    lines, part = [], ""
+    for line in MACHINE.read_text().splitlines():
+        part = line[1:].split("]")[0] if line.startswith("[") else part
+        found = _CONSTANT.match(line)
+        if part in ("clocks", "timing") and found:
+            lines.append(
+                f"| `{found['name']}` | {found['value']} | {found['tag']} | {found['range'].strip()} | {found['why']} |"
+            )
+    return lines
 
 
 def ours() -> tuple[list[str], list[float]]:
@@ -88,22 +110,45 @@ published applications: NPU 1000 MHz, CPU 800 MHz, NPU RAM 900 MHz, flash 400 MB
 ## Networks compiled by ST, predicted from their own programs
 
 Mean absolute error: {seen:.1f} % on {seen_count} rows that fixed or supported a constant (*fitted*); {blind:.1f} %
-(median {blind_median:.1f} %, worst {blind_worst:.1f} %) on {blind_count} rows that no constant saw (*blind*). Rows
-*apart* compare another compilation, or consist of CPU kernels that nobody measured.
+(median {blind_median:.1f} %, worst {blind_worst:.1f} %) on {blind_count} rows that no constant saw (*blind*). The
+{counted} rows that were known when the model was made: {counted_mean:.1f} %. Rows *apart* compare another compilation, or
+consist of CPU kernels that nobody measured.
 
 | network | tool | NPU ms | CPU ms | predicted ms | measured ms | error | row | measured by |
 |---|---|---:|---:|---:|---:|---:|---|---|
 {rows}
 
-Single epochs of a MobileNetV2 recorded on a board: mean error 0.18 % on 36 epochs without, 5.5 % on 13 with streams
-that allocate cache lines (`benchmarks/results/hw_cycles.md`).
+Single epochs of a MobileNetV2 recorded on a board (NPU cycles; every epoch is listed in
+`benchmarks/results/hw_cycles.md`):
+
+{epochs}
+
+Five of the epochs with cached streams (35, 36, 38, 39, 41) fixed `cache_beat`.
+
+## The constants
+
+From `atonc/hw/stm32n6.toml`. P: proven by counters or by many epochs; F: fitted on the measurements named; L: likely;
+U: assumed, never measured.
+
+| constant | value | tag | uncertainty | evidence |
+|---|---:|---|---|---|
+{constants}
 
 ## What is uncertain
 
-- cached re-reads of weights (ALLOC): 5 to 10 % of such an epoch; our own programs do not use them
+- cached re-reads of weights (ALLOC): up to 12 % of such an epoch; our own programs do not use them
 - external RAM: 400 MB/s assumed, no measured network
-- CPU kernels without a measured constant are marked `~`; a report says how many milliseconds rest on them
-- CPU steps at all: within 10 to 15 %
+- CPU kernels of our own: counted by instructions, not measured on a board; marked `~` in reports
+- CPU kernels of ST's library with a constant: within 10 to 15 %; those without one are marked `~`
+
+Every report states an error band for its network: 3 % of the time in NPU epochs, 15 % of measured CPU kernels, 100 % of
+what nobody measured.
+
+## Energy
+
+`explain` and the HTML report give the energy of the NPU and the memories by the powers that ST publishes with its
+machine and pool descriptions (per unit and cycle, per byte read and written), as ST's own `c_info.json` does. The
+processor, the oscillators and leakage are not in it; no measurement of ours confirms it.
 
 ## Our programs beside ST's
 
@@ -118,7 +163,7 @@ models.
 
 
 def page() -> str:
-    rows, seen, blind = networks()
+    rows, seen, blind, known = networks()
     own, ratios = ours()
     return TEXT.format(
         seen=fmean(seen),
@@ -127,10 +172,14 @@ def page() -> str:
         blind_median=median(blind),
         blind_worst=max(blind),
         blind_count=len(blind),
+        counted=len(known),
+        counted_mean=fmean(known),
         rows="\n".join(rows),
         ratio=exp(fmean(map(log, ratios))),
         models=len(ratios),
         own="\n".join(own),
+        epochs="\n".join(recorded()),
+        constants="\n".join(constants()),
     )
 
 
