@@ -45,7 +45,7 @@ def table(path: Path, first: str) -> list[dict[str, str]]:
 
 
 def networks() -> tuple[list[str], list[float], list[float], list[float]]:
-    """Lines of the table; errors of rows that the fit saw, of those that it did not, and of those known at that time."""
+    """Lines of the table; errors of rows that the fit saw, that it did not see, and that were known at the time."""
     lines, seen, blind, known = [], [], [], []
     for row in table(HERE / "results" / "hw_cycles.md", "network"):
         if row["network"].startswith("**"):
@@ -111,8 +111,8 @@ published applications: NPU 1000 MHz, CPU 800 MHz, NPU RAM 900 MHz, flash 400 MB
 
 Mean absolute error: {seen:.1f} % on {seen_count} rows that fixed or supported a constant (*fitted*); {blind:.1f} %
 (median {blind_median:.1f} %, worst {blind_worst:.1f} %) on {blind_count} rows that no constant saw (*blind*). The
-{counted} rows that were known when the model was made: {counted_mean:.1f} %. Rows *apart* compare another compilation, or
-consist of CPU kernels that nobody measured.
+{counted} rows that were known when the model was made: {counted_mean:.1f} %. Rows *apart* compare another compilation,
+or consist of CPU kernels that nobody measured.
 
 | network | tool | NPU ms | CPU ms | predicted ms | measured ms | error | row | measured by |
 |---|---|---:|---:|---:|---:|---:|---|---|
