@@ -138,7 +138,7 @@ def test_missing_memory_is_reported(tmp_path: Path, common: Common) -> None:
     elf, networks = make(tmp_path, common, digits())
     rig = Rig(elf, networks, start=False)
     missing = np.array([0x3420_0000, 0x3427_0000], "<u4").view(np.uint8)
-    rig.board.memory.write(rig.board.firmware.symbols["board_missing"], missing)
+    rig.board.poke(rig.board.firmware.symbols["board_missing"], missing)
     with pytest.raises(FirmwareError, match=r"ATONC ERROR 5 .*0x34200000 MEMORY_MISSING"):
         rig.start()
 
