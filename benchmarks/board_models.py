@@ -114,7 +114,7 @@ def _one(model: Path, controller: bool, runtime: Runtime, common: list[Path], wo
         started = time.perf_counter()
         found = boarding.compare(view, _samples(view), Rig(elf, [network]), runtime.label)
     except AtoncError as error:
-        return Row(name, controller, failure=str(error)[:300].replace("|", "/"))
+        return Row(name, controller, failure=error.what[:200].replace("|", "/"))
     steps = counts(view.compiled.program.steps)
     return Row(
         name,
@@ -143,7 +143,7 @@ def _strict(network: ImageNetwork, runtime: Runtime, work: Path) -> str:
     try:
         building.compile_units(building.find_toolchain(), [unit], folder, cpu="cortex-m55")
     except AtoncError as error:
-        return str(error)[:200].replace("|", "/")
+        return error.what[:200].replace("|", "/")
     return "clean"
 
 

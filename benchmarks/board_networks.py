@@ -79,7 +79,7 @@ def _row(one: Compilation, runtime: Runtime, common: list[Path], work: Path) -> 
             (a, net.memory.read(b.address, b.size_bytes)) for a, b in zip(found.outputs, net.outputs, strict=True)
         ]
     except AtoncError as error:
-        return f"| {one.title} | {str(error)[:200].replace('|', '/')} | | | | | |"
+        return f"| {one.title} | {error.what[:160].replace('|', '/')} | | | | | |"
     total, wrong = sum(a.size for a, _ in pairs), sum(int((a != b).sum()) for a, b in pairs)
     seconds = time.perf_counter() - started
     return (
