@@ -34,7 +34,6 @@ Ints = NDArray[np.int64]
 _FRACTION = 8
 _STEEPEST = 64.0  # codes per code: beyond, the fraction of the mean is too coarse
 _MOST_SHIFT = 23
-_MOSTLY_ABOVE = -64.0  # usual codes below lie above their zero point, behind a ReLU
 _MOST_PIPELINES = 512
 
 
@@ -49,10 +48,15 @@ class Line:
 
     @staticmethod
     def of(
-        gain: float, offset: float, clip: tuple[int, int] | None = None, usual: float | None = None, divisor: int = 1
+        gain: float,
+        offset: float,
+        clip: tuple[int, int] | None = None,
+        usual: float | None = None,
+        divisor: int = 1,
+        ties_up: bool = False,
     ) -> Line:
         """codes = gain * mean + offset. Around the `usual` mean neither short factors nor the division by `divisor` do
-        harm."""
+        harm. The unit rounds ties away from code zero, with `ties_up` upwards."""
         if gain > _STEEPEST:
             raise Refusal(
                 "steep mean", f"{gain:.1f} output codes for a step of the mean", f"{_STEEPEST}", "use the CPU"
@@ -64,8 +68,7 @@ class Line:
         if a > 32767:
             a, shift = round(gain / divided * 2 ** (shift - 1)), shift - 1
         missing = (gain * 2**shift - a * divided) * (usual or 0.0)
-        upwards = usual is not None and usual < _MOSTLY_ABOVE  # so that ties go away from the zero point
-        return Line(a, round(offset * 2**shift + missing) + upwards, shift, clip)
+        return Line(a, round(offset * 2**shift + missing) + ties_up, shift, clip)
 
     def error(self, gain: float) -> float:
         """In codes, before the last rounding: by the fraction of the mean, the divisor and the factor."""

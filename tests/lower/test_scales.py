@@ -72,7 +72,7 @@ def test_sums_with_zero_are_exact_where_they_can_be() -> None:
 
 def test_means_of_four_by_four_round_ties_as_the_model_does() -> None:
     """Behind a ReLU, with the same format on both sides, one mean in sixteen is a tie."""
-    line = Line.of(1.0, 0.0, usual=-112.0, divisor=16)
+    line = Line.of(1.0, 0.0, usual=-112.0, divisor=16, ties_up=True)
     sums = np.arange(-128 * 16, 0)
     exact = round_half_away(sums / 16 + 128) - 128
     assert np.array_equal(mean_codes(sums, 16, line), exact)

@@ -27,6 +27,7 @@ Shape = tuple[int, ...]
 Ends = tuple[Tensor, Tensor]  # what comes in and what goes out
 
 _ABOVE_ZERO = 16  # codes by which means usually are above the zero point
+_MOSTLY_ABOVE = -64  # with a zero point below, most codes are above it
 _MOST_PAD = 31  # pixels that the identity CONVACC adds on a side
 
 
@@ -253,13 +254,19 @@ def _window_means(
         yield Means(near.buffer, far.buffer, kept, window, batch, area or pixels, line, *offsets)
 
 
-def _line(
-    op: Op, x: Tensor, y: Tensor, times: float, share: float = 1.0, usual: float | None = None, divisor: int = 1
-) -> Line:
+def _line(op: Op, x: Tensor, y: Tensor, times: float, share: float = 1.0) -> Line:
     """Codes of `times` the mean; `share` of the pixels are real, the others stand for zero."""
     gain = x.scale / y.scale * times
-    offset = y.zero_point - x.zero_point * gain * share
-    return Line.of(gain, offset, op.attrs.get("clip"), usual, divisor)
+    return Line.of(gain, y.zero_point - x.zero_point * gain * share, op.attrs.get("clip"))
+
+
+def _mean_line(op: Op, x: Tensor, y: Tensor, pixels: int) -> Line:
+    """Coefficients for the means that occur. Ties go away from the zero point, behind a ReLU that is upwards; TFLite's
+    average pool rounds the codes themselves, as the unit does."""
+    gain = x.scale / y.scale * (pixels if op.kind == "sum" else 1.0)
+    offset, usual = y.zero_point - x.zero_point * gain, x.zero_point + _ABOVE_ZERO
+    pooled = any(name.startswith("AVERAGE_POOL") for name in op.origin)
+    return Line.of(gain, offset, op.attrs.get("clip"), usual, pixels, not pooled and y.zero_point < _MOSTLY_ABOVE)
 
 
 @recipe("mean", "sum")
@@ -269,8 +276,8 @@ def lower_mean(op: Op, context: Context) -> list[StepPlan]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     axes = {axis % len(x.shape) for axis in op.attrs["axes"]}
     pixels = prod(x.shape[axis] for axis in axes)
-    usual = None if context.numerics == "2.x" else x.zero_point + _ABOVE_ZERO
-    line = _line(op, x, y, pixels if op.kind == "sum" else 1.0, usual=usual, divisor=pixels)
+    plain = _line(op, x, y, pixels if op.kind == "sum" else 1.0)
+    line = plain if context.numerics == "2.x" else _mean_line(op, x, y, pixels)
     kept, reduced, channels = _stretches(x.shape, axes)
     gain = x.scale / y.scale * (pixels if op.kind == "sum" else 1.0)
     context.explain(op, meaning.means(x, y, axes, line, channels), line.error(gain))
