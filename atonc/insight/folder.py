@@ -18,6 +18,7 @@ from atonc.hw.cycles.flow import element_counts
 from atonc.hw.machine import Machine, stm32n6
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.insight import decide, folder_memory, rules, vendor, wiring
+from atonc.insight.info_folder import find_info, info_view
 from atonc.insight.saved import Saved, SavedLayer, read_saved
 from atonc.insight.types import CPU, HYBRID, NOTHING, BufferView, Decision, LayerView, NetworkView, StepView
 
@@ -25,7 +26,10 @@ _LONG_COMMAND = 2000  # characters that are shown of it
 
 
 def folder_view(directory: Path, name: str | None = None, machine: Machine | None = None) -> NetworkView:
-    """Nothing is executed: weights may be missing, where the program does not need them."""
+    """Nothing is executed: weights may be missing, where the program does not need them, and even the program."""
+    described = find_info(directory)
+    if described is not None:
+        return info_view(described, machine or stm32n6())
     try:
         return view_of(load(directory, name), machine)
     except InputError as missing:
@@ -226,8 +230,10 @@ def _layers(
         read = tuple(dict.fromkeys(n for step, _ in own for n in _read(step, buffers)))
         touched = [b for b in buffers if b.name in (*read, *written)]
         nodes = tuple(dict.fromkeys(node for _, view in own for node in view.title.split(", ")))
-        decisions = _decisions([step for step, _ in own], [view for _, view in own], touched, external)
         kind = vendor.kind_of(name, own[0][0].calls)
+        decisions = _decisions([step for step, _ in own], [view for _, view in own], touched, external)
+        if not own[0][0].calls:
+            decisions += vendor.form_decisions(kind, len(own))
         yield _layer_view(
             name,
             kind,

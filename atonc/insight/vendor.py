@@ -18,7 +18,13 @@ from atonc.reasons import Rule
 
 # ST derives the names of helper nodes from the node they help: Conv2D_7_suboff_0 is a part of Conv2D_7
 _NODE = re.compile(r"((?:[A-Za-z][A-Za-z0-9]*_)+?\d+)(?=_|$)")
-_KINDS = {"Conv2D": "conv", "Gemm": "dense", "Pool": "pool", "Eltwise": "elementwise", "Arith": "elementwise"}
+_NUMBERED = re.compile(r"([A-Za-z][\w]*?)(?:_inserted)?_(?:id)?\d+")
+_KINDS = {
+    **dict.fromkeys(("conv2d", "conv_2d", "depthwise_conv_2d", "convinteger"), "conv"),
+    **dict.fromkeys(("gemm", "fully_connected", "matmul"), "dense"),
+    **dict.fromkeys(("maxpool", "max_pool_2d"), "max_pool"),
+    **dict.fromkeys(("averagepool", "average_pool_2d", "globalaveragepool"), "average_pool"),
+}
 _BY_NATURE = (
     ("dequantizelinear", "dequantize"),
     ("quantizelinear", "quantize"),
@@ -30,6 +36,7 @@ _BY_NATURE = (
     ("cast", "cast"),
 )
 _MOVES = ("concat", "split", "pad", "slice", "transpose", "spacetodepth", "depthtospace", "imagetorow", "rowtoimage")
+_FUNCTIONS = ("relu", "prelu", "leakyrelu", "sigmoid", "tanh", "hardsigmoid", "hardswish", "clip", "elu")
 _WEIGHTED = ("conv", "gemm", "matmul")
 
 
@@ -49,14 +56,17 @@ def nodes_of(info: InfoNode | None, written: Sequence[str]) -> tuple[str, ...]:
 
 
 def kind_of(node: str, calls: Sequence[Call] = ()) -> str:
-    """conv of Conv2D_7; of epochs without a name what the processor calls."""
-    prefix = node.rsplit("_", 1)[0]
-    if calls and not _NODE.match(node):
+    """conv of Conv2D_7 or CONV_2D_3; of epochs without a name what the processor calls."""
+    match = _NUMBERED.fullmatch(node)
+    if match:
+        kind = match[1].lower()
+        return _KINDS.get(kind, kind)
+    if calls:
         called = calls[0].name
         for start in ("ll_sw_forward_", "LL_ATON_LIB_", "atonc_"):
             called = called.removeprefix(start)
         return called.lower()
-    return _KINDS.get(prefix, prefix.lower() if _NODE.match(node) else "epoch")
+    return "epoch"
 
 
 def cpu_decisions(calls: Sequence[Call]) -> list[Decision]:
@@ -66,6 +76,31 @@ def cpu_decisions(calls: Sequence[Call]) -> list[Decision]:
         for rule, seen in _rules(call):
             found.setdefault(rule.id, decide.decision(rule, seen))
     return list(found.values())
+
+
+def form_decisions(kind: str, epochs: int) -> list[Decision]:
+    """What the name of a node on the NPU says about its form."""
+    found = []
+    if kind in ("quantize", "dequantize", "identity", "cast"):
+        found.append(decide.decision(rules.CONVERSION, f"{kind} in {epochs} epochs"))
+    elif kind in _FUNCTIONS:
+        found.append(decide.decision(rules.TABLE, kind))
+    elif kind.startswith("resize"):
+        found.append(decide.decision(rules.RESIZE, kind))
+    elif any(word in kind for word in _MOVES):
+        found.append(decide.decision(rules.MOVE, kind))
+    if epochs > 1:
+        found.append(decide.decision(rules.SPLIT, f"{epochs} epochs"))
+    return found
+
+
+def rule_of_kind(kind: str) -> Rule:
+    """By the kind of a node of ST's compiler, where no call is known."""
+    name = kind.lower()
+    nature = next((found for word, found in _BY_NATURE if word in name), "")
+    if nature:
+        return mapping.BY_NATURE[nature]
+    return rules.MOVE if any(word in name for word in _MOVES) else rules.LIBRARY
 
 
 def _rules(call: Call) -> list[tuple[Rule, str]]:

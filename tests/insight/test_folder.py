@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -12,11 +13,14 @@ from hypothesis import strategies as st
 
 from atonc import generating
 from atonc.emu.files.types import Call
+from atonc.errors import InputError
 from atonc.insight import saved, vendor
+from atonc.insight.complete import gaps
 from atonc.insight.folder import folder_view
 from atonc.insight.ours import network_view
 from atonc.insight.types import NetworkView
 from atonc.options import Options
+from atonc.report.html import html_page
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
@@ -83,7 +87,10 @@ def test_nodes_of_the_vendor() -> None:
     assert vendor.base_names(["Conv2D_7_suboff_0"]) == ("Conv2D_7",)
     assert vendor.base_names(["Conv2D_12_suboff_9", "Conv2D_7", "Conv2D_7_off_bias_6"]) == ("Conv2D_7",)
     assert vendor.base_names(["Resize_Zeros_Crop_Pad_638_pad_kern_917"]) == ("Resize_Zeros_Crop_Pad_638",)
-    assert vendor.kind_of("Conv2D_7") == "conv"
+    kinds = {"Conv2D_7": "conv", "CONV_2D_3": "conv", "MaxPool_40": "max_pool", "Identity_inserted_id7": "identity"}
+    assert {name: vendor.kind_of(name) for name in kinds} == kinds
+    assert vendor.kind_of("epoch 7") == "epoch"
+    assert vendor.kind_of("epoch 7", [Call("LL_ATON_LIB_Concat", ())]) == "concat"
 
 
 @pytest.mark.parametrize(
@@ -112,3 +119,31 @@ def test_prime_channels_on_the_processor_are_named() -> None:
     found = vendor.cpu_decisions([call])
     assert [one.rule.id for one in found] == ["MODE-CHANNELS", "CPU-FLOAT"]
     assert "257 channels" in found[0].seen
+
+
+def test_a_description_alone_is_enough_to_look_at(built: tuple[NetworkView, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "info"
+    folder.mkdir()
+    shutil.copy(built[1] / "network_c_info.json", folder)
+    read = folder_view(folder)
+    assert "ST's compiler estimated" in read.notes[0]
+    assert len(read.steps) == len(built[0].steps)
+    assert {layer.nodes[-1] for layer in read.layers} <= {node for one in built[0].layers for node in one.nodes}
+    assert read.activations_bytes == built[0].activations_bytes
+    assert gaps(read) == []
+    assert html_page(read)
+    shutil.copy(folder / "network_c_info.json", folder / "other_c_info.json")
+    with pytest.raises(InputError, match="several descriptions"):
+        folder_view(folder)
+
+
+CORPUS = Path(os.environ.get("ATONC_CORPUS", ROOT.parent / "shared" / "corpus")) / "st"
+
+
+@pytest.mark.parametrize("folder", sorted(CORPUS.glob("*__*")) or [None], ids=lambda f: f.name if f else "none")
+def test_descriptions_by_st_are_explained(folder: Path | None) -> None:
+    if folder is None:
+        pytest.skip("the corpus is not here: set ATONC_CORPUS")
+    read = folder_view(folder)
+    assert len(read.layers) > 20
+    assert gaps(read) == []

@@ -1,0 +1,172 @@
+"""The picture of a network of which only c_info.json is there: what ST's compiler estimated, without its program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from atonc.emu.files.c_info import CInfo, InfoNode, read_c_info
+from atonc.errors import InputError
+from atonc.hw.machine import Machine
+from atonc.insight import decide, folder_memory, rules, vendor
+from atonc.insight.types import CPU, HYBRID, NPU, BufferView, Decision, LayerView, NetworkView, PoolView, StepView
+
+_ON = {"HW": NPU, "EC": NPU, "SW": CPU, "SW_HW": HYBRID}
+NOTE = "only c_info.json is here: cycles are what ST's compiler estimated, not a prediction of the hardware model"
+
+
+def find_info(directory: Path) -> Path | None:
+    """The file, if the folder holds it and no C file that would say more."""
+    if not directory.is_dir() or any(directory.glob("*.c")):
+        return None
+    found = sorted(directory.glob("*c_info.json"))
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found)
+        raise InputError(f"several descriptions: {names}", where=str(directory), remedy="put one into a folder")
+    return found[0] if found else None
+
+
+def info_view(path: Path, machine: Machine) -> NetworkView:
+    info = read_c_info(path)
+    buffers, pools = _buffers(info), _pools(info, machine)
+    names = {pool.id: pool.name for pool in info.pools}
+    steps = tuple(_step(node, machine, names) for node in info.nodes if _runs(node))
+    external = {pool.name for pool in pools if pool.external}
+    moving = [b for b in buffers if b.kind != "constant"]
+    return NetworkView(
+        path.name.removesuffix("c_info.json").strip("_") or "network",
+        path.name,
+        _tool(info.tools),
+        "",
+        machine.clocks.npu_mhz,
+        machine.clocks.cpu_mhz,
+        steps,
+        tuple(_layers(steps, {node.epoch: node for node in info.nodes}, buffers, external)),
+        buffers,
+        pools,
+        folder_memory.span(b for b in moving if b.pool not in external),
+        sum(b.size_bytes for b in buffers if b.kind == "constant"),
+        sum(b.size_bytes for b in moving if b.pool in external),
+        folder_memory.peak(moving),
+        (NOTE,),
+        {**info.tools, **{f"{tool} called with": text.strip()[:2000] for tool, text in info.arguments.items()}},
+    )
+
+
+def _tool(tools: Mapping[str, str]) -> str:
+    front = tools.get("ST.EdgeAI.Core", "").split("-")[0]
+    return f"ST Edge AI Core {front}" if front else ", ".join(f"{n} {v}" for n, v in tools.items()) or "ST's compiler"
+
+
+def _runs(node: InfoNode) -> bool:
+    return node.epoch is not None and node.mapping in _ON and bool(node.max_cycles or node.accesses)
+
+
+def _step(node: InfoNode, machine: Machine, pools: Mapping[int, str]) -> StepView:
+    on, names = _ON[node.mapping], vendor.nodes_of(node, ())
+    busiest = max(node.accesses, key=lambda a: a.read_cycles + a.write_cycles, default=None)
+    memory = pools.get(busiest.pool, "bank") if busiest is not None and node.max_cycles > node.compute_cycles else ""
+    return StepView(
+        node.epoch or 0,
+        on,
+        ", ".join(names) or node.name,
+        names[0] if names else node.name,
+        node.max_cycles,
+        node.max_cycles / machine.clocks.npu_mhz / 1e3,
+        node.max_cycles,
+        "cpu" if on != NPU else memory or "compute",
+        on == NPU,
+        units={part.name: f"{part.kind} {part.unit}".strip() for part in node.parts},
+        macs=node.ops // 2,
+        bytes_moved=sum(a.reads + a.writes for a in node.accesses),
+    )
+
+
+def _layers(
+    steps: Sequence[StepView], nodes: Mapping[int | None, InfoNode], buffers: Sequence[BufferView], external: set[str]
+) -> list[LayerView]:
+    found = []
+    for (name, on), members in groupby(steps, key=lambda step: (step.layer, step.on)):
+        own = list(members)
+        numbers = {step.number for step in own}
+        written = [b for b in buffers if b.first in numbers and b.kind != "constant"]
+        read = [b for b in buffers if b.last in numbers and b.first not in numbers and b.kind != "constant"]
+        shares = _shares(own)
+        cycles = sum(step.cycles for step in own)
+        kinds = [part.kind for number in numbers for part in nodes[number].parts]
+        kind = vendor.kind_of(name)
+        if on == NPU:
+            decisions = [*([decide.bound(shares, cycles)] if shares else []), *vendor.form_decisions(kind, len(own))]
+        else:
+            decisions = _on_cpu(kinds)
+        outside = [b.name for b in (*read, *written) if b.pool in external]
+        if outside:
+            decisions.append(decide.decision(rules.SPILL, f"{', '.join(outside[:3])} in external RAM"))
+        titles = tuple(dict.fromkeys(node for step in own for node in step.title.split(", ")))
+        found.append(
+            LayerView(
+                name,
+                kind,
+                (*(node for node in titles if node != name), name),
+                on,
+                tuple(step.number for step in own),
+                tuple(b.name for b in read),
+                tuple(b.name for b in written),
+                (),
+                sum(step.macs for step in own),
+                cycles,
+                sum(step.milliseconds for step in own),
+                shares,
+                (),
+                (),
+                tuple(decisions),
+            )
+        )
+    return found
+
+
+def _shares(own: Sequence[StepView]) -> dict[str, float]:
+    cycles = Counter[str]()
+    for step in own:
+        cycles[step.bound_by] += step.cycles
+    total = max(1, cycles.total())
+    return {label: count / total for label, count in cycles.most_common() if count}
+
+
+def _on_cpu(kinds: Sequence[str]) -> list[Decision]:
+    found: dict[str, Decision] = {}
+    for kind in dict.fromkeys(kinds):
+        rule = vendor.rule_of_kind(kind)
+        found.setdefault(rule.id, decide.decision(rule, f"{kind} on the processor"))
+    return list(found.values())
+
+
+def _buffers(info: CInfo) -> tuple[BufferView, ...]:
+    pools = {pool.id: pool for pool in info.pools}
+    real = [pool for pool in info.pools if not pool.subpools and pool.address is not None]
+    last = max(info.by_epoch, default=0)
+    found = []
+    for b in info.buffers:
+        base = pools[b.pool].address if b.pool in pools else None
+        if base is None or not b.size_bytes:
+            continue
+        address = base + b.offset
+        home = next(
+            (p.name for p in real if p.address is not None and p.address <= address < p.address + p.size_bytes), ""
+        )
+        first, end = (0, last) if b.is_param else (b.first_epoch, b.last_epoch)
+        kind = "constant" if b.is_param else "activation"
+        found.append(BufferView(b.name, home, address, b.size_bytes, first, end, kind))
+    return tuple(sorted(found, key=lambda b: (b.address, b.first, b.name)))
+
+
+def _pools(info: CInfo, machine: Machine) -> tuple[PoolView, ...]:
+    found = []
+    for pool in info.pools:
+        if pool.subpools or pool.address is None or not pool.size_bytes:
+            continue
+        bank = machine.memory_at(pool.address)
+        found.append(PoolView(pool.name, pool.address, pool.size_bytes, pool.used_bytes, bool(bank and bank.external)))
+    return tuple(found)
