@@ -1,0 +1,71 @@
+"""Random networks as Arm code on the virtual board, data cache included: every output byte against the emulator.
+
+    python benchmarks/board_random.py FIRST LAST [--no-epoch-controller] [--runtime DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from atonc import boarding, firmware, generating, pipeline
+from atonc.boarding import Rig
+from atonc.errors import AtoncError
+from atonc.firmware import Runtime
+from atonc.ir import Graph
+from atonc.options import Options
+from atonc.program_costs import graph_macs, program_cost
+from atonc.report.compile_text import CompileView
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.compiler.random_graphs import random_graph, random_inputs
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("first", type=int)
+    parser.add_argument("last", type=int)
+    parser.add_argument("--no-epoch-controller", action="store_true")
+    parser.add_argument("--runtime", type=Path)
+    arguments = parser.parse_args()
+    runtime = boarding.choose_runtime(arguments.runtime)
+    options = Options(verify=False, epoch_controller=not arguments.no_epoch_controller)
+    outcomes = Counter[str]()
+    with tempfile.TemporaryDirectory() as temporary:
+        work = Path(temporary)
+        common = firmware.compile_runtime(runtime, work / "runtime")
+        for seed in range(arguments.first, arguments.last + 1):
+            outcome, detail = _try(seed, options, runtime, common, work / str(seed))
+            outcomes[outcome] += 1
+            if outcome != "equal":
+                print(f"{seed}: {outcome}: {detail}", flush=True)
+    print(", ".join(f"{count} {name}" for name, count in outcomes.most_common()))
+    return 1 if outcomes["different"] or outcomes["failed"] else 0
+
+
+def _try(seed: int, options: Options, runtime: Runtime, common: list[Path], work: Path) -> tuple[str, str]:
+    graph = random_graph(seed)
+    try:
+        view = _view(graph, options)
+        network = boarding.image_network(view, work / "network")
+    except AtoncError as error:
+        return "refused by the compiler", error.what[:200]
+    try:
+        rig = Rig(firmware.build_firmware([network], runtime, work / "build", common), [network])
+        found = boarding.compare(view, [random_inputs(graph, sample) for sample in range(2)], rig)
+    except AtoncError as error:
+        return "failed", str(error)[:400]
+    return ("equal", "") if found.equal else ("different", found.first_difference)
+
+
+def _view(graph: Graph, options: Options) -> CompileView:
+    compiled, board = pipeline.compile_graph(graph, options), generating.memories(options)
+    cost = program_cost(compiled.program, compiled.graph, board.pools)
+    return CompileView("random.tflite", "network", board, compiled, cost, graph_macs(compiled.graph), options)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
