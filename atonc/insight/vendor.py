@@ -35,7 +35,10 @@ _BY_NATURE = (
     ("gather", "gather"),
     ("cast", "cast"),
 )
-_MOVES = ("concat", "split", "pad", "slice", "transpose", "spacetodepth", "depthtospace", "imagetorow", "rowtoimage")
+_MOVES = (
+    *("concat", "split", "pad", "slice", "transpose", "reshape", "gather", "squeeze", "flatten", "tile"),
+    *("spacetodepth", "depthtospace", "imagetorow", "rowtoimage"),
+)
 _FUNCTIONS = ("relu", "prelu", "leakyrelu", "sigmoid", "tanh", "hardsigmoid", "hardswish", "clip", "elu")
 _WEIGHTED = ("conv", "gemm", "matmul")
 
@@ -87,7 +90,7 @@ def form_decisions(kind: str, epochs: int) -> list[Decision]:
         found.append(decide.decision(rules.TABLE, kind))
     elif kind.startswith("resize"):
         found.append(decide.decision(rules.RESIZE, kind))
-    elif any(word in kind for word in _MOVES):
+    elif any(word in kind for word in _MOVES) and "pool" not in kind:
         found.append(decide.decision(rules.MOVE, kind))
     if epochs > 1:
         found.append(decide.decision(rules.SPLIT, f"{epochs} epochs"))

@@ -14,6 +14,7 @@ def lines(found: Comparison, verbose: bool) -> list[str]:
     out = [
         f"A: {found.a.model}, {found.a.tool}",
         f"B: {found.b.model}, {found.b.tool}",
+        *(f"note on {side}: {note}" for side, view in (("A", found.a), ("B", found.b)) for note in view.notes),
         "",
         f"{'':26}{'A':>16}{'B':>16}{'B / A':>9}",
         *(_row(figure) for figure in found.figures),

@@ -6,12 +6,18 @@ a zero point other than 0 needs 16x8 SIMD, which excludes the deep 1x1 mode.
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from atonc.cli import main
 from atonc.insight.ours import network_view
 from atonc.insight.prices import priced
 from atonc.insight.types import LayerView
 from atonc.ir import Graph
 from atonc.options import Options
 from tests.compiler.test_named_cases import _conv, _net
+from tests.frontends.onnx_models import Net
 from tests.insight.views import compile_view, view
 
 
@@ -67,3 +73,25 @@ def test_the_default_avoids_it_and_says_so() -> None:
 def test_the_prime_channel_count_is_named() -> None:
     prime = _layers("best")[1]
     assert "257 channels" in _rules(prime)["MODE-CHANNELS"]
+
+
+def test_the_command_line_answers_the_forum(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same as a model of ONNX: a Gemm of 1024x256 and one with 257 outputs, zero points other than 0."""
+    net = Net()
+    x, scale = net.qdq("sound", 0.02, 5), 0.02
+    for inputs, outputs in ((1024, 256), (256, 257)):
+        weights, scales = net.weights((outputs, inputs))
+        y = net.node("Gemm", [x, weights, net.bias(scales * scale)], transB=1)[0]
+        x, scale = net.qdq(y, 0.3, -7), 0.3
+    model = tmp_path / "forum.onnx"
+    model.write_bytes(net.model({"sound": (1, 1024)}, [x]))
+    assert main(["explain", str(model), "--numerics", "2.x", "-v"]) == 0
+    text = capsys.readouterr().out
+    assert "no reuse" in text
+    assert "BOUND-WEIGHTS: every weight is used for one or few output pixels" in text
+    assert "run as 16x8 SIMD" in text
+    assert "no deep 1x1 mode" in text
+    assert "257 channels" in text
+    assert "unknown" not in text.lower()
+    slow = next(line for line in text.splitlines() if line.startswith("dense"))
+    assert float(slow.rsplit(", ", 1)[1].split()[0]) < 3  # MAC/cycle
