@@ -65,7 +65,7 @@ def judge(model: Path, numerics: str) -> Record:
     runs = [emulation.run(validating.program_inputs(compiled, sample)) for sample in samples]
     record["outputs"] = outputs(compiled, runs, expected)
     if not all(map(close_enough, record["outputs"])):
-        for output, noisy in zip(record["outputs"], sensitivity(compiled, samples[0]), strict=True):
+        for output, noisy in zip(record["outputs"], sensitivity(compiled, samples), strict=True):
             output["noise"] = noisy
     record["layers"] = layers(compiled, emulation, samples[:1])
     record["inputs"], record["classifier"] = count, is_classifier(compiled) and not known_otherwise(model)
@@ -146,19 +146,26 @@ def _together(values: Iterable[Any]) -> Any:
     return np.concatenate([np.ravel(value) for value in values])
 
 
-def sensitivity(compiled: Compiled, sample: Any) -> list[float]:
+def sensitivity(compiled: Compiled, samples: list[Any]) -> list[float]:
     """Cosine of each output of exact arithmetic to itself with a few values of every convolution one code off: what
     any other rounding of the same model would give."""
     graph, rng = compiled.graph, np.random.default_rng(0)
-    inputs = validating.program_inputs(compiled, sample)
-    plain, values = run_graph(graph, inputs), start_values(graph, inputs)
-    for op in graph.ops:
-        for name, result in zip(op.outputs, run_op(graph, op, values), strict=True):
-            values[name] = result.codes
-            if op.kind in ("conv", "dense") and values[name].dtype == np.int8:
-                noise = (rng.random(values[name].shape) < NOISE) * rng.choice([-1, 1], values[name].shape)
-                values[name] = np.clip(values[name] + noise, -128, 127).astype(np.int8)
-    return [cosine(*(validating.real(graph.tensors[n], v[n]) for v in (plain, values))) for n in graph.outputs]
+    plain, noisy = [], []
+    for sample in samples:
+        inputs = validating.program_inputs(compiled, sample)
+        found = run_graph(graph, inputs)
+        plain.append({name: found[name] for name in graph.outputs})
+        values = start_values(graph, inputs)
+        for op in graph.ops:
+            for name, result in zip(op.outputs, run_op(graph, op, values), strict=True):
+                values[name] = result.codes
+                if op.kind in ("conv", "dense") and values[name].dtype == np.int8:
+                    noise = (rng.random(values[name].shape) < NOISE) * rng.choice([-1, 1], values[name].shape)
+                    values[name] = np.clip(values[name] + noise, -128, 127).astype(np.int8)
+        noisy.append({name: values[name] for name in graph.outputs})
+    real = {n: [_together(validating.real(graph.tensors[n], v[n]) for v in side) for side in (plain, noisy)]
+            for n in graph.outputs}  # fmt: skip
+    return [cosine(*real[name]) for name in graph.outputs]
 
 
 def references(
