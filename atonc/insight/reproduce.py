@@ -25,7 +25,6 @@ _SWITCHES = {
     "outputs_allocation": "--no-outputs-allocation",
     "epoch_controller": "--no-epoch-controller",
     "allow_float": "--allow-float",
-    "allow_unproven": "--allow-unproven",
 }
 
 

@@ -103,7 +103,7 @@ _REFUSALS: dict[str, Rule] = {
         "CONV-MODE",
         "no public network uses such a setting of the convolver, so nobody knows that it runs",
         "settings in public networks",
-        "--allow-unproven, or another padding or kernel size",
+        "another padding or kernel size",
         _SEEN,
     ),
     "scattered copy": _rule(

@@ -90,7 +90,7 @@ def no_setting(part: Part, channels: int, where: str) -> Refusal:
         f"no proven setting for a {rows}x{columns} window, stride {part.stride}, padding {part.padding}, "
         f"{channels} channels in {where}",
         "settings that occur in public networks",
-        "use --allow-unproven, or change padding or kernel size",
+        "change the padding or the kernel size",
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import atonc.lower
+from atonc import cli
 from atonc.insight import rules as shaping
 from atonc.lower import rules as mapping
 from atonc.reasons import Rule
@@ -41,3 +44,18 @@ def test_rules_are_complete(rule: Rule) -> None:
 def test_ids_are_unique() -> None:
     ids = [rule.id for rule in (*mapping.RULES.values(), *shaping.RULES)]
     assert len(ids) == len(set(ids))
+
+
+def test_remedies_name_options_that_exist() -> None:
+    known = {option for _, parser in _parsers() for option in parser._option_string_actions}
+    texts = [f"{rule.remedy} {rule.limit} {rule.sentence}" for rule in (*mapping.RULES.values(), *shaping.RULES)]
+    folder = Path(atonc.lower.__file__).parent
+    texts += [path.read_text() for path in sorted(folder.rglob("*.py"))]
+    named = {flag for text in texts for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)}
+    assert named
+    assert named <= known, sorted(named - known)
+
+
+def _parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    verbs = next(a for a in cli.parser()._actions if isinstance(a, argparse._SubParsersAction))
+    yield from verbs.choices.items()
