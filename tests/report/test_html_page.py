@@ -76,6 +76,8 @@ def test_the_page_works(browser: Any, page_file: Path, size: tuple[int, int]) ->
     assert 0 < loading < 4000
     for selector in ("#memory-pools rect.mark", "#memory-live path", "#graph-plot rect", "#roofline-plot circle"):
         assert page.locator(selector).count() > 0, selector
+    assert "live in epoch" in page.locator("#memory-peak summary").inner_text()
+    assert page.locator("#detail-body svg rect").count() > 1, "the wiring of the selected epoch"
     _selects(page)
     _searches(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1"), "the page is wider than the window"
@@ -106,3 +108,15 @@ def _searches(page: Any) -> None:
     assert rows.count() == 0
     page.fill("#search", "")
     assert rows.count() == everything
+
+
+def test_tips_answer_to_a_finger(browser: Any, page_file: Path) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 800}, has_touch=True)
+    page = context.new_page()
+    page.goto(page_file.as_uri())
+    page.wait_for_selector("#timeline-plot rect.mark")
+    page.locator("#memory-live svg").tap()
+    assert "live" in page.locator("#tip").inner_text()
+    page.locator("h1").tap()
+    assert page.locator("#tip").is_hidden()
+    context.close()
