@@ -11,7 +11,18 @@ from atonc.emu.files.c_info import CInfo, InfoNode, read_c_info
 from atonc.errors import InputError
 from atonc.hw.machine import Machine
 from atonc.insight import decide, folder_memory, rules, vendor
-from atonc.insight.types import CPU, HYBRID, NPU, BufferView, Decision, LayerView, NetworkView, PoolView, StepView
+from atonc.insight.types import (
+    CPU,
+    ESTIMATED,
+    HYBRID,
+    NPU,
+    BufferView,
+    Decision,
+    LayerView,
+    NetworkView,
+    PoolView,
+    StepView,
+)
 
 _ON = {"HW": NPU, "EC": NPU, "SW": CPU, "SW_HW": HYBRID}
 NOTE = "only c_info.json is here: cycles are what ST's compiler estimated, not a prediction of the hardware model"
@@ -52,6 +63,7 @@ def info_view(path: Path, machine: Machine) -> NetworkView:
         folder_memory.peak(moving),
         (NOTE,),
         {**info.tools, **{f"{tool} called with": text.strip()[:2000] for tool, text in info.arguments.items()}},
+        basis=ESTIMATED,
     )
 
 

@@ -11,6 +11,7 @@ from atonc.frontends.coverage import Coverage
 from atonc.reasons import Rule
 
 NPU, CPU, HYBRID, NOTHING = "npu", "cpu", "hybrid", "none"
+PREDICTED, ESTIMATED = "predicted", "estimated by ST's compiler"
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,7 @@ class NetworkView:
     notes: tuple[str, ...] = ()
     reproduce: Mapping[str, str] = field(default_factory=dict)
     coverage: Coverage | None = None  # of models that were compiled here
+    basis: str = PREDICTED  # where cycles come from
 
     @property
     def cycles(self) -> int:

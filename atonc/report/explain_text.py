@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from atonc.insight.band import error_band
-from atonc.insight.types import CPU, HYBRID, NOTHING, Decision, LayerView, NetworkView
+from atonc.insight.types import CPU, HYBRID, NOTHING, PREDICTED, Decision, LayerView, NetworkView
 from atonc.report.terminal import show
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> l
     on_cpu = [layer for layer in busy if layer.on in (CPU, HYBRID)]
     out = [
         f"{network.model}, compiled by {network.tool}: {len(network.steps)} epochs, "
-        f"{network.latency_ms:.2f} ms predicted",
+        f"{network.latency_ms:.2f} ms {network.basis}",
         f"{len(busy)} layers, {len(on_cpu)} of them on the CPU; bound by " + _shares(network),
         *([f"energy of NPU and memories, by ST's powers: {network.energy_uj:,.2f} uJ"] if network.energy_uj else []),
         *band_lines(network),
@@ -44,7 +44,7 @@ def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> l
 
 
 def band_lines(network: NetworkView) -> list[str]:
-    return [f"expected error of the prediction: {error_band(network)}"]
+    return [f"expected error of the prediction: {error_band(network)}"] if network.basis == PREDICTED else []
 
 
 def coverage_lines(network: NetworkView, verbose: bool) -> list[str]:

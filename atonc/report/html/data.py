@@ -6,7 +6,7 @@ from typing import Any
 
 from atonc.frontends.coverage import FloatNode
 from atonc.insight.band import error_band
-from atonc.insight.types import CPU, HYBRID, NPU, BufferView, LayerView, NetworkView, StepView
+from atonc.insight.types import CPU, HYBRID, NPU, PREDICTED, BufferView, LayerView, NetworkView, StepView
 from atonc.report.explain_text import layer_data
 
 _MOST_FLOATS = 40
@@ -37,7 +37,8 @@ def network_data(network: NetworkView) -> dict[str, Any]:
             "error": round(band.relative, 3),
         },
         "bound_by": dict(network.bound_by),
-        "uncertain": [[what, round(share, 3)] for what, share in band.parts],
+        "basis": network.basis,
+        "uncertain": [[what, round(share, 3)] for what, share in band.parts] if network.basis == PREDICTED else [],
         "notes": [_cut(note) for note in network.notes],
         "floats": [[node.kind, _cut(node.name), node.size_bytes, _cut(node.why)] for node in _floats(network)],
         "reproduce": dict(network.reproduce),

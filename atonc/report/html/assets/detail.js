@@ -42,7 +42,7 @@
     }
     for (const name of names) {
       const { x, y } = place.get(name), kind = name.replace(/\d+$/, "");
-      picture.append(tip(svg("g", {}, svg("rect", { x, y, width: W, height: H, rx: 5, fill: UNIT[kind] || "#777" }), svg("text", { x: x + W / 2, y: y + 19, "text-anchor": "middle", style: "fill:#fff;font-weight:600" }, name)), `${name}\n${step.units[name]}`));
+      picture.append(tip(svg("g", {}, svg("rect", { x, y, width: W, height: H, rx: 5, fill: UNIT[kind] || "#777" }), svg("text", { x: x + W / 2, y: y + 19, "text-anchor": "middle", style: "fill:#fff;font-weight:600" }, short(name, 15))), `${name}\n${step.units[name]}`));
     }
     return el("div", { class: "scroll" }, picture);
   }
