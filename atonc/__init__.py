@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from atonc.emu.network import EmulatedNetwork
+    from atonc.insight.types import NetworkView
     from atonc.ir import Array
     from atonc.pipeline import Compiled
 
 __version__ = "0.1.0"
-__all__ = ["compile", "load", "run"]
+__all__ = ["compile", "explain", "load", "run"]
 
 
 def compile(model: str | PathLike[str], **options: Any) -> Compiled:
@@ -48,3 +49,23 @@ def run(network: Compiled | EmulatedNetwork, inputs: Mapping[str, Array]) -> dic
     from atonc.verify import Emulation
 
     return Emulation(network.program, network.graph).run(inputs)
+
+
+def explain(place: str | PathLike[str], prices: bool = False, **options: Any) -> NetworkView:
+    """Every layer with where it runs and the rules that decided so: of a model, or of a folder of ours or ST's.
+
+    `prices`: remedies are tried, which compiles the model several times.
+    """
+    from pathlib import Path
+
+    from atonc import generating
+    from atonc.insight.folder import folder_view
+    from atonc.insight.ours import network_view
+    from atonc.insight.prices import priced
+    from atonc.options import Options
+
+    if Path(place).is_dir():
+        return folder_view(Path(place))
+    wanted = Options(**{"verify": False, **options})
+    view = generating.analyze(Path(place), wanted)
+    return priced(view, network_view(view), wanted) if prices else network_view(view)

@@ -10,7 +10,7 @@ from typing import Any
 from atonc.costs import NetworkCost, spill_lines
 from atonc.emit.program import ProgramStep
 from atonc.frontends.coverage import coverage, quantiser
-from atonc.insight.band import band_of
+from atonc.insight.band import Band, band_of
 from atonc.ir import Graph
 from atonc.lower.map_ops import CpuReason
 from atonc.options import Options
@@ -76,7 +76,7 @@ def report_lines(view: CompileView, verbose: bool) -> list[str]:
     sections = (
         _head(view),
         _memory(view),
-        [*cost_lines(view.cost), *_band(view)],
+        [*cost_lines(view.cost), f"expected error of the prediction: {_band(view)}"],
         _epochs(view, verbose),
         _cpu_ops(view, verbose),
         *coverage_sections(view.compiled.source, verbose),
@@ -89,10 +89,10 @@ def report_lines(view: CompileView, verbose: bool) -> list[str]:
     return lines[:-1]
 
 
-def _band(view: CompileView) -> list[str]:
+def _band(view: CompileView) -> Band:
     pairs = zip(view.compiled.program.steps, view.cost.steps, strict=True)
     rows = ((step.epoch is not None, cost.known, cost.bound_by, cost.milliseconds) for step, cost in pairs)
-    return [f"expected error of the prediction: {band_of(rows)}"]
+    return band_of(rows)
 
 
 def _head(view: CompileView) -> list[str]:
@@ -232,6 +232,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "cycles": cost.cycles,
         "st_cycles": cost.st_cycles,
         "latency_ms": cost.latency_ms,
+        "expected_error": round(_band(view).relative, 4),
         "bound_by": dict(cost.bound_by),
         "memory": {
             "pools": [

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from itertools import pairwise
 from pathlib import Path
 
 import onnx
 import pytest
 
+import atonc
 from atonc.cli import main
+from atonc.insight.compare import compare
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS, FIRST = ROOT / "examples" / "digits" / "digits.tflite", ROOT / "examples" / "first"
@@ -62,3 +68,24 @@ def test_a_folder_explains_itself(folder: Path, capsys: pytest.CaptureFixture[st
     document = json.loads(capsys.readouterr().out)
     assert all(layer["decisions"] for layer in document["layers"])
     assert "unknown" not in json.dumps(document).lower()
+
+
+def test_the_page_is_served(folder: Path) -> None:
+    command = [sys.executable, "-m", "atonc.cli", "view", str(folder / "out"), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as server:
+        try:
+            assert server.stdout is not None
+            address = server.stdout.readline().split()[0]
+            with urllib.request.urlopen(address, timeout=20) as answer:
+                assert b"<title>" in answer.read()
+            with pytest.raises(urllib.error.HTTPError):
+                urllib.request.urlopen(address + "etc/passwd", timeout=20)
+        finally:
+            server.terminate()
+
+
+def test_python_explains_and_compares(folder: Path) -> None:
+    explained = atonc.explain(DIGITS, prices=True)
+    assert explained.layers[-1].decisions[0].rule.id == "CPU-SOFTMAX"
+    assert explained.layers[-1].decisions[0].price is not None
+    assert compare(explained, atonc.explain(folder / "out")).unmatched == 0
