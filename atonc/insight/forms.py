@@ -19,9 +19,9 @@ CONVERSIONS = ("uint8_to_int8", "int8_to_uint8", "requantize", "affine")
 # these say by themselves why a layer takes several epochs
 SEVERAL = (rules.TRANSPOSED, rules.GROUPS, rules.STAGES, rules.PIECES, rules.RESIZE, rules.PARTIAL)
 _HELPERS = (
-    ("features of ", rules.EXTRA_STEPS, "subtract the zero point"),
-    ("padding of ", rules.PADDED, "write a padded copy"),
-    ("part of ", rules.PARTIAL, "compute or add parts"),
+    (("features of ",), rules.EXTRA_STEPS, "subtract the zero point"),
+    (("padding of ",), rules.PADDED, "write a padded copy"),
+    (("part of ", "sum of parts of "), rules.PARTIAL, "compute or add parts"),
 )
 
 
@@ -67,8 +67,8 @@ def _size(tensor: Tensor) -> str:
 def of_titles(epochs: Sequence[Epoch], titles: Sequence[str]) -> list[Decision]:
     """Epochs beside the computing ones, by what the recipe calls them."""
     found = []
-    for start, rule, what in _HELPERS:
-        count = sum(title.startswith(start) for title in titles)
+    for starts, rule, what in _HELPERS:
+        count = sum(title.startswith(starts) for title in titles)
         if count:
             found.append(decision(rule, f"{count} of {len(epochs)} epochs {what}"))
     return found
@@ -78,7 +78,7 @@ def computing(epochs: Sequence[Epoch], titles: Sequence[str]) -> list[Epoch]:
     """Without those that only prepare something."""
     if len(titles) != len(epochs):
         return list(epochs)
-    helpers = tuple(start for start, _, _ in _HELPERS)
+    helpers = tuple(start for starts, _, _ in _HELPERS for start in starts)
     return [epoch for epoch, title in zip(epochs, titles, strict=True) if not title.startswith(helpers)]
 
 
