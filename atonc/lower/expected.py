@@ -104,6 +104,8 @@ def _deviation(
 ) -> Deviation:
     """An error below one code moves some values over the edge between two codes: that many, and by one."""
     square, peak = min(local, 1.0) / 2 + local**2 / 9, 0.0
+    if local and op.kind in _TIES:
+        square = max(square, 0.5)
     for k, deviation in before:
         table = _table(graph, op, k)
         if table is not None:
@@ -137,6 +139,7 @@ def _table(graph: Graph, op: Op, varying: int) -> NDArray[np.int64] | None:
 
 # ---------------------------------------------------------------------------------------------------------------- gains
 
+_TIES = frozenset({"average_pool", "mean", "add", "sub", "resize_linear"})  # the least error decides exact halves
 _POINTWISE = frozenset({"table", "requantize", "add", "sub", "mul", "minimum", "maximum", "div", "affine"})
 
 
