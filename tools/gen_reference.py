@@ -14,7 +14,7 @@ from pathlib import Path
 from atonc import cli, errors
 from atonc.hw.safety import all_rules
 from atonc.insight import rules as shaping
-from atonc.insight.operators import operator_table
+from atonc.insight.operators import operator_table, source_operators
 from atonc.lower import rules as mapping
 from atonc.reasons import Rule
 
@@ -39,6 +39,9 @@ def _ops() -> Iterator[str]:
     for info in operator_table():
         links = ", ".join(f"[{rule.id}](rules.md#{rule.id.lower()})" for rule in info.rules)
         yield f"| {info.kind} | {info.where} | {links} | {info.note} |"
+    yield "\nThe readers take these, and refuse others by name (`--cut-output-tensors` ends the model before them):\n"
+    for source, names in source_operators().items():
+        yield f"- {source}: {', '.join(names)}"
 
 
 def _rules() -> Iterator[str]:

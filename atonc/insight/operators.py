@@ -42,3 +42,54 @@ def operator_info(kind: str) -> OperatorInfo:
         found = tuple(rules.rule_of(key) for key in rules.MAY_REFUSE["function"])
         return OperatorInfo(kind, TABLE, found, "int8 in, int8 out; ReLU and clip are free behind a convolution")
     return OperatorInfo(kind, CPU, (rules.NO_RECIPE,))
+
+
+# names of TFLite and ONNX that no spelling leads to ours
+_ALIASES = {
+    **dict.fromkeys(("gemm", "fullyconnected", "innerproduct"), "dense"),
+    **dict.fromkeys(("depthwiseconv", "convinteger", "convolution"), "conv"),
+    **dict.fromkeys(("convtranspose", "deconvolution"), "transpose_conv"),
+    **dict.fromkeys(("globalaveragepool", "reducemean", "globalavgpool"), "mean"),
+    **dict.fromkeys(("globalmaxpool",), "reduce_max"),
+    **dict.fromkeys(("avgpool", "averagepool"), "average_pool"),
+    **dict.fromkeys(("matmulinteger", "batchmatmul"), "matmul"),
+    **{"and": "logical_and", "or": "logical_or", "not": "logical_not", "max": "maximum", "min": "minimum"},
+    **{"greaterorequal": "greater_equal", "lessorequal": "less_equal", "unsqueeze": "expand_dims"},
+    **{"batchtospacend": "batch_to_space", "spacetobatchnd": "space_to_batch", "broadcastto": "expand"},
+    **{"reversev2": "reverse", "splitv": "split", "dropout": "identity", "qgemm": "dense", "reduceprod": "reduce_prod"},
+    "sigmoid": "logistic",
+    "swish": "silu",
+    "concatenation": "concat",
+    "resizebilinear": "resize_linear",
+    "resizenearestneighbor": "resize_nearest",
+    "upsample": "resize_nearest",
+    "resize": "resize_linear",
+    "batchnormalization": "batch_norm",
+    "lpnormalization": "l2_norm",
+    "l2normalization": "l2_norm",
+    "stridedslice": "slice",
+    "where": "select",
+    "selectv2": "select",
+    "padv2": "pad",
+    "mirrorpad": "pad",
+    "reducesum": "sum",
+    "argmaxv2": "arg_max",
+}
+
+
+def kind_named(name: str) -> str:
+    """Our kind for a name as TFLite, ONNX or we write it; empty if there is none."""
+    raw = name.lower().rsplit(".", 1)[-1].replace("_", "").replace("-", "")
+    by_plain = {kind.replace("_", ""): kind for kind in kinds()}
+    for plain in (raw, raw.removesuffix("2d").removeprefix("qlinear").removesuffix("linear")):
+        if found := by_plain.get(plain) or _ALIASES.get(plain):
+            return found
+    return ""
+
+
+def source_operators() -> dict[str, tuple[str, ...]]:
+    """What the readers take, by format, as the formats call it."""
+    from atonc.frontends import onnx_node, onnx_qdq, tflite, tflite_ops
+
+    assert onnx_qdq and tflite  # importing them registers their operators
+    return {"TFLite": tuple(sorted(tflite_ops.TRANSLATORS)), "ONNX": tuple(sorted(onnx_node.TRANSLATORS))}
