@@ -3,7 +3,7 @@
     python benchmarks/latency_page.py [--check]
 
 Predicted against measured for networks that ST compiled (results/hw_cycles.md), and our prediction for our own
-programs beside what ST measured for its own (results/corpus.md): the latter are different programs, so the ratio
+programs beside what ST measured for its own (results/explain.md): the latter are different programs, so the ratio
 compares compilers and says nothing about the model's error.
 """
 
@@ -89,7 +89,7 @@ def ours() -> tuple[list[str], list[float]]:
     with (folder / "models.csv").open() as file:
         published = {row["file"]: _FIGURE.findall(row["st_ms"]) for row in csv.DictReader(file)}
     lines, ratios = [], []
-    for row in table(HERE / "results" / "corpus.md", "model"):
+    for row in table(HERE / "results" / "explain.md", "model"):
         figures = published.get(row["model"], [])
         if not figures or not row["ms"]:
             continue
@@ -107,7 +107,7 @@ def elsewhere() -> list[str]:
         measured = list(csv.DictReader(file))
     with (folder / "models.csv").open() as file:
         models = [row for row in csv.DictReader(file) if row["figures"] == "True" and not row["st_ms"]]
-    predicted = {row["model"]: row["ms"] for row in table(HERE / "results" / "corpus.md", "model")}
+    predicted = {row["model"]: row["ms"] for row in table(HERE / "results" / "explain.md", "model")}
     lines = []
     for model in sorted(models, key=lambda row: row["file"]):
         rows = [

@@ -21,7 +21,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     parser.set_defaults(verb=_compare)
     for side in ("a", "b"):
-        parser.add_argument(side, type=Path, metavar=side.upper(), help="folder of a build, or a model to compile")
+        parser.add_argument(side, type=Path, metavar=side.upper(), help="folder of a build, its C file, or a model")
     parser.add_argument("--board", default="stm32n6570-dk", help="for models (default stm32n6570-dk)")
     parser.add_argument("--input", type=Path, action="append", default=[], metavar="FILE", help="run both on this too")
     parser.add_argument("--seed", type=int, metavar="N", help="run both on a photo-like input made from this number")
@@ -61,13 +61,18 @@ def _outputs(options: argparse.Namespace) -> tuple[OutputAgreement, ...]:
 
 
 def _built(place: Path, board: str, folder: Path) -> Path:
-    if place.is_dir():
+    if is_build(place):
         return place
     from atonc import generating
     from atonc.options import Options
 
     generating.generate(generating.analyze(_existing(place), Options(board=board, verify=False)), folder)
     return folder
+
+
+def is_build(place: Path) -> bool:
+    """A folder, or the C file of one network where a folder holds several."""
+    return place.is_dir() or (place.suffix == ".c" and place.is_file())
 
 
 def _existing(place: Path) -> Path:
@@ -78,7 +83,7 @@ def _existing(place: Path) -> Path:
 
 def network(place: Path, board: str = "stm32n6570-dk") -> NetworkView:
     """The picture of a folder or of a model."""
-    if place.is_dir():
+    if is_build(place):
         from atonc.insight.folder import folder_view
 
         return folder_view(place)

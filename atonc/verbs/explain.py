@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from atonc.errors import InputError
 from atonc.verbs.common import add_model_options, add_output_options, compiler_options, model_path
+from atonc.verbs.compare import is_build
 
 if TYPE_CHECKING:
     from atonc.insight.fit import Lever
@@ -58,7 +59,7 @@ def _verbose(options: argparse.Namespace) -> bool:
 def _network(options: argparse.Namespace) -> tuple[NetworkView, tuple[Lever, ...] | None]:
     """What is to be explained; and where activations spill, what would help, tried."""
     place: Path | None = options.positional or options.model
-    if place is not None and place.is_dir():
+    if place is not None and is_build(place):
         from atonc.insight.folder import folder_view
         from atonc.options import Options
         from atonc.pipeline import machine_of

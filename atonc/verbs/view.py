@@ -13,7 +13,9 @@ from atonc.verbs.compare import network
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("view", help="the HTML report of a build, served on this machine")
     parser.set_defaults(verb=_view)
-    parser.add_argument("place", type=Path, metavar="DIR", help="folder that atonc or ST's compiler wrote, or a model")
+    parser.add_argument(
+        "place", type=Path, metavar="DIR", help="folder that atonc or ST's compiler wrote, its C file, or a model"
+    )
     parser.add_argument("--port", type=int, default=8000, help="on 127.0.0.1 (default 8000; 0 takes a free one)")
     parser.add_argument("--save", type=Path, metavar="FILE.html", help="write the page instead of serving it")
     add_picture_options(parser)

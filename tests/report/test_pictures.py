@@ -84,6 +84,12 @@ def test_the_page_is_served(folder: Path) -> None:
             server.terminate()
 
 
+def test_a_c_file_stands_for_its_network(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(folder / "out" / "network.c"), "--node", "SOFTMAX_7"]) == 0
+    assert "CPU-SOFTMAX" in capsys.readouterr().out
+    assert main(["compare", str(folder / "out" / "network.c"), str(folder / "out"), "--seed", "1", "-q"]) == 0
+
+
 def test_python_explains_and_compares(folder: Path) -> None:
     explained = atonc.explain(DIGITS, prices=True)
     assert explained.layers[-1].decisions[0].rule.id == "CPU-SOFTMAX"
