@@ -131,7 +131,7 @@ def total(lines: Iterable[Line], name: str) -> Counter[str]:
     return found
 
 
-def table(lines: list[Line], first: int) -> str:
+def table(lines: list[Line], first: int, before: list[Line]) -> str:
     problems = Counter(line["problem"].split(":")[0] for line in lines if line["problem"])
     layers, outputs = total(lines, "layers"), total(lines, "outputs")
     rows = [
@@ -164,7 +164,7 @@ def table(lines: list[Line], first: int) -> str:
     page += ["", "Layers beyond 1 (2) with a reported error that large, by their largest difference: " + _list(beyond)]
     page += ["", "Layers on the NPU by kind (two inputs each): " + _list(total(lines, "kinds"))]
     page += ["", "Operators on the CPU: " + _list(total(lines, "on_cpu"))]
-    return "\n".join([*page, *_remarks(lines)]) + "\n"
+    return "\n".join([*page, *_remarks(lines), *_mended(lines, before)]) + "\n"
 
 
 def state(lines: list[Line]) -> str:
@@ -184,6 +184,16 @@ def _remarks(lines: list[Line]) -> list[str]:
     if not found:
         return []
     return ["", f"First of {len(found)} remarks:", "", *(f"- {remark[:240]}" for remark in found[:EXAMPLES])]
+
+
+def _mended(lines: list[Line], before: list[Line]) -> list[str]:
+    """Problems of earlier states: those networks were judged again by the state that is counted above."""
+    now = {line["seed"] for line in lines}
+    found = [line for line in before if line["problem"] and line["seed"] in now and line not in lines]
+    if not found:
+        return []
+    title = "Problems that earlier states of the code had; what they point at was changed and the networks ran again:"
+    return ["", title, "", *(f"- seed {line['seed']} at {line['commit']}: {line['problem'][:200]}" for line in found)]
 
 
 def _list(counter: Counter[str]) -> str:
@@ -207,7 +217,7 @@ def main() -> int:
         print(shrunk(options.shrink), end="")
         return 0
     lines = run(options.first, options.count, options.seconds, options.keep, frozenset(options.accept))
-    page = table(lines, options.first)
+    page = table(lines, options.first, kept(options.keep))
     print(page)
     if options.write:
         RESULTS.write_text(page)
