@@ -160,7 +160,8 @@ def padded(
     height, width = near.shape[:2]
     config, kernels = identity_pad(height, width, batch, pads, LOWEST)
     name = context.constant(kernels * count, "identity")
-    stream = replace(engine(Area(1, 1, len(kernels), len(kernels), len(kernels))), frames=count, continuous=1, single=int(count == 1))
+    one = engine(Area(1, 1, len(kernels), len(kernels), len(kernels)))
+    stream = replace(one, frames=count, continuous=1, single=int(count == 1))
     looped = reader if reader.frame_repeat else replace(reader, frame_repeat=reader.frames)
     return builder.unit(config, builder.read(near.buffer, looped), builder.read(name, stream))
 
