@@ -21,7 +21,7 @@ from atonc.firmware import ImageNetwork, Runtime
 from atonc.lower.context import item_bytes
 
 if TYPE_CHECKING:
-    from atonc.report.compile_text import CompileView
+    from atonc.compile_view import CompileView
     from atonc.validating import Array, Sample
     from atonc.verify import Emulation
 

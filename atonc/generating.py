@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from atonc import __version__
+from atonc.compile_view import CompileView
 from atonc.emit import c_info, write
 from atonc.emit.c.files import files
 from atonc.emit.c.network import CNetwork, Cycles
@@ -17,7 +18,6 @@ from atonc.options import Options
 from atonc.pipeline import compile_file, machine_of, memories
 from atonc.program_costs import graph_macs, program_cost
 from atonc.report import compile_text, generate_report
-from atonc.report.compile_text import CompileView
 from atonc.report.html import html_page
 
 

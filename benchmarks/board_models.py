@@ -15,10 +15,11 @@ from pathlib import Path
 
 from atonc import boarding, building, firmware, generating, validating
 from atonc.boarding import Rig
+from atonc.compile_view import CompileView
 from atonc.errors import AtoncError
 from atonc.firmware import ImageNetwork, Runtime
 from atonc.options import Options
-from atonc.report.compile_text import CompileView, counts
+from atonc.report.compile_text import counts
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fetched import corpus_dir

@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from atonc import building, generating
+from atonc.compile_view import CompileView
 from atonc.errors import AtoncError
 from atonc.options import Options
-from atonc.report.compile_text import CompileView
 
 MODELS = (
     "st_yolo_x_nano_480_1.0_0.25_3_st_int8.tflite",

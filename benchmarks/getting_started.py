@@ -20,10 +20,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from atonc import generating
+from atonc.compile_view import CompileView
 from atonc.emit.c import memories
 from atonc.emit.c.pool_comments import file_postfix
 from atonc.options import Options
-from atonc.report.compile_text import CompileView
 
 MODEL = "st_yolo_x_nano_480_1.0_0.25_3_st_int8.tflite"
 EXTRA = "-Dfloat_t=float -Ddouble_t=double -DPRIx64='\"llx\"' -DPRIu64='\"llu\"'"

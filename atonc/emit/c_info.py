@@ -21,7 +21,7 @@ from atonc.hw.ec import encode
 from atonc.ir import Graph, Tensor
 
 if TYPE_CHECKING:
-    from atonc.report.compile_text import CompileView
+    from atonc.compile_view import CompileView
 
 SCHEMA = "2.0"
 _MAPS = {1: ["CH"], 2: ["BATCH", "CH"], 3: ["BATCH", "H", "CH"], 4: ["BATCH", "H", "W", "CH"]}

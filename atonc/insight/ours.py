@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from atonc.compile_view import CompileView
 from atonc.costs import StepCost
 from atonc.emit.info.costs import epoch_figures
 from atonc.emit.program import ProgramStep
@@ -20,7 +21,6 @@ from atonc.lower.rules import NOT_CODES, rule_of
 from atonc.pipeline import machine_of
 from atonc.place.pools import is_external
 from atonc.program_costs import macs, with_words
-from atonc.report.compile_text import CompileView
 
 
 def network_view(view: CompileView) -> NetworkView:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from atonc.compile_view import CompileView
 from atonc.errors import AtoncError
 from atonc.insight import rules
 from atonc.insight.ours import network_view
@@ -20,7 +21,6 @@ from atonc.options import Options
 from atonc.pipeline import Compiled, compile_canonical, compile_graph, machine_of
 from atonc.place import Board
 from atonc.program_costs import graph_macs, program_cost
-from atonc.report.compile_text import CompileView
 
 
 @dataclass(frozen=True)

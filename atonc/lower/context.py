@@ -24,6 +24,9 @@ class Meaning:
     saturates: bool = False  # inputs unlike those that were expected may take sums beyond their 16 bits
 
 
+Snapshot = tuple[dict[str, Buffer], dict[str, str], dict[str, str], dict[str, Meaning]]
+
+
 @dataclass
 class Context:
     graph: Graph
@@ -55,13 +58,14 @@ class Context:
             self.buffers[name] = Buffer(name, size, kind, name, offset)
         return name
 
-    def snapshot(self) -> tuple[dict[str, Buffer], dict[str, str], dict[str, str]]:
+    def snapshot(self) -> Snapshot:
         """What a recipe that refuses must leave as it was."""
-        return dict(self.buffers), dict(self.aliases), dict(self.shifted_copies)
+        return dict(self.buffers), dict(self.aliases), dict(self.shifted_copies), dict(self.meanings)
 
-    def restore(self, before: tuple[dict[str, Buffer], dict[str, str], dict[str, str]]) -> None:
-        buffers, aliases, copies = before
+    def restore(self, before: Snapshot) -> None:
+        buffers, aliases, copies, meanings = before
         self.buffers, self.aliases, self.shifted_copies = dict(buffers), dict(aliases), dict(copies)
+        self.meanings = dict(meanings)
 
     @cached_property
     def shifted(self) -> frozenset[str]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from atonc.costs import NetworkCost, spill_lines
+from atonc.compile_view import CompileView
+from atonc.costs import spill_lines
 from atonc.emit.program import ProgramStep
 from atonc.frontends.coverage import coverage, quantiser
 from atonc.insight.band import Band, band_of
 from atonc.ir import Graph
 from atonc.lower.map_ops import CpuReason
-from atonc.options import Options
-from atonc.pipeline import Compiled
-from atonc.place import Board
 from atonc.place.notes import placement_notes
 from atonc.plan.types import CpuPlan
 from atonc.report.error_text import error_data, error_lines
@@ -24,21 +22,6 @@ from atonc.report.terminal import show
 from atonc.verify import VerifyReport
 
 LONG_NAME = 60
-
-
-@dataclass(frozen=True)
-class CompileView:
-    """Everything that one compilation gave."""
-
-    model: str
-    name: str
-    board: Board
-    compiled: Compiled
-    cost: NetworkCost
-    macs: int
-    options: Options = field(default_factory=Options)
-    reproduce: Mapping[str, str] = field(default_factory=dict)
-    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePath
 
+from atonc.compile_view import CompileView
 from atonc.emit.c.memories import Range, ranges
 from atonc.emit.c.network import Block, CNetwork
 from atonc.hw.mpool import MemoryPool
@@ -14,7 +15,6 @@ from atonc.ir import Graph, Op, Tensor
 from atonc.lower.context import item_bytes
 from atonc.plan.types import CpuPlan
 from atonc.program_costs import macs
-from atonc.report.compile_text import CompileView
 
 _WIDTH = 84
 _LONG = 48

@@ -10,11 +10,11 @@ import pytest
 
 from atonc import boarding, building, firmware, generating, pipeline, validating
 from atonc.boarding import FirmwareError, Rig
+from atonc.compile_view import CompileView
 from atonc.errors import InputError
 from atonc.firmware import ImageNetwork, Runtime
 from atonc.options import Options
 from atonc.place import Board
-from atonc.report.compile_text import CompileView
 from tests.board.programs import needs_compiler
 from tests.compiler.random_graphs import random_graph, random_inputs
 from tests.emit.generated import default_board, digits, view_of

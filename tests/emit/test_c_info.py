@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from atonc.compile_view import CompileView
 from atonc.emit import c_info
 from atonc.emit.c.files import files
 from atonc.emu.files.c_info import mismatch, read_c_info
 from atonc.emu.files.network_c import read_network
 from atonc.generating import analyze, c_network
 from atonc.options import Options
-from atonc.report.compile_text import CompileView
 from tests.emit.json_structure import differences, structure
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"

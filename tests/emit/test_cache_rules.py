@@ -15,13 +15,13 @@ import pytest
 
 from atonc import generating
 from atonc.compare.inputs import make_inputs
+from atonc.compile_view import CompileView
 from atonc.emit.c.network import CNetwork
 from atonc.emu import cpu
 from atonc.emu import network as emulated
 from atonc.emu.files import Call
 from atonc.emu.network import EmulatedNetwork, Step
 from atonc.ir import Graph, Op
-from atonc.report.compile_text import CompileView
 from atonc.verify import Emulation
 from tests.emit.generated import digits, network_of, view_of
 from tests.lower.harness import activation

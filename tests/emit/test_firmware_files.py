@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from atonc import generating
 from atonc.compare.inputs import make_inputs
+from atonc.compile_view import CompileView
 from atonc.emit.c import caches, images, memories, memories_h, names, network_h
 from atonc.emu import network as emulated
 from atonc.emu.files import read_network
@@ -21,7 +22,6 @@ from atonc.emu.files.c_arrays import c_array_bytes
 from atonc.emu.files.intel_hex import read_hex
 from atonc.options import Options
 from atonc.report import generate_report
-from atonc.report.compile_text import CompileView
 from atonc.verify import Emulation
 from tests.emit.generated import DIGITS, default_board, digits, needs_compiler, network_of, view_of
 from tests.emit.test_network_c import compile_c, outputs_of, sums

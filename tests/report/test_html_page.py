@@ -72,8 +72,7 @@ def test_the_page_works(browser: Any, page_file: Path, size: tuple[int, int]) ->
     page.wait_for_selector("#timeline-plot rect.mark")
     # an idle machine takes half a second; the tests share theirs
     assert time.monotonic() - started < 6
-    loading = page.evaluate("performance.timing.loadEventEnd - performance.timing.navigationStart")
-    assert 0 < loading < 4000
+    assert min(_loading(page) for _ in range(3)) < 2000  # the best of three: the tests share the machine
     for selector in ("#memory-pools rect.mark", "#memory-live path", "#graph-plot rect", "#roofline-plot circle"):
         assert page.locator(selector).count() > 0, selector
     assert "live in epoch" in page.locator("#memory-peak summary").inner_text()
@@ -83,6 +82,13 @@ def test_the_page_works(browser: Any, page_file: Path, size: tuple[int, int]) ->
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1"), "the page is wider than the window"
     assert not complaints
     page.close()
+
+
+def _loading(page: Any) -> float:
+    """Milliseconds until everything is drawn."""
+    page.reload()
+    page.wait_for_selector("#timeline-plot rect.mark")
+    return float(page.evaluate("performance.timing.loadEventEnd - performance.timing.navigationStart"))
 
 
 def _selects(page: Any) -> None:

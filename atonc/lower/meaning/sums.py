@@ -133,12 +133,12 @@ def record(
 ) -> None:
     """One more piece of a layer."""
     known = context.meanings.get(layer.op.name)
-    layered = known.codes if known else None
-    if not isinstance(layered, Layered):
-        layered = Layered(context.tensor(layer.op.outputs[0]).shape)
-    layered.pieces.append(Sums(layer.stored, tuple(chains), rule, target, first, count, multiplier))
+    pieces = known.codes.pieces if known and isinstance(known.codes, Layered) else []
+    piece = Sums(layer.stored, tuple(chains), rule, target, first, count, multiplier)
+    # a new list: what a recipe tried before it was refused must not stay
+    layered = Layered(context.tensor(layer.op.outputs[0]).shape, [*pieces, piece])
     error = rule.error if isinstance(rule, Requantisation) else 1.0
-    saturates = _may_saturate(layer, layered.pieces[-1])
+    saturates = _may_saturate(layer, piece)
     if known:
         error, saturates = max(error, known.error), saturates or known.saturates
     context.explain(layer.op, layered, error, saturates)

@@ -61,7 +61,6 @@ def _signed_if_need_be(
         if not layer.features_shifted:
             raise
         context.restore(before)
-        context.meanings.pop(layer.op.name, None)
         copies, signed = unshift_first(layer, context)
         return [*copies, *lower(signed, context)]
 

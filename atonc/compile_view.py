@@ -1,0 +1,26 @@
+"""Everything that one compilation gave, for the files and reports that are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from atonc.costs import NetworkCost
+from atonc.options import Options
+from atonc.pipeline import Compiled
+from atonc.place import Board
+
+
+@dataclass(frozen=True)
+class CompileView:
+    """Everything that one compilation gave."""
+
+    model: str
+    name: str
+    board: Board
+    compiled: Compiled
+    cost: NetworkCost
+    macs: int
+    options: Options = field(default_factory=Options)
+    reproduce: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
