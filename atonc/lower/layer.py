@@ -114,8 +114,9 @@ class Layer:
     def _rule(self, subtracted: int, roundings: int, first: int, count: int) -> Requantisation | TwoSteps:
         scale, offset, largest = self._problem(subtracted, roundings, first, count)
         if self.numerics == "2.x" and subtracted == self.zero:
-            sums = self.weights[first : first + count].astype(np.int64).sum(axis=(1, 2, 3))
-            return two_steps(scale, offset, self.out_scale, sums, self.clip)
+            sums = self.weights.astype(np.int64).sum(axis=(1, 2, 3))
+            whole = two_steps(self.scale, self.offset, self.out_scale, sums, self.clip)
+            return whole.channels(first, count)  # one shift for all channels, whatever a unit takes of them
         usual = self._usual_codes()[first : first + count]
         return requantisation(scale, offset, largest, roundings, self.clip, usual)
 

@@ -153,6 +153,10 @@ class TwoSteps:
 
     BIAS_SHIFT = 20
 
+    def channels(self, first: int, count: int) -> TwoSteps:
+        part = slice(first, first + count)
+        return replace(self, factors=self.factors[part], addends=self.addends[part])
+
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         part = slice(first, first + count)
         same = np.full(count, self.bias_factor)
