@@ -1,0 +1,205 @@
+"""Time and memory of `atonc generate`, each model in a process of its own, and beside Arm's compiler for its NPUs.
+
+    OMP_NUM_THREADS=1 python benchmarks/compile_resources.py [--only TEXT] [--vela PROGRAM] [--cache FILE] [--write]
+
+The corpus is $ATONC_CORPUS or ../shared/corpus. Vela is no dependency: `python -m venv DIR` and
+`DIR/bin/pip install ethos-u-vela` in a folder to throw away, then `--vela DIR/bin/vela`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+from corpus_report import CORPUS
+
+RESULTS = Path(__file__).parent / "results" / "compile_resources.md"
+MODEL_FOR_VELA = "st_yolo_x_nano_480_1.0_0.25_3_st_int8.tflite"
+ROUNDS = 3
+MOST_MEGABYTES, MEDIAN_SECONDS, MOST_SECONDS, MOST_TIMES = 1500, 5.0, 20.0, 5.0
+MODES = {"compile": ("--no-verify",), "verified": ()}
+REFUSED = 2
+HEAD = """# Time and memory of a compilation
+
+Date 2026-11-15, 2-core x86-64 Linux that others used too, one thread. Script: `benchmarks/compile_resources.py`.
+Every figure is of a whole process, from its start to the last file written: `atonc generate MODEL --no-verify`
+(*compile*) and `atonc generate MODEL` (*verified*: the program also runs on the emulator, with two inputs).
+*s*: seconds on the clock; *CPU s*: of the processor; *MB*: largest resident memory.
+
+"""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one process took."""
+
+    code: int
+    seconds: float
+    cpu_seconds: float
+    megabytes: float
+    said: str
+
+
+def measure(command: Sequence[str]) -> Usage:
+    """wait4 gives the figures of this one child."""
+    with tempfile.TemporaryFile() as said:
+        started = time.perf_counter()
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+        _, status, used = os.wait4(child.pid, 0)
+        seconds = time.perf_counter() - started
+        child.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        text = said.read().decode(errors="replace").strip()
+    return Usage(child.returncode, seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, text)
+
+
+def generate(model: Path, folder: Path, more: Sequence[str]) -> Usage:
+    return measure([sys.executable, "-m", "atonc.cli", "generate", str(model), "-o", str(folder), "-q", *more])
+
+
+def epochs(folder: Path) -> int:
+    steps = json.loads((folder / "network_program.json").read_text())["steps"]
+    return sum(step["kind"] == "npu" for step in steps)
+
+
+# --------------------------------------------------------------------------------------------------------------- corpus
+
+Row = dict[str, object]
+
+
+def model_row(model: Path) -> Row:
+    row: Row = {}
+    with tempfile.TemporaryDirectory() as name:
+        for mode, more in MODES.items():
+            used = generate(model, Path(name), more)
+            if used.code == REFUSED:
+                return {"refused": used.said.splitlines()[0]}
+            if used.code:
+                return {"failed": (used.said.splitlines() or ["no output"])[-1]}
+            row[mode] = asdict(used)
+        row["epochs"] = epochs(Path(name))
+    return row
+
+
+def corpus_rows(only: str, cache: Path) -> dict[str, Row]:
+    kept: dict[str, Row] = json.loads(cache.read_text()) if cache.exists() else {}
+    models = sorted((CORPUS / "models").iterdir(), key=lambda path: path.stat().st_size)
+    for model in (m for m in models if only in m.name):
+        if model.name not in kept:
+            kept[model.name] = model_row(model)
+            cache.write_text(json.dumps(kept))
+        print(line(model.name, kept[model.name]), file=sys.stderr, flush=True)
+    return dict(sorted((name, row) for name, row in kept.items() if only in name))
+
+
+def line(name: str, row: Row) -> str:
+    for word in ("refused", "failed"):
+        if word in row:
+            return f"| {name} | {word} | | | | | | |"
+    return f"| {name} | {row['epochs']} | {cells(row['compile'])} | {cells(row['verified'])} |"
+
+
+def cells(used: object) -> str:
+    assert isinstance(used, Mapping)
+    return f"{used['seconds']:.2f} | {used['cpu_seconds']:.2f} | {used['megabytes']:.0f}"
+
+
+def table(rows: Mapping[str, Row]) -> str:
+    lines = [
+        "| model | epochs | compile s | CPU s | MB | verified s | CPU s | MB |",
+        "|---|---|---|---|---|---|---|---|",
+        *(line(name, row) for name, row in rows.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def summary(rows: Mapping[str, Row]) -> str:
+    """The limits, and who is above them."""
+    lines = []
+    for mode in MODES:
+        used = {name: row[mode] for name, row in rows.items() if mode in row}
+        seconds = {name: u["cpu_seconds"] for name, u in used.items() if isinstance(u, Mapping)}
+        memory = {name: u["megabytes"] for name, u in used.items() if isinstance(u, Mapping)}
+        if not seconds:
+            continue
+        slow = [name for name, value in seconds.items() if value > MOST_SECONDS]
+        large = [name for name, value in memory.items() if value > MOST_MEGABYTES]
+        lines.append(
+            f"- {mode}: {len(seconds)} models; CPU seconds: median {median(seconds.values()):.2f} (limit "
+            f"{MEDIAN_SECONDS:g}), largest {max(seconds.values()):.2f}; memory: largest {max(memory.values()):.0f} MB "
+            f"(limit {MOST_MEGABYTES}). Above {MOST_SECONDS:g} s: {', '.join(slow) or 'none'}. "
+            f"Above the memory limit: {', '.join(large) or 'none'}."
+        )
+    bad = [f"{name}: {row[word]}" for name, row in rows.items() for word in ("refused", "failed") if word in row]
+    return "\n".join([*lines, *(f"- {text}" for text in bad)]) + "\n\n"
+
+
+# ----------------------------------------------------------------------------------------------------------------- vela
+
+
+def against_vela(vela: Path) -> str:
+    """Both on the same file, in turns."""
+    model = CORPUS / "models" / MODEL_FOR_VELA
+    found: dict[str, list[Usage]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        plain = [str(vela), str(model), "--output-dir", str(folder / "vela")]
+        for _ in range(ROUNDS):
+            found.setdefault("vela", []).append(measure(plain))
+            found.setdefault("vela --debug-force-legacy-core", []).append(
+                measure([*plain, "--debug-force-legacy-core"])
+            )
+            found.setdefault("atonc generate --no-verify", []).append(
+                generate(model, folder / "atonc", ("--no-verify",))
+            )
+    version = subprocess.run([vela, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    return vela_text(version, found)
+
+
+def vela_text(version: str, found: Mapping[str, Sequence[Usage]]) -> str:
+    base = median(used.seconds for used in found["vela"])
+    lines = [
+        "## Beside Vela",
+        "",
+        f"ethos-u-vela {version} on {MODEL_FOR_VELA}, {ROUNDS} rounds in turns, medians of whole processes. Vela's own",
+        "default is a compiler in C++; the legacy core is the one in Python. Vela writes one TFLite file.",
+        "",
+        "| command | s | CPU s | MB | times Vela |",
+        "|---|---|---|---|---|",
+    ]
+    for name, used in found.items():
+        failed = sum(u.code != 0 for u in used)
+        seconds = median(u.seconds for u in used)
+        figures = (seconds, median(u.cpu_seconds for u in used), max(u.megabytes for u in used))
+        text = f"{figures[0]:.2f} | {figures[1]:.2f} | {figures[2]:.0f} | {seconds / base:.1f}"
+        lines.append(f"| {name} | {text}{f' ({failed} failed)' if failed else ''} |")
+    return "\n".join(lines) + f"\n\nAsked: at most {MOST_TIMES:g} times.\n\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="models whose name contains this")
+    parser.add_argument("--vela", type=Path, help="the program to compare with")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "atonc_resources.json")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    options = parser.parse_args()
+    rows = corpus_rows(options.only, options.cache)
+    beside = against_vela(options.vela) if options.vela else ""
+    text = HEAD + summary(rows) + beside + "## Models\n\n" + table(rows)
+    if options.write:
+        RESULTS.write_text(text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
