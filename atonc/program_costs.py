@@ -16,7 +16,6 @@ from atonc.emu.cpu.cycles import CallCost
 from atonc.emu.files.types import CValue
 from atonc.errors import AtoncError
 from atonc.hw.cycles import hardware, st_estimate
-from atonc.hw.ec import encode, merge_writes
 from atonc.hw.epoch import Epoch
 from atonc.hw.machine import Machine, PoolTiming, stm32n6
 from atonc.hw.mpool import MemoryPool
@@ -71,7 +70,7 @@ def _step_cost(
 
 def with_words(epoch: Epoch) -> Epoch:
     """The epoch with the length of its part of the program."""
-    return replace(epoch, words=len(encode(list(merge_writes(ec_program.epoch_trace(epoch))))))
+    return replace(epoch, words=ec_program.epoch_words(epoch))
 
 
 # --------------------------------------------------------------------------------------------------------------- CPU

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from atonc.emit import ec_program
 from atonc.emit.c import names
 from atonc.emit.c.network import Block, CNetwork
@@ -132,9 +134,8 @@ def _model(name: str, kind: str, files: list[str]) -> dict[str, Any]:
 
 def _signature(network: CNetwork) -> str:
     """Of the program and its constants, wherever they lie."""
-    digest = hashlib.sha256()
-    for word in encode(ec_program.program(network.program.epochs)):
-        digest.update(word.to_bytes(4, "little"))
+    words = encode(ec_program.program(network.program.epochs))
+    digest = hashlib.sha256(np.array(words, "<u4").tobytes())
     for home in sorted(network.constants(), key=lambda home: (home.address, home.buffer.name)):
         digest.update(home.buffer.data)
     return f"0x{digest.hexdigest()[:16]}"
@@ -142,7 +143,7 @@ def _signature(network: CNetwork) -> str:
 
 def _footprint(view: CompileView, network: CNetwork) -> dict[str, Any]:
     layout, users = view.compiled.layout, network.program.user_io
-    words = len(encode(ec_program.program(network.program.epochs))) if network.epoch_controller else 0
+    words = sum(i.size for i in ec_program.program(network.program.epochs)) if network.epoch_controller else 0
     supplied = [sum(u.size_bytes for u in users if u.direction == side) for side in ("input", "output")]
     return {
         "activations": layout.peak_bytes,

@@ -15,6 +15,7 @@ from atonc.hw.ec import Instruction, Irq, Label, Poll, Write, WriteField, merge_
 from atonc.hw.ec.merge import Barrier
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
+from atonc.hw.once import once_per_object
 from atonc.hw.units import activ
 from atonc.hw.units.activ import ActivConfig
 from atonc.hw.units.arith import ROWS, ArithConfig
@@ -30,10 +31,18 @@ _WINDOW_ROWS = 384  # coefficient rows that the bus sees at a time
 
 def program(epochs: Iterable[Epoch]) -> list[Instruction]:
     """All epochs and the final interrupt, writes merged."""
-    trace: list[Instruction | Barrier] = []
-    for epoch in epochs:
-        trace += epoch_trace(epoch)
-    return [*merge_writes(trace), Irq(0)]
+    return [*(instruction for epoch in epochs for instruction in epoch_code(epoch)), Irq(0)]
+
+
+@once_per_object
+def epoch_code(epoch: Epoch) -> tuple[Instruction, ...]:
+    """One epoch, writes merged. It begins with a label, so that none of them could merge with those of another."""
+    return tuple(merge_writes(epoch_trace(epoch)))
+
+
+def epoch_words(epoch: Epoch) -> int:
+    """Length of the epoch's part of the program."""
+    return sum(instruction.size for instruction in epoch_code(epoch))
 
 
 def epoch_trace(epoch: Epoch) -> Iterator[Instruction | Barrier]:
