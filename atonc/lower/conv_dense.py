@@ -118,6 +118,8 @@ def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Ti
     """The fastest one, or one that subtracts the zero point where that is nearly as fast and closer: sums with a zero
     point in them are larger, so more of their bits are cut off."""
     modes, channels = layer.modes(), layer.area.channels
+    if layer.numerics == "2.x" and (tiling := choose(parts, channels, count, modes, share=layer.share())):
+        return tiling
     fastest = choose(parts, channels, count, modes)
     if fastest is None or fastest.mode.offset == layer.zero:
         return fastest

@@ -15,6 +15,7 @@ from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.convolution import Phase, phases, stepped
+from atonc.lower.passes_2x import Form, channels_a_pass
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation, TwoSteps, cut_costs, matters, requantisation, two_steps
 from atonc.lower.tiling import Mode
@@ -59,6 +60,7 @@ class Layer:
     padding: tuple[int, int, int, int]
     clip: tuple[int, int] | None
     out_scale: float
+    out_zero: int
     numerics: str
     typical: Callable[[], tuple[NDArray[np.int64], ...]]  # codes of the features for typical inputs, as pictures
     features_shifted: bool  # stored as code + 128, so that zero is 0
@@ -115,7 +117,7 @@ class Layer:
         scale, offset, largest = self._problem(subtracted, roundings, first, count)
         if self.numerics == "2.x" and subtracted == self.zero:
             sums = self.weights.astype(np.int64).sum(axis=(1, 2, 3))
-            whole = two_steps(self.scale, self.offset, self.out_scale, sums, self.clip)
+            whole = two_steps(self.scale, self.offset, self.out_scale, self.out_zero, sums, self.clip)
             return whole.channels(first, count)  # one shift for all channels, whatever a unit takes of them
         usual = self._usual_codes()[first : first + count]
         return requantisation(scale, offset, largest, roundings, self.clip, usual)
@@ -217,11 +219,24 @@ class Layer:
             return [Mode(1, unsigned=True), *([] if any(self.padding) else deep)]
         padded = any(self.padding) or self.op.kind == "transpose_conv"
         modes = [Mode(1)] if self.zero == 0 else [Mode(2, offset=self.zero)]
+        if self.numerics == "2.x" and self.zero == 0 and not padded:
+            return [*modes, Mode(1, deep=True, packed_frame=True), Mode(1, deep=True)]
         if padded or self.numerics == "2.x":
             return modes
         # features of one byte, all as they are: the bias makes up for the zero point
         plain = [Mode(1)] if self.zero else [Mode(2, offset=1)]
         return [*modes, *plain, Mode(1, deep=True, packed_frame=True), Mode(1, deep=True)]
+
+    def share(self) -> int:
+        """Channels that ST's releases 2.x sum before they round."""
+        outputs, *window, channels = self.weights.shape
+        wide = self.op_zero not in (0, -128)
+        return channels_a_pass(Form(channels, outputs, self.out.height * self.out.width, int(np.prod(window)), wide))
+
+    @property
+    def op_zero(self) -> int:
+        """The zero point of the codes, however they are stored."""
+        return self.zero - 128 if self.features_shifted else self.zero
 
     def phases(self, size: tuple[int, int]) -> list[Phase]:
         if self.op.kind == "transpose_conv":
@@ -270,6 +285,7 @@ def layer_of(
         tuple(attrs.get("padding", (0, 0, 0, 0))),
         attrs.get("clip"),
         y.scale,
+        y.zero_point,
         context.numerics,
         partial(_typical, x, context, shape or _picture(x), features_shifted),
         features_shifted,

@@ -150,6 +150,7 @@ class TwoSteps:
     bias_factor: int
     addends: Ints
     clip: tuple[int, int] | None = None
+    bias_shift: int = 20  # less where the biases are large
 
     BIAS_SHIFT = 20
 
@@ -164,26 +165,35 @@ class TwoSteps:
         scale = replace(
             _vector_unit(self.factors[part], zeros, batch, pixels), combine_bc=0, shift_out=self.shift, out_bytes=2, a=1
         )
-        bias = replace(_vector_unit(same, self.addends[part], batch, pixels), shift_out=self.BIAS_SHIFT)
+        bias = replace(_vector_unit(same, self.addends[part], batch, pixels), shift_out=self.bias_shift)
         return [scale, _clipped(bias, self.clip)]
 
 
 def two_steps(
-    scale: Real, offset: Real, out_scale: float, weight_sums: Ints, clip: tuple[int, int] | None = None
+    scale: Real, offset: Real, out_scale: float, zero: int, weight_sums: Ints, clip: tuple[int, int] | None = None
 ) -> TwoSteps:
-    """For codes = scale[c] * acc + offset[c]; `weight_sums` are the signed sums of the kernels."""
+    """For codes = scale[c] * acc + offset[c]; `weight_sums` are the signed sums of the kernels, `zero` is the zero
+    point inside of the offsets. Scales and biases are 32-bit floating-point numbers there."""
     out_shift = max(0, int(np.abs(weight_sums).max()).bit_length() - 7)
-    middle = ceil(log2(out_scale) - 6)
-    real = scale * out_scale * 2.0 ** (out_shift - middle)
+    accumulator, bias = _single(scale * out_scale), _single((offset - zero) * out_scale)
+    usual = ceil(log2(out_scale) - 6)
+    middle = max(usual, ceil(log2(max(float(np.abs(bias).max()), 1e-30) / 32767.0)))  # biases of 16 bits there
+    bias_shift = TwoSteps.BIAS_SHIFT - (middle - usual)
+    real = accumulator * 2.0 ** (out_shift - middle)
     shift = 14 - floor(log2(float(np.abs(real).max())))
     return TwoSteps(
         out_shift,
         _half_away(real * 2.0**shift),
         shift,
-        int(_half_away(np.array([2.0 ** (middle + TwoSteps.BIAS_SHIFT) / out_scale]))[0]),
-        _half_away(offset * 2.0**TwoSteps.BIAS_SHIFT),
+        int(_half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0]),
+        np.floor((bias / out_scale + zero) * 2.0**bias_shift).astype(np.int64),
         narrowed(clip),
+        bias_shift,
     )
+
+
+def _single(values: Real) -> Real:
+    return values.astype(np.float32).astype(np.float64)
 
 
 def _half_away(values: Real) -> Ints:

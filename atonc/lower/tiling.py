@@ -68,12 +68,20 @@ def limits(mode: Mode, rows: int) -> tuple[int, int, int, int]:
 
 
 def choose(
-    parts: tuple[Part, ...], channels: int, outputs: int, modes: list[Mode], memory_loops: bool = True
+    parts: tuple[Part, ...],
+    channels: int,
+    outputs: int,
+    modes: list[Mode],
+    memory_loops: bool = True,
+    share: int | None = None,
 ) -> Tiling | None:
-    """The cheapest proven tiling of `outputs` kernels over `channels` inputs; None when there is none."""
+    """The cheapest proven tiling of `outputs` kernels over `channels` inputs; None when there is none.
+
+    `share`: that many channels in every pass.
+    """
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
-    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode)]
+    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, share)]
     candidates = [c for c in candidates if memory_loops or c.passes == 1 or c.form.ring]
     best = min(candidates, key=lambda c: (c.cycles, c.units, -c.kernels, -c.batch), default=None)
     if best is None:
@@ -113,14 +121,16 @@ class Candidate:
     cycles: int
 
 
-def _candidates(parts: tuple[Part, ...], channels: int, outputs: int, mode: Mode) -> Iterator[Candidate]:
+def _candidates(
+    parts: tuple[Part, ...], channels: int, outputs: int, mode: Mode, share: int | None
+) -> Iterator[Candidate]:
     rows, columns = parts[0].window
     if mode.deep and (len(parts) > 1 or (rows, columns) != (1, 1)):
         return
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
     width = max(part.area.width for part in parts)
     for units in _unit_counts(parts, channels):
-        for batch in _batches(channels, units, len(parts), min(most_batch, most_line // width)):
+        for batch in _batches(channels, units, len(parts), min(most_batch, most_line // width), share):
             if mode.packed_frame and not (parts[0].area.contiguous and batch == channels):
                 continue
             kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)))
@@ -149,9 +159,11 @@ def _unit_counts(parts: tuple[Part, ...], channels: int) -> list[int]:
     return list(range(1, MAX_CHAIN + 1))
 
 
-def _batches(channels: int, units: int, parts: int, most: int) -> list[int]:
+def _batches(channels: int, units: int, parts: int, most: int, wanted: int | None) -> list[int]:
     """Batches worth trying: those that spread the channels evenly over units and passes."""
     share = units if parts == 1 else 1
+    if wanted is not None:
+        return [wanted // share] if wanted % share == 0 and wanted // share <= most else []
     found = set()
     for passes in range(1, -(-channels // share) + 1):
         batch = -(-channels // (share * passes))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from atonc.ir import Graph
+from atonc.lower.passes_2x import Form, channels_a_pass
 from tests.lower.harness import run
 from tests.lower.test_conv import conv_graph
 
@@ -40,29 +41,39 @@ def sums(x: Any, weights: Any, graph: Graph, rows: slice, columns: slice) -> Any
     return total
 
 
-def as_releases_2(graph: Graph, codes: Any, pieces: list[tuple[slice, slice]]) -> Any:
-    """Each piece of the kernel is rounded to 16 bits, then the scale, then bias and zero point."""
+def as_releases_2(graph: Graph, codes: Any, pieces: list[tuple[slice, slice]], share: int = 0) -> Any:
+    """Each piece of the kernel is rounded to 16 bits, after every `share` channels, then scale, bias and zero point."""
     x, w, b, y = (graph.tensors[name] for name in ("x", "w", "b", "y"))
     weights = w.data.astype(float)
     per_kernel = np.abs(weights.sum(axis=(1, 2, 3))).max()
     out_shift = max(0, int(per_kernel).bit_length() - 7)
     accumulated = 0.0
+    features = codes.astype(float) - x.zero_point
     for rows, columns in pieces:
-        part = shifted(sums(codes.astype(float) - x.zero_point, weights, graph, rows, columns), out_shift, 32767)
+        part = 0.0
+        for first in range(0, features.shape[3], share or features.shape[3]):
+            some = features.copy()
+            if share:
+                some[..., :first], some[..., first + share :] = 0, 0
+            part = shifted(part * 2**out_shift + sums(some, weights, graph, rows, columns), out_shift, 32767)
         accumulated = np.clip(accumulated + part, -32768, 32767)
-    middle = ceil(log2(y.scale) - 6)
-    real = x.scale * w.quant.scales * 2.0 ** (out_shift - middle)
+    scales = np.float32(x.scale * w.quant.scales).astype(float)
+    bias = np.float32(b.data * scales).astype(float)
+    middle, bias_shift = ceil(log2(y.scale) - 6), 20
+    while np.abs(bias).max() / 2.0**middle > 32767:
+        middle, bias_shift = middle + 1, bias_shift - 1
+    real = scales * 2.0 ** (out_shift - middle)
     shift = 14 - floor(log2(real.max()))
     scaled = shifted(half_away(real * 2.0**shift) * accumulated, shift, 32767)
-    factor = half_away(2.0 ** (middle + 20) / y.scale)
-    addend = half_away((b.data * x.scale * w.quant.scales / y.scale + y.zero_point) * 2.0**20)
-    return shifted(factor * scaled + addend, 20, 127)
+    factor = half_away(2.0 ** (middle + bias_shift) / y.scale)
+    addend = np.floor((bias / y.scale + y.zero_point) * 2.0**bias_shift)
+    return shifted(factor * scaled + addend, bias_shift, 127)
 
 
-def check(graph: Graph, pieces: list[tuple[slice, slice]]) -> None:
+def check(graph: Graph, pieces: list[tuple[slice, slice]], share: int = 0) -> None:
     codes = np.random.default_rng(4).integers(-128, 128, graph.tensors["x"].shape).astype(np.int8)
     got = run(graph, {"x": codes}, numerics="2.x")["y"]
-    assert np.array_equal(got[0], as_releases_2(graph, codes, pieces))
+    assert np.array_equal(got[0], as_releases_2(graph, codes, pieces, share))
 
 
 WHOLE = [(slice(None), slice(None))]
@@ -75,3 +86,61 @@ def test_depthwise_channels_share_one_shift(stride: Any, padding: Any, zero: int
     graph = conv_graph(10, 12, 24, 24, groups=24, stride=stride, padding=padding, zero=zero)
     graph.tensors["w"].data[8:] //= 8
     check(graph, WHOLE)
+
+
+@pytest.mark.parametrize("bias", [1 << 15, 1 << 18, 1 << 20])
+def test_large_biases_make_the_steps_before_them_coarser(bias: int) -> None:
+    graph = conv_graph(6, 6, 8, 8)
+    graph.tensors["b"].data[:] += bias
+    check(graph, WHOLE)
+
+
+CUTS = {  # as seen in public networks: channels, outputs, pixels, weights of a channel, zero point -> channels a pass
+    (32, 16, 81, 9, -128): 16,
+    (32, 15, 64, 9, 0): 8,
+    (64, 64, 64, 9, 5): 8,
+    (64, 64, 256, 9, 5): 32,
+    (128, 256, 64, 9, 5): 8,
+    (51, 51, 256, 9, 5): 3,
+    (128, 128, 9, 1, 5): 16,
+    (128, 128, 36, 1, 5): 64,
+    (72, 80, 256, 1, 5): 72,
+    (320, 24, 16, 1, 5): 20,
+    (192, 128, 256, 1, 5): 96,
+    (512, 128, 1, 1, 5): 16,
+    (128, 128, 225, 1, -128): 128,
+    (256, 256, 16, 1, -128): 128,
+    (256, 128, 225, 1, -128): 256,
+    (576, 160, 16, 1, -128): 96,
+    (576, 160, 36, 1, -128): 192,
+    (576, 96, 64, 1, -128): 288,
+    (960, 160, 36, 1, -128): 240,
+    (1152, 192, 49, 1, -128): 384,
+    (1280, 128, 36, 1, -128): 320,
+    (1024, 10, 1, 1, -128): 128,
+    (56, 336, 36, 1, 0): 56,
+}
+
+
+@pytest.mark.parametrize("seen", CUTS, ids=str)
+def test_channels_are_cut_as_public_networks_show(seen: tuple[int, int, int, int, int]) -> None:
+    channels, outputs, pixels, window, zero = seen
+    assert channels_a_pass(Form(channels, outputs, pixels, window, zero not in (0, -128))) == CUTS[seen]
+
+
+@pytest.mark.parametrize(
+    ("zero", "channels", "share"), [(5, 128, 64), (5, 320, 40), (0, 128, 128), (-128, 128, 128), (-128, 576, 192)]
+)
+def test_sums_are_rounded_after_every_pass(zero: int, channels: int, share: int) -> None:
+    graph = conv_graph(6, 6, channels, 160, kernel=(1, 1), padding=(0, 0, 0, 0), zero=zero)
+    check(graph, WHOLE, share)
+
+
+@pytest.mark.parametrize(("zero", "size", "share"), [(5, 8, 8), (5, 16, 32), (0, 8, 8), (-128, 9, 16)])
+def test_windows_are_rounded_after_every_pass(zero: int, size: int, share: int) -> None:
+    check(conv_graph(size, size, 32 if zero in (0, -128) else 64, 16, zero=zero), WHOLE, share)
+
+
+@pytest.mark.parametrize(("zero", "share"), [(5, 16), (-128, 128)])
+def test_one_pixel_is_rounded_after_every_group(zero: int, share: int) -> None:
+    check(conv_graph(1, 1, 256, 10, kernel=(1, 1), padding=(0, 0, 0, 0), zero=zero), WHOLE, share)

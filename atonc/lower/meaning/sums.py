@@ -103,7 +103,7 @@ def requantised(rule: Requantisation | TwoSteps, sums: Ints) -> Ints:
     if isinstance(rule, Requantisation):
         return clipped(limited(shifted(sums * rule.factors + rule.addends, rule.shift), 8), rule.clip)
     middle = limited(shifted(sums * rule.factors, rule.shift), 16)
-    return clipped(limited(shifted(middle * rule.bias_factor + rule.addends, rule.BIAS_SHIFT), 8), rule.clip)
+    return clipped(limited(shifted(middle * rule.bias_factor + rule.addends, rule.bias_shift), 8), rule.clip)
 
 
 @dataclass(eq=False)

@@ -1,0 +1,73 @@
+"""How ST's releases 2.x cut the input channels of a convolution into passes.
+
+Sums are rounded to 16 bits after every pass, so the cut decides about numbers. Read off public networks: channels and
+kernels are cut into equal groups, as large as the unit takes them; of the group sizes the one that needs the fewest
+passes with up to four units is taken, then the number of units with the fewest cycles, few units before many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MOST_UNITS = 4
+DEEP_CHANNELS = 128
+PLAIN_CHANNELS = 24  # 1x1, one channel a word
+WINDOW_CHANNELS = 8
+MOST_KERNELS = 24
+WINDOW_KERNELS = 8  # half of them with features of two bytes, which take as long
+WEIGHTS = 576  # that a unit holds; half of them where it has a window and features of two bytes
+
+
+@dataclass(frozen=True)
+class Form:
+    """What decides about the cut."""
+
+    channels: int
+    outputs: int
+    pixels: int  # of the output
+    window: int  # weights of one channel of one kernel
+    wide: bool  # features of two bytes: their zero point is neither 0 nor -128
+
+    @property
+    def deep(self) -> bool:
+        return self.window == 1 and not self.wide
+
+    @property
+    def most_channels(self) -> int:
+        if self.window > 1:
+            return WINDOW_CHANNELS
+        return DEEP_CHANNELS if self.deep else PLAIN_CHANNELS
+
+
+def channels_a_pass(form: Form) -> int:
+    """Divides the number of channels."""
+    kernels = _kernels(form)
+    weights = WEIGHTS // 2 if form.wide and form.window > 1 else WEIGHTS
+    batches = divisors(form.channels, form.most_channels)
+    if not form.deep:
+        batches = [b for b in batches if kernels * b * form.window <= weights] or [1]
+    batch = min(batches, key=lambda b: (_passes(form.channels // b), -b))
+    groups = form.channels // batch
+    units = min(divisors(groups, MOST_UNITS), key=lambda u: (_cycles(form, kernels, batch, u, groups // u), u))
+    return batch * units
+
+
+def _kernels(form: Form) -> int:
+    most = MOST_KERNELS if form.window == 1 else WINDOW_KERNELS // (2 if form.wide else 1)
+    return max(divisors(form.outputs, most))
+
+
+def _passes(groups: int) -> int:
+    return groups // max(divisors(groups, MOST_UNITS))
+
+
+def _cycles(form: Form, kernels: int, batch: int, units: int, passes: int) -> int:
+    """In thirds of a cycle: features, outputs and kernels flow at the same time."""
+    words = 1 if form.deep else 3
+    loaded = kernels if form.window == 1 else WINDOW_KERNELS
+    features, weights = form.pixels * batch, loaded * batch * form.window * units
+    return passes * max(words * features, 3 * form.pixels * kernels, words * weights)
+
+
+def divisors(number: int, most: int) -> list[int]:
+    return [d for d in range(1, min(number, most) + 1) if number % d == 0]
