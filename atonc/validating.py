@@ -18,7 +18,7 @@ from atonc.compare.subgraph import code_size
 from atonc.errors import InputError, ToolError
 from atonc.ir import Array, Graph, Tensor
 from atonc.ops import run_graph, run_op, start_values
-from atonc.ops.values import round_half_away
+from atonc.ops.rounding import round_half_away
 from atonc.pipeline import Compiled
 from atonc.plan.types import CpuPlan
 from atonc.runs import load_npz

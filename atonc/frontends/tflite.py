@@ -25,6 +25,7 @@ from atonc.frontends.tflite_schema import (
     TensorField,
 )
 from atonc.ir import Array, Graph, Op, Quantisation, Tensor, check
+from atonc.ops import rounding
 from atonc.ops.shapes import infer_shape
 
 TRANSLATORS = tflite_ops.TRANSLATORS
@@ -228,7 +229,8 @@ def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors) -> 
             raise ModelError(f"the name {tensor.name!r} is taken", where=name)
         tensors.add(tensor)
     outputs = tuple(tensor.name for tensor in source.outputs)
-    op = Op(done.kind, name, tuple(done.inputs), outputs, done.attrs, (name,))
+    attrs = {**done.attrs, **rounding.attribute(done.kind)}
+    op = Op(done.kind, name, tuple(done.inputs), outputs, attrs, (name,))
     if outputs:
         _check_shape(op, operands[1][0], tensors)
     return op

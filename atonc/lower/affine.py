@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from atonc.hw.fixed import finish, shift_right_rounded
 from atonc.lower.registry import Refusal
-from atonc.ops.values import round_half_away
+from atonc.ops.rounding import round_half_away
 
 Array = NDArray[Any]
 Reals = NDArray[np.float64]

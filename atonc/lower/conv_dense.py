@@ -63,14 +63,15 @@ def _closer_shifted(layer: Layer) -> bool:
     if layer.features_shifted or layer.numerics == "2.x" or not (plain and layer.area.contiguous):
         return False
     phases = layer.phases((layer.out.height, layer.out.width))
-    parts, count, other = unit_parts(phases[0]), min(MAX_VECTOR, layer.outputs), layer.shifted()
+    first, count = max(layer.runs(MAX_VECTOR), key=lambda run: run[1])
+    parts, other = unit_parts(phases[0], first, count), layer.shifted()
     if len(phases) > 1 or len(parts) > 1 or layer.area.channels < SOME_CHANNELS:
         return False
-    signed, unsigned = (_tiling(some, parts, 0, count) for some in (layer, other))
+    signed, unsigned = (_tiling(some, parts, first, count) for some in (layer, other))
     if signed is None or unsigned is None:
         return False
-    before = layer.requantisation_of(signed.mode.offset, signed.passes, 0, count)
-    after = other.requantisation_of(unsigned.mode.offset, unsigned.passes, 0, count)
+    before = layer.requantisation_of(signed.mode.offset, signed.passes, first, count)
+    after = other.requantisation_of(unsigned.mode.offset, unsigned.passes, first, count)
     if isinstance(before, TwoSteps) or isinstance(after, TwoSteps):
         return False
     cycles = unsigned.cycles + layer.area.height * layer.area.line // 3
@@ -84,10 +85,9 @@ def _lower(layer: Layer, context: Context) -> list[StepPlan]:
     plans: list[StepPlan] = []
     size = (layer.out.height, layer.out.width)
     for phase in layer.phases(size):
-        parts, target = unit_parts(phase), layer.outputs_of(phase)
-        for first in range(0, layer.outputs, MAX_VECTOR):
-            count = min(MAX_VECTOR, layer.outputs - first)
-            plans += _output_range(layer, context, parts, target, first, count)
+        target = layer.outputs_of(phase)
+        for first, count in layer.runs(MAX_VECTOR):
+            plans += _output_range(layer, context, unit_parts(phase, first, count), target, first, count)
     return plans
 
 

@@ -32,6 +32,7 @@ from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import StepPlan
 
 MAX_PIPELINES = 3
+BLOCK = 8  # channels of a usual block
 
 
 @dataclass(frozen=True)
@@ -57,22 +58,25 @@ def _lower(layer: Layer, context: Context) -> list[StepPlan]:
     plans: list[StepPlan] = []
     size = (layer.out.height, layer.out.width)
     for phase in layer.phases(size):
-        parts, target = unit_parts(phase), layer.outputs_of(phase)
-        plans += _channels(layer, context, parts, target)
+        target, multiplier = layer.outputs_of(phase), layer.outputs // layer.area.channels
+        for first, count in layer.runs(layer.outputs, lcm(BLOCK * multiplier, layer.alignment)):
+            parts = unit_parts(phase, first, count)
+            plans += _channels(layer, context, parts, target, first // multiplier, count // multiplier)
     return plans
 
 
-def _channels(layer: Layer, context: Context, parts: tuple[Part, ...], target: Area) -> list[StepPlan]:
+def _channels(
+    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, channels: int
+) -> list[StepPlan]:
     """Whole blocks first, then a smaller block for the channels that are left."""
     plans: list[StepPlan] = []
-    channels, first = layer.area.channels, 0
-    while first < channels:
-        chain, cut = _one_chain(layer, parts, channels - first)
+    while channels:
+        chain, cut = _one_chain(layer, parts, channels)
         if cut is None:
-            return [*plans, *_summed(layer, context, parts, target, first, channels - first)]
-        blocks = (channels - first) // cut.batch
+            return [*plans, *_summed(layer, context, parts, target, first, channels)]
+        blocks = channels // cut.batch
         plans += _blocks(layer, context, chain, target, cut, first, blocks)
-        first += blocks * cut.batch
+        first, channels = first + blocks * cut.batch, channels % cut.batch
     return plans
 
 

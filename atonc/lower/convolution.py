@@ -205,16 +205,17 @@ def widen(part: Part) -> Part:
     return replace(part, weights=weights, padding=padding)
 
 
-def narrow(part: Part) -> list[Part]:
-    """Parts whose weights fit 8 bits and add up to this one."""
+def narrow(part: Part, outputs: slice) -> list[Part]:
+    """Parts whose weights fit 8 bits and add up to this one, as far as these outputs are concerned."""
     low = np.clip(part.weights, -128, 127)
     rest = part.weights - low
-    if not rest.any():
+    if not rest[outputs].any():
         return [replace(part, weights=low.astype(np.int8))]
     return [replace(part, weights=low.astype(np.int8)), replace(part, weights=rest.astype(np.int8))]
 
 
-def unit_parts(phase: Phase) -> tuple[Part, ...]:
-    """The parts of a phase as CONVACC units take them; all units of a chain have the same window."""
+def unit_parts(phase: Phase, first: int, count: int) -> tuple[Part, ...]:
+    """The parts of a phase as CONVACC units take them, for outputs first..first+count; all units of a chain have the
+    same window."""
     parts = phase.parts if all(is_plain(part) for part in phase.parts) else [widen(part) for part in phase.parts]
-    return tuple(piece for part in parts for piece in narrow(part))
+    return tuple(piece for part in parts for piece in narrow(part, slice(first, first + count)))

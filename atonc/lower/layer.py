@@ -20,6 +20,7 @@ from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation, TwoSteps, cut_costs, matters, requantisation, two_steps
 from atonc.lower.tiling import Mode
 from atonc.lower.transposed import transposed_phases
+from atonc.ops.rounding import lift, rounding_of
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, contiguous, engine
 
@@ -29,16 +30,16 @@ Real = NDArray[np.float64]
 LARGE_BYTES = 512 << 10
 ALIGNED = 16  # outside the NPU's own RAM engines start at multiples of this
 MAX_VECTOR = 512  # channels that one ARITH has coefficients for
-EXPECTED_MARGIN = 4.0  # how far sums may go beyond those of typical inputs
+EXPECTED_MARGIN = 2.5  # how far sums may go beyond those of typical inputs
 UNSEEN_MARGIN = 1.5  # and beyond those of inputs that use all codes
-SAMPLES = 96  # positions at which sums are looked at
+SAMPLES = 256  # positions at which sums are looked at
 TOO_COARSE = 1.0  # codes of error that are worth smaller groups of kernels
 GOOD_ENOUGH = 0.45  # codes of error before the last rounding
-WORTH = 0.0003  # share of a layer's values that must get better for one more epoch
+WORTH = 0.0008  # share of a layer's values that must get better for one more epoch
 WORTH_ALWAYS = 0.05  # the same in channels, where some channel is not good enough
 USUAL_PART = 0.125  # of the largest sum: what sums usually reach
 USUAL_PLACE = 0.75  # of the zero point: most results are small, and behind a ReLU all of them are positive
-MOST_PIECES = 6
+MOST_PIECES = 4
 MOST_PIECES_EVER = 24
 
 
@@ -94,6 +95,22 @@ class Layer:
     def alignment(self) -> int:
         """Parts of the output begin at channels that are multiples of this."""
         return ALIGNED if self.large else 1
+
+    def runs(self, most: int, step: int = 0) -> list[tuple[int, int]]:
+        """Stretches of at most so many output channels: apart from each other those with a weight beyond 8 bits, which
+        costs a second unit, and those without. They begin at multiples of `step`."""
+        step = step or self.alignment
+        wide = np.asarray(((self.weights < -128) | (self.weights > 127)).any(axis=(1, 2, 3)))
+        found: list[tuple[int, int]] = []
+        flag = None
+        for first in range(0, self.outputs, step):
+            count, own = min(step, self.outputs - first), bool(wide[first : first + step].any())
+            if found and own == flag and found[-1][1] + count <= most:
+                found[-1] = (found[-1][0], found[-1][1] + count)
+            else:
+                found.append((first, count))
+            flag = own
+        return found
 
     def requantisation(self, subtracted: int, roundings: int) -> Requantisation | TwoSteps:
         """For sums in which `subtracted` instead of the zero point was taken from the features, rounded so often."""
@@ -268,6 +285,9 @@ def layer_of(
     data = data - weights.quant.zero_points.astype(np.int16).reshape(-1, 1, 1, 1)
     scale = x.scale * np.broadcast_to(weights.quant.scales, (data.shape[0],)) / y.scale
     attrs = op.attrs
+    offset = _bias(op, context, scale * y.scale, data.shape[0]) / y.scale + y.zero_point
+    if context.numerics != "2.x":
+        offset = offset + lift(rounding_of(op, [x, weights], y), y, attrs.get("clip"))
     source, target = context.buffer(x.name), context.buffer(y.name)
     features_shifted = context.buffers[source].offset == 128
     return Layer(
@@ -279,7 +299,7 @@ def layer_of(
         data,
         0 if features_shifted else x.zero_point,
         scale,
-        _bias(op, context, scale * y.scale, data.shape[0]) / y.scale + y.zero_point,
+        offset,
         tuple(attrs.get("stride", (1, 1))),
         tuple(attrs.get("dilation", (1, 1))),
         tuple(attrs.get("padding", (0, 0, 0, 0))),

@@ -8,6 +8,7 @@ import numpy as np
 
 from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op
+from atonc.ops.rounding import rounding_of
 from atonc.ops.values import Arg, Call, Real, Result, finish, same_codes
 
 RealKernel = Callable[[Call], list[Real]]
@@ -54,7 +55,9 @@ def evaluate(graph: Graph, op: Op, values: Sequence[Array | None]) -> list[Resul
     call = Call(op, args, tuple(graph.tensors[name] for name in op.outputs))
     with np.errstate(all="ignore"):  # infinities saturate like any other value
         if op.kind in _real:
-            results = [finish(real, tensor) for real, tensor in zip(_real[op.kind](call), call.outputs, strict=True)]
+            rounding = rounding_of(op, [arg.tensor for arg in args if arg is not None], call.out)
+            reals = zip(_real[op.kind](call), call.outputs, strict=True)
+            results = [finish(real, tensor, rounding) for real, tensor in reals]
             return _clipped(results, op)
         if op.kind in _move:
             return _clipped(_run_move(call, *_move[op.kind]), op)

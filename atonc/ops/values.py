@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from atonc.errors import ModelError
 from atonc.ir import Array, Op, Tensor
+from atonc.ops.rounding import ONCE, Rounding
 
 Real = NDArray[np.float64]
 
@@ -85,12 +86,7 @@ class Result:
         return self.codes.astype(np.float64) if self.unrounded is None else self.unrounded
 
 
-def round_half_away(values: Real) -> Real:
-    """Nearest integer, ties away from zero: the rounding of the NPU and of TFLite."""
-    return np.copysign(np.floor(np.abs(values) + 0.5), values)
-
-
-def to_codes(steps: Real, tensor: Tensor) -> Array:
+def to_codes(steps: Real, tensor: Tensor, rounding: Rounding = ONCE) -> Array:
     """The one rounding, of real values in units of the scale; the zero point comes after it, as in TFLite.
 
     Float tensors stay float64: nothing is lost on the way to the next quantised tensor.
@@ -101,7 +97,7 @@ def to_codes(steps: Real, tensor: Tensor) -> Array:
         return steps != 0
     low, high = tensor.code_range
     dtype = np.dtype("int8" if tensor.dtype == "int4" else tensor.dtype)
-    rounded = np.where(np.isnan(steps), 0.0, round_half_away(steps))  # what is not a number counts as zero
+    rounded = np.where(np.isnan(steps), 0.0, rounding(steps))  # what is not a number counts as zero
     if dtype.itemsize == 8:  # the limits of 64 bit are not float64 numbers
         return _saturated(rounded, dtype)
     return np.clip(rounded + _zero(tensor, steps.ndim), low, high).astype(dtype)
@@ -117,11 +113,12 @@ def _zero(tensor: Tensor, rank: int) -> Array | int:
     return 0 if tensor.quant is None else tensor.quant.along(tensor.quant.zero_points, rank)
 
 
-def finish(values: Real, tensor: Tensor) -> Result:
+def finish(values: Real, tensor: Tensor, rounding: Rounding = ONCE) -> Result:
     """Real values -> the result of an operator."""
     quant = tensor.quant
     steps = values if quant is None else values / quant.along(quant.scales, values.ndim)
-    return Result(to_codes(steps, tensor), steps if quant is None else steps + _zero(tensor, steps.ndim))
+    codes = to_codes(steps, tensor, rounding)
+    return Result(codes, steps if quant is None else steps + _zero(tensor, steps.ndim))
 
 
 def same_codes(source: Tensor, target: Tensor) -> bool:

@@ -73,6 +73,7 @@ class Maker:
 
     scale: Real
     needed: Real
+    wide: NDArray[np.bool_]  # weights beyond 8 bits take a unit more
 
 
 def sort_channels(graph: Graph) -> Graph:
@@ -191,7 +192,7 @@ def _makers(graph: Graph, groups: Groups) -> dict[int, list[Maker]]:
         for group in groups.roots(op.outputs[0]):
             part = slice(start, start := start + groups.sizes[group])
             if not groups.fixed[group] and groups.sizes[group] > 1:
-                found.setdefault(group, []).append(Maker(maker.scale[part], maker.needed[part]))
+                found.setdefault(group, []).append(Maker(maker.scale[part], maker.needed[part], maker.wide[part]))
     return found
 
 
@@ -205,7 +206,8 @@ def _maker(op: Op, graph: Graph) -> Maker:
     offset = y.zero_point + scale * _bias(op, graph, x.scale * weights.quant.scales, outputs)
     if len(weights.shape) == 2 or weights.shape[1:3] == (1, 1):  # the unit may leave the zero point in the sum
         offset = offset - scale * centred.sum(axis=1) * x.zero_point
-    return Maker(scale, np.minimum(possible, (np.abs(offset) + 128.0) / scale))
+    wide = (np.abs(centred + 0.5) > 128).any(axis=1)
+    return Maker(scale, np.minimum(possible, (np.abs(offset) + 128.0) / scale), wide)
 
 
 def _bias(op: Op, graph: Graph, unit: Real, outputs: int) -> Real:
@@ -231,7 +233,10 @@ def _best_order(makers: list[Maker]) -> Order | None:
         candidates.append(np.lexsort((turned, bins)))
     costs = [sum(_cost(maker, order) for maker in makers) for order in (np.arange(size), *candidates)]
     best = int(np.argmin(costs))
-    return candidates[best - 1] if best and costs[best] < HELPS * costs[0] else None
+    order = candidates[best - 1] if best and costs[best] < HELPS * costs[0] else np.arange(size)
+    wide = np.sum([maker.wide for maker in makers], axis=0)
+    order = order[np.argsort(wide[order], kind="stable")]  # those that need more units at the end
+    return None if np.array_equal(order, np.arange(size)) else order
 
 
 def _ranks(values: Real) -> Order:

@@ -10,7 +10,7 @@ from atonc.lower.affine import CODES, fit_sum
 from atonc.lower.means import Line, mean_codes
 from atonc.lower.requantise import requantisation
 from atonc.ops import run_graph
-from atonc.ops.values import round_half_away
+from atonc.ops.rounding import round_half_away
 from tests.lower.harness import activation, constant, graph_of, lower, run
 
 WINDOW = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "layout": "NHWC", "groups": 1}

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from atonc.errors import InputError, ModelError, UnsupportedError
 from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.ops import evaluate, kinds, run_graph
+from atonc.ops.rounding import round_half_away
 from atonc.ops.shapes import broadcast, infer_shape
-from atonc.ops.values import finish, round_half_away
+from atonc.ops.values import finish
 
 
 def half_away(value: Fraction) -> int:

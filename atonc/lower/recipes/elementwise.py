@@ -40,7 +40,7 @@ from atonc.lower.recipes.function import chain_pipelines, function_for, function
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.tables import fit_table
 from atonc.ops.registry import evaluate
-from atonc.ops.values import round_half_away
+from atonc.ops.rounding import ONCE, Rounding, lift, rounding_of
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import contiguous
 from atonc.plan.types import StepPlan
@@ -61,6 +61,12 @@ class Product:
     zero_y: int
     zero_out: int
     whole: bool  # all three units, as ST's releases 2.x have it, even where a zero point is 0
+    rounding: Rounding = ONCE
+    lift: float = 0.0  # codes that are added for the sake of a rounding that is not simple
+
+    @property
+    def offset(self) -> float:
+        return self.zero_out + self.lift
 
     @property
     def minus_x(self) -> Pair | None:
@@ -75,7 +81,7 @@ class Product:
     @property
     def last(self) -> Pair | Affine:
         if not (self.whole or self.zero_x or self.zero_y):
-            gain, offset = np.array([self.scale]), np.array([float(self.zero_out)])
+            gain, offset = np.array([self.scale]), np.array([self.offset])
             shift = output_shift(gain, offset)
             a, c = (np.rint(v * 2.0**shift).astype(np.int64) for v in (gain, offset))
             return Affine(a, c, shift)
@@ -85,8 +91,8 @@ class Product:
     def nominal(self) -> Pair:
         """The last unit with coefficients nearest to the real ones."""
         if self.last_takes_x:
-            return fit_pair(self.scale, -self.zero_y * self.scale, float(self.zero_out))
-        offset_out = self.zero_out + (self.scale * self.zero_x * self.zero_y)
+            return fit_pair(self.scale, -self.zero_y * self.scale, self.offset)
+        offset_out = self.offset + (self.scale * self.zero_x * self.zero_y)
         return fit_pair(self.scale, -self.zero_x * self.scale, offset_out)
 
     def before_last(self, x: Array, y: Array) -> Array:
@@ -99,9 +105,9 @@ class Product:
         """In codes, before the last rounding."""
         last = self.last
         if isinstance(last, Affine):
-            return affine_error(last, np.array([self.scale]), np.array([float(self.zero_out)]), _LARGEST_PRODUCT)
+            return affine_error(last, np.array([self.scale]), np.array([self.offset]), _LARGEST_PRODUCT)
         zero = self.zero_y if self.last_takes_x else self.zero_x
-        offset = self.zero_out + (0.0 if self.last_takes_x else self.scale * self.zero_x * self.zero_y)
+        offset = self.offset + (0.0 if self.last_takes_x else self.scale * self.zero_x * self.zero_y)
         return pair_error(last, self.scale, -zero * self.scale, offset, _LARGEST_PRODUCT)
 
     def __call__(self, x: Array, y: Array) -> Array:
@@ -119,7 +125,7 @@ def _last_of_product(form: Product) -> Pair:
         return form.nominal
     x, y = CODES[None, ::_GRID], CODES[::_GRID, None]
     products = ((x - form.zero_x) * (y - form.zero_y)).astype(np.float64) * form.scale
-    exact = round_half_away(products) + form.zero_out
+    exact = form.rounding(products) + form.zero_out
     wanted, total = np.clip(exact, *FULL_RANGE), form.before_last(x, y)
     other = np.broadcast_to(x if form.last_takes_x else y, total.shape)
     return best_pair(form.nominal, lambda pair: int(np.count_nonzero(pair_codes(pair, total, other) != wanted)))
@@ -230,8 +236,12 @@ def product_form(op: Op, context: Context) -> tuple[Operand, Operand, Product]:
         _require_fine(op, context.tensor(name), own.scale / 2 * 255 * other.scale / out.scale)
     if swapped(op, x, y):
         x, y = y, x
-    whole = context.numerics == "2.x"
-    return x, y, Product(x.scale * y.scale / out.scale, x.zero_point, y.zero_point, out.zero_point, whole)
+    zeros, scale = (x.zero_point, y.zero_point, out.zero_point), x.scale * y.scale / out.scale
+    if context.numerics == "2.x":
+        return x, y, Product(scale, *zeros, whole=True)
+    rounding = rounding_of(op, [context.tensor(name) for name in op.inputs], out)
+    lifted = float(np.max(lift(rounding, out, op.attrs.get("clip"))))
+    return x, y, Product(scale, *zeros, False, rounding, lifted)
 
 
 def _require_fine(op: Op, tensor: Tensor, error: float) -> None:

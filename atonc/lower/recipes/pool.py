@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd, prod
 
+import numpy as np
+
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.copies import Move, Units, copy, pipelines
@@ -20,6 +22,7 @@ from atonc.lower.recipes.movement import change_between
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.views import View
 from atonc.lower.walks import Loop
+from atonc.ops.rounding import lift, rounding_of
 from atonc.ops.windows import Geometry, pair
 from atonc.plan.types import StepPlan
 
@@ -261,12 +264,14 @@ def _line(op: Op, x: Tensor, y: Tensor, times: float, share: float = 1.0) -> Lin
 
 
 def _mean_line(op: Op, x: Tensor, y: Tensor, pixels: int) -> Line:
-    """Coefficients for the means that occur. Ties go away from the zero point, behind a ReLU that is upwards; TFLite's
-    average pool rounds the codes themselves, as the unit does."""
+    """Coefficients for the means that occur. Ties go away from the zero point, behind a ReLU that is upwards; where the
+    codes themselves are rounded, the unit does the same."""
     gain = x.scale / y.scale * (pixels if op.kind == "sum" else 1.0)
     offset, usual = y.zero_point - x.zero_point * gain, x.zero_point + _ABOVE_ZERO
-    pooled = any(name.startswith("AVERAGE_POOL") for name in op.origin)
-    return Line.of(gain, offset, op.attrs.get("clip"), usual, pixels, not pooled and y.zero_point < _MOSTLY_ABOVE)
+    rounding, clip = rounding_of(op, [x], y), op.attrs.get("clip")
+    lifted = float(np.max(lift(rounding, y, clip)))
+    ties_up = not rounding.zero and y.zero_point < _MOSTLY_ABOVE
+    return Line.of(gain, offset + lifted, clip, usual, pixels, ties_up)
 
 
 @recipe("mean", "sum")

@@ -35,7 +35,8 @@ from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.recipes import function
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.tables import FunctionTable, fit_table
-from atonc.ops.values import Arg, round_half_away
+from atonc.ops.rounding import round_half_away
+from atonc.ops.values import Arg
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, engine
 from atonc.plan.types import StepPlan

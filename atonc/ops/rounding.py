@@ -1,0 +1,85 @@
+"""How the kernels of TFLite round, where that is not once and to the nearest.
+
+Their multiplier is m * 2^-n with m between a half and one. The product with m is rounded to an integer first, and that
+integer is rounded again when n bits are cut off, half of them away from zero. So every result of n bits behind the
+point moves by half a step of 2^-n away from zero before it is rounded: with small n, a few percent of all codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.ir import Op, Tensor
+
+Real = NDArray[np.float64]
+
+ATTRIBUTE, TWICE, AS_CODES = "rounding", "twice", "as codes"
+ROUNDED_TWICE = ("conv", "transpose_conv", "mul", "mean", "quantize", "requantize")
+ROUNDED_AS_CODES = ("average_pool", "resize_linear")  # halves go away from code zero, whatever the zero point
+BYTES = ("int8", "uint8")
+A_HAIR = 2.0**-20  # of a code: what lies in the middle afterwards goes the same way
+
+
+@dataclass(frozen=True, eq=False)
+class Rounding:
+    """Of real numbers in units of the output's scale; by default once, halves away from zero."""
+
+    first_bits: Real | None = None  # bits behind the point that an earlier rounding leaves, for all or per channel
+    zero: int = 0  # halves go away from this number
+
+    def __call__(self, steps: Real) -> Real:
+        if self.first_bits is not None:
+            steps = np.floor(steps * 2.0**self.first_bits + 0.5) * 0.5**self.first_bits
+        return round_half_away(steps - self.zero) + self.zero if self.zero else round_half_away(steps)
+
+
+def round_half_away(values: Real) -> Real:
+    """Nearest integer, ties away from zero: the rounding of the NPU and of TFLite."""
+    return np.copysign(np.floor(np.abs(values) + 0.5), values)
+
+
+ONCE = Rounding()
+
+
+def attribute(kind: str) -> dict[str, str]:
+    """What tells an operator of TFLite from those that round once. (Its dense layers do.)"""
+    if kind in ROUNDED_TWICE:
+        return {ATTRIBUTE: TWICE}
+    return {ATTRIBUTE: AS_CODES} if kind in ROUNDED_AS_CODES else {}
+
+
+def rounding_of(op: Op, inputs: Sequence[Tensor], out: Tensor) -> Rounding:
+    """`inputs`: those that count, the first one or two."""
+    how = op.attrs.get(ATTRIBUTE)
+    operands = inputs[: 1 if op.kind in ("mean", "quantize", "requantize") else 2]
+    if how is None or not all(t.quant is not None and t.dtype in BYTES for t in (*operands, out)):
+        return ONCE
+    if how == AS_CODES:
+        return Rounding(zero=-out.zero_point)
+    factor = np.ones(1) / out.scale
+    for tensor in operands:
+        factor = factor * (1.0 if tensor.quant is None else tensor.quant.scales)
+    shift = 0  # the division by the number of values is part of the multiplier
+    if op.kind == "mean":
+        shift = prod(operands[0].shape[axis] for axis in op.attrs["axes"]).bit_length() - 1
+    return Rounding(np.maximum(0.0, shift - np.frexp(factor)[1].astype(np.float64)))
+
+
+def lift(rounding: Rounding, out: Tensor, clip: tuple[int, int] | None) -> Real | float:
+    """What has to be added so that one rounding does the same as two: half of the step that the first one leaves, away
+    from the zero point. Where results lie on both sides of it there is no such number."""
+    if rounding.first_bits is None:
+        return 0.0
+    low, high = clip or out.code_range
+    side = (low >= out.zero_point) - (high <= out.zero_point)
+    return side * np.where(rounding.first_bits > 0, 0.5 ** (rounding.first_bits + 1) + A_HAIR, 0.0)
+
+
+def rounded_once(op: Op) -> Op:
+    """As the kernels for the CPU compute it."""
+    return replace(op, attrs={key: value for key, value in op.attrs.items() if key != ATTRIBUTE})
