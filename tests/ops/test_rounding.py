@@ -31,7 +31,8 @@ def by_multiplier(value: int, factor: float) -> int:
 @pytest.mark.parametrize("zero", [-128, 0, 33])
 def test_products_are_rounded_as_the_kernels_do(factor: float, zero: int) -> None:
     quant = Quantisation.per_tensor(1.0, 0)
-    x, y = Tensor("x", (1, 1, 256, 1), "int8", quant), Tensor("y", (1, 1, 1, 1), "int8", quant, np.full((1, 1, 1, 1), 3))
+    x = Tensor("x", (1, 1, 256, 1), "int8", quant)
+    y = Tensor("y", (1, 1, 1, 1), "int8", quant, np.full((1, 1, 1, 1), 3))
     out = Tensor("out", x.shape, "int8", Quantisation.per_tensor(1.0 / factor, zero))
     op = Op("mul", "mul", ("x", "y"), ("out",), {"rounding": "twice"})
     codes = np.arange(-128, 128).reshape(x.shape)
