@@ -169,17 +169,13 @@ def sensitivity(compiled: Compiled, samples: list[Any]) -> list[float]:
     return [cosine(*real[name]) for name in graph.outputs]
 
 
-def references(
-    model: Path, compiled: Compiled, sample: Any, others: bool = True
-) -> tuple[list[Any], list[list[Any]]]:
+def references(model: Path, compiled: Compiled, sample: Any) -> tuple[list[Any], list[list[Any]]]:
     """The reference's outputs, and those of its other kernel sets; exact arithmetic where it cannot run the model."""
     reference, _ = validating.choose_reference(model)
     try:
         expected = validating.reference_outputs(model, compiled, sample, reference)
     except AtoncError:
         return validating.reference_outputs(model, compiled, sample, validating.EXACT), []
-    if not others:
-        return expected, []
     if reference != validating.TFLITE:
         return expected, [optimised_onnx(model, compiled, sample)]
     sets = ("optimised", "xnnpack")
@@ -221,15 +217,23 @@ def is_classifier(compiled: Compiled) -> bool:
 
 
 def agreement(model: Path, numerics: str, count: int) -> Record:
-    """On how many inputs program and reference name the same class."""
+    """On how many inputs program and reference name the same class; and how many the reference's other kernels do."""
     compiled = compile_file(model, Options(verify=False, numerics=numerics))
-    emulation, same = Emulation(compiled.program, compiled.graph), 0
+    emulation = Emulation(compiled.program, compiled.graph)
     (name,) = compiled.graph.outputs
+    votes = []
     for sample in validating.synthetic_samples(compiled.source, count, seed=100):
-        got = emulation.run(validating.program_inputs(compiled, sample))[name].reshape(-1)
-        (expected,), _ = references(model, compiled, sample, others=False)
-        same += bool(np.any((got == got.max()) & (expected.reshape(-1) == expected.max())))  # equal scores are alike
-    return {"same": same, "of": count}
+        got = emulation.run(validating.program_inputs(compiled, sample))[name]
+        (expected,), others = references(model, compiled, sample)
+        votes.append([_same_class(found, expected) for found in (got, *(other for (other,) in others))])
+    same, *others = np.sum(votes, axis=0).tolist()
+    return {"same": same, "others": others, "of": count}
+
+
+def _same_class(got: Any, expected: Any) -> bool:
+    """Of classes with equal scores either is right."""
+    got, expected = np.ravel(got), np.ravel(expected)
+    return bool(np.any((got == got.max()) & (expected == expected.max())))
 
 
 # ------------------------------------------------------------------------------------------------------------- corpus
