@@ -14,6 +14,7 @@ from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat
 from atonc.lower.convolution import Part, unit_parts
+from atonc.lower.forms_2x import lower_2x
 from atonc.lower.layer import (
     MAX_VECTOR,
     TOO_COARSE,
@@ -46,15 +47,16 @@ SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back w
 
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
+    by = lower_2x if layer.numerics == "2.x" else lower_padded
     if not (worth_shifting(layer) or _closer_shifted(layer)):
-        return lower_padded(layer, context, _lower)
+        return by(layer, context, _lower)
     before = context.snapshot()
     try:
         copies, shifted = shift_first(layer, context)
-        return [*copies, *lower_padded(replace(shifted, zero=layer.zero + 128), context, _lower)]
+        return [*copies, *by(replace(shifted, zero=layer.zero + 128), context, _lower)]
     except Refusal:  # some forms were seen with signed features only
         context.restore(before)
-        return lower_padded(layer, context, _lower)
+        return by(layer, context, _lower)
 
 
 def _closer_shifted(layer: Layer) -> bool:
@@ -189,7 +191,8 @@ def _chains(
 
 
 def _with_kernels(layer: Layer, kernels: int, parts: tuple[Part, ...]) -> Tiling | None:
-    tiling = choose(parts, layer.area.channels, kernels, layer.modes(), memory_loops=False)
+    channels = parts[0].weights.shape[3]  # those of the layer, or twice as many where pixels go in pairs
+    tiling = choose(parts, channels, kernels, layer.modes(), memory_loops=False)
     return tiling if tiling is not None and tiling.kernels == kernels else None
 
 

@@ -12,6 +12,7 @@ from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat, silent
 from atonc.lower.convolution import Part, unit_parts
+from atonc.lower.forms_2x import lower_2x
 from atonc.lower.layer import (
     ALIGNED,
     MAX_VECTOR,
@@ -51,7 +52,8 @@ class Cut:
 
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
-    return lower_padded(layer, context, _lower)
+    by = lower_2x if layer.numerics == "2.x" else lower_padded
+    return by(layer, context, _lower)
 
 
 def _lower(layer: Layer, context: Context) -> list[StepPlan]:

@@ -73,12 +73,12 @@ def phases(
     dilation: tuple[int, int],
     padding: tuple[int, int, int, int],
     out_size: tuple[int, int],
-    rounded_parts: bool = False,
+    cut: int = 0,
 ) -> list[Phase]:
     """With dilation d every d-th output meets the same view of the input: one phase for each remainder.
 
-    `rounded_parts`: cut large kernels where ST's releases 2.x do, each piece rounded by itself: three rows, up to five
-    columns or else six.
+    `cut`: large kernels in pieces as ST's releases 2.x have them, each rounded by itself: three rows, up to six
+    columns; that many in one window, the others of the piece in further windows.
     """
     result = []
     rows, columns = (_phase_steps(s, d) for s, d in zip(stride, dilation, strict=True))
@@ -86,7 +86,7 @@ def phases(
         for column in range(min(columns, out_size[1])):
             height, width = -(-(out_size[0] - row) // rows), -(-(out_size[1] - column) // columns)
             place = (row, column)
-            parts = _parts(area, weights, stride, dilation, padding, place, (height, width), rounded_parts)
+            parts = _parts(area, weights, stride, dilation, padding, place, (height, width), cut)
             if not parts:
                 raise Refusal("CONV-PADDING", "outputs that see only padding", "at least one input each", "pad first")
             result.append(Phase(row, column, rows, columns, height, width, tuple(parts)))
@@ -106,7 +106,7 @@ def _parts(
     padding: tuple[int, int, int, int],
     first: tuple[int, int],
     size: tuple[int, int],
-    rounded_parts: bool,
+    cut: int,
     native: bool = True,
 ) -> list[Part]:
     """`native`: stride 2 in the unit, where its frames have two lines and two columns."""
@@ -116,7 +116,7 @@ def _parts(
     start = [f * s - p for f, s, p in zip(first, stride, padding[:2], strict=True)]
     native = native and jump[0] == jump[1] == 2 and min(weights.shape[1:3]) > 1
     parts = []
-    columns_wide = weights.shape[2] if rounded_parts and WINDOW < weights.shape[2] <= WIDEST else WINDOW
+    columns_wide = weights.shape[2] if WINDOW < weights.shape[2] <= cut else WINDOW
     for taps_y in _groups(weights.shape[1], jump[0], native, WINDOW):
         for taps_x in _groups(weights.shape[2], jump[1], native, columns_wide):
             part = weights[:, taps_y][:, :, taps_x]
@@ -125,10 +125,10 @@ def _parts(
             if rows is None or columns is None:
                 continue  # this part of the kernel only ever meets padding
             made = part_of(area, part, rows, columns, 2 if native else 1)
-            group = (taps_y.start // WINDOW, taps_x.start // (2 * WINDOW)) if rounded_parts else (0, 0)
+            group = (taps_y.start // WINDOW, taps_x.start // (2 * WINDOW)) if cut else (0, 0)
             parts.append(replace(made, group=group))
     if native and any(min(part.area.height, part.area.width) < 2 for part in parts):
-        return _parts(area, weights, stride, dilation, padding, first, size, rounded_parts, native=False)
+        return _parts(area, weights, stride, dilation, padding, first, size, cut, native=False)
     return parts
 
 

@@ -20,6 +20,7 @@ from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation, TwoSteps, cut_costs, matters, requantisation, two_steps
 from atonc.lower.tiling import Mode
 from atonc.lower.transposed import transposed_phases
+from atonc.lower.wide_2x import TOGETHER, has_pairs, paired_phases
 from atonc.ops.rounding import lift, rounding_of
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, contiguous, engine
@@ -68,6 +69,7 @@ class Layer:
     codes_shifted: bool
     stored: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda codes: codes  # what `source` holds of the input
     usual: float = 0.0  # a code in the midst of the results of all channels
+    cut: int = 0  # columns of a window, where large kernels are cut and rounded as ST's releases 2.x do
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
 
     @property
@@ -259,8 +261,10 @@ class Layer:
         if self.op.kind == "transpose_conv":
             cut = (self.padding[0], self.padding[1])
             return transposed_phases(self.area, self.weights, self.stride, cut, size)
+        if self.cut == TOGETHER and has_pairs(self.weights, self.stride, self.dilation, self.padding):
+            return paired_phases(self.area, self.weights, self.padding, size)
         geometry = (self.stride, self.dilation, self.padding, size)
-        return phases(self.area, self.weights, *geometry, rounded_parts=self.numerics == "2.x")
+        return phases(self.area, self.weights, *geometry, self.cut)
 
     def outputs_of(self, phase: Phase) -> Area:
         """Where the outputs of a phase lie."""

@@ -33,9 +33,10 @@ def lower_padded(
         return [*padding, *lower(padded, context)]
 
 
-def pad_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
-    """Epochs that write the padded copy, and the layer that reads it without padding."""
-    top, left, bottom, right = layer.padding
+def pad_first(layer: Layer, context: Context, most_rows: int = 0) -> tuple[list[StepPlan], Layer]:
+    """Epochs that write the padded copy, and the layer that reads it without padding, or only up to so many rows."""
+    left_over = (min(layer.padding[0], most_rows), 0, min(layer.padding[2], most_rows), 0)
+    top, left, bottom, right = (p - kept for p, kept in zip(layer.padding, left_over, strict=True))
     area = layer.area
     height, width = area.height + top + bottom, area.width + left + right
     line = -(-width // layer.stride[1]) * layer.stride[1]  # so that lines of every so manieth pixel do not overlap
@@ -54,5 +55,5 @@ def pad_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
         values[top : top + area.height, left : left + area.width] = picture(layer.stored(codes), area)
         return values.reshape(-1)
 
-    padded = replace(layer, source=copy, area=view, padding=(0, 0, 0, 0), stored=stored)
+    padded = replace(layer, source=copy, area=view, padding=left_over, stored=stored)
     return pack(work, layer.origin, f"padding of {layer.op.name}"), padded

@@ -20,7 +20,7 @@ def lower_wide(layer: Layer, context: Context, lower: Callable[[Layer, Context],
     try:
         return lower(layer, context)
     except Refusal:
-        if layer.area.width < WIDE or layer.op.kind != "conv" or layer.numerics == "2.x":
+        if layer.area.width < WIDE or layer.op.kind != "conv":
             raise
         for count in COUNTS:
             context.restore(before)

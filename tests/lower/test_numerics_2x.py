@@ -144,3 +144,32 @@ def test_windows_are_rounded_after_every_pass(zero: int, size: int, share: int) 
 @pytest.mark.parametrize(("zero", "share"), [(5, 16), (-128, 128)])
 def test_one_pixel_is_rounded_after_every_group(zero: int, share: int) -> None:
     check(conv_graph(1, 1, 256, 10, kernel=(1, 1), padding=(0, 0, 0, 0), zero=zero), WHOLE, share)
+
+
+SAME, VALID, ODD = (3, 3, 3, 3), (0, 0, 0, 0), (2, 3, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("zero", "padding"), [(0, SAME), (-128, SAME), (-128, VALID), (-128, ODD), (5, SAME), (5, VALID), (5, ODD)]
+)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_seven_by_seven_is_rounded_in_six_pieces(zero: int, padding: Any, channels: int) -> None:
+    """Three rows at most, six columns and the seventh."""
+    pieces = [(slice(k, k + 3), columns) for k in (0, 3, 6) for columns in (slice(0, 6), slice(6, 7))]
+    check(conv_graph(13, 12, channels, 16, kernel=(7, 7), padding=padding, zero=zero), pieces)
+
+
+@pytest.mark.parametrize("zero", [-128, 0, 5])
+@pytest.mark.parametrize(("stride", "padding"), [((1, 1), (2, 2, 2, 2)), ((2, 2), (1, 1, 2, 2))])
+@pytest.mark.parametrize("groups", [1, 3])
+def test_five_by_five_is_rounded_in_two_pieces(zero: int, stride: Any, padding: Any, groups: int) -> None:
+    graph = conv_graph(12, 12, 3, 12, kernel=(5, 5), padding=padding, stride=stride, zero=zero, groups=groups)
+    check(graph, [(slice(0, 3), slice(None)), (slice(3, 5), slice(None))])
+
+
+@pytest.mark.parametrize("zero", [-128, 0, 5])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(("channels", "groups"), [(3, 1), (8, 1), (8, 8)])
+def test_windows_without_padding(zero: int, stride: int, channels: int, groups: int) -> None:
+    graph = conv_graph(11, 13, channels, 8, stride=(stride, stride), padding=VALID, zero=zero, groups=groups)
+    check(graph, WHOLE)

@@ -114,11 +114,13 @@ class Layered:
     pieces: list[Sums] = field(default_factory=list)
 
     def __call__(self, values: Sequence[Any]) -> list[Ints]:
-        result = np.full(int(np.prod(self.shape)), 1 << 40, np.int64)  # no code: what nobody computes shows
+        wanted = int(np.prod(self.shape))
+        written = max(piece.target.height * piece.target.line for piece in self.pieces)  # perhaps one more row
+        result = np.full(max(wanted, written), 1 << 40, np.int64)  # no code: what nobody computes shows
         codes = np.ascontiguousarray(ints(values[0])).reshape(-1)
         for piece in self.pieces:
             piece.add_to(codes, result)
-        return [result.reshape(self.shape)]
+        return [result[:wanted].reshape(self.shape)]
 
 
 def record(

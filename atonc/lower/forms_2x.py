@@ -1,0 +1,79 @@
+"""Ways to compute a convolution with the numbers of ST's releases 2.x, tried one after the other.
+
+All of them add up the same products before they round; they differ in what the units must be able to do: windows of
+up to six columns or chains of narrower ones, padding by the unit or in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from atonc.lower.context import Context
+from atonc.lower.convolution import WIDEST, WINDOW
+from atonc.lower.copies import Move, copy
+from atonc.lower.layer import Layer
+from atonc.lower.pad_first import pad_first
+from atonc.lower.registry import Refusal
+from atonc.lower.tiling import MAX_PADDING
+from atonc.lower.views import View
+from atonc.lower.wide_2x import TOGETHER
+from atonc.plan.streams import Area
+from atonc.plan.types import StepPlan
+
+Lower = Callable[[Layer, Context], list[StepPlan]]
+
+
+def lower_2x(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]:
+    """By the first form that was seen to work."""
+    before = context.snapshot()
+    refused: Refusal | None = None
+    for attempt in _attempts(layer, context, lower):
+        try:
+            return attempt()
+        except Refusal as refusal:
+            refused = refused or refusal
+            context.restore(before)
+    assert refused is not None  # there is at least one attempt
+    raise refused
+
+
+def _attempts(layer: Layer, context: Context, lower: Lower) -> Iterator[Callable[[], list[StepPlan]]]:
+    for cut in _cuts(layer):
+        some = replace(layer, cut=cut)
+        yield partial(lower, some, context)
+        if layer.op.kind == "transpose_conv":
+            continue
+        for rows in (MAX_PADDING, 0):
+            yield partial(_padded, some, context, rows, lower)
+        yield partial(_padded, some, context, 0, partial(_one_more_row, lower))
+
+
+def _cuts(layer: Layer) -> tuple[int, ...]:
+    columns = layer.weights.shape[2]
+    if columns == TOGETHER + 1:
+        return TOGETHER, WINDOW
+    return (WIDEST, WINDOW) if WINDOW < columns <= WIDEST else (WINDOW,)
+
+
+def _padded(layer: Layer, context: Context, rows: int, lower: Lower) -> list[StepPlan]:
+    """On a padded copy, up to some rows of padding that units can add."""
+    if not any(layer.padding):
+        return lower(layer, context)
+    padding, padded = pad_first(layer, context, rows)
+    return [*padding, *lower(padded, context)]
+
+
+def _one_more_row(lower: Lower, layer: Layer, context: Context) -> list[StepPlan]:
+    """Windows without any padding were hardly seen: one row of it, and of results that nobody wants."""
+    height, width, channels = layer.out.height, layer.out.width, layer.out.channels
+    reach = (layer.weights.shape[1] - 1) * layer.dilation[0] + 1
+    more = layer.stride[0] - (layer.area.height - reach) % layer.stride[0]
+    if not layer.out.contiguous or layer.codes_shifted or more > MAX_PADDING:
+        raise Refusal("CONV-PADDING", "a window without padding", "padding", "pad the input")
+    target = context.scratch((height + 1) * width * channels, "one more row")
+    taller = replace(layer, target=target, out=Area.whole(height + 1, width, channels), padding=(0, 0, more, 0))
+    source = View.whole(target, (height + 1, width, channels)).cut(0, 0, height)
+    moves = [Move(source, View.whole(layer.target, (height, width, channels)))]
+    return [*lower(taller, context), *copy(moves, layer.origin, f"rows of {layer.op.name}")]
