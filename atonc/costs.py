@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from atonc.emu import cpu
 from atonc.emu.files.types import CompiledNetwork
@@ -25,6 +25,7 @@ class StepCost:
     cpu_ms: float
     origin: str
     known: bool = True
+    parts: Mapping[str, float] = field(default_factory=dict)  # of an epoch, by the hardware model
 
 
 @dataclass(frozen=True)

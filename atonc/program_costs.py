@@ -19,6 +19,7 @@ from atonc.hw.cycles import hardware, st_estimate
 from atonc.hw.epoch import Epoch
 from atonc.hw.machine import Machine, PoolTiming, stm32n6
 from atonc.hw.mpool import MemoryPool
+from atonc.hw.once import once_per_object
 from atonc.ir import Graph, Op, Tensor
 from atonc.lower.context import item_bytes
 from atonc.ops import is_move
@@ -64,10 +65,18 @@ def _step_cost(
     real = hardware.epoch_cycles(epoch, machine)
     milliseconds = machine.milliseconds(real.cycles)
     return StepCost(
-        estimate.cycles, estimate.bound_by, real.cycles, real.bound_by, milliseconds, 0.0, step.plan.title
+        estimate.cycles,
+        estimate.bound_by,
+        real.cycles,
+        real.bound_by,
+        milliseconds,
+        0.0,
+        step.plan.title,
+        parts=real.detail,
     )
 
 
+@once_per_object
 def with_words(epoch: Epoch) -> Epoch:
     """The epoch with the length of its part of the program."""
     return replace(epoch, words=ec_program.epoch_words(epoch))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atonc.hw import regs
 from atonc.hw.ec.instructions import (
@@ -29,6 +30,8 @@ from atonc.hw.units.switch import Link, decode_link
 
 _EN, _CLR, _CONFCLR, _RUNNING = 0, 1, 30, 31
 _TRANSLATE = 11  # ARITH.TRANSLATEADDR
+_MEMORY = 256  # registers from here on are memories of the unit
+_TABLES = ("ARITH", "ACTIV")  # that have any
 
 
 class Replay:
@@ -45,8 +48,8 @@ class Replay:
         return self.words[unit.id].get(register, known.reset if known else 0)
 
     def store(self, unit: regs.Unit, register: int, value: int) -> None:
-        if register >= 256:
-            self._store_memory(unit, register, value)
+        if register >= _MEMORY:
+            self.store_memory(unit, register, (value,))
             return
         if register == 0 and value >> _CONFCLR & 1:
             self.words[unit.id].clear()  # back to reset; coefficient memories survive
@@ -60,16 +63,17 @@ class Replay:
         word = self.value(unit, register)
         self.store(unit, register, word & ~(mask << lsb) | (value & mask) << lsb)
 
-    def _store_memory(self, unit: regs.Unit, register: int, value: int) -> None:
+    def store_memory(self, unit: regs.Unit, register: int, values: Sequence[int]) -> None:
+        """Values to neighbouring registers from this one on, all behind the ordinary ones."""
         if unit.kind == "ARITH":
             place = arith.memory_row(register, bool(self.words[unit.id].get(_TRANSLATE, 0) & 1))
-            if place is not None and place[0] < arith.ROWS:
-                _store_row(self.arith[unit.id], place, value)
+            if place is not None:
+                _store_rows(self.arith[unit.id], 2 * place[0] + place[1], values)
         elif unit.kind == "ACTIV":
-            if activ.ROM0 <= register < activ.ROM0 + activ.ROM0_ROWS:
-                self.rom0[unit.id][register - activ.ROM0] = value & 0xFF
-            elif activ.ROM1 <= register < activ.ROM1 + 2 * activ.ROM1_ROWS:
-                _store_row(self.rom1[unit.id], divmod(register - activ.ROM1, 2), value)
+            first = [v & 0xFF for v in values[: max(0, activ.ROM0 + activ.ROM0_ROWS - register)]]
+            if register >= activ.ROM0:
+                self.rom0[unit.id][register - activ.ROM0 :][: len(first)] = first
+            _store_rows(self.rom1[unit.id], register - activ.ROM1, values)
 
     def enabled(self) -> list[regs.Unit]:
         kinds = ("STRENG", "CONVACC", "ARITH", "ACTIV", "POOL", "DECUN", "RECBUF")
@@ -95,8 +99,22 @@ class Replay:
         return tuple(link for link in found if link is not None)
 
 
-def _store_row(rows: np.ndarray, place: tuple[int, int], value: int) -> None:
-    row, half = place
+def _store_rows(rows: NDArray[np.int16], first: int, values: Sequence[int]) -> None:
+    """Each row has two words, A with B and C; `first` counts words. What lies outside goes nowhere."""
+    if len(values) == 1:  # the same without arrays: programs before merging have nothing else
+        _store_word(rows, *divmod(first, 2), values[0])
+        return
+    words = np.array(values, np.uint32)
+    row, half = np.divmod(np.arange(first, first + len(words)), 2)
+    inside = (row >= 0) & (row < len(rows))
+    for column, (word, shift) in enumerate(((0, 0), (0, 16), (1, 0))):
+        chosen = inside & (half == word)
+        rows[row[chosen], column] = (words[chosen] >> np.uint32(shift)).astype(np.uint16).view(np.int16)
+
+
+def _store_word(rows: NDArray[np.int16], row: int, half: int, value: int) -> None:
+    if not 0 <= row < len(rows):
+        return
     if half == 0:
         rows[row, :2] = np.array([value & 0xFFFF, value >> 16 & 0xFFFF], np.uint16).view(np.int16)
     else:
@@ -168,6 +186,9 @@ def _step(instruction: Instruction, replay: Replay, builder: _Builder) -> None:
             return
         if isinstance(instruction, (WriteField, WriteFieldLong)):
             _field(instruction, unit, replay, builder)
+        elif isinstance(instruction, BurstWriteInc) and unit.kind in _TABLES and instruction.reg >= _MEMORY:
+            builder.note("configure", unit.name)
+            replay.store_memory(unit, instruction.reg, instruction.values)
         else:
             for register, value in _stores(instruction):
                 _observe(unit, register, value, replay, builder)

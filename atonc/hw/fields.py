@@ -71,15 +71,16 @@ def not_modelled(unit: str, what: str, value: int) -> NotModelledError:
 
 def encode(config: UnitConfig) -> dict[int, int]:
     """Register index -> value, for every register that the config declares."""
-    words: dict[int, int] = {}
-    table = regs.registers(config.KIND)
-    for bits in _layout(cast(Hashable, type(config))):
-        value = int(getattr(config, bits.name))
-        word = words.get(bits.register, bits.reset)
-        words[bits.register] = word & ~(bits.mask << bits.lsb) | (value & bits.mask) << bits.lsb
+    layout = _layout(cast(Hashable, type(config)))
+    words = dict(layout.resets)
+    for bits in layout.bits:
+        value = getattr(config, bits.name)
+        if value != bits.default:  # most fields are as after reset
+            cleared = words[bits.register] & ~(bits.mask << bits.lsb)
+            words[bits.register] = cleared | (int(value) & bits.mask) << bits.lsb
     for name, value in config.unmodelled:
         register_name, field = name.split(".")
-        register = table[register_name]
+        register = regs.registers(config.KIND)[register_name]
         place = register.field(field)
         word = words.get(register.index, register.reset)
         words[register.index] = word & ~(place.mask << place.lsb) | (value & place.mask) << place.lsb
@@ -88,10 +89,13 @@ def encode(config: UnitConfig) -> dict[int, int]:
 
 def decode(cls: type[C], words: Mapping[int, int], **extra: Any) -> C:
     """The config that these register values mean; registers that are absent have their reset value."""
-    values: dict[str, Any] = {}
-    for bits in _layout(cast(Hashable, cls)):
-        value = words.get(bits.register, bits.reset) >> bits.lsb & bits.mask
-        values[bits.name] = value - bits.mask - 1 if bits.signed and value > bits.mask >> 1 else value
+    layout = _layout(cast(Hashable, cls))
+    values: dict[str, Any] = dict(layout.defaults)
+    for register, word in words.items():
+        if word != layout.resets.get(register, word):
+            for name, _, lsb, mask, signed, _ in layout.by_register[register]:
+                value = word >> lsb & mask
+                values[name] = value - mask - 1 if signed and value > mask >> 1 else value
     return cls(**values, unmodelled=_leftovers(cls, words), **extra)
 
 
@@ -111,20 +115,32 @@ class Bits(NamedTuple):
 
     name: str
     register: int
-    reset: int
     lsb: int
     mask: int
     signed: bool
+    default: int  # after reset
+
+
+class Layout(NamedTuple):
+    """All fields of a kind of config, and what its registers and fields are after reset."""
+
+    bits: tuple[Bits, ...]
+    by_register: Mapping[int, tuple[Bits, ...]]
+    resets: Mapping[int, int]
+    defaults: Mapping[str, int]
 
 
 @cache
-def _layout(cls: Any) -> tuple[Bits, ...]:
-    found = []
+def _layout(cls: Any) -> Layout:
+    found, resets = [], {}
     for name, place in places(cls):
         register = regs.registers(cls.KIND)[place.register]
-        bits = register.field(place.field)
-        found.append(Bits(name, register.index, register.reset, bits.lsb, bits.mask, place.signed))
-    return tuple(found)
+        lsb, mask = register.field(place.field).lsb, register.field(place.field).mask
+        default = _extract(register.reset, place, cls.KIND)
+        found.append(Bits(name, register.index, lsb, mask, place.signed, default))
+        resets[register.index] = register.reset
+    by_register = {index: tuple(bits for bits in found if bits.register == index) for index in resets}
+    return Layout(tuple(found), by_register, resets, {bits.name: bits.default for bits in found})
 
 
 @cache

@@ -10,21 +10,18 @@ from atonc.costs import StepCost
 from atonc.emit.info.costs import epoch_figures
 from atonc.emit.program import ProgramStep
 from atonc.frontends.coverage import CONVERSIONS, coverage
-from atonc.hw.cycles import hardware
-from atonc.hw.machine import Machine
 from atonc.hw.mpool import MemoryPool
 from atonc.insight import decide, rules, wiring
 from atonc.insight.types import CPU, NOTHING, NPU, BufferView, Decision, LayerView, NetworkView, PoolView, StepView
 from atonc.ir import Op
 from atonc.lower.map_ops import CpuReason
 from atonc.lower.rules import NOT_CODES, rule_of
-from atonc.pipeline import machine_of
 from atonc.place.pools import is_external
-from atonc.program_costs import macs, with_words
+from atonc.program_costs import macs
 
 
 def network_view(view: CompileView) -> NetworkView:
-    compiled, layout, machine = view.compiled, view.compiled.layout, machine_of(view.options)
+    compiled, layout = view.compiled, view.compiled.layout
     rows = list(zip(compiled.program.steps, view.cost.steps, compiled.mapped.owners, strict=True))
     external = {pool.name for pool in view.board.pools if is_external(pool)}
     layers = tuple(
@@ -37,7 +34,7 @@ def network_view(view: CompileView) -> NetworkView:
         view.board.name,
         view.cost.npu_mhz,
         view.cost.cpu_mhz,
-        tuple(_step(step, cost, owner, machine, view.board.pools) for step, cost, owner in rows),
+        tuple(_step(step, cost, owner, view.board.pools) for step, cost, owner in rows),
         layers,
         _buffers(view),
         tuple(
@@ -58,18 +55,17 @@ def _ops(view: CompileView) -> Sequence[Op]:
     return view.compiled.graph.ops
 
 
-def _step(step: ProgramStep, cost: StepCost, owner: str, machine: Machine, pools: Sequence[MemoryPool]) -> StepView:
+def _step(step: ProgramStep, cost: StepCost, owner: str, pools: tuple[MemoryPool, ...]) -> StepView:
     epoch = step.epoch
     common = (step.number, CPU if epoch is None else NPU, step.plan.title, owner, cost.cycles, cost.milliseconds)
     if epoch is None:
         return StepView(*common, cost.st_cycles, cost.bound_by, cost.known)
-    real = hardware.epoch_cycles(with_words(epoch), machine)
     return StepView(
         *common,
         cost.st_cycles,
         cost.bound_by,
         cost.known,
-        dict(real.detail),
+        dict(cost.parts),
         wiring.chains(epoch),
         wiring.modes(epoch),
         wiring.links(epoch),

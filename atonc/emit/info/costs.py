@@ -15,6 +15,7 @@ from atonc.hw.cycles import element_counts, st_estimate
 from atonc.hw.cycles.flow import Flow
 from atonc.hw.epoch import Epoch
 from atonc.hw.mpool import MemoryPool
+from atonc.hw.once import once_per_object
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.ir import Graph, Op
 from atonc.plan.types import CpuPlan
@@ -64,7 +65,8 @@ def figures(network: CNetwork, cost: NetworkCost) -> dict[int, StepFigures]:
     return found
 
 
-def epoch_figures(epoch: Epoch, pools: Sequence[MemoryPool]) -> StepFigures:
+@once_per_object
+def epoch_figures(epoch: Epoch, pools: tuple[MemoryPool, ...]) -> StepFigures:
     timings, flow = [pool.timing for pool in pools], element_counts(epoch)
     estimate = st_estimate.epoch_cycles(epoch, timings)
     amounts = st_estimate.pool_bytes(epoch, timings, flow)

@@ -15,6 +15,7 @@ was read from its `c_info.json`; where that count is odd, so is this one:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from atonc.hw.cycles import traffic
 from atonc.hw.cycles.flow import FEATURES, KERNELS, SUMS, Flow, UnitFlow, element_counts
@@ -48,6 +49,11 @@ def counts_runs(atonn_version: str) -> bool:
 
 def physical(pools: Iterable[PoolTiming]) -> tuple[PoolTiming, ...]:
     """Without the virtual pools, which are several neighbouring ones seen as one."""
+    return _physical(tuple(pools))
+
+
+@lru_cache(maxsize=16)
+def _physical(pools: tuple[PoolTiming, ...]) -> tuple[PoolTiming, ...]:
     real = [pool for pool in pools if pool.size_bytes > 0]
     return tuple(pool for pool in real if not any(_inside(other, pool) for other in real))
 

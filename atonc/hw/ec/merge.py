@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from operator import attrgetter
 
 from atonc.hw.ec.instructions import MAX_BURST, BurstWrite, BurstWriteInc, Instruction, Write
 
@@ -37,11 +36,10 @@ def _run_of(item: Instruction | Barrier) -> int | None:
 
 def _merged_run(run: list[Write]) -> Iterator[Instruction]:
     unit = run[0].unit
-    by_register = [
-        (reg, tuple(write.value for write in writes))
-        for reg, writes in groupby(sorted(run, key=attrgetter("reg")), key=attrgetter("reg"))
-    ]
-    for group in _neighbours(by_register):
+    stores: dict[int, list[int]] = {}
+    for write in run:
+        stores.setdefault(write.reg, []).append(write.value)
+    for group in _neighbours([(reg, tuple(stores[reg])) for reg in sorted(stores)]):
         reg, values = group[0]
         if len(values) > 1:
             yield from _repeated(unit, reg, values)
