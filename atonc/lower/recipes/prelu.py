@@ -123,7 +123,9 @@ def _steps(op: Op, context: Context, form: Prelu) -> list[StepPlan]:
     source, target = context.buffer(op.inputs[0]), context.buffer(op.outputs[0])
     low, high = op.attrs.get("clip", FULL_RANGE)
     clipped = (low, high) != FULL_RANGE
-    context.explain(op, lambda values: [np.clip(form(values[0]), low, high)], form.positive.error)
+    got = np.clip(form(np.broadcast_to(CODES[:, None], (256, out.shape[-1]))), low, high)
+    error = np.abs(got - all_codes(op, context, 0).codes.reshape(256, -1)).max()  # both branches, all channels
+    context.explain(op, lambda values: [np.clip(form(values[0]), low, high)], float(error))
     raw = context.scratch(out.elements, f"{op.name}:raw") if clipped else target
     before: list[Pipeline] = []
     if out.shape[-1] > ROWS:
