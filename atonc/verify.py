@@ -20,7 +20,6 @@ from atonc.emu.npu import run_epoch
 from atonc.ir import Graph, Tensor
 from atonc.lower.context import item_bytes
 from atonc.ops import run_graph, run_op
-from atonc.ops.rounding import rounded_once
 from atonc.plan.types import CpuPlan
 
 Array = NDArray[Any]
@@ -54,7 +53,7 @@ class Emulation:
 
     def __init__(self, program: Program, graph: Graph) -> None:
         self.program, self.graph = program, graph
-        self.ops = {op.name: rounded_once(op) for op in graph.ops}
+        self.ops = {op.name: op for op in graph.ops}
         self.memory = Memory()
         for name, base, size in _REGIONS:
             self.memory.add(name, base, size)

@@ -8,7 +8,7 @@ point moves by half a step of 2^-n away from zero before it is rounded: with sma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -22,6 +22,7 @@ ATTRIBUTE, TWICE, AS_CODES = "rounding", "twice", "as codes"
 ROUNDED_TWICE = ("conv", "transpose_conv", "mul", "mean", "quantize", "requantize")
 ROUNDED_AS_CODES = ("average_pool", "resize_linear")  # halves go away from code zero, whatever the zero point
 BYTES = ("int8", "uint8")
+MOST_BITS = 60.0  # behind the point: more of them change no result in double precision
 A_HAIR = 2.0**-20  # of a code: what lies in the middle afterwards goes the same way
 
 
@@ -57,17 +58,23 @@ def rounding_of(op: Op, inputs: Sequence[Tensor], out: Tensor) -> Rounding:
     """`inputs`: those that count, the first one or two."""
     how = op.attrs.get(ATTRIBUTE)
     operands = inputs[: 1 if op.kind in ("mean", "quantize", "requantize") else 2]
-    if how is None or not all(t.quant is not None and t.dtype in BYTES for t in (*operands, out)):
+    if how not in (TWICE, AS_CODES) or not all(t.quant is not None and t.dtype in BYTES for t in (*operands, out)):
         return ONCE
     if how == AS_CODES:
         return Rounding(zero=-out.zero_point)
-    factor = np.ones(1) / out.scale
+    factor = np.ones(1)
     for tensor in operands:
         factor = factor * (1.0 if tensor.quant is None else tensor.quant.scales)
     shift = 0  # the division by the number of values is part of the multiplier
     if op.kind == "mean":
         shift = prod(operands[0].shape[axis] for axis in op.attrs["axes"]).bit_length() - 1
-    return Rounding(np.maximum(0.0, shift - np.frexp(factor)[1].astype(np.float64)))
+    return Rounding(np.clip(shift - _exponent(factor / out.scale), 0.0, MOST_BITS))
+
+
+def _exponent(factor: Real) -> Real:
+    """Of the multiplier: what its 31 bits cannot tell from a power of two is one."""
+    mantissa, exponent = np.frexp(factor)
+    return np.asarray(exponent + (round_half_away(mantissa * 2.0**31) >= 2.0**31), np.float64)
 
 
 def lift(rounding: Rounding, out: Tensor, clip: tuple[int, int] | None) -> Real | float:
@@ -78,8 +85,3 @@ def lift(rounding: Rounding, out: Tensor, clip: tuple[int, int] | None) -> Real 
     low, high = clip or out.code_range
     side = (low >= out.zero_point) - (high <= out.zero_point)
     return side * np.where(rounding.first_bits > 0, 0.5 ** (rounding.first_bits + 1) + A_HAIR, 0.0)
-
-
-def rounded_once(op: Op) -> Op:
-    """As the kernels for the CPU compute it."""
-    return replace(op, attrs={key: value for key, value in op.attrs.items() if key != ATTRIBUTE})

@@ -13,8 +13,10 @@ from atonc.boarding import FirmwareError, Rig
 from atonc.compile_view import CompileView
 from atonc.errors import InputError
 from atonc.firmware import ImageNetwork, Runtime
+from atonc.ops import run_graph
 from atonc.options import Options
 from atonc.place import Board
+from atonc.verify import Emulation
 from tests.board.programs import needs_compiler
 from tests.compiler.random_graphs import random_graph, random_inputs
 from tests.emit.generated import default_board, digits, view_of
@@ -62,6 +64,18 @@ def test_digits(tmp_path: Path, common: Common, mode: str, epoch_controller: boo
     assert found.equal and found.bytes_compared == 30
     assert rig.board.npu.fault is None
     assert found.cycles > found.instructions > 500
+
+
+def test_everything_on_the_processor(tmp_path: Path, common: Common) -> None:
+    """Kernels in C give what the interpreter of the model gives, with the roundings of TFLite."""
+    names = tuple(op.name for op in digits().compiled.graph.ops)
+    view = digits(on_cpu=names)
+    samples = validating.read_samples(view.compiled.source, [TEST_SET], 3)
+    found = boarding.compare(view, samples, rig_of(tmp_path, common, view))
+    assert found.equal and not view.compiled.program.epochs
+    for sample in samples:
+        wanted, got = run_graph(view.compiled.source, sample), Emulation(view.compiled.program, view.compiled.graph)
+        np.testing.assert_array_equal(got.run(sample)["probabilities"], wanted["probabilities"])
 
 
 @pytest.mark.parametrize("epoch_controller", [True, False])

@@ -50,6 +50,8 @@ class _Format(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("type", "flags")),
         *((name, ctypes.c_double) for name in ("scale", "zero", "low", "high", "least", "most")),
+        ("first_bits", ctypes.c_void_p),
+        ("middle", ctypes.c_int32),
     )
 
 
@@ -98,13 +100,17 @@ def _c_argument(value: Argument, memories: Memories, data: Array, kept: list[Any
         kept.append(array)
         return ctypes.c_void_p(array.ctypes.data)
     if isinstance(value, Struct):
-        assert not any(isinstance(member, Table) for _, member in value.members)
-        struct = STRUCTS[value.ctype](**dict(value.members))
+        members = {name: _c_member(member, memories, data, kept) for name, member in value.members}
+        struct = STRUCTS[value.ctype](**members)
         kept.append(struct)
         return ctypes.byref(struct)
     if isinstance(value, float):
         return ctypes.c_double(value)
     return ctypes.c_int32(value) if value < 1 << 31 else ctypes.c_uint32(value)
+
+
+def _c_member(value: int | float | Table, memories: Memories, data: Array, kept: list[Any]) -> Any:
+    return _c_argument(value, memories, data, kept) if isinstance(value, Table) else value
 
 
 def run_twin(calls: Sequence[CpuCall], memories: Memories) -> Array:

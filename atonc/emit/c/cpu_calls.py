@@ -13,7 +13,6 @@ from atonc.emit.c.cpu import elementwise, movement, numbers, windows
 from atonc.emit.c.cpu.site import MAKERS, Site
 from atonc.errors import AtoncError, ModelError
 from atonc.ir import Graph, Op
-from atonc.ops.rounding import rounded_once
 
 _FAMILIES = (elementwise, movement, numbers, windows)  # importing a family registers its kernels
 _UNEXPECTED = (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, OverflowError)
@@ -24,7 +23,7 @@ def cpu_calls(op: Op, graph: Graph, offsets: Mapping[str, int] | None = None) ->
 
     Pointers name tensors: each is the buffer of that name in the placement.
     """
-    site = Site(rounded_once(op), graph, offsets or {})
+    site = Site(op, graph, offsets or {})
     maker = MAKERS.get(op.kind)
     if maker is None:
         raise site.refuse("there is no kernel for this operator")

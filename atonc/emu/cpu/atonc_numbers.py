@@ -37,12 +37,18 @@ class Format:
     high: float
     least: float
     most: float
+    middle: float  # halves are rounded away from here
+    first_bits: tuple[float, ...]  # behind the point, left by an earlier rounding: one number or one per channel
 
     @classmethod
     def of(cls, info: StructView) -> Format:
         kind, flags = info.integer("type"), info.integer("flags")
-        numbers = [info.number(name) for name in ("scale", "zero", "low", "high", "least", "most")]
-        return cls(kind, element_type(kind, info.where), flags, *numbers)
+        numbers = {name: info.number(name) for name in ("scale", "zero", "low", "high", "least", "most")}
+        bits = info.numbers("first_bits") if info.value("first_bits") != 0 else ()
+        if not all(0 <= n <= 255 for n in bits):
+            raise fail("bits behind the point are bytes", info.where)
+        middle = float(info.integer("middle"))
+        return cls(kind, element_type(kind, info.where), flags, middle=middle, first_bits=bits, **numbers)
 
     def centred(self, codes: Array) -> Array:
         result: Array = codes.astype(np.float64) - self.zero
@@ -52,8 +58,8 @@ class Format:
         result: Array = self.centred(codes) * self.scale
         return result
 
-    def codes(self, values: Array) -> Array:
-        """The one rounding at the end of every kernel."""
+    def codes(self, values: Array, channels: int = 1) -> Array:
+        """The rounding at the end of every kernel; `channels` are the last axis."""
         values = at_least(values, self.least) if self.flags & _HAS_LEAST else values
         values = at_most(values, self.most) if self.flags & _HAS_MOST else values
         values = values / np.float64(self.scale)
@@ -62,9 +68,24 @@ class Format:
             return np.asarray(values.astype(self.dtype))
         if self.type == BOOL:
             return np.where(values != 0, 1, 0).astype(self.dtype)
-        rounded = np.copysign(np.floor(np.abs(values) + 0.5), values)
+        rounded = self._narrow(values, channels) if self.dtype.itemsize <= 2 else round_half_away(values)
         rounded = np.where(np.isnan(values), 0.0, rounded)
         return stored(at_most(at_least(rounded + self.zero, self.low), self.high), self.dtype)
+
+    def _narrow(self, values: Array, channels: int) -> Array:
+        """As the source of the network rounds."""
+        if self.first_bits:
+            if channels > len(self.first_bits):
+                raise fail(f"bits of {len(self.first_bits)} channels where {channels} are read", "atonc_format")
+            unit = np.ldexp(1.0, np.array(self.first_bits[:channels], np.int32))
+            values = np.floor(values * unit + 0.5) / unit
+        result: Array = round_half_away(values - self.middle) + self.middle
+        return result
+
+
+def round_half_away(values: Array) -> Array:
+    result: Array = np.copysign(np.floor(np.abs(values) + 0.5), values)
+    return result
 
 
 def stored(values: Array, dtype: np.dtype[Any]) -> Array:

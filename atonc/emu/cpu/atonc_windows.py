@@ -151,7 +151,7 @@ def transpose_conv(call: KernelCall) -> None:
 
 def _finish(call: KernelCall, total: Array, target: Format, window: Window) -> None:
     scales, biases = call.numbers(6, window.out_c), call.numbers(7, window.out_c)
-    call.write(0, target.codes(total * scales + biases))
+    call.write(0, target.codes(total * scales + biases, window.out_c))
 
 
 @kernel("atonc_matmul")

@@ -85,19 +85,35 @@ static double real_at(const void *data, size_t i, const atonc_format *format)
   return (load(data, i, format->type) - format->zero) * format->scale;
 }
 
-/* The code for types of at most 16 bits: rounded half away from zero by cutting off, then in integers. */
-static int32_t narrow_code(double value, const atonc_format *format)
+static double power_of_two(int32_t exponent)
 {
-  int32_t code = 0;
+  union {
+    uint64_t bits;
+    double value;
+  } number;
+  number.bits = (uint64_t)(exponent + 1023) << 52;
+  return number.value;
+}
+
+/* The code for types of at most 16 bits: rounded half away from the middle by cutting off, then in integers. */
+static int32_t narrow_code(double value, const atonc_format *format, int32_t channel)
+{
+  int32_t code;
+  if (format->first_bits) {
+    double unit = power_of_two(format->first_bits[channel]);
+    value = floor(value * unit + 0.5) / unit;
+  }
+  if (value != value) value = 0; /* what is not a number counts as zero */
+  value = value - format->middle;
   value = value < 0 ? value - 0.5 : value + 0.5;
   if (value > 131072.0) {
     code = 131072; /* beyond all codes, whatever the zero point is */
   } else if (value < -131072.0) {
     code = -131072;
-  } else if (value == value) { /* what is not a number counts as zero */
+  } else {
     code = (int32_t)value;
   }
-  code += (int32_t)format->zero;
+  code += format->middle + (int32_t)format->zero;
   if (code < (int32_t)format->low) return (int32_t)format->low;
   return code > (int32_t)format->high ? (int32_t)format->high : code;
 }
@@ -113,16 +129,21 @@ static double wide_code(double value, const atonc_format *format)
   return at_most(at_least(round_half_away(value) + format->zero, format->low), format->high);
 }
 
-static void put(void *data, size_t i, const atonc_format *format, double value)
+static void put_channel(void *data, size_t i, const atonc_format *format, int32_t channel, double value)
 {
   if (format->flags & ATONC_HAS_LEAST) value = at_least(value, format->least);
   if (format->flags & ATONC_HAS_MOST) value = at_most(value, format->most);
   value = value / format->scale;
   switch (format->type) {
-  case ATONC_S8: case ATONC_U8: ((uint8_t *)data)[i] = (uint8_t)narrow_code(value, format); break;
-  case ATONC_S16: case ATONC_U16: ((uint16_t *)data)[i] = (uint16_t)narrow_code(value, format); break;
+  case ATONC_S8: case ATONC_U8: ((uint8_t *)data)[i] = (uint8_t)narrow_code(value, format, channel); break;
+  case ATONC_S16: case ATONC_U16: ((uint16_t *)data)[i] = (uint16_t)narrow_code(value, format, channel); break;
   default: store(data, i, format->type, wide_code(value, format)); break;
   }
+}
+
+static void put(void *data, size_t i, const atonc_format *format, double value)
+{
+  put_channel(data, i, format, 0, value);
 }
 
 /* --- functions, the same on every machine -------------------------------------------------------------------------- */
@@ -131,16 +152,6 @@ static void put(void *data, size_t i, const atonc_format *format, double value)
 #define LN2_HIGH 0.6931471803691238
 #define LN2_LOW 1.9082149292705877e-10
 #define SQRT_HALF 0.7071067811865476
-
-static double power_of_two(int32_t exponent)
-{
-  union {
-    uint64_t bits;
-    double value;
-  } number;
-  number.bits = (uint64_t)(exponent + 1023) << 52;
-  return number.value;
-}
 
 /* (exp(r) - 1) / r for |r| <= 0.36 */
 static double exp_series(double r)
@@ -460,7 +471,7 @@ void atonc_lookup(void *out, const uint8_t *in, uint32_t count, const uint8_t *t
  * the exact quotient round otherwise. Everything else, and what is not a number, goes the exact way. */
 static void floats_to_bytes(uint8_t *out, const atonc_format *format, const float *in, uint32_t count)
 {
-  int usual = format->scale > 1e-30 && format->scale < 1e30;
+  int usual = format->scale > 1e-30 && format->scale < 1e30 && !format->first_bits && !format->middle;
   float factor = usual ? (float)(1.0 / format->scale) : NAN;
   int32_t zero = (int32_t)format->zero, low = (int32_t)format->low, high = (int32_t)format->high;
   for (uint32_t i = 0; i < count; i++) {
@@ -471,7 +482,7 @@ static void floats_to_bytes(uint8_t *out, const atonc_format *format, const floa
       code = (int32_t)whole + zero;
       code = code < low ? low : code > high ? high : code;
     } else {
-      code = narrow_code((double)in[i] / format->scale, format);
+      code = narrow_code((double)in[i] / format->scale, format, 0);
     }
     out[i] = (uint8_t)code;
   }
@@ -724,7 +735,7 @@ static void convolve(collector collect, void *out, const atonc_format *out_forma
           p.integers = 0;
           p.sum = 0.0;
           collect(in, weights, g, at, o, &p, add);
-          put(out, i++, out_format, (floats ? p.sum : (double)p.integers) * scales[o] + biases[o]);
+          put_channel(out, i++, out_format, o, (floats ? p.sum : (double)p.integers) * scales[o] + biases[o]);
         }
       }
     }

@@ -3,8 +3,8 @@
  * The layers of a network that run on the processor, written by atonc together with network.c.
  *
  * Plain C99 without allocation and without state. Every kernel reads codes, computes in IEEE double precision and
- * rounds once at the end, half away from zero; sums run in the order of memory. So the results are the same bytes on
- * every machine, and the same as those of `atonc run`. Compile without -ffast-math.
+ * rounds at the end, half away from zero unless its format says otherwise; sums run in the order of memory. So the
+ * results are the same bytes on every machine, and the same as those of `atonc run`. Compile without -ffast-math.
  *
  * Tensors lie in memory without gaps, last dimension fastest, pictures as batch, height, width, channels. Input and
  * output of a kernel may be the same memory only where it says so.
@@ -32,7 +32,11 @@ enum { ATONC_HAS_LEAST = 1, ATONC_HAS_MOST = 2, ATONC_CLIP_FLOAT = 4 };
 
 /* How numbers lie in memory: real = (code - zero) * scale; plain numbers have scale 1 and zero 0. The limits are for
  * outputs: `least` and `most` bound the real value (a fused activation) where the flags say so, `low` and `high`
- * bound the code. */
+ * bound the code.
+ *
+ * How the source of a network rounds is for outputs of 8 and 16 bits: halves go away from `middle`, counted in codes
+ * from the zero point. With `first_bits` results are rounded to so many bits behind the point before that, halves up;
+ * convolutions have one entry for each output channel, all others a single one. */
 typedef struct {
   int32_t type;
   int32_t flags;
@@ -42,6 +46,8 @@ typedef struct {
   double high;
   double least;
   double most;
+  const uint8_t *first_bits;
+  int32_t middle;
 } atonc_format;
 
 /* Windows that slide over pictures; pools have groups 1 and out_c = in_c. */

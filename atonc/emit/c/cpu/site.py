@@ -14,6 +14,7 @@ from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op, Quantisation, Tensor
 from atonc.lower.context import item_bytes
 from atonc.ops.activation import RANGES
+from atonc.ops.rounding import rounding_of
 
 # element type -> (number in atonc_kernels.h, C type)
 TYPES: dict[str, tuple[int, str]] = {
@@ -23,6 +24,7 @@ TYPES: dict[str, tuple[int, str]] = {
 }  # fmt: skip
 HAS_LEAST, HAS_MOST, CLIP_FLOAT = 1, 2, 4
 MAX_RANK = 8  # of nested loops in the kernels
+PER_CHANNEL = ("conv", "transpose_conv")  # whose kernels take one number of bits for each output channel
 SHIFT = 128  # an int8 tensor may be stored as code + 128
 
 Maker = Callable[["Site"], tuple[CpuCall, ...]]
@@ -144,7 +146,17 @@ class Site:
         wide = tensor.dtype in ("int64", "uint64")  # the zero point of 64-bit integers is no part of exact arithmetic
         first = (("type", self.type_of(tensor)), ("flags", flags), ("scale", float(scale)))
         limits = (("zero", 0.0 if wide else float(zero)), ("low", low), ("high", high))
-        return Struct("atonc_format", (*first, *limits, *members))
+        return Struct("atonc_format", (*first, *limits, *members, *self._rounding(tensor)))
+
+    def _rounding(self, tensor: Tensor) -> Iterable[tuple[str, int | Table]]:
+        """What is said about results that are not rounded once to the nearest."""
+        operands = [self.graph.tensors[name] for name in self.op.inputs if name]
+        rounding = rounding_of(self.op, operands, self.graph.tensors[self.op.outputs[0]])
+        if rounding.first_bits is not None:
+            channels = tensor.shape[-1] if self.op.kind in PER_CHANNEL else 1
+            yield "first_bits", table("uint8_t", np.broadcast_to(rounding.first_bits.astype(np.int64), (channels,)))
+        if rounding.zero:
+            yield "middle", rounding.zero
 
     def activated_format(self) -> Struct:
         """The output behind the `activation` attribute."""
