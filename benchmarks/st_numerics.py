@@ -1,0 +1,200 @@
+"""Layers of networks compiled by ST's releases 2.x against `--numerics 2.x`: the same inputs, are the outputs equal?
+
+    python benchmarks/st_numerics.py --fetched DIR --images A.jpg [B.jpg ...] [--only TEXT] [--layers] [--write]
+
+DIR holds the files that `ST_SETS.csv` lists, as `owner+name[@commit]/path`. ST's program runs on the emulator with
+every buffer recorded; wherever a tensor of the model is found in memory, the operator that computes it is run in the
+integer semantics of our own lowering, on the values that ST's program had in front of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fetched import Compilation, compilations
+from run_networks import complete, make_input
+
+from atonc import comparing, runs
+from atonc.compare import layers
+from atonc.compare.matching import Match
+from atonc.compare.observed import ObservedBuffer, to_tensor
+from atonc.errors import AtoncError
+from atonc.ir import Graph, Op, Tensor
+from atonc.lower.map_ops import Mapped, map_ops
+from atonc.lower.meaning.run import mapped_op
+from atonc.ops import Result, is_move, run_op
+from atonc.options import Options
+from atonc.passes import order
+from atonc.pipeline import typical_runs
+from atonc.plan.types import CpuPlan
+
+RESULTS = Path(__file__).parent / "results" / "st_numerics.md"
+NUMERICS = "2.x"
+MANY = 512  # output channels that one ARITH has coefficients for
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operator of one network on one input."""
+
+    family: str
+    op: str
+    shape: tuple[int, ...]
+    values: int
+    different: int
+    most: float
+
+
+@dataclass
+class Network:
+    title: str
+    tool: str
+    rows: list[Row] = field(default_factory=list)
+
+
+class Walk(layers._Walk):
+    """The layer check, with our lowering in place of exact arithmetic."""
+
+    def __init__(self, mapped: Mapped, *given: Any) -> None:
+        super().__init__(*given)
+        self.mapped, self.rows = mapped, []
+        self.on_cpu = {plan.op for plan in mapped.plans if isinstance(plan, CpuPlan)}
+
+    def _compare(self, op: Op, tensor: Tensor, result: Result, match: Match) -> layers.LayerResult:
+        read = [name for name in op.inputs if name and not self.graph.tensors[name].is_constant]
+        if all(name in self.matches or name in self.graph.inputs for name in read):
+            self.rows.append(self._row(op, tensor, match))
+        return super()._compare(op, tensor, result, match)
+
+    def _row(self, op: Op, tensor: Tensor, match: Match) -> Row:
+        kind = np.float32 if tensor.is_float else np.int64
+        ours = np.asarray(self._ours(op)[op.outputs.index(tensor.name)]).reshape(-1).astype(kind)
+        theirs = to_tensor(match.values, tensor).reshape(-1).astype(kind)
+        difference = np.abs(theirs.astype(np.float64) - ours)
+        family = family_of(self.graph, op, op.name in self.on_cpu)
+        return Row(
+            family, op.name, tensor.shape, ours.size, int((difference > 0).sum()), float(difference.max(initial=0))
+        )
+
+    def _ours(self, op: Op) -> list[Any]:
+        if op.name in self.on_cpu:
+            return [result.codes for result in run_op(self.graph, op, self.values)]
+        return mapped_op(self.mapped.context, op, self.values)
+
+
+def family_of(graph: Graph, op: Op, on_cpu: bool) -> str:
+    if is_move(op.kind):
+        return "moves (concat, pad, slice, resize, ...)"
+    if on_cpu:
+        return f"{op.kind} on the CPU"
+    if op.kind == "conv":
+        weights = graph.tensors[op.inputs[1]].shape
+        kind = "depthwise" if op.attrs.get("groups", 1) > 1 else "conv"
+        kind = f"{kind} {weights[1]}x{weights[2]}"
+        return f"{kind}, more than {MANY} outputs" if weights[0] > MANY else kind
+    return op.kind
+
+
+def judge(item: Compilation, photos: list[Path]) -> Network:
+    network = Network(item.title, item.tool)
+    blobs = item.ecblobs if item.epoch_controller else None
+    options = runs.RunOptions(item.network_c, weights=item.weights[:1], blobs=blobs, observe=True)
+    net = runs.load(options)
+    source = comparing.read_model(item.model_file)
+    graph = order.run(source, Options(numerics=NUMERICS))
+    mapped = map_ops(graph, NUMERICS, lambda: typical_runs(graph))
+    for seed, photo in enumerate(photos):
+        inputs = {info.name: make_input(net, info, photo, seed + 10 * k) for k, info in enumerate(net.inputs)}
+        result = runs.execute(net, inputs, options)
+        buffers = [comparing.observed(s) for s in result.snapshots]
+        streams = [ObservedBuffer(s.unit, s.epoch, None, 0, s.data.shape, s.data) for s in result.streams]
+        values = as_canonical(comparing.model_inputs(result, source), graph)
+        network.rows += walk(graph, mapped, values, [*buffers, *streams])
+    return network
+
+
+def as_canonical(values: Mapping[str, Any], graph: Graph) -> dict[str, Any]:
+    """Pictures of ONNX models are channel last in the canonical graph."""
+    found = {name: np.asarray(values[name]) for name in graph.inputs}
+    return {n: v if v.shape == graph.tensors[n].shape else np.moveaxis(v, 1, -1) for n, v in found.items()}
+
+
+def walk(graph: Graph, mapped: Mapped, values: Mapping[str, Any], observed: list[ObservedBuffer]) -> list[Row]:
+    first = Walk(mapped, graph, values, observed, {})
+    first.run()
+    known = layers.parts_of_concats(graph, first.matches) | first.left_over()
+    if not known:
+        return first.rows
+    again = Walk(mapped, graph, values, observed, known)
+    again.run()
+    return again.rows
+
+
+HEAD = """# ST's releases 2.x and `--numerics 2.x`, layer by layer
+
+Date 2026-11-15, 2-core x86-64 Linux, one thread. Script: `benchmarks/st_numerics.py`, photos {photos}. Networks that
+ST's compiler made run on the emulator; every operator whose inputs and output are found in memory is computed a second
+time as `--numerics 2.x` lowers it, from the same inputs. *Equal* layers have no value that differs.
+"""
+
+
+def table(rows: Iterable[Row], title: str) -> str:
+    families: dict[str, list[Row]] = {}
+    for row in rows:
+        families.setdefault(row.family, []).append(row)
+    lines = [f"| {title} | layers | equal | values | different | most |\n|---|---:|---:|---:|---:|---:|\n"]
+    for family, own in sorted(families.items()):
+        cells = [family, len(own), sum(not r.different for r in own), f"{sum(r.values for r in own):,}"]
+        cells += [f"{sum(r.different for r in own):,}", f"{max(r.most for r in own):.3g}"]
+        lines.append(f"| {' | '.join(map(str, cells))} |\n")
+    return "".join(lines)
+
+
+def report(networks: list[Network], photos: list[Path]) -> str:
+    text = HEAD.format(photos=", ".join(f"`{p.name}`" for p in photos))
+    text += "\n| network | layers | equal | values | different |\n|---|---:|---:|---:|---:|\n"
+    for network in networks:
+        rows = network.rows
+        cells = [network.title, len(rows), sum(not r.different for r in rows), f"{sum(r.values for r in rows):,}"]
+        text += f"| {' | '.join(map(str, cells))} | {sum(r.different for r in rows):,} |\n"
+    releases = sorted({network.tool for network in networks})
+    for release in releases:
+        rows = [row for network in networks if network.tool == release for row in network.rows]
+        text += f"\n## Release {release}\n\n" + table(rows, "operator")
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fetched", type=Path, required=True)
+    parser.add_argument("--images", type=Path, nargs="+", required=True)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--layers", action="store_true", help="name the layers that differ")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    options = parser.parse_args()
+    networks: list[Network] = []
+    for item in complete(compilations(options.fetched), options.only):
+        if not item.tool.startswith("2."):
+            continue
+        try:
+            networks.append(judge(item, options.images))
+        except AtoncError as error:
+            print(f"{item.title}: FAILED {error}", flush=True)
+            continue
+        print(networks[-1].title, flush=True)
+        for row in networks[-1].rows if options.layers else ():
+            if row.different:
+                print(f"  {row.family} {row.op} {row.shape}: {row.different} of {row.values}, most {row.most:g}")
+    text = report(networks, options.images)
+    print(text)
+    if options.write:
+        RESULTS.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
