@@ -29,6 +29,7 @@ from atonc.passes.name_conversions import name_conversions
 from atonc.passes.name_reductions import name_reductions
 from atonc.passes.name_uniquely import name_uniquely
 from atonc.passes.options import Options, PassOptions
+from atonc.passes.round_once import round_once
 from atonc.passes.separate_formats import separate_formats
 from atonc.passes.set_channel_positions import set_channel_positions
 from atonc.passes.set_edge_types import set_edge_types
@@ -76,11 +77,10 @@ PASSES: tuple[Pass, ...] = (
 def run(graph: Graph, options: Options | None = None) -> Graph:
     """The canonical graph."""
     options = options or PassOptions()
+    as_2x = getattr(options, "numerics", "best") == "2.x"
     graph = cut_outputs(graph, options.cut_outputs)
-    for step in PASSES:
+    for step in ((round_once, *PASSES) if as_2x else (*PASSES, sort_channels)):
         graph = _guarded(step, graph)
-    if getattr(options, "numerics", "best") != "2.x":
-        graph = _guarded(sort_channels, graph)
     positions = [getattr(options, f"{edge}_channel_position", "") for edge in ("inputs", "outputs")]
     graph = set_channel_positions(graph, *positions) if any(positions) else graph
     return name_uniquely(set_edge_types(graph, options.input_type, options.output_type))
