@@ -12,7 +12,7 @@ from atonc.ir import Array, Graph, Op, Tensor
 from atonc.plan.types import Buffer, BufferKind
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")
-MANY_CHANNELS = 100  # above, features without sign are worth a unit in front: sums without zero point are smaller
+MANY_CHANNELS = 192  # above, signed features need several passes, each rounded
 
 
 @dataclass(frozen=True)
