@@ -27,6 +27,7 @@ _A_MAX = (1 << 15) - 1
 _C_MAX = 2.0**31 - 2**24
 _CODES = 256.0
 _SPREAD = 40.0  # codes by which results usually differ from the usual one
+_NEARLY = 1e-3  # steps of an accumulator by which a whole number may be off
 _TOLERATED = 0.05  # codes by which the largest error may grow where the mean gets smaller
 
 
@@ -175,25 +176,40 @@ def two_steps(
     """For codes = scale[c] * acc + offset[c]; `weight_sums` are the signed sums of the kernels, `zero` is the zero
     point inside of the offsets. Scales and biases are 32-bit floating-point numbers there."""
     out_shift = max(0, int(np.abs(weight_sums).max()).bit_length() - 7)
-    accumulator, bias = _single(scale * out_scale), _single((offset - zero) * out_scale)
+    accumulator = _single(scale * out_scale)
+    bias = _single_bias(scale, offset - zero, out_scale, accumulator)
     usual = ceil(log2(out_scale) - 6)
     middle = max(usual, ceil(log2(max(float(np.abs(bias).max()), 1e-30) / 32767.0)))  # biases of 16 bits there
     bias_shift = TwoSteps.BIAS_SHIFT - (middle - usual)
     real = accumulator * 2.0 ** (out_shift - middle)
     shift = 14 - floor(log2(float(np.abs(real).max())))
-    return TwoSteps(
-        out_shift,
-        _half_away(real * 2.0**shift),
-        shift,
-        int(_half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0]),
-        np.floor((bias / out_scale + zero) * 2.0**bias_shift).astype(np.int64),
-        narrowed(clip),
-        bias_shift,
-    )
+    factor = int(_half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0])
+    if bias.size <= ROWS:
+        addends = _cut_to_32_bits((bias / out_scale + zero) * 2.0**bias_shift)
+    else:  # more channels than coefficients: there biases are a second input of 16 bits
+        addends = factor * _half_away(bias / 2.0**middle) + (zero << bias_shift)
+    factors = _half_away(real * 2.0**shift)
+    return TwoSteps(out_shift, factors, shift, factor, addends, narrowed(clip), bias_shift)
 
 
 def _single(values: Real) -> Real:
     return values.astype(np.float32).astype(np.float64)
+
+
+def _single_bias(scale: Real, offset: Real, out_scale: float, accumulator: Real) -> Real:
+    """Biases count steps of the accumulator, unless the model has them as real numbers."""
+    steps = np.divide(offset, scale, out=np.full_like(offset, 0.5), where=scale != 0)
+    whole = np.rint(steps)
+    counted = np.abs(steps - whole) < _NEARLY
+    return _single(np.where(counted, whole * accumulator, offset * out_scale))
+
+
+def _cut_to_32_bits(values: Real) -> Ints:
+    """Rounded to the numbers of 32 bits that hold all of them, then the bits behind the point are cut off."""
+    largest = max(float(np.abs(values).max()), 1.0)
+    kept = max(0, 31 - ceil(log2(largest)))
+    rounded: Ints = np.rint(values * 2.0**kept).astype(np.int64) >> kept
+    return rounded
 
 
 def _half_away(values: Real) -> Ints:

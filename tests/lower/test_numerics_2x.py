@@ -66,7 +66,11 @@ def as_releases_2(graph: Graph, codes: Any, pieces: list[tuple[slice, slice]], s
     shift = 14 - floor(log2(real.max()))
     scaled = shifted(half_away(real * 2.0**shift) * accumulated, shift, 32767)
     factor = half_away(2.0 ** (middle + bias_shift) / y.scale)
-    addend = np.floor((bias / y.scale + y.zero_point) * 2.0**bias_shift)
+    addend = (bias / y.scale + y.zero_point) * 2.0**bias_shift
+    spare = 2.0 ** (31 - ceil(log2(np.abs(addend).max())))
+    addend = np.floor(np.rint(addend * spare) / spare)
+    if bias.size > 512:
+        addend = factor * half_away(bias / 2.0**middle) + y.zero_point * 2.0**bias_shift
     return shifted(factor * scaled + addend, bias_shift, 127)
 
 
@@ -173,3 +177,7 @@ def test_five_by_five_is_rounded_in_two_pieces(zero: int, stride: Any, padding: 
 def test_windows_without_padding(zero: int, stride: int, channels: int, groups: int) -> None:
     graph = conv_graph(11, 13, channels, 8, stride=(stride, stride), padding=VALID, zero=zero, groups=groups)
     check(graph, WHOLE)
+
+
+def test_biases_of_many_channels_have_16_bits() -> None:
+    check(conv_graph(5, 5, 8, 600, kernel=(1, 1), padding=VALID), WHOLE)
