@@ -34,6 +34,7 @@ MAX_VECTOR = 512  # channels that one ARITH has coefficients for
 EXPECTED_MARGIN = 2.5  # how far sums may go beyond those of typical inputs
 UNSEEN_MARGIN = 1.5  # and beyond those of inputs that use all codes
 SAMPLES = 256  # positions at which sums are looked at
+STOPS = 24  # between channels, where a pass might end
 TOO_COARSE = 1.0  # codes of error that are worth smaller groups of kernels
 GOOD_ENOUGH = 0.45  # codes of error before the last rounding
 WORTH = 0.0015  # share of a layer's values that must get better for one more epoch
@@ -197,10 +198,7 @@ class Layer:
                 sums = np.abs(patches[..., channels] * weights[..., 0].transpose(1, 2, 0)).sum(axis=(1, 2))
                 largest = np.maximum(largest, sums.max(axis=0))
                 continue
-            for _ in range(2):  # sums may grow in either order of the channels
-                by_channel = np.einsum("pyxc,oyxc->poc", patches, weights, optimize=True)
-                largest = np.maximum(largest, np.abs(np.cumsum(by_channel, axis=2)).max(axis=(0, 2)))
-                patches, weights = patches[..., ::-1], weights[..., ::-1]
+            largest = np.maximum(largest, largest_part(patches, weights))
         return largest
 
     def best_cut(self, subtracted: int, roundings: int, first: int, count: int, step: int) -> tuple[float, int]:
@@ -339,6 +337,22 @@ def sample_patches(
     y = np.minimum(ys[:, None, None] + dy[None, :, None], picture.shape[0] - 1)
     x = np.minimum(xs[:, None, None] + dx[None, None, :], picture.shape[1] - 1)
     return picture[y, x].astype(np.float64)
+
+
+def largest_part(patches: NDArray[np.float64], weights: NDArray[np.int64]) -> Real:
+    """Per output the largest sum over some first or some last channels; a few dozen places to stop are looked at."""
+    positions, outputs, channels = patches.shape[0], weights.shape[0], weights.shape[3]
+    step = -(-channels // STOPS)
+    sums = [np.zeros((positions, outputs))]
+    for first in range(0, channels, step):
+        some = slice(first, first + step)
+        left, right = (part[..., some].reshape(len(part), -1) for part in (patches, weights))
+        sums.append(sums[-1] + left @ right.T.astype(np.float64))
+    largest = np.zeros(outputs)
+    for part in sums:
+        for one in (part, sums[-1] - part):
+            largest = np.maximum(largest, np.abs(one).max(axis=0, initial=0.0))
+    return largest
 
 
 def _picture(tensor: Tensor) -> tuple[int, int, int]:
