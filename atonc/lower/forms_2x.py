@@ -27,6 +27,8 @@ Lower = Callable[[Layer, Context], list[StepPlan]]
 
 def lower_2x(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]:
     """By the first form that was seen to work."""
+    if (layer.out.height, layer.out.width) == (1, 1):
+        layer = replace(layer, stride=(1, 1))  # there is no second window
     before = context.snapshot()
     refused: Refusal | None = None
     for attempt in _attempts(layer, context, lower):

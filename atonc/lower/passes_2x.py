@@ -7,7 +7,7 @@ passes with up to four units is taken, then the number of units with the fewest 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MOST_UNITS = 4
 DEEP_CHANNELS = 128
@@ -15,6 +15,7 @@ PLAIN_CHANNELS = 24  # 1x1, one channel a word
 WINDOW_CHANNELS = 8
 MOST_KERNELS = 24
 WINDOW_KERNELS = 8  # half of them with features of two bytes, which take as long
+LARGE_PICTURE = 2048  # pixels; 900 are not large, 3600 are
 WEIGHTS = 576  # that a unit holds; half of them where it has a window and features of two bytes
 
 
@@ -27,10 +28,11 @@ class Form:
     pixels: int  # of the output
     window: int  # weights of one channel of one kernel
     wide: bool  # features of two bytes: their zero point is neither 0 nor -128
+    plain: bool = False  # one channel a word where three are possible
 
     @property
     def deep(self) -> bool:
-        return self.window == 1 and not self.wide
+        return self.window == 1 and not self.wide and not self.plain
 
     @property
     def most_channels(self) -> int:
@@ -41,6 +43,18 @@ class Form:
 
 def channels_a_pass(form: Form) -> int:
     """Divides the number of channels."""
+    deep, plain = _cut(form), _cut(replace(form, plain=True))
+    few_units = form.deep and form.channels <= DEEP_CHANNELS and form.pixels > LARGE_PICTURE
+    return plain.share if few_units and plain.cycles < deep.cycles else deep.share
+
+
+@dataclass(frozen=True)
+class _Cut:
+    share: int
+    cycles: int
+
+
+def _cut(form: Form) -> _Cut:
     kernels = _kernels(form)
     weights = WEIGHTS // 2 if form.wide and form.window > 1 else WEIGHTS
     batches = divisors(form.channels, form.most_channels)
@@ -48,8 +62,8 @@ def channels_a_pass(form: Form) -> int:
         batches = [b for b in batches if kernels * b * form.window <= weights] or [1]
     batch = min(batches, key=lambda b: (_passes(form.channels // b), -b))
     groups = form.channels // batch
-    units = min(divisors(groups, MOST_UNITS), key=lambda u: (_cycles(form, kernels, batch, u, groups // u), u))
-    return batch * units
+    cycles, units = min((_cycles(form, kernels, batch, u, groups // u), u) for u in divisors(groups, MOST_UNITS))
+    return _Cut(batch * units, cycles)
 
 
 def _kernels(form: Form) -> int:

@@ -113,6 +113,8 @@ CUTS = {  # as seen in public networks: channels, outputs, pixels, weights of a 
     (192, 128, 256, 1, 5): 96,
     (512, 128, 1, 1, 5): 16,
     (128, 128, 225, 1, -128): 128,
+    (128, 64, 900, 1, -128): 128,
+    (128, 32, 3600, 1, -128): 64,
     (256, 256, 16, 1, -128): 128,
     (256, 128, 225, 1, -128): 256,
     (576, 160, 16, 1, -128): 96,
@@ -181,3 +183,7 @@ def test_windows_without_padding(zero: int, stride: int, channels: int, groups: 
 
 def test_biases_of_many_channels_have_16_bits() -> None:
     check(conv_graph(5, 5, 8, 600, kernel=(1, 1), padding=VALID), WHOLE)
+
+
+def test_one_window_has_no_stride() -> None:
+    check(conv_graph(3, 3, 32, 36, stride=(3, 3), padding=VALID, zero=-99), WHOLE, share=8)
