@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op
-from atonc.ops.rounding import rounding_of
-from atonc.ops.values import Arg, Call, Real, Result, finish, same_codes
+from atonc.ops.rounding import is_counted, rounding_of
+from atonc.ops.values import Arg, Call, Real, Result, finish, same_codes, to_codes
 
 RealKernel = Callable[[Call], list[Real]]
+CountKernel = Callable[[Call], Real]
 MoveKernel = Callable[[Call, list[Array]], list[Array]]
 
 _real: dict[str, RealKernel] = {}
+_count: dict[str, CountKernel] = {}
 _move: dict[str, tuple[MoveKernel, int | None]] = {}
 
 
@@ -23,6 +26,16 @@ def computes(*kinds: str) -> Callable[[RealKernel], RealKernel]:
 
     def register(kernel: RealKernel) -> RealKernel:
         _real.update(dict.fromkeys(kinds, kernel))
+        return kernel
+
+    return register
+
+
+def counts(*kinds: str) -> Callable[[CountKernel], CountKernel]:
+    """Registers a kernel in whole numbers beside the exact one: codes of the output, without its zero point."""
+
+    def register(kernel: CountKernel) -> CountKernel:
+        _count.update(dict.fromkeys(kinds, kernel))
         return kernel
 
     return register
@@ -55,9 +68,12 @@ def evaluate(graph: Graph, op: Op, values: Sequence[Array | None]) -> list[Resul
     call = Call(op, args, tuple(graph.tensors[name] for name in op.outputs))
     with np.errstate(all="ignore"):  # infinities saturate like any other value
         if op.kind in _real:
-            rounding = rounding_of(op, [arg.tensor for arg in args if arg is not None], call.out)
+            tensors = [arg.tensor for arg in args if arg is not None]
+            rounding = rounding_of(op, tensors, call.out)
             reals = zip(_real[op.kind](call), call.outputs, strict=True)
             results = [finish(real, tensor, rounding) for real, tensor in reals]
+            if is_counted(op, tensors, call.out):
+                results = [replace(results[0], codes=to_codes(_count[op.kind](call), call.out))]
             return _clipped(results, op)
         if op.kind in _move:
             return _clipped(_run_move(call, *_move[op.kind]), op)

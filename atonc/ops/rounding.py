@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,12 @@ from atonc.ir import Op, Tensor
 
 Real = NDArray[np.float64]
 
-ATTRIBUTE, TWICE, AS_CODES = "rounding", "twice", "as codes"
-ROUNDED_TWICE = ("conv", "transpose_conv", "mul", "mean", "quantize", "requantize")
+ATTRIBUTE, TWICE, AS_CODES, IN_INTEGERS = "rounding", "twice", "as codes", "in integers"
+ROUNDED_TWICE = ("conv", "transpose_conv", "matmul", "mul", "mean", "quantize", "requantize")
 ROUNDED_AS_CODES = ("average_pool", "resize_linear")  # halves go away from code zero, whatever the zero point
+COUNTED = (  # see integers.py
+    "relu", "relu6", "relu_n1_to_1", "relu_0_to_1", "abs", "leaky_relu", "prelu", "log", "hard_swish",
+)  # fmt: skip
 BYTES = ("int8", "uint8")
 MOST_BITS = 60.0  # behind the point: more of them change no result in double precision
 A_HAIR = 2.0**-20  # of a code: what lies in the middle afterwards goes the same way
@@ -47,11 +51,42 @@ def round_half_away(values: Real) -> Real:
 ONCE = Rounding()
 
 
+@dataclass(frozen=True)
+class Multiplier:
+    """mantissa * 2^exponent with 31 bits of the mantissa, which is at least a half and below one."""
+
+    mantissa: float
+    exponent: float
+
+    @classmethod
+    def of(cls, factor: float | np.floating[Any]) -> Multiplier:
+        exponent = float(_exponent(np.array([factor], np.float64))[0])
+        return cls(float(round_half_away(np.float64(factor) * 2.0 ** (31 - exponent))) * 2.0**-31, exponent)
+
+    @property
+    def value(self) -> float:
+        return self.mantissa * 2.0**self.exponent
+
+    @property
+    def first_bits(self) -> float:
+        return min(max(0.0, -self.exponent), MOST_BITS)
+
+    def __call__(self, values: Real) -> Real:
+        """Whole numbers, rounded twice."""
+        return Rounding(np.array(self.first_bits))(values * self.value)
+
+
 def attribute(kind: str) -> dict[str, str]:
     """What tells an operator of TFLite from those that round once. (Its dense layers do.)"""
-    if kind in ROUNDED_TWICE:
-        return {ATTRIBUTE: TWICE}
-    return {ATTRIBUTE: AS_CODES} if kind in ROUNDED_AS_CODES else {}
+    ways = ((TWICE, ROUNDED_TWICE), (AS_CODES, ROUNDED_AS_CODES), (IN_INTEGERS, COUNTED))
+    return next(({ATTRIBUTE: how} for how, kinds in ways if kind in kinds), {})
+
+
+def is_counted(op: Op, inputs: Sequence[Tensor], out: Tensor) -> bool:
+    """Whether the kernel of integers.py computes it: bytes, with one scale for all of each tensor."""
+    quants = [tensor.quant for tensor in (*inputs, out) if tensor.dtype in BYTES]
+    each_has_one = len(quants) == len(inputs) + 1 and all(quant is not None and quant.is_per_tensor for quant in quants)
+    return op.kind in COUNTED and op.attrs.get(ATTRIBUTE) == IN_INTEGERS and each_has_one
 
 
 def rounding_of(op: Op, inputs: Sequence[Tensor], out: Tensor) -> Rounding:

@@ -16,7 +16,7 @@ from atonc.ops import evaluate
 from tests.kernels.three_ways import one_op, random_values, same_three_ways, tensor
 
 quick = settings(max_examples=60, deadline=None)
-TWICE, AS_CODES = {"rounding": "twice"}, {"rounding": "as codes"}
+TWICE, AS_CODES, IN_INTEGERS = ({"rounding": how} for how in ("twice", "as codes", "in integers"))
 BYTES = st.sampled_from(["int8", "uint8"])
 PICTURE = {"stride": (1, 1), "padding": (1, 1, 1, 1), "layout": "NHWC"}
 SCALES = st.sampled_from([0.5, 0.75, 1.0, 2.0**-7, 0.11, 0.0131, 3e-4, 3.3, 1e-30, 40.0])
@@ -107,6 +107,63 @@ def test_resized_pictures(dtype: str, stored: Any, pick: int, coordinates: str) 
     x, y = tensor("x", (1, 5, 4, 3), dtype, 0.2, zero), tensor("y", (1, 10, 8, 3), dtype, 0.2, zero)
     graph, op = one_op("resize_linear", [x], [y], coordinates=coordinates, **AS_CODES)
     same_three_ways(graph, op, {"x": random_values(np.random.default_rng(pick), x)}, shifts(graph, stored))
+
+
+@quick
+@given(BYTES, BYTES, BYTES, SCALES, SCALES, STORED, st.integers(0, 4), st.integers(0, 999))
+def test_slopes(a: str, b: str, c: str, first: float, second: float, stored: Any, pick: int, seed: int) -> None:
+    """A multiplier for each side of zero; slopes of both signs, constant or not."""
+    rng = np.random.default_rng(seed)
+    x, y = tensor("x", (1, 9, 9, 6), a, first, zero_of(a, pick)), tensor("y", (1, 9, 9, 6), c, second, zero_of(c, pick))
+    slope = tensor("s", (1, 1, 6), b, 0.0113, zero_of(b, seed % 5))
+    values = {"x": random_values(rng, x), "s": random_values(rng, slope)}
+    if seed % 2:
+        slope = replace(slope, data=values.pop("s"))
+    graph, op = one_op("prelu", [x, slope], [y], **IN_INTEGERS)
+    if min(first / second, first * 0.0113 / second) < 1e-38:
+        return  # single precision has no such multiplier
+    calls = same_three_ways(graph, op, values, shifts(graph, stored))
+    assert len(member(calls, "first_bits").values) == 2
+
+
+@pytest.mark.parametrize("attrs", [{}, {"clip": (-20, 100)}])
+def test_slopes_of_all_codes(attrs: Any) -> None:
+    x, y = tensor("x", (256, 256), "int8", 0.25, -7), tensor("y", (256, 256), "int8", 0.37, 11)
+    slope = tensor("s", (256,), "int8", 0.0113, 3, data=np.arange(-128, 128, dtype=np.int8))
+    graph, op = one_op("prelu", [x, slope], [y], **IN_INTEGERS, **attrs)
+    values = {"x": np.repeat(np.arange(-128, 128, dtype=np.int8), 256).reshape(256, 256)}
+    same_three_ways(graph, op, values)
+    assert differs_from_once(graph, op, values)
+
+
+@pytest.mark.parametrize("kind", ["relu", "relu6", "relu_n1_to_1", "abs", "leaky_relu", "hard_swish", "log"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float32"])
+def test_functions_in_integers(kind: str, dtype: str) -> None:
+    quant = () if dtype == "float32" else (0.031, 9)
+    x, y = tensor("x", (256,), dtype, *quant), tensor("y", (256,), dtype, *quant and (0.043, 20))
+    attrs = {"alpha": 0.13} if kind == "leaky_relu" else {}
+    graph, op = one_op(kind, [x], [y], **attrs, **IN_INTEGERS)
+    values = {"x": (np.arange(256) - (128 if dtype == "int8" else 0)).astype(dtype)}
+    same_three_ways(graph, op, values)
+    assert dtype in ("int8", "uint8") or not differs_from_once(graph, op, values)
+
+
+@quick
+@given(BYTES, BYTES, SCALES, STORED, st.booleans(), st.integers(0, 999))
+def test_matrix_products(a: str, b: str, scale: float, stored: Any, flip: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = tensor("x", (2, 5, 7), a, scale, zero_of(a, seed % 5)), tensor("y", (2, 5, 4), b, scale * 20, zero_of(b, 2))
+    right = tensor("r", (2, 4, 7) if flip else (2, 7, 4), a, 0.3, 1)
+    graph, op = one_op("matmul", [x, right], [y], transpose_b=flip, **TWICE)
+    same_three_ways(graph, op, {n: random_values(rng, graph.tensors[n]) for n in "xr"}, shifts(graph, stored))
+
+
+def test_dense_layers_that_were_matrix_products() -> None:
+    rng = np.random.default_rng(5)
+    x, y = tensor("x", (3, 9), "int8", 0.1, 3), tensor("y", (3, 6), "int8", 1.3, -5)
+    w = tensor("w", (6, 9), "int8", 0.2, data=rng.integers(-9, 9, (6, 9)).astype(np.int8))
+    calls = same_three_ways(*one_op("dense", [x, w], [y], **TWICE), {"x": random_values(rng, x)})
+    assert len(member(calls, "first_bits").values) == 6
 
 
 @pytest.mark.parametrize("kind", ["requantize", "quantize"])

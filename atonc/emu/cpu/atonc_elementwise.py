@@ -72,7 +72,9 @@ BINARY: tuple[Callable[[Array, Array], Array], ...] = (
     lambda a, b: (a != 0) & (b != 0),
     lambda a, b: (a != 0) | (b != 0),
     lambda a, b: np.where(a >= 0, a, a * b),
+    lambda a, b: np.where(a >= 0, a, a * b),
 )
+PRELU_TWICE = len(BINARY) - 1
 
 
 @kernel("atonc_lookup")
@@ -118,7 +120,11 @@ def binary(call: KernelCall) -> None:
         return
     a = left.real(call.window(2, shape, [row[1] for row in loops], left.dtype))
     b = right.real(call.window(4, shape, [row[2] for row in loops], right.dtype))
-    call.write(0, target.codes(BINARY[function](a, b).astype(np.float64)))
+    sided = function == PRELU_TWICE
+    below = a < 0
+    values = BINARY[function](np.where(below, a / left.scale, a) if sided else a, b).astype(np.float64)
+    codes = target.codes(values)
+    call.write(0, np.where(below, target.below().codes(values), codes) if sided else codes)
 
 
 @kernel("atonc_select")

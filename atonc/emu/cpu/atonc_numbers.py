@@ -5,7 +5,7 @@ Written from the C file on purpose and not shared with the compiler's exact kern
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,12 @@ class Format:
             raise fail("bits behind the point are bytes", info.where)
         middle = float(info.integer("middle"))
         return cls(kind, element_type(kind, info.where), flags, middle=middle, first_bits=bits, **numbers)
+
+    def below(self) -> Format:
+        """For the other side of zero, where a kernel has two: the second number of bits."""
+        if len(self.first_bits) == 1:
+            raise fail("bits of one side where there are two", "atonc_format")
+        return replace(self, first_bits=self.first_bits[1:])
 
     def centred(self, codes: Array) -> Array:
         result: Array = codes.astype(np.float64) - self.zero

@@ -35,7 +35,8 @@ from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.recipes import function
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.tables import FunctionTable, fit_table
-from atonc.ops.rounding import round_half_away
+from atonc.ops.integers import slopes
+from atonc.ops.rounding import is_counted, round_half_away
 from atonc.ops.values import Arg
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, engine
@@ -90,13 +91,11 @@ def lower_prelu(op: Op, context: Context) -> list[StepPlan]:
 def prelu_form(op: Op, context: Context) -> Prelu:
     x, out, slope = (context.tensor(name) for name in (op.inputs[0], op.outputs[0], op.inputs[1]))
     assert slope.data is not None
-    ratio, below = x.scale / out.scale, CODES - x.zero_point
-    rising = round_half_away(np.maximum(below, 0) * ratio) + out.zero_point
-    positive = fit_table(np.clip(rising, *FULL_RANGE).astype(np.int8))
+    rising, falling = _branches(op, (x, slope, out))
+    positive = fit_table(np.clip(rising + out.zero_point, *FULL_RANGE).astype(np.int8))
     if context.numerics == "2.x" and slope.dtype == "int8" and slope.quant is not None and slope.quant.is_per_tensor:
         return _two_steps(positive, x, out, slope)
-    gains = np.asarray(Arg(slope, slope.data).real.reshape(-1) * ratio, np.float64)
-    falling = round_half_away(below[:, None] * gains)
+    gains = np.asarray(Arg(slope, slope.data).real.reshape(-1) * (x.scale / out.scale), np.float64)
     if (gains >= 0).all() or (gains <= 0).all():
         rest = 127 if (gains >= 0).all() else -128
         codes = np.clip(falling + rest, *FULL_RANGE)
@@ -104,6 +103,19 @@ def prelu_form(op: Op, context: Context) -> Prelu:
     codes = np.clip(falling + out.zero_point, *FULL_RANGE)
     negative = fit_affine(codes, gains, out.zero_point - x.zero_point * gains)
     return Prelu(positive, negative, None, x.zero_point, out.zero_point)
+
+
+def _branches(op: Op, tensors: tuple[Tensor, Tensor, Tensor]) -> tuple[Array, Array]:
+    """Both sides without their zero point, for all codes: above it for all channels, below it for each."""
+    x, slope, out = tensors
+    assert slope.data is not None
+    below, slopes_ = CODES - float(x.zero_point), Arg(slope, slope.data)
+    if is_counted(op, [x, slope], out):
+        above, products = slopes(x, slope, out)
+        return above(np.maximum(below, 0)), products(below[:, None] * slopes_.centred.reshape(-1))
+    ratio = x.scale / out.scale
+    gains = slopes_.real.reshape(-1) * ratio
+    return round_half_away(np.maximum(below, 0) * ratio), round_half_away(below[:, None] * gains)
 
 
 def _two_steps(positive: FunctionTable, x: Tensor, out: Tensor, slope: Tensor) -> Prelu:

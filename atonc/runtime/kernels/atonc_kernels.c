@@ -321,7 +321,7 @@ static double binary(int32_t function, double a, double b)
   case ATONC_NOT_EQUAL: return a != b;
   case ATONC_LOGICAL_AND: return a != 0 && b != 0;
   case ATONC_LOGICAL_OR: return a != 0 || b != 0;
-  default: return a >= 0 ? a : a * b; /* ATONC_PRELU */
+  default: return a >= 0 ? a : a * b; /* both kinds of PReLU */
   }
 }
 
@@ -550,7 +550,9 @@ void atonc_binary(void *out, const atonc_format *out_format, const void *a, cons
   do {
     double left = real_at(a, (size_t)w.at[0], a_format);
     double right = real_at(b, (size_t)w.at[1], b_format);
-    put(out, i++, out_format, binary(function, left, right));
+    int32_t side = function == ATONC_PRELU_TWICE && left < 0;
+    if (side) left = left / a_format->scale; /* the code, exactly */
+    put_channel(out, i++, out_format, side, binary(function, left, right));
   } while (advance(&w, rank, loops, 3));
 }
 

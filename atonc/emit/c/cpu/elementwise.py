@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from atonc.emit.c.calls import CpuCall
+from atonc.emit.c.calls import CpuCall, Struct
 from atonc.emit.c.cpu.loops import broadcast_steps, nested, packed
-from atonc.emit.c.cpu.site import Site, kernel_for
+from atonc.emit.c.cpu.site import Site, changed, kernel_for, table
+from atonc.ops.integers import slopes
+from atonc.ops.rounding import is_counted
 from atonc.ops.values import Arg
 
 # functions in the order of atonc_kernels.h
@@ -20,26 +24,47 @@ BINARY = {
         )
     )
 }  # fmt: skip
+PRELU_TWICE = len(BINARY)
 REDUCTIONS = {kind: number for number, kind in enumerate(("sum", "mean", "reduce_max", "reduce_min", "reduce_prod"))}
 
 
-@kernel_for(*(kind for kind in BINARY if kind != "div_trunc"))
+@kernel_for(*(kind for kind in BINARY if kind not in ("div_trunc", "prelu")))
 def binary(site: Site) -> tuple[CpuCall, ...]:
     a, b, target = site.input(0), site.input(1), site.output()
-    kind = site.op.kind
-    if kind == "div" and not (target.is_float or target.quant):
-        kind = "div_trunc"
-    shape = target.shape
+    whole = site.op.kind == "div" and not (target.is_float or target.quant)
+    formats = (site.activated_format(), site.format(a), site.format(b))
+    return _pairs(site, BINARY["div_trunc" if whole else site.op.kind], formats)
+
+
+@kernel_for("prelu")
+def prelu(site: Site) -> tuple[CpuCall, ...]:
+    x, slope, target = site.input(0), site.input(1), site.output()
+    if not is_counted(site.op, [x, slope], target):
+        return binary(site)
+    sides = slopes(x, slope, target)
+    if not all(0 < side.value < math.inf for side in sides):
+        raise site.refuse("multipliers out of range")
+    bits = table("uint8_t", [int(side.first_bits) for side in sides])
+    formats = (
+        changed(site.out_format(), scale=1.0, first_bits=bits),
+        changed(site.format(x), scale=sides[0].value),
+        changed(site.format(slope), scale=sides[1].value),
+    )
+    return _pairs(site, PRELU_TWICE, formats)
+
+
+def _pairs(site: Site, function: int, formats: tuple[Struct, Struct, Struct]) -> tuple[CpuCall, ...]:
+    a, b, target = site.input(0), site.input(1), site.output()
     return site.call(
         "atonc_binary",
         site.target(target),
-        site.activated_format(),
+        formats[0],
         site.source(a),
-        site.format(a),
+        formats[1],
         site.source(b),
-        site.format(b),
-        *nested(site, shape, broadcast_steps(a.shape, shape), broadcast_steps(b.shape, shape)),
-        BINARY[kind],
+        formats[2],
+        *nested(site, target.shape, *(broadcast_steps(tensor.shape, target.shape) for tensor in (a, b))),
+        function,
     )
 
 

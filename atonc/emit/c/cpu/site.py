@@ -24,7 +24,7 @@ TYPES: dict[str, tuple[int, str]] = {
 }  # fmt: skip
 HAS_LEAST, HAS_MOST, CLIP_FLOAT = 1, 2, 4
 MAX_RANK = 8  # of nested loops in the kernels
-PER_CHANNEL = ("conv", "transpose_conv")  # whose kernels take one number of bits for each output channel
+PER_CHANNEL = ("conv", "transpose_conv", "dense")  # whose kernels take one number of bits for each output channel
 SHIFT = 128  # an int8 tensor may be stored as code + 128
 
 Maker = Callable[["Site"], tuple[CpuCall, ...]]
@@ -193,6 +193,10 @@ def stored_type(tensor: Tensor) -> np.dtype[Any]:
 
 def table(ctype: str, values: Array | Sequence[int | float]) -> Table:
     return Table(ctype, tuple(np.asarray(values).reshape(-1).tolist()) or (0,))  # C has no empty arrays
+
+
+def changed(struct: Struct, **members: int | float | Table) -> Struct:
+    return replace(struct, members=tuple({**dict(struct.members), **members}.items()))
 
 
 def rows(loops: Iterable[Sequence[int]]) -> tuple[int, Table]:
