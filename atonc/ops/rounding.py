@@ -20,6 +20,7 @@ from atonc.ir import Op, Tensor
 Real = NDArray[np.float64]
 
 ATTRIBUTE, TWICE, AS_CODES, IN_INTEGERS = "rounding", "twice", "as codes", "in integers"
+AS_UINT8 = "as uint8"  # as codes, of a tensor that was shifted to int8
 ROUNDED_TWICE = ("conv", "transpose_conv", "matmul", "mul", "mean", "quantize", "requantize")
 ROUNDED_AS_CODES = ("average_pool", "resize_linear")  # halves go away from code zero, whatever the zero point
 COUNTED = (  # see integers.py
@@ -93,10 +94,10 @@ def rounding_of(op: Op, inputs: Sequence[Tensor], out: Tensor) -> Rounding:
     """`inputs`: those that count, the first one or two."""
     how = op.attrs.get(ATTRIBUTE)
     operands = inputs[: 1 if op.kind in ("mean", "quantize", "requantize") else 2]
-    if how not in (TWICE, AS_CODES) or not all(t.quant is not None and t.dtype in BYTES for t in (*operands, out)):
+    if how not in (TWICE, AS_CODES, AS_UINT8) or not all(t.quant is not None and t.dtype in BYTES for t in (*operands, out)):
         return ONCE
-    if how == AS_CODES:
-        return Rounding(zero=-out.zero_point)
+    if how != TWICE:
+        return Rounding(zero=-out.zero_point - (128 if how == AS_UINT8 else 0))
     factor = np.ones(1)
     for tensor in operands:
         factor = factor * (1.0 if tensor.quant is None else tensor.quant.scales)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from atonc.ir import Graph, Op, Quantisation, Tensor
+from atonc.ops.rounding import AS_CODES, AS_UINT8, ATTRIBUTE
 from atonc.passes.edit import Editor, rewrite
 
 CODE_READERS = ("cast",)  # operators that look at the codes themselves
@@ -20,7 +21,15 @@ def shift_uint8(graph: Graph) -> Graph:
         name: shifted(tensor) if _is_uint8(tensor) and name not in edges else tensor
         for name, tensor in graph.tensors.items()
     }
-    return rewrite(replace(graph, tensors=tensors), _shift_edges)
+    ops = tuple(_rounded_as_before(op) if _is_uint8(graph.tensors[op.outputs[0]]) else op for op in graph.ops)
+    return rewrite(replace(graph, tensors=tensors, ops=ops), _shift_edges)
+
+
+def _rounded_as_before(op: Op) -> Op:
+    """What rounds codes goes on to round those of the model."""
+    if op.attrs.get(ATTRIBUTE) != AS_CODES:
+        return op
+    return replace(op, attrs={**op.attrs, ATTRIBUTE: AS_UINT8})
 
 
 def _is_uint8(tensor: Tensor) -> bool:

@@ -74,3 +74,10 @@ def test_the_bundled_model_equals_the_reference_kernels(seed: int) -> None:
         values = [graph.tensors[n].data if graph.tensors[n].data is not None else reference[n] for n in op.inputs]
         got = evaluate(graph, op, values)[0].codes
         np.testing.assert_array_equal(got, reference[op.outputs[0]], op.name)
+
+
+def test_codes_that_were_shifted_from_uint8_are_rounded_as_before() -> None:
+    quant = Quantisation.per_tensor(0.5, -28)
+    x, out = Tensor("x", (1, 2, 2, 1), "int8", quant), Tensor("out", (1, 1, 1, 1), "int8", quant)
+    rounding = rounding_of(Op("average_pool", "pool", ("x",), ("out",), {"rounding": "as uint8"}), [x], out)
+    assert (rounding(np.array([-90.5, -0.5, 20.5])) - 28).tolist() == [-118, -28, -7]  # 9.5, 99.5, 120.5 before

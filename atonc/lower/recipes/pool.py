@@ -270,7 +270,8 @@ def _mean_line(op: Op, x: Tensor, y: Tensor, pixels: int) -> Line:
     offset, usual = y.zero_point - x.zero_point * gain, x.zero_point + _ABOVE_ZERO
     rounding, clip = rounding_of(op, [x], y), op.attrs.get("clip")
     lifted = float(np.max(lift(rounding, y, clip)))
-    ties_up = not rounding.zero and y.zero_point < _MOSTLY_ABOVE
+    turn = y.zero_point + rounding.zero  # the code that ties go away from
+    ties_up = turn < _MOSTLY_ABOVE
     return Line.of(gain, offset + lifted, clip, usual, pixels, ties_up)
 
 
