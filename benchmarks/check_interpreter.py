@@ -100,7 +100,7 @@ def report(rows: list[tuple[Any, ...]], inputs: int) -> str:
         "",
         f"Script: `benchmarks/check_interpreter.py`, {inputs} inputs. The canonical graph (after all passes) runs in",
         "the interpreter, the model in TFLite's reference kernels or onnxruntime without optimisation, both from the",
-        "same input to the outputs. *exact %*: output values that are equal, of the worst output and input. *operators*:",
+        "same input to the outputs. *exact %*: output values that are equal, worst output and input. *operators*:",
         "TFLite's that give other codes when they get the reference's own inputs, with the share of their values.",
         "",
     ]
