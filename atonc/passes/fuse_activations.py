@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from atonc.ir import Graph, Op, Tensor
+from atonc.ops import rounding
 from atonc.ops.activation import RANGES
 from atonc.ops.rounding import round_half_away
 from atonc.ops.values import same_codes
@@ -94,4 +95,5 @@ def _standing_alone(op: Op, bounds: tuple[float, float], editor: Editor) -> Op:
     x, y = editor.tensor(op.inputs[0]), editor.tensor(op.outputs[0])
     if x.quant is None or y.quant is None or x.shape != y.shape:
         return op
-    return with_clip(Op("requantize", op.name, op.inputs[:1], op.outputs, {}, op.origin), bounds, y)
+    attrs = rounding.attribute("requantize") if rounding.ATTRIBUTE in op.attrs else {}
+    return with_clip(Op("requantize", op.name, op.inputs[:1], op.outputs, attrs, op.origin), bounds, y)
