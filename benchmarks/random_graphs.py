@@ -1,8 +1,10 @@
 """Compiles and runs many random networks and judges them at three levels: emulator, mapped semantics, exact arithmetic.
 
-    python benchmarks/random_graphs.py [--count N] [--first SEED] [--seconds S] [--keep FILE] [--write]
-    python benchmarks/random_graphs.py --shrink SEED       # the smallest network that fails in the same way, as text
+    python benchmarks/random_graphs.py [--count N] [--steep-count N] [--first SEED] [--keep FILE] [--write]
+    python benchmarks/random_graphs.py --seed NUMBER [--steep] --keep-as NAME      # a network of this run that failed
+    python benchmarks/random_graphs.py --shard NUMBER [--steep] --keep-as NAME     # a shard of the tests that failed
 
+The last two make the network as small as it goes and write it as text to tests/golden/regress, where tests find it.
 Networks follow from their seeds (tests/compiler/random_graphs.py). Every verdict is one line of the kept file; a run
 that was interrupted goes on behind the last one, as long as the code is the same.
 """
@@ -25,14 +27,19 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from atonc.ir import text
-from tests.compiler.cases import describe, judge
+from tests.compiler.cases import Verdict, describe, judge
 from tests.compiler.layer_checks import WITHIN, Layer, Output
 from tests.compiler.random_graphs import random_graph
 from tests.compiler.shrink import shrink
+from tests.compiler.strategies import Case, try_cases
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "random_graphs.md"
-EXAMPLES = 12
+REGRESS = ROOT / "tests" / "golden" / "regress"
+EXAMPLES = 16
+CLASSES = ("plain", "steep")
+
+MANY = 64  # elements that a tensor must have for its span to say something
 
 Line = Mapping[str, Any]
 
@@ -40,21 +47,20 @@ Line = Mapping[str, Any]
 # -------------------------------------------------------------------------------------------------------------- running
 
 
-def run(first: int, count: int, seconds: float, keep: Path | None, accepted: frozenset[str]) -> list[Line]:
-    """Verdicts without a problem of `accepted` earlier states of the code count too."""
+def run(wanted: list[tuple[str, int]], seconds: float, keep: Path | None) -> list[Line]:
+    """Verdicts of networks by class and seed."""
     code, started = digest(), time.perf_counter()
-    known = {line["seed"]: line for line in kept(keep) if line["code"] in accepted and not line["problem"]}
-    known |= {line["seed"]: line for line in kept(keep) if line["code"] == code}
+    known = {(line["class"], line["seed"]): line for line in kept(keep) if line["code"] == code}
     lines = []
-    for seed in range(first, first + count):
-        if seed not in known:
+    for key in wanted:
+        if key not in known:
             if time.perf_counter() - started > seconds:
                 break
-            known[seed] = {"code": code, "commit": commit(), **verdict_line(seed)}
+            known[key] = {"code": code, "commit": commit(), **verdict_line(*key)}
             if keep is not None:
                 with keep.open("a") as file:
-                    file.write(json.dumps(known[seed]) + "\n")
-        lines.append(known[seed])
+                    file.write(json.dumps(known[key]) + "\n")
+        lines.append(known[key])
         if len(lines) % 100 == 0:
             print(f"{len(lines)} networks, problems: {sum(bool(line['problem']) for line in lines)}", flush=True)
     return lines
@@ -79,11 +85,12 @@ def digest() -> str:
     return total.hexdigest()[:12]
 
 
-def verdict_line(seed: int) -> dict[str, Any]:
+def verdict_line(kind: str, seed: int) -> dict[str, Any]:
     started = time.process_time()
-    graph = random_graph(seed)
+    graph = random_graph(seed, plain=kind == "plain")
     verdict = judge(graph, seed)
     return {
+        "class": kind,
         "seed": seed,
         "operators": len(graph.ops),
         "epochs": verdict.epochs,
@@ -91,13 +98,27 @@ def verdict_line(seed: int) -> dict[str, Any]:
         "layers": Counter(layer_kind(layer) for layer in verdict.layers),
         "kinds": Counter(layer.op.kind for layer in verdict.layers if not layer.on_cpu),
         "values": sum(layer.elements for layer in verdict.layers),
-        "beyond": [layer.most for layer in verdict.layers if layer_kind(layer) == "coarse"],
+        "different": sum(layer.different for layer in verdict.layers),
+        "spans": Counter(span_of(layer) for layer in verdict.layers if layer.elements >= MANY),
+        "beyond": Counter(f"{layer.op.kind} {layer.most}" for layer in verdict.layers if layer_kind(layer) == "coarse"),
         "outputs": Counter(output_kind(output) for output in verdict.outputs),
+        "growth": growths(verdict),
         "promised": sum(output.expected <= WITHIN for output in verdict.outputs),
         "saturated": [describe(layer) for layer in verdict.saturated],
         "on_cpu": Counter(verdict.on_cpu),
         "seconds": round(time.process_time() - started, 2),
     }
+
+
+def span_of(layer: Layer) -> str:
+    return str(32 * (layer.span // 32))
+
+
+def growths(verdict: Verdict) -> Counter[str]:
+    """Of outputs that are far: where the difference grows most, and whether a layer of ours was coarse as well."""
+    coarse = any(layer_kind(layer) == "coarse" for layer in verdict.layers)
+    far = [output.growth for output in verdict.outputs if output.far and output.growth]
+    return Counter(f"{'coarse layer, then ' if coarse else ''}{growth.kind or 'own error'}" for growth in far)
 
 
 def layer_kind(layer: Layer) -> str:
@@ -109,16 +130,34 @@ def layer_kind(layer: Layer) -> str:
 def output_kind(output: Output) -> str:
     if output.most <= WITHIN:
         return str(output.most)
-    return "unexplained" if output.unexplained else "expected" if output.most <= output.expected else "saturated"
+    return "saturated" if output.saturated else "unexplained" if output.unexplained else "expected"
 
 
-def shrunk(seed: int) -> str:
-    """For tests/golden/regress."""
-    graph = random_graph(seed)
-    kind = judge(graph, seed).kind
-    if not kind:
-        return f"network {seed} has no problem\n"
-    return text.dump(shrink(graph, lambda smaller: judge(smaller, seed).kind == kind), complete=True)
+def failing(shard: int, plain: bool) -> Case | None:
+    """The smallest network that hypothesis finds in a shard of the tests."""
+    failed: list[Case] = []
+
+    def check(case: Case) -> None:
+        if judge(case.graph, case.seed).problem:
+            failed.append(case)
+            raise AssertionError(case)
+
+    try:
+        try_cases(check, plain, shard)
+    except AssertionError:
+        return failed[-1]
+    return None
+
+
+def keep_case(case: Case | None, name: str) -> str:
+    """Smaller still, operator by operator, as long as it fails in the same way."""
+    kind = judge(case.graph, case.seed).kind if case else ""
+    if case is None or not kind:
+        return "nothing fails"
+    small = shrink(case.graph, lambda smaller: judge(smaller, case.seed).kind == kind)
+    path = REGRESS / f"{name}.txt"
+    path.write_text(f"# inputs {case.seed}\n{text.dump(small, complete=True)}")
+    return f"{path.relative_to(ROOT)}: {judge(small, case.seed).problem}"
 
 
 # ---------------------------------------------------------------------------------------------------------------- table
@@ -131,19 +170,48 @@ def total(lines: Iterable[Line], name: str) -> Counter[str]:
     return found
 
 
-def table(lines: list[Line], first: int, before: list[Line]) -> str:
+def table(lines: list[Line]) -> str:
+    columns = [[line for line in lines if line["class"] == kind] for kind in CLASSES]
+    rows = zip(*(_figures(column) for column in columns), strict=True)
+    page = ["# Random networks", "", "Written by `benchmarks/random_graphs.py`.", "", state(lines), "", ABOUT, ""]
+    page += ["| | plain | steep |", "|---|---|---|"]
+    page += [f"| {left[0]} | {left[1]} | {right[1]} |" for left, right in rows]
+    for kind, column in zip(CLASSES, columns, strict=True):
+        page += ["", f"## {kind.capitalize()}", ""]
+        page += ["Layers beyond 1 (2) with a reported error that large: " + _list(total(column, "beyond")), ""]
+        page += ["Outputs beyond 2 by the operator that enlarges most: " + _list(total(column, "growth")), ""]
+        page += ["Codes that the values of a tensor span: " + _list(total(column, "spans")), ""]
+        page += ["Layers on the NPU by kind (two inputs each): " + _list(total(column, "kinds")), ""]
+        page += ["Operators on the CPU: " + _list(total(column, "on_cpu")), *_remarks(column)]
+    return "\n".join(page) + "\n"
+
+
+ABOUT = """Plain networks have formats that are calibrated on four example inputs, and no output has finer steps than
+its inputs can tell apart (tests/compiler/random_formats.py): a code of one input is worth at most a code of the output,
+and sums of many enlarge independent roundings by at most 0.75. Their outputs have to stay within 2 codes of the
+source's. Steep networks have formats that fit one example, too tight or too wide, rough tables and uniform weights: one
+code may become a hundred. Their outputs have to stay within what the compiler reports, and within 2 codes plus twice
+what as many roundings elsewhere do to the source interpreter. All else is asked of both. Half of each class rounds as
+TFLite does."""
+
+
+def _figures(lines: list[Line]) -> list[tuple[str, object]]:
     problems = Counter(line["problem"].split(":")[0] for line in lines if line["problem"])
     layers, outputs = total(lines, "layers"), total(lines, "outputs")
-    rows = [
-        ("networks", f"{len(lines)} (seeds {first} to {first + len(lines) - 1})"),
+    seeds = [line["seed"] for line in lines] or [0]
+    values = sum(line["values"] for line in lines)
+    return [
+        ("networks", len(lines)),
+        ("seeds", f"{min(seeds)} to {max(seeds)}"),
         ("operators", sum(line["operators"] for line in lines)),
         ("epochs", sum(line["epochs"] for line in lines)),
         ("**networks with any problem**", sum(problems.values())),
         ("- that crash, are refused or break a rule", _others(problems)),
         ("- where the emulator differs from the mapped integer semantics", problems["meaning"]),
         ("- with a layer further from exact arithmetic than 1 (tables 2) or the reported error", problems["layer"]),
-        ("- with an output further from the source than 2 or the reported deviation", problems["output"]),
-        ("values compared bit for bit with the mapped semantics", sum(line["values"] for line in lines)),
+        ("- with an output that is too far from the source", problems["output"]),
+        ("values compared bit for bit with the mapped semantics", values),
+        ("- that differ from exact arithmetic on the same inputs", sum(line["different"] for line in lines)),
         ("layers compared with exact arithmetic (two inputs each)", sum(layers.values())),
         ("- exact", layers["exact"]),
         ("- within 1 code (tables 2)", layers["within"]),
@@ -152,19 +220,12 @@ def table(lines: list[Line], first: int, before: list[Line]) -> str:
         ("- further, not explained", layers["bad"]),
         ("outputs compared with the source, free-running", sum(outputs.values())),
         ("- exact, 1, 2 codes", ", ".join(str(outputs[k]) for k in "012")),
-        ("- further, within the deviation that the compiler expects", outputs["expected"]),
         ("- further, behind a reported sum that saturated", outputs["saturated"]),
+        ("- further, as far as the compiler and roundings elsewhere allow", outputs["expected"]),
         ("- further, not explained", outputs["unexplained"]),
         ("outputs for which the compiler promises 2 codes at most", sum(line["promised"] for line in lines)),
         ("CPU seconds", round(sum(line["seconds"] for line in lines))),
     ]
-    page = ["# Random networks", "", "Written by `benchmarks/random_graphs.py`.", "", state(lines), ""]
-    page += ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]
-    beyond = Counter(str(most) for line in lines for most in line["beyond"])
-    page += ["", "Layers beyond 1 (2) with a reported error that large, by their largest difference: " + _list(beyond)]
-    page += ["", "Layers on the NPU by kind (two inputs each): " + _list(total(lines, "kinds"))]
-    page += ["", "Operators on the CPU: " + _list(total(lines, "on_cpu"))]
-    return "\n".join([*page, *_remarks(lines), *_mended(lines, before)]) + "\n"
 
 
 def state(lines: list[Line]) -> str:
@@ -186,38 +247,36 @@ def _remarks(lines: list[Line]) -> list[str]:
     return ["", f"First of {len(found)} remarks:", "", *(f"- {remark[:240]}" for remark in found[:EXAMPLES])]
 
 
-def _mended(lines: list[Line], before: list[Line]) -> list[str]:
-    """Problems of earlier states: those networks were judged again by the state that is counted above."""
-    now = {line["seed"] for line in lines}
-    found = [line for line in before if line["problem"] and line["seed"] in now and line not in lines]
-    if not found:
-        return []
-    title = "Problems that earlier states of the code had; what they point at was changed and the networks ran again:"
-    return ["", title, "", *(f"- seed {line['seed']} at {line['commit']}: {line['problem'][:200]}" for line in found)]
-
-
 def _list(counter: Counter[str]) -> str:
-    def order(item: tuple[str, int]) -> tuple[int, str]:
-        return (int(item[0]) if item[0].isdigit() else 0, item[0])
+    def order(item: tuple[str, int]) -> tuple[int, str, int]:
+        name, _, last = item[0].rpartition(" ")
+        return (1, name, int(last)) if last.isdigit() else (0, item[0], 0)
 
     return ", ".join(f"{key}: {number}" for key, number in sorted(counter.items(), key=order)) or "none"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=300)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=300, help="plain networks")
+    parser.add_argument("--steep-count", type=int, default=60)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--keep", type=Path, help="file of verdicts, one line each; what it holds is not run again")
-    parser.add_argument("--accept", nargs="*", default=[], metavar="CODE", help="earlier states of the code that count")
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--shrink", type=int, metavar="SEED")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--shard", type=int)
+    parser.add_argument("--steep", action="store_true", help="the class of --seed or --shard")
+    parser.add_argument("--keep-as", metavar="NAME")
     options = parser.parse_args()
-    if options.shrink is not None:
-        print(shrunk(options.shrink), end="")
+    if options.keep_as:
+        plain = not options.steep
+        seed = options.seed
+        case = failing(options.shard, plain) if seed is None else Case(random_graph(seed, plain), seed)
+        print(keep_case(case, options.keep_as))
         return 0
-    lines = run(options.first, options.count, options.seconds, options.keep, frozenset(options.accept))
-    page = table(lines, options.first, kept(options.keep))
+    seeds = [("plain", k) for k in range(options.count)] + [("steep", k) for k in range(options.steep_count)]
+    lines = run([(kind, options.first + k) for kind, k in seeds], options.seconds, options.keep)
+    page = table(lines)
     print(page)
     if options.write:
         RESULTS.write_text(page)

@@ -2,13 +2,14 @@
 
 Emulator and meaning are equal bit for bit. Every layer stays close to exact arithmetic on the values that it really
 had, or the compiler says that it is coarse. Outputs of the whole program stay within 2 codes of the source's, or the
-compiler says how far they may be, or that a sum may saturate, and one did.
+compiler says that a sum may saturate, and one on the way to them did; where layers enlarge the roundings of those
+before them, the compiler says how far they may be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,10 +28,13 @@ from atonc.place import board
 from atonc.place.check import check as check_layout
 from atonc.plan.types import CpuPlan
 from atonc.verify import Emulation
+from tests.compiler.amplification import Growth, Values, by_chance, growth
 
 Array = NDArray[Any]
 
 WITHIN = 2  # codes that outputs may be from the source without any remark
+BY_CHANCE = 2  # times as far as roundings elsewhere take an output it may be
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -44,6 +48,7 @@ class Layer:
     elements: int
     expected: float = 0.0  # error that the compiler reports
     saturated: bool = False  # the compiler reports that a sum may leave its 16 bits, and it was seen at their limits
+    span: int = 0  # of the codes that occur
 
     @property
     def allowed(self) -> int:
@@ -63,11 +68,18 @@ class Output:
     name: str
     most: int
     expected: int  # by the compiler
-    saturated: bool  # in some layer
+    saturated: bool  # in a layer before it, with a visible result
+    chance: int = 0  # how far as many roundings in other places take it, where it is far (amplification.py)
+    growth: Growth | None = None  # the largest step on the way, where it is far
+
+    @property
+    def far(self) -> bool:
+        return self.most > WITHIN and not self.saturated
 
     @property
     def unexplained(self) -> bool:
-        return self.most > max(WITHIN, self.expected) and not self.saturated
+        """The compiler said less, or layers that enlarge roundings are not what it comes from."""
+        return self.far and self.most > min(self.expected, WITHIN + BY_CHANCE * self.chance)
 
 
 @dataclass(frozen=True)
@@ -127,6 +139,8 @@ def run_checked(compiled: Compiled, inputs: Mapping[str, Array]) -> Outcome:
     expected = run_graph(compiled.source, inputs)
     outputs = {n: (seen[n], expected[n]) for n in graph.outputs if n in expected}
     free = tuple(_output(graph, n, *both, reported, layers) for n, both in outputs.items())
+    if any(output.far for output in free):
+        free = _explained(graph, inputs, values, free)
     return Outcome(compiled, tuple(layers), outputs, free, tuple(unlike))
 
 
@@ -136,7 +150,31 @@ def _output(
     most = int(np.ceil(np.abs(got.astype(np.float64) - wanted.astype(np.float64)).max(initial=0)))
     producer = graph.producers.get(name)
     expected = int(reported[producer.name].deviation.peak) if producer else 0
-    return Output(name, most, expected, any(layer.saturated for layer in layers))
+    before = _before(graph, name)
+    cut = any(layer.saturated and layer.most > layer.limit for layer in layers if layer.tensor in before)
+    return Output(name, most, expected, cut)
+
+
+def _explained(
+    graph: Graph, inputs: Mapping[str, Array], values: Values, free: tuple[Output, ...]
+) -> tuple[Output, ...]:
+    wanted = run_graph(graph, inputs)
+    chances = by_chance(graph, inputs, values, wanted)
+    steps = {o.name: growth(graph, values, wanted, o.name) for o in free if o.far}
+    return tuple(replace(o, chance=chances[o.name], growth=steps[o.name]) if o.far else o for o in free)
+
+
+def _before(graph: Graph, name: str) -> set[str]:
+    """All tensors that an output depends on, with itself."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        now = waiting.pop()
+        if now not in found:
+            found.add(now)
+            producer = graph.producers.get(now)
+            waiting += [n for n in producer.inputs if n] if producer else []
+    return found
 
 
 class Watched(Emulation):
@@ -181,4 +219,5 @@ def _alias(graph: Graph, values: Mapping[str, Array], aliases: Mapping[str, str]
 def _layer(op: Op, name: str, on_cpu: bool, got: Array, expected: Array, error: float, saturated: bool) -> Layer:
     difference = np.abs(got.astype(np.float64) - expected.astype(np.float64))
     most, different = int(np.ceil(difference.max(initial=0))), int((difference > 0).sum())
-    return Layer(op, name, on_cpu, most, different, got.size, error, saturated)
+    span = int(got.max(initial=-128)) - int(got.min(initial=127)) if got.dtype == np.int8 else 0
+    return Layer(op, name, on_cpu, most, different, got.size, error, saturated, span)

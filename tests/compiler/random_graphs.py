@@ -1,7 +1,7 @@
 """Random int8 networks whose values spread over their codes: 3 to 25 operators, branches, any zero points.
 
-Every graph follows from its seed alone. Formats come from what the operators compute for one example input, as a
-quantiser would choose them, with some that saturate and some that waste codes.
+Every graph follows from its draws: those of a seed or those of hypothesis (draws.py, strategies.py). Formats come from
+what the operators compute for example inputs (random_formats.py).
 """
 
 from __future__ import annotations
@@ -14,32 +14,47 @@ from numpy.typing import NDArray
 
 from atonc.ir import Graph, Op, Quantisation, Tensor, check
 from atonc.ops import evaluate
+from atonc.ops.rounding import attribute
+from tests.compiler.draws import Draws, Seeded
+from tests.compiler.random_formats import plain_format, steep_format
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 
 MOST_ELEMENTS = 12_000
+EXAMPLES = 4  # that the formats of plain networks are calibrated on
 
 
 @dataclass
 class Net:
-    """A graph under construction, with the value that every tensor has for the example input."""
+    """A graph under construction, with the value that every tensor has for the example inputs."""
 
-    rng: np.random.Generator
+    rng: np.random.Generator  # of weights and data; of all choices unless others draw them
+    draws: Draws | None = None
+    plain: bool = False
+    rounded_as_tflite: bool = False  # twice, or halves away from code zero (atonc/ops/rounding.py)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
-    values: dict[str, Array] = field(default_factory=dict)
+    values: dict[str, Array] = field(default_factory=dict)  # for the first example
+    others: list[dict[str, Array]] = field(default_factory=list)  # and for the others, without constants
     inputs: list[str] = field(default_factory=list)
     live: list[str] = field(default_factory=list)  # activations in the order of their birth
 
+    def __post_init__(self) -> None:
+        self.draws = self.draws or Seeded(self.rng)
+        self.others = [{} for _ in range(EXAMPLES - 1 if self.plain else 0)]
+
     # ---------------------------------------------------------------------------------------------------- chances
 
+    def fraction(self) -> float:
+        return self.draws.fraction()
+
     def chance(self, probability: float) -> bool:
-        return bool(self.rng.random() < probability)
+        return self.fraction() < probability
 
     def number(self, low: int, high: int) -> int:
         """From low to high, both included."""
-        return int(self.rng.integers(low, high + 1))
+        return self.draws.number(low, high)
 
     def choice(self, options: Any) -> Any:
         return options[self.number(0, len(options) - 1)]
@@ -67,6 +82,8 @@ class Net:
         name = self.name("input")
         self._keep(Tensor(name, shape, "int8", Quantisation.per_tensor(scale, self.zero_point())))
         self.values[name] = self.rng.integers(-128, 128, shape).astype(np.int8)
+        for k, values in enumerate(self.others):
+            values[name] = example(self.rng, shape, smooth=k % 2 == 0)
         self.inputs.append(name)
         return name
 
@@ -88,36 +105,45 @@ class Net:
     def op(
         self, kind: str, inputs: list[str], shapes: list[Shape] | Shape, same_format: bool = False, **attrs: Any
     ) -> list[str]:
-        """Appends an operator; its outputs get the format of its first input or one that fits the values."""
+        """Appends an operator; its outputs get the format of its first input or one that fits the values.
+
+        Nothing is appended, and no name returned, when no format does.
+        """
         many = shapes if isinstance(shapes, list) else [shapes]
         names = []
         for shape in many:
             names.append(self.name(kind))
             self.tensors[names[-1]] = Tensor(names[-1], shape, "float32")
+        attrs |= attribute(kind) if self.rounded_as_tflite else {}
         op = Op(kind, f"{kind}_{len(self.ops)}", tuple(inputs), tuple(names), attrs, (f"{kind}_{len(self.ops)}",))
         quant = self.tensors[inputs[0]].quant if same_format else self._format(op)
+        if quant is None:
+            for name in names:
+                del self.tensors[name]
+            return []
         for name, shape in zip(names, many, strict=True):
             self._keep(Tensor(name, shape, "int8", quant))
-        for name, result in zip(names, self._evaluate(op), strict=True):
-            self.values[name] = result.codes
+        for values in (self.values, *self.others):
+            for name, result in zip(names, self.evaluate(op, self.values | values), strict=True):
+                values[name] = result.codes
         self.ops.append(op)
         return names
 
-    def _evaluate(self, op: Op) -> Any:
-        graph = Graph(self.tensors, (op,), (), op.outputs)
-        return evaluate(graph, op, [self.values[n] if n else None for n in op.inputs])
+    def runs(self) -> list[dict[str, Array]]:
+        """The values of all tensors for each example."""
+        return [self.values, *(self.values | values for values in self.others)]
 
-    def _format(self, op: Op) -> Quantisation:
-        """A scale that spreads the values, sometimes too tight or too wide; any zero point that covers them."""
-        real = self._evaluate(op)[0].exact
-        low, high = min(0.0, float(real.min())), max(0.0, float(real.max()))
-        if high - low < 1e-9:
-            return Quantisation.per_tensor(self.tensors[op.inputs[0]].scale, self.zero_point())  # windows of padding
-        scale = (high - low) / 255.0 * float(self.choice((1.0, 1.0, 1.0, self.rng.uniform(0.6, 1.8))))
-        zero = int(np.clip(round(-128 - low / scale), -128, 127))
-        if self.chance(0.15):  # symmetric, as many tools have it
-            scale, zero = max(high, -low) / 127.0, 0
-        return Quantisation.per_tensor(float(np.float32(scale)), zero)
+    def real(self, name: str) -> Array:
+        """What a tensor stands for, in all examples."""
+        tensor = self.tensors[name]
+        return np.stack([(v[name].astype(np.float64) - tensor.zero_point) * tensor.scale for v in self.runs()])
+
+    def evaluate(self, op: Op, values: dict[str, Array]) -> Any:
+        graph = Graph(self.tensors, (op,), (), op.outputs)
+        return evaluate(graph, op, [values[n] if n else None for n in op.inputs])
+
+    def _format(self, op: Op) -> Quantisation | None:
+        return plain_format(self, op) if self.plain else steep_format(self, op)
 
     def graph(self, name: str) -> Graph:
         read = {n for op in self.ops for n in op.inputs}
@@ -126,33 +152,37 @@ class Net:
         return check(Graph(dict(self.tensors), tuple(self.ops), used, outputs, name, "tflite"))
 
 
-def random_graph(seed: int) -> Graph:
+def random_graph(seed: int, plain: bool = False) -> Graph:
+    net = Net(np.random.default_rng([seed, 20251 if plain else 20250]), plain=plain)
+    return grown(net, seed)
+
+
+def grown(net: Net, seed: int) -> Graph:
     from tests.compiler.random_ops import STEPS
 
-    net = Net(np.random.default_rng([seed, 20250]))
+    net.rounded_as_tflite = seed % 2 == 1
     side = net.number(4, 20)
     net.add_input((1, side, net.choice((side, side, net.number(1, 20))), net.channels()))
     if net.chance(0.15):
         net.add_input(net.shape(net.inputs[0]))
-    kinds, weights = list(STEPS), np.array([STEPS[k][0] for k in STEPS], np.float64)
-    wanted = net.number(3, 25)
+    kinds, weights = list(STEPS), [STEPS[k][0] for k in STEPS]
+    wanted = net.number(3, 24 if net.plain else 25)  # one more where a dense layer needs a reshape
     for _ in range(4 * wanted):
         if len(net.ops) >= wanted:
             break
-        kind = kinds[int(net.rng.choice(len(kinds), p=weights / weights.sum()))]
-        STEPS[kind][1](net)
-    return net.graph(f"random {seed}")
+        STEPS[kinds[net.draws.weighted(weights)]][1](net)
+    return net.graph(f"{'plain' if net.plain else 'steep'} {seed}")
 
 
 def random_inputs(graph: Graph, seed: int) -> dict[str, Array]:
     """Smooth on even seeds, noise on odd ones."""
     rng = np.random.default_rng([seed, 7])
-    found = {}
-    for name in graph.inputs:
-        shape = graph.tensors[name].shape
-        noise = rng.integers(-128, 128, shape)
-        if seed % 2 == 0 and len(shape) == 4:
-            ramp = np.add.outer(np.arange(shape[1]), np.arange(shape[2]))[None, :, :, None] * 9 - 100
-            noise = np.clip(ramp + noise // 4, -128, 127)
-        found[name] = noise.astype(np.int8)
-    return found
+    return {name: example(rng, graph.tensors[name].shape, seed % 2 == 0) for name in graph.inputs}
+
+
+def example(rng: np.random.Generator, shape: Shape, smooth: bool) -> Array:
+    noise = rng.integers(-128, 128, shape)
+    if smooth and len(shape) == 4:
+        ramp = np.add.outer(np.arange(shape[1]), np.arange(shape[2]))[None, :, :, None] * 9 - 100
+        noise = np.clip(ramp + noise // 4, -128, 127)
+    return noise.astype(np.int8)

@@ -9,13 +9,16 @@ import numpy as np
 
 from atonc.ir import Quantisation
 from tests.compiler.random_graphs import MOST_ELEMENTS, Net
+from tests.compiler.random_weights import plain_weights
 
 Step = Callable[[Net], None]
 
 
-def _weights(net: Net, shape: tuple[int, ...]) -> tuple[str, str]:
+def _weights(net: Net, x: str, shape: tuple[int, ...]) -> tuple[str, str]:
     """Weights and bias; per channel or per tensor."""
     outputs = shape[0]
+    if net.plain:
+        return plain_weights(net, x, shape)
     data = net.rng.integers(-127, 128, shape)
     if net.chance(0.3):  # bell-shaped, as trained weights are
         data = np.clip(np.rint(net.rng.normal(0, 30, shape)), -127, 127)
@@ -76,7 +79,7 @@ def conv(net: Net) -> None:
         return
     kernel, out = window.pop("kernel"), window.pop("out")
     groups, outputs = 1, net.channels()
-    style = net.rng.random()
+    style = net.fraction()
     if style < 0.35:  # depthwise
         groups, outputs = channels, channels * int(net.choice((1, 1, 1, 2, 3)))
     elif style < 0.45:
@@ -85,7 +88,7 @@ def conv(net: Net) -> None:
         outputs = groups * net.number(1, 12)
     if out[0] * out[1] * outputs > MOST_ELEMENTS:
         return
-    weights, bias = _weights(net, (outputs, *kernel, channels // groups))
+    weights, bias = _weights(net, x, (outputs, *kernel, channels // groups))
     attrs = {**window, "groups": groups, "layout": "NHWC", "activation": _activation(net)}
     net.op("conv", [x, weights, bias], (1, *out, outputs), **attrs)
 
@@ -99,7 +102,7 @@ def transpose_conv(net: Net) -> None:
     columns = (width - 1) * step + edge - pads[1] - pads[3]
     if min(rows, columns) < 1 or rows * columns * outputs > MOST_ELEMENTS:
         return
-    weights, bias = _weights(net, (outputs, edge, edge, channels))
+    weights, bias = _weights(net, x, (outputs, edge, edge, channels))
     attrs = {"stride": (step, step), "padding": pads, "layout": "NHWC", "activation": _activation(net)}
     net.op("transpose_conv", [x, weights, bias], (1, rows, columns, outputs), **attrs)
 
@@ -112,7 +115,7 @@ def dense(net: Net) -> None:
     if len(net.shape(x)) != 2:
         x = net.op("reshape", [x], (1, elements), same_format=True)[0]
     outputs = net.channels()
-    weights, bias = _weights(net, (outputs, elements))
+    weights, bias = _weights(net, x, (outputs, elements))
     net.op("dense", [x, weights, bias], (1, outputs), activation=_activation(net))
 
 
@@ -122,7 +125,7 @@ def binary(net: Net) -> None:
     kind = net.choice(("add", "add", "add", "sub", "mul", "mul", "minimum", "maximum"))
     others = [n for n in net.live if net.shape(n) == shape]
     rows = [n for n in net.live if len(net.shape(n)) == 4 == len(shape) and net.shape(n) == (1, 1, 1, shape[-1])]
-    style = net.rng.random()
+    style = net.fraction()
     if style < 0.25:
         y = _constant_operand(net, shape)
     elif style < 0.45 and rows:
@@ -163,7 +166,10 @@ def table(net: Net) -> None:
     """Any function of a code, smooth or not."""
     x = net.pick(net.live)
     entries = np.clip(np.cumsum(net.rng.normal(0, 6, 256)), -128, 127)
-    if net.chance(0.3):
+    if net.plain:  # waves that never rise by more than a code
+        phases = np.cumsum(net.rng.uniform(0.0, 0.1, 256)) + net.rng.uniform(-3.1, 3.1)
+        entries = np.clip(np.cumsum(np.sin(phases)) + net.number(-100, 100), -128, 127)
+    elif net.chance(0.3):
         entries = net.rng.integers(-128, 128, 256)
     net.op("table", [x], net.shape(x), same_format=True, table=tuple(int(v) for v in np.rint(entries)))
 
@@ -262,7 +268,7 @@ def reshape(net: Net) -> None:
 
 def transpose(net: Net) -> None:
     x = net.pick(net.pictures())
-    perm = (0, *(int(p) for p in net.rng.permutation([1, 2, 3])))
+    perm = (0, *net.draws.order((1, 2, 3)))
     net.op("transpose", [x], tuple(net.shape(x)[p] for p in perm), same_format=True, perm=perm)
 
 

@@ -1,0 +1,53 @@
+"""Whole random networks as a strategy of hypothesis: it chooses operators, shapes and attributes, and so can make
+failing networks smaller. Weights, data and examples follow from a seed that it draws first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from atonc.ir import Graph, text
+from tests.compiler.draws import Drawn
+from tests.compiler.random_graphs import Net, grown
+
+PRINTED_CHARACTERS = 30_000
+EXAMPLES = 30  # networks of a shard
+
+
+class Case:
+    """Not a dataclass: hypothesis would print every field of it."""
+
+    def __init__(self, graph: Graph, seed: int) -> None:
+        self.graph, self.seed = graph, seed  # of the inputs
+
+    def __repr__(self) -> str:
+        return f"<{self.graph.name}, {len(self.graph.ops)} operators>"
+
+    def text(self) -> str:
+        """As it is kept; constants by their hash where there is too much of them."""
+        whole = text.dump(self.graph, complete=True)
+        return f"# inputs {self.seed}\n{whole if len(whole) <= PRINTED_CHARACTERS else text.dump(self.graph)}"
+
+
+@st.composite
+def cases(draw: st.DrawFn, plain: bool) -> Case:
+    number = 128 * draw(st.integers(0, 127)) + draw(st.integers(0, 127))
+    draws = Drawn(lambda low, high: draw(st.integers(low, high)))
+    net = Net(np.random.default_rng([number, 20252]), draws, plain)
+    return Case(grown(net, number), number)
+
+
+def try_cases(check: Callable[[Case], None], plain: bool, shard: int, examples: int = EXAMPLES) -> None:
+    """The same networks every time for the same shard; the last call of a failing check is for the smallest one."""
+    limits = settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        derandomize=True,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    seed(shard)(limits(given(cases(plain))(check)))()
