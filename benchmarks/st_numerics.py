@@ -26,7 +26,7 @@ from atonc.compare.observed import ObservedBuffer, to_tensor
 from atonc.errors import AtoncError
 from atonc.ir import Graph, Op, Tensor
 from atonc.lower.map_ops import Mapped, map_ops
-from atonc.lower.meaning.run import mapped_op
+from atonc.lower.meaning.run import mapped_op, run_mapped
 from atonc.ops import Result, is_move, run_op
 from atonc.options import Options
 from atonc.passes import order
@@ -55,6 +55,8 @@ class Network:
     title: str
     tool: str
     rows: list[Row] = field(default_factory=list)
+    outputs: int = 0  # values of the network's outputs that were found in memory
+    outputs_different: int = 0  # from a run of our own, from the input on
 
 
 class Walk(layers._Walk):
@@ -114,8 +116,21 @@ def judge(item: Compilation, photos: list[Path]) -> Network:
         buffers = [comparing.observed(s) for s in result.snapshots]
         streams = [ObservedBuffer(s.unit, s.epoch, None, 0, s.data.shape, s.data) for s in result.streams]
         values = as_canonical(comparing.model_inputs(result, source), graph)
-        network.rows += walk(graph, mapped, values, [*buffers, *streams])
+        walked = walk(graph, mapped, values, [*buffers, *streams])
+        network.rows += walked.rows
+        count_outputs(network, walked, run_mapped(graph, mapped, values))
     return network
+
+
+def count_outputs(network: Network, walked: Walk, ours: Mapping[str, Any]) -> None:
+    for name in walked.graph.outputs:
+        if name in walked.matches:
+            tensor = walked.graph.tensors[name]
+            theirs = to_tensor(walked.matches[name].values, tensor)
+            kind = np.float32 if tensor.is_float else np.int64
+            same = theirs.astype(kind).reshape(-1) == ours[name].astype(kind).reshape(-1)
+            network.outputs += same.size
+            network.outputs_different += int((~same).sum())
 
 
 def as_canonical(values: Mapping[str, Any], graph: Graph) -> dict[str, Any]:
@@ -124,22 +139,23 @@ def as_canonical(values: Mapping[str, Any], graph: Graph) -> dict[str, Any]:
     return {n: v if v.shape == graph.tensors[n].shape else np.moveaxis(v, 1, -1) for n, v in found.items()}
 
 
-def walk(graph: Graph, mapped: Mapped, values: Mapping[str, Any], observed: list[ObservedBuffer]) -> list[Row]:
+def walk(graph: Graph, mapped: Mapped, values: Mapping[str, Any], observed: list[ObservedBuffer]) -> Walk:
     first = Walk(mapped, graph, values, observed, {})
     first.run()
     known = layers.parts_of_concats(graph, first.matches) | first.left_over()
     if not known:
-        return first.rows
+        return first
     again = Walk(mapped, graph, values, observed, known)
     again.run()
-    return again.rows
+    return again
 
 
 HEAD = """# ST's releases 2.x and `--numerics 2.x`, layer by layer
 
 Date 2026-11-15, 2-core x86-64 Linux, one thread. Script: `benchmarks/st_numerics.py`, photos {photos}. Networks that
 ST's compiler made run on the emulator; every operator whose inputs and output are found in memory is computed a second
-time as `--numerics 2.x` lowers it, from the same inputs. *Equal* layers have no value that differs.
+time as `--numerics 2.x` lowers it, from the same inputs. *Equal* layers have no value that differs. *Outputs*: values
+of the network's outputs, and how many differ when our lowering runs the whole network from the input on.
 """
 
 
@@ -157,11 +173,12 @@ def table(rows: Iterable[Row], title: str) -> str:
 
 def report(networks: list[Network], photos: list[Path]) -> str:
     text = HEAD.format(photos=", ".join(f"`{p.name}`" for p in photos))
-    text += "\n| network | layers | equal | values | different |\n|---|---:|---:|---:|---:|\n"
+    text += "\n| network | layers | equal | values | different | outputs | different |\n|---|" + "---:|" * 6 + "\n"
     for network in networks:
         rows = network.rows
         cells = [network.title, len(rows), sum(not r.different for r in rows), f"{sum(r.values for r in rows):,}"]
-        text += f"| {' | '.join(map(str, cells))} | {sum(r.different for r in rows):,} |\n"
+        cells += [f"{sum(r.different for r in rows):,}", f"{network.outputs:,}", f"{network.outputs_different:,}"]
+        text += f"| {' | '.join(map(str, cells))} |\n"
     releases = sorted({network.tool for network in networks})
     for release in releases:
         rows = [row for network in networks if network.tool == release for row in network.rows]

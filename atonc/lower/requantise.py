@@ -183,12 +183,12 @@ def two_steps(
     bias_shift = TwoSteps.BIAS_SHIFT - (middle - usual)
     real = accumulator * 2.0 ** (out_shift - middle)
     shift = 14 - floor(log2(float(np.abs(real).max())))
-    factor = int(_half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0])
+    factor = int(half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0])
     if bias.size <= ROWS:
-        addends = _cut_to_32_bits((bias / out_scale + zero) * 2.0**bias_shift)
+        addends = cut_to_32_bits((bias / out_scale + zero) * 2.0**bias_shift)
     else:  # more channels than coefficients: there biases are a second input of 16 bits
-        addends = factor * _half_away(bias / 2.0**middle) + (zero << bias_shift)
-    factors = _half_away(real * 2.0**shift)
+        addends = factor * half_away(bias / 2.0**middle) + (zero << bias_shift)
+    factors = half_away(real * 2.0**shift)
     return TwoSteps(out_shift, factors, shift, factor, addends, narrowed(clip), bias_shift)
 
 
@@ -204,7 +204,7 @@ def _single_bias(scale: Real, offset: Real, out_scale: float, accumulator: Real)
     return _single(np.where(counted, whole * accumulator, offset * out_scale))
 
 
-def _cut_to_32_bits(values: Real) -> Ints:
+def cut_to_32_bits(values: Real) -> Ints:
     """Rounded to the numbers of 32 bits that hold all of them, then the bits behind the point are cut off."""
     largest = max(float(np.abs(values).max()), 1.0)
     kept = max(0, 31 - ceil(log2(largest)))
@@ -212,7 +212,7 @@ def _cut_to_32_bits(values: Real) -> Ints:
     return rounded
 
 
-def _half_away(values: Real) -> Ints:
+def half_away(values: Real) -> Ints:
     return (np.sign(values) * np.floor(np.abs(values) + 0.5)).astype(np.int64)
 
 

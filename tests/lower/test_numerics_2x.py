@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.ir import Graph
+from atonc.ir import Graph, Op
 from atonc.lower.passes_2x import Form, channels_a_pass
-from tests.lower.harness import run
+from tests.lower.harness import activation, graph_of, run
 from tests.lower.test_conv import conv_graph
 
 
@@ -187,3 +187,17 @@ def test_biases_of_many_channels_have_16_bits() -> None:
 
 def test_one_window_has_no_stride() -> None:
     check(conv_graph(3, 3, 32, 36, stride=(3, 3), padding=VALID, zero=-99), WHOLE, share=8)
+
+
+@pytest.mark.parametrize("ratio", [0.96157377, 0.14985382, 1.0, 3.7, 0.01])
+@pytest.mark.parametrize(("zero", "out_zero"), [(-128, -128), (-128, 5), (7, -3)])
+def test_changes_of_format_have_gains_of_15_bits(ratio: float, zero: int, out_zero: int) -> None:
+    codes = np.arange(-128, 128).astype(np.int8).reshape(1, 16, 16, 1)
+    x, y = (activation("x", codes.shape, 0.06 * ratio, zero), activation("y", codes.shape, 0.06, out_zero))
+    gain = x.scale / y.scale
+    shift = 14 - floor(log2(gain))
+    offset = (out_zero - zero * gain) * 2.0**shift
+    spare = 2.0 ** (31 - ceil(log2(max(abs(offset), 1))))
+    expected = shifted(half_away(gain * 2.0**shift) * codes + np.floor(np.rint(offset * spare) / spare), shift, 127)
+    got = run(graph_of(Op("requantize", "r", ("x",), ("y",), {}), x, y), {"x": codes}, numerics="2.x")["y"]
+    assert np.array_equal(got, expected)

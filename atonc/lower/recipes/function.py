@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
+from math import floor, log2
 
 import numpy as np
 
 from atonc.hw.fields import UnitConfig
 from atonc.ir import Op, Tensor
-from atonc.lower.affine import CODES, FULL_RANGE, Array, affine_of_table
+from atonc.lower.affine import CODES, FULL_RANGE, Affine, Array, affine_of_table
 from atonc.lower.arith_units import affine_unit, clip_unit, edge_unit
 from atonc.lower.context import Context
 from atonc.lower.meaning.arithmetic import ints, looked_up, table_codes
@@ -18,11 +19,14 @@ from atonc.lower.meaning.arithmetic import line as line_codes
 from atonc.lower.parts import parts
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.registry import Refusal, recipe
+from atonc.lower.requantise import cut_to_32_bits, half_away
 from atonc.lower.tables import MOST_ERROR, fit_table
 from atonc.ops.registry import evaluate
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import contiguous
 from atonc.plan.types import StepPlan
+
+MOST_SHIFT = 23  # behind an ARITH, as seen
 
 _WAYS = {("ARITH",): 3, ("ARITH", "ARITH"): 2, ("ACTIV",): 2}
 
@@ -38,7 +42,24 @@ class Function:
 
 @recipe("table", "requantize")
 def lower_function(op: Op, context: Context) -> list[StepPlan]:
-    return function_steps(op, context, op.inputs[0], table_of(op, context, 0))
+    table = table_of(op, context, 0)
+    line = line_2x(op, context) if context.numerics == "2.x" and op.kind == "requantize" else None
+    if line is None:
+        return function_steps(op, context, op.inputs[0], table)
+    codes = line_codes(line, CODES)
+    context.explain(op, lambda values: [looked_up(codes, values[0])], float(np.abs(codes - table).max()))
+    return chain_steps(op, context, op.inputs[0], (affine_unit(line, 1),))
+
+
+def line_2x(op: Op, context: Context) -> Affine | None:
+    """A change of format as ST's releases 2.x have it: a gain of 15 bits; None for gains beyond use and clips."""
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    ratio = x.scale / y.scale
+    shift = 14 - floor(log2(ratio))
+    if not 0 <= shift <= MOST_SHIFT or "clip" in op.attrs:
+        return None
+    offset = np.array([(y.zero_point - x.zero_point * ratio) * 2.0**shift])
+    return Affine(half_away(np.array([ratio * 2.0**shift])), cut_to_32_bits(offset), shift)
 
 
 @recipe("uint8_to_int8", "int8_to_uint8")

@@ -34,6 +34,7 @@ from atonc.lower.meaning.arithmetic import pair as pair_codes
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.recipes import function
 from atonc.lower.registry import Refusal, recipe
+from atonc.lower.requantise import cut_to_32_bits, half_away
 from atonc.lower.tables import FunctionTable, fit_table
 from atonc.ops.integers import slopes
 from atonc.ops.rounding import is_counted, round_half_away
@@ -125,7 +126,7 @@ def _two_steps(positive: FunctionTable, x: Tensor, out: Tensor, slope: Tensor) -
     gain = np.full(factors.size, x.scale * slope.scale / out.scale)
     offset = out.zero_point - x.zero_point * factors * gain
     shift = output_shift(gain, offset)
-    a, c = (np.rint(v * 2.0**shift).astype(np.int64) for v in (gain, offset))
+    a, c = half_away(gain * 2.0**shift), cut_to_32_bits(offset * 2.0**shift)
     return Prelu(positive, Affine(a, c, shift), factors, x.zero_point, out.zero_point)
 
 
