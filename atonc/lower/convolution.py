@@ -207,11 +207,12 @@ def widen(part: Part) -> Part:
 
 def narrow(part: Part, outputs: slice) -> list[Part]:
     """Parts whose weights fit 8 bits and add up to this one, as far as these outputs are concerned."""
-    low = np.clip(part.weights, -128, 127)
-    rest = part.weights - low
-    if not rest[outputs].any():
-        return [replace(part, weights=low.astype(np.int8))]
-    return [replace(part, weights=low.astype(np.int8)), replace(part, weights=rest.astype(np.int8))]
+    pieces, rest = list[Part](), part.weights
+    while not pieces or rest[outputs].any():  # 255, the largest weight with a zero point of -128, takes three
+        low = np.clip(rest, -128, 127)
+        pieces.append(replace(part, weights=low.astype(np.int8)))
+        rest = rest - low
+    return pieces
 
 
 def unit_parts(phase: Phase, first: int, count: int) -> tuple[Part, ...]:

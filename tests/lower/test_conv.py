@@ -98,6 +98,27 @@ def test_depthwise_convolutions(name: str, zero: int) -> None:
     check(conv_graph(**case, groups=case["channels"], zero=zero))
 
 
+WEIGHTS_OF_NINE_BITS = {
+    "3x3": CASES["3x3"],
+    "1x1": CASES["1x1"],
+    "5x5": CASES["5x5"],
+    "depthwise": dict(DEPTHWISE["3x3"], groups=24),
+    "depthwise 5x5": dict(DEPTHWISE["5x5"], groups=12),
+}
+
+
+@pytest.mark.parametrize("zero", [-128, -127, 0, 127])
+@pytest.mark.parametrize("name", WEIGHTS_OF_NINE_BITS)
+def test_weights_with_a_zero_point(name: str, zero: int) -> None:
+    """Unsigned weights without one become codes with the zero point -128, so that the largest counts 255."""
+    graph = conv_graph(**WEIGHTS_OF_NINE_BITS[name])
+    codes = np.random.default_rng(5).choice([-128, -90, 0, 60, 126, 127], graph.tensors["w"].shape).astype(np.int8)
+    outputs = codes.shape[0]
+    weights = constant("w", codes, np.full(outputs, 0.003), zero, axis=0)
+    y = activation("y", graph.tensors["y"].shape, 3.0 * graph.tensors["y"].scale, 3)
+    check(replace(graph, tensors=graph.tensors | {"w": weights, "y": y}))
+
+
 @pytest.mark.parametrize("zero", [-128, -5])
 def test_seven_by_seven_is_summed_from_parts(zero: int) -> None:
     check(conv_graph(16, 16, 3, 32, kernel=(7, 7), padding=(3, 3, 3, 3), zero=zero))
