@@ -194,9 +194,7 @@ def widen(part: Part) -> Part:
     # zeros go to the side with less padding: at most two rows of padding are free
     above = more_rows if top + more_rows <= bottom else 0
     before = more_columns if left + more_columns <= right else 0
-    weights = np.pad(
-        part.weights, ((0, 0), (above, more_rows - above), (before, more_columns - before), (0, 0))
-    )
+    weights = np.pad(part.weights, ((0, 0), (above, more_rows - above), (before, more_columns - before), (0, 0)))
     padding = (top + above, left + before, bottom + more_rows - above, right + more_columns - before)
     if part.stride == 2 and not any(padding):
         # the view ends with the last row and column that count, so one more changes nothing with stride 2; stride 2
