@@ -18,6 +18,7 @@ from atonc.ops.values import Arg, Call, Real
 from atonc.ops.windows import Geometry, channel_last, restore_layout
 
 PATCH_BYTES = 48 << 20  # patches are gathered for as many output rows as fit
+PART_BYTES = 256 << 10
 
 
 def exact_type(x: Arg, weights: Arg) -> type[np.floating[Any]]:
@@ -25,7 +26,7 @@ def exact_type(x: Arg, weights: Arg) -> type[np.floating[Any]]:
     if has_floats(x, weights) or not x.codes.size:
         return np.float64
     largest_sum = np.abs(weights.centred).reshape(weights.codes.shape[0], -1).sum(axis=1).max()
-    return np.float32 if largest_sum * np.abs(x.centred).max() < 1 << 24 else np.float64
+    return np.float32 if largest_sum * x.largest < 1 << 24 else np.float64
 
 
 def has_floats(x: Arg, weights: Arg) -> bool:
@@ -48,9 +49,10 @@ def conv(call: Call) -> list[Real]:
     layout, rank = call.attrs["layout"], x.codes.ndim
     scale = x.scales * weights.scales
     dtype = exact_type(x, weights)
-    picture = channel_last(x.centred.astype(dtype), layout)
+    picture = channel_last(x.centred_as(dtype), layout)
     acc = accumulate(picture, weights.centred.astype(dtype), call.attrs, has_floats(x, weights))
-    real = acc.astype(np.float64) * scale + bias_in_real(call.optional(2), scale)
+    real = np.multiply(acc, scale, dtype=np.float64)
+    real += bias_in_real(call.optional(2), scale)
     return [fused_activation(restore_layout(real, layout, rank), call.attrs)]
 
 
@@ -103,10 +105,11 @@ def _depthwise(padded: Array, weights: Array, geometry: Geometry, size: tuple[in
     if multiplier > 1:
         padded = np.repeat(padded, multiplier, axis=3)
     acc = np.zeros((padded.shape[0], *size, weights.shape[0]), padded.dtype)
-    product = np.empty_like(acc)
-    for i, j, tap in geometry.taps(padded, size):
-        np.multiply(tap, weights[:, i, j, 0], out=product)
-        acc += product
+    step = max(1, PART_BYTES // max(1, acc[:, :1].nbytes))
+    for first in range(0, size[0], step):  # as many rows as the processor's cache holds
+        part = acc[:, first : first + step]
+        for i, j, tap in geometry.taps(padded[:, first * geometry.stride[0] :], (part.shape[1], size[1])):
+            part += tap * weights[:, i, j, 0]
     return acc
 
 

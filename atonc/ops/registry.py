@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -85,10 +86,7 @@ def _clipped(results: list[Result], op: Op) -> list[Result]:
     if "clip" not in op.attrs:
         return results
     low, high = op.attrs["clip"]
-    return [
-        Result(np.clip(r.codes, low, high), None if r.unrounded is None else np.clip(r.unrounded, low, high))
-        for r in results
-    ]
+    return [result.clipped(low, high) for result in results]
 
 
 def _run_move(call: Call, kernel: MoveKernel, data_inputs: int | None) -> list[Result]:
@@ -98,5 +96,8 @@ def _run_move(call: Call, kernel: MoveKernel, data_inputs: int | None) -> list[R
         return [Result(moved) for moved in kernel(call, [arg.codes for arg in data])]
     converted = [finish(arg.real, target) for arg in data]
     codes = kernel(call, [value.codes for value in converted])
-    unrounded = kernel(call, [value.exact for value in converted])
-    return [Result(*both) for both in zip(codes, unrounded, strict=True)]
+
+    def unrounded(number: int) -> Real:
+        return kernel(call, [value.exact for value in converted])[number]
+
+    return [Result(moved, partial(unrounded, number)) for number, moved in enumerate(codes)]

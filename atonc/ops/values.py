@@ -5,9 +5,10 @@ A kernel computes real numbers in float64 from exact integers; the only rounding
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from atonc.ir import Array, Op, Tensor
 from atonc.ops.rounding import ONCE, Rounding
 
 Real = NDArray[np.float64]
+
+PART_ELEMENTS = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,25 @@ class Arg:
             return values
         values -= quant.along(quant.zero_points, self.codes.ndim)
         return values
+
+    def centred_as(self, dtype: type[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """The same in a type that holds it exactly, without the detour over float64."""
+        quant = self.tensor.quant
+        if dtype is np.float64 or (quant is not None and not quant.is_per_tensor):
+            return self.centred.astype(dtype, copy=False)
+        values: NDArray[np.floating[Any]] = self.codes.astype(dtype)
+        if quant is not None and quant.zero_points.any():
+            values -= dtype(quant.zero_points.reshape(-1)[0])
+        return values
+
+    @property
+    def largest(self) -> float:
+        """Of the magnitudes of `centred`."""
+        quant = self.tensor.quant
+        if self.tensor.is_float or (quant is not None and not quant.is_per_tensor):
+            return float(np.abs(self.centred).max(initial=0.0))
+        zero = 0.0 if quant is None else float(quant.zero_points.reshape(-1)[0])
+        return max(abs(float(self.codes.min()) - zero), abs(float(self.codes.max()) - zero))
 
     @cached_property
     def real(self) -> Real:
@@ -76,14 +98,19 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """One output: its codes, and the real value in units of codes before rounding (None: the codes are exact)."""
+    """One output: its codes, and what gives the real value in units of codes before rounding (None: the codes are
+    exact). Few ask for it, and it is large."""
 
     codes: Array
-    unrounded: Real | None = None
+    unrounded: Callable[[], Real] | None = None
 
     @property
     def exact(self) -> Real:
-        return self.codes.astype(np.float64) if self.unrounded is None else self.unrounded
+        return self.codes.astype(np.float64) if self.unrounded is None else self.unrounded()
+
+    def clipped(self, low: int, high: int) -> Result:
+        codes = np.clip(self.codes, low, high)
+        return Result(codes, None if self.unrounded is None else lambda: np.clip(self.exact, low, high))
 
 
 def to_codes(steps: Real, tensor: Tensor, rounding: Rounding = ONCE) -> Array:
@@ -96,11 +123,18 @@ def to_codes(steps: Real, tensor: Tensor, rounding: Rounding = ONCE) -> Array:
     if tensor.dtype == "bool":
         return steps != 0
     low, high = tensor.code_range
-    dtype = np.dtype("int8" if tensor.dtype == "int4" else tensor.dtype)
+    dtype = _code_type(tensor)
     rounded = np.where(np.isnan(steps), 0.0, rounding(steps))  # what is not a number counts as zero
     if dtype.itemsize == 8:  # the limits of 64 bit are not float64 numbers
         return _saturated(rounded, dtype)
-    return np.clip(rounded + _zero(tensor, steps.ndim), low, high).astype(dtype)
+    rounded += _zero(tensor, steps.ndim)
+    return np.clip(rounded, low, high, out=rounded).astype(dtype)
+
+
+def _code_type(tensor: Tensor) -> np.dtype[Any]:
+    if tensor.is_float:
+        return np.dtype(np.float64)
+    return np.dtype("int8" if tensor.dtype == "int4" else tensor.dtype)
 
 
 def _saturated(values: Real, dtype: np.dtype[Any]) -> Array:
@@ -116,9 +150,25 @@ def _zero(tensor: Tensor, rank: int) -> Array | int:
 def finish(values: Real, tensor: Tensor, rounding: Rounding = ONCE) -> Result:
     """Real values -> the result of an operator."""
     quant = tensor.quant
-    steps = values if quant is None else values / quant.along(quant.scales, values.ndim)
-    codes = to_codes(steps, tensor, rounding)
-    return Result(codes, steps if quant is None else steps + _zero(tensor, steps.ndim))
+    if quant is None:
+        return Result(to_codes(values, tensor, rounding), lambda: values)
+    scales = quant.along(quant.scales, values.ndim)
+    if not quant.is_per_tensor:
+        codes = to_codes(values / scales, tensor, rounding)
+    else:
+        codes = np.empty(values.shape, _code_type(tensor))
+        for part in _parts(values.shape):
+            codes[part] = to_codes(values[part] / scales, tensor, rounding)
+    return Result(codes, lambda: values / scales + _zero(tensor, values.ndim))
+
+
+def _parts(shape: tuple[int, ...]) -> list[Any]:
+    """Indices of parts that fit the processor's cache, a dozen times over; the last axis stays whole."""
+    axis = next((k for k, size in enumerate(shape[:-1]) if size > 1), None)
+    if axis is None or prod(shape) <= PART_ELEMENTS:
+        return [...]
+    step = max(1, PART_ELEMENTS * shape[axis] // prod(shape))
+    return [(*[slice(None)] * axis, slice(k, k + step)) for k in range(0, shape[axis], step)]
 
 
 def same_codes(source: Tensor, target: Tensor) -> bool:
