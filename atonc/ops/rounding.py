@@ -61,8 +61,9 @@ class Multiplier:
 
     @classmethod
     def of(cls, factor: float | np.floating[Any]) -> Multiplier:
-        exponent = float(_exponent(np.array([factor], np.float64))[0])
-        return cls(float(round_half_away(np.float64(factor) * 2.0 ** (31 - exponent))) * 2.0**-31, exponent)
+        exponent = _exponent(np.array([factor], np.float64))
+        bits = round_half_away(np.ldexp(np.float64(factor), 31 - exponent.astype(np.int32)))
+        return cls(float(bits[0]) * 2.0**-31, float(exponent[0]))
 
     @property
     def value(self) -> float:
