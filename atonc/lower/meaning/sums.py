@@ -147,11 +147,16 @@ def record(
 
 
 def _may_saturate(layer: Layer, piece: Sums) -> bool:
-    """Whether some input takes a sum beyond 16 bits that is not the last one: behind that one, codes saturate too."""
-    last = len(piece.chains) == 1 and len(piece.chains[0].passes) == 1
-    if last and isinstance(piece.rule, Requantisation):
-        return False
+    """Whether some input takes a sum beyond the 24 bits between units, or one that is not the last beyond 16 bits:
+    behind that one, codes saturate too."""
     low, high = (0, 255) if layer.features_shifted else (-128, 127)
     subtracted = piece.chains[0].subtracted
     weights = np.abs(ints(layer.weights[piece.first : piece.first + piece.count])).sum(axis=(1, 2, 3))
-    return int(weights.max()) * max(high - subtracted, subtracted - low) >> piece.rule.out_shift > 32767
+    largest = int(weights.max()) * max(high - subtracted, subtracted - low)
+    linked = any(len(terms) > 1 for chain in piece.chains for terms in chain.passes)
+    if linked and largest >= 1 << 23:
+        return True
+    last = len(piece.chains) == 1 and len(piece.chains[0].passes) == 1
+    if last and isinstance(piece.rule, Requantisation):
+        return False
+    return largest >> piece.rule.out_shift > 32767
