@@ -47,7 +47,7 @@ class Layer:
     different: int
     elements: int
     expected: float = 0.0  # error that the compiler reports
-    saturated: bool = False  # the compiler reports that a sum may leave its 16 bits, and it was seen at their limits
+    saturated: bool = False  # the compiler reports that a sum may leave its bits, and it was seen at their limits
     span: int = 0  # of the codes that occur
 
     @property
@@ -178,7 +178,7 @@ def _before(graph: Graph, name: str) -> set[str]:
 
 
 class Watched(Emulation):
-    """Notes for which operators a 16-bit sum was at its limits."""
+    """Notes for which operators a sum was at its limits: 16 bits, or 24 between units."""
 
     def run(self, inputs: Mapping[str, Array], observe: bool = False) -> dict[str, Array]:
         for name, value in inputs.items():
@@ -195,8 +195,8 @@ class Watched(Emulation):
 
     def _watch(self, origin: tuple[str, ...], unit: str, stream: Stream) -> None:
         values = stream.data
-        sums = unit.startswith(("CONVACC", "ARITH")) and values.dtype == np.int16
-        if sums and np.isin(values, (-32768, 32767)).any():
+        limits = {"int16": (-32768, 32767), "int32": (-(1 << 23), (1 << 23) - 1)}.get(str(values.dtype), ())
+        if unit.startswith(("CONVACC", "ARITH")) and limits and np.isin(values, limits).any():
             self.saturated.add(origin)
 
 
