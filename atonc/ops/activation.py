@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from atonc.errors import UnsupportedError
+from atonc.ir import Tensor
 from atonc.ops import portable
 from atonc.ops.registry import computes
+from atonc.ops.rounding import ATTRIBUTE, round_half_away
 from atonc.ops.values import Call, Real
 
 RANGES: dict[str, tuple[float, float]] = {
@@ -21,14 +23,24 @@ RANGES: dict[str, tuple[float, float]] = {
 SQRT_2, SQRT_2_OVER_PI = 1.4142135623730951, 0.7978845608028654
 
 
-def fused_activation(values: Real, attrs: Mapping[str, Any]) -> Real:
+def fused_activation(values: Real, call: Call) -> Real:
     """The clamp that an operator carries in its `activation` attribute."""
+    bounds = activation_bounds(call.attrs, call.out)
+    return values if bounds is None else portable.limited(values, *bounds)
+
+
+def activation_bounds(attrs: Mapping[str, Any], out: Tensor) -> tuple[float, float] | None:
+    """Real numbers. What is rounded more than once is limited afterwards, in codes: so the bounds are codes."""
     activation = attrs.get("activation", "none")
     if activation == "none":
-        return values
+        return None
     if activation not in RANGES:
         raise UnsupportedError(f"fused activation {activation} has no reference kernel")
-    return portable.limited(values, *RANGES[activation])
+    low, high = RANGES[activation]
+    if ATTRIBUTE not in attrs or out.quant is None or not out.quant.is_per_tensor:
+        return low, high
+    ends = round_half_away(np.array([low, high]) / out.scale) * out.scale
+    return float(ends[0]), float(ends[1])
 
 
 def gelu(x: Real, approximate: bool) -> Real:

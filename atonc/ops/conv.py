@@ -53,7 +53,7 @@ def conv(call: Call) -> list[Real]:
     acc = accumulate(picture, weights.centred.astype(dtype), call.attrs, has_floats(x, weights))
     real = np.multiply(acc, scale, dtype=np.float64)
     real += bias_in_real(call.optional(2), scale)
-    return [fused_activation(restore_layout(real, layout, rank), call.attrs)]
+    return [fused_activation(restore_layout(real, layout, rank), call)]
 
 
 def accumulate(picture: Array, weights: Array, attrs: Any, in_order: bool = False) -> Array:
@@ -126,7 +126,7 @@ def transpose_conv(call: Call) -> list[Real]:
     parts = [_scatter(a, b, call.attrs, (height, width), has_floats(x, weights)) for a, b in zip(xs, ws, strict=True)]
     acc = np.concatenate(parts, axis=3)
     real = acc * scale + bias_in_real(call.optional(2), scale)
-    return [fused_activation(restore_layout(real, layout, rank), call.attrs)]
+    return [fused_activation(restore_layout(real, layout, rank), call)]
 
 
 def _scatter(picture: Real, weights: Real, attrs: Any, size: tuple[int, int], in_order: bool) -> Real:

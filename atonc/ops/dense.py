@@ -23,7 +23,7 @@ def dense(call: Call) -> list[Real]:
     scale = x.scales * weights.scales
     rows = x.centred.reshape(-1, weights.codes.shape[1])
     real = product(x, weights, rows, weights.centred.T) * scale + bias_in_real(call.optional(2), scale)
-    return [fused_activation(real.reshape(call.out.shape), call.attrs)]
+    return [fused_activation(real.reshape(call.out.shape), call)]
 
 
 @computes("matmul")
@@ -32,4 +32,4 @@ def matmul(call: Call) -> list[Real]:
     a, b = call.arg(0), call.arg(1)
     left = np.swapaxes(a.centred, -1, -2) if call.attrs.get("transpose_a") else a.centred
     right = np.swapaxes(b.centred, -1, -2) if call.attrs.get("transpose_b") else b.centred
-    return [fused_activation(product(a, b, left, right) * a.scales * b.scales, call.attrs)]
+    return [fused_activation(product(a, b, left, right) * a.scales * b.scales, call)]

@@ -39,7 +39,7 @@ def binary(call: Call) -> list[Real]:
     values = BINARY[call.op.kind](a.real, b.real).astype(np.float64)
     if call.op.kind == "div" and not (call.out.is_float or call.out.quant):
         values = np.trunc(values)  # integer division
-    return [fused_activation(values, call.attrs)]
+    return [fused_activation(values, call)]
 
 
 @computes("quantize", "dequantize", "requantize", "identity")

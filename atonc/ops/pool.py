@@ -32,7 +32,7 @@ def max_pool(call: Call) -> list[Real]:
     result = np.full((picture.shape[0], *size, picture.shape[3]), -np.inf)
     for _, _, tap in geometry.taps(padded, size):
         result = larger(result, tap) if x.tensor.is_float else np.maximum(result, tap)
-    return [fused_activation(restore_layout(result, layout, x.codes.ndim), call.attrs)]
+    return [fused_activation(restore_layout(result, layout, x.codes.ndim), call)]
 
 
 @computes("average_pool")
@@ -47,7 +47,7 @@ def average_pool(call: Call) -> list[Real]:
     if not call.attrs.get("count_include_pad", False):
         count = _window_sum(geometry, np.ones((1, *picture.shape[1:3], 1)), size)
     real = restore_layout(total / count, layout, x.codes.ndim) * x.scales[0]
-    return [fused_activation(real, call.attrs)]
+    return [fused_activation(real, call)]
 
 
 def _window_sum(geometry: Geometry, picture: Array, size: tuple[int, int]) -> Real:

@@ -95,7 +95,8 @@ def rounding_of(op: Op, inputs: Sequence[Tensor], out: Tensor) -> Rounding:
     """`inputs`: those that count, the first one or two."""
     how = op.attrs.get(ATTRIBUTE)
     operands = inputs[: 1 if op.kind in ("mean", "quantize", "requantize") else 2]
-    if how not in (TWICE, AS_CODES, AS_UINT8) or not all(t.quant is not None and t.dtype in BYTES for t in (*operands, out)):
+    all_bytes = all(tensor.quant is not None and tensor.dtype in BYTES for tensor in (*operands, out))
+    if how not in (TWICE, AS_CODES, AS_UINT8) or not all_bytes:
         return ONCE
     if how != TWICE:
         return Rounding(zero=-out.zero_point - (128 if how == AS_UINT8 else 0))

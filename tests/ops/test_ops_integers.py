@@ -92,6 +92,17 @@ def test_matrix_products(tmp_path: Path) -> None:
         assert_equal(one_op("BATCH_MATMUL", [a, b], [y], "BatchMatMulOptions"), tmp_path, rng)
 
 
+@pytest.mark.parametrize("activation", [1, 2, 3])
+def test_fused_activations_end_at_a_code(activation: int, tmp_path: Path) -> None:
+    """6 / scale a little below a half: two roundings would go up, the bound goes down."""
+    pytest.importorskip("ai_edge_litert")
+    rng = np.random.default_rng(4)
+    for bound in (85.47, 85.4999, 60.45, 12.44, 12.501):
+        a, b = (T(name, (40, 40), "int8", 0.25, zero) for name, zero in (("a", 3), ("b", -20)))
+        y = T("y", a.shape, "int8", 6 / bound, -40)
+        assert_equal(one_op("MUL", [a, b], [y], "MulOptions", {0: ("b", activation)}), tmp_path, rng)
+
+
 def test_what_lies_beside_a_power_of_two_is_one() -> None:
     """31 bits of a mantissa cannot tell them apart; the exponent decides about the first rounding."""
     for factor in (0.25, 0.25 * (1 - 2.0**-40), 0.25 * (1 + 2.0**-40)):

@@ -13,7 +13,7 @@ from atonc.emit.c.calls import Argument, CpuCall, Pointer, Struct, Table
 from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op, Quantisation, Tensor
 from atonc.lower.context import item_bytes
-from atonc.ops.activation import RANGES
+from atonc.ops.activation import activation_bounds
 from atonc.ops.rounding import rounding_of
 
 # element type -> (number in atonc_kernels.h, C type)
@@ -160,12 +160,7 @@ class Site:
 
     def activated_format(self) -> Struct:
         """The output behind the `activation` attribute."""
-        activation = self.attrs.get("activation", "none")
-        if activation == "none":
-            return self.out_format()
-        if activation not in RANGES:
-            raise self.refuse(f"activation {activation}")
-        return self.out_format(*RANGES[activation])
+        return self.out_format(*(activation_bounds(self.attrs, self.output()) or (-math.inf, math.inf)))
 
     def _code_limits(self, tensor: Tensor) -> tuple[float, float, int]:
         if tensor.is_float or tensor.dtype == "bool":
