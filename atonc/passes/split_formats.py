@@ -11,6 +11,7 @@ import numpy as np
 
 from atonc.ir import Graph, Op, Tensor
 from atonc.passes.edit import Editor, rewrite
+from atonc.passes.fuse_affine import WEIGHTED, bias_values
 
 MIXING = ("quantize", "dequantize", "affine", "arg_max", "arg_min", "cast", "shape")
 
@@ -27,9 +28,22 @@ def _split(op: Op, editor: Editor) -> list[Op] | None:
         return None
     before: list[Op] = []
     after: list[Op] = []
+    op = _with_real_bias(op, editor)
     inputs = tuple(_real_input(name, op, editor, before) if name else "" for name in op.inputs)
     outputs = tuple(_real_output(name, op, editor, after) for name in op.outputs)
     return [*before, replace(op, inputs=inputs, outputs=outputs), *after]
+
+
+def _with_real_bias(op: Op, editor: Editor) -> Op:
+    """A bias that counts in units of the accumulator means nothing beside real numbers."""
+    if op.kind not in WEIGHTED or len(op.inputs) < 3 or not op.inputs[2]:
+        return op
+    x, weights, bias = (editor.tensor(name) for name in op.inputs[:3])
+    if x.quant is None or weights.quant is None or bias.data is None or bias.quant is not None or bias.is_float:
+        return op
+    values = bias_values(bias, x, weights).astype(np.float32)
+    real = editor.constant(f"{bias.name}:real {op.outputs[0]}", values)
+    return replace(op, inputs=(*op.inputs[:2], real, *op.inputs[3:]))
 
 
 def _real_input(name: str, op: Op, editor: Editor, before: list[Op]) -> str:

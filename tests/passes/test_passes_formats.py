@@ -168,6 +168,16 @@ def test_float_islands_stand_between_conversions() -> None:
     assert kinds(graph) == ["dequantize", "softmax", "add", "quantize"]
 
 
+def test_biases_of_layers_that_write_real_numbers_are_real_too() -> None:
+    """They counted in units of the accumulator."""
+    s = Small()
+    x = s.input(PICTURE)
+    s.conv(x, s.value("y", (1, 6, 6, 8), "float32"), 8)
+    graph = equal_after(s.graph("y"), split_formats)
+    assert kinds(graph) == ["dequantize", "conv"]
+    assert all(graph.tensors[name].is_float for name in graph.ops[1].inputs)
+
+
 # --- gains, offsets, biases ---------------------------------------------------------------------------------------
 
 
