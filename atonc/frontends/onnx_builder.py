@@ -33,6 +33,8 @@ class Builder:
         self.holder: dict[str, str] = {}  # ONNX name -> tensor that holds its (real) value
         self.held: dict[str, list[str]] = {}  # tensor -> ONNX names
         self.writer: dict[str, int] = {}  # tensor -> index of its operator
+        self.half_bytes: set[str] = set()  # constants of 4 bits
+        self.codes: set[str] = set()  # ONNX names that mean codes, where others mean the numbers behind them
 
     def value(self, name: str) -> Tensor:
         if name not in self.holder:
@@ -107,6 +109,7 @@ class Builder:
 
     def quantise(self, source: str, target: str, dtype: str, quant: Quantisation, node: str) -> None:
         """QuantizeLinear: the producer writes codes at once if nobody else wants the real value."""
+        self.codes.add(target)
         x = self.value(source)
         index = self.writer.get(x.name)
         alone = self.readers[source] == 1 and source not in self.outputs and not self._is_shared(x)

@@ -128,6 +128,9 @@ def cast(node: Node) -> None:
     if code not in ELEMENT_TYPES:
         raise UnsupportedError(f"Cast to element type {code}", where=node.name)
     x, dtype = node.input(0), ELEMENT_TYPES[code]
+    if x.quant is not None and dtype == x.dtype:
+        node.builder.bind(node.outputs[0], x)  # PyTorch writes such casts of codes
+        return
     if x.quant is not None and not dtype.startswith("float"):
         raise UnsupportedError("Cast of quantised values", where=node.name)
     node.result("identity" if x.quant is not None else "cast", [x], dtype=dtype)

@@ -23,6 +23,13 @@ def quantize(node: Node) -> None:
     dtype = node.input(2).dtype if node.has(2) else ELEMENT_TYPES.get(node.integer("output_dtype", 0), "uint8")
     if node.integer("block_size", 0):
         raise UnsupportedError("blocked quantisation", where=node.name)
+    if node.has(2) and node.inputs[2] in node.builder.half_bytes:
+        raise UnsupportedError(
+            "codes of 4 bits that are computed",
+            where=node.name,
+            rule="activations have 8 or 16 bits, weights 4 or 8",
+            remedy="quantise activations to int8",
+        )
     node.builder.quantise(node.inputs[0], node.outputs[0], dtype, quant, node.name)
 
 

@@ -197,10 +197,14 @@ def pad(node: Node) -> None:
     mode = node.text("mode", "constant")
     if mode not in ("constant", "reflect", "edge"):
         raise UnsupportedError(f"Pad in mode {mode}", where=node.name)
-    attrs: dict[str, Any] = {"pads": tuple(pads), "mode": mode, "value": node.number("value", 0.0)}
-    if node.has(2):
-        attrs["value"] = float(node.constant(2, "value").reshape(-1)[0])
-    if node.input(0).quant is not None and attrs["value"] != 0.0:
+    value = float(node.constant(2, "value").reshape(-1)[0]) if node.has(2) else node.number("value", 0.0)
+    codes = x.quant is not None and x.quant.is_per_tensor and node.reads_codes
+    attrs: dict[str, Any] = {
+        "pads": tuple(pads),
+        "mode": mode,
+        "value": (value - x.zero_point) * x.scale if codes else value,
+    }
+    if node.input(0).quant is not None and attrs["value"] != 0.0 and not codes:
         dtype, quant = "float32", None  # the value need not be a code of the input
     else:
         dtype, quant = node.type_of("pad", [x])

@@ -108,7 +108,14 @@ class Node:
         dtype, quant = (dtype, quant) if dtype else self.type_of(kind, inputs)
         made = self.builder.emit(kind, self.name, inputs, [Tensor(self.outputs[0], shape, dtype, quant)], attrs)
         self.builder.bind(self.outputs[0], made[0])
+        if quant is not None and (self.reads_codes or self.kind.startswith(("QLinear", "com.microsoft.Q"))):
+            self.builder.codes.add(self.outputs[0])
         return made[0]
+
+    @property
+    def reads_codes(self) -> bool:
+        """Whether the first input means codes and not the numbers behind them."""
+        return bool(self.inputs) and self.inputs[0] in self.builder.codes
 
     def type_of(self, kind: str, inputs: Sequence[Tensor | None]) -> tuple[str, Quantisation | None]:
         """A mover of codes yields the same codes; everything else that reads quantised or float values yields reals."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from atonc.ir import Array, Graph, Tensor, check
 
 _REGISTERED = (onnx_elements, onnx_layers, onnx_moves)
 _EXTERNAL = 1  # TensorProto.data_location
+HALF_BYTES = {21: "uint8", 22: "int8"}  # constants of 4 bits are codes that use little of the element type
 
 
 def read_file(path: Path) -> Graph:
@@ -43,10 +45,31 @@ def read_onnx(
     inputs = _read_edges(graph, builder, fixed_shapes or {})
     opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
     needed = needed_nodes(graph, outputs) if cut_outputs else None
-    for index, proto in enumerate(graph.node):
+    for index in in_order(graph.node):
         if needed is None or index in needed:
-            _translate(_node(proto, index, opsets, builder))
+            _translate(_node(graph.node[index], index, opsets, builder))
     return check(builder.finish(inputs, name))
+
+
+def in_order(nodes: Sequence[Any]) -> list[int]:
+    """Numbers of the nodes, producers first, else as in the file; what waits for itself comes last."""
+    producer = {name: index for index, node in enumerate(nodes) for name in node.output}
+    waits = [{producer[name] for name in node.input if name in producer} for node in nodes]
+    if all(all(other < index for other in others) for index, others in enumerate(waits)):
+        return list(range(len(nodes)))
+    readers: dict[int, list[int]] = {}
+    for index, others in enumerate(waits):
+        for other in others:
+            readers.setdefault(other, []).append(index)
+    open_inputs = [len(others) for others in waits]
+    ready, found = [index for index, count in enumerate(open_inputs) if not count], list[int]()
+    while ready:
+        found.append(heappop(ready))
+        for reader in readers.get(found[-1], ()):
+            open_inputs[reader] -= 1
+            if not open_inputs[reader]:
+                heappush(ready, reader)
+    return found + sorted(set(range(len(nodes))) - set(found))
 
 
 def _parse(data: bytes, name: str) -> Any:
@@ -80,6 +103,8 @@ def _read_edges(graph: Any, builder: Builder, fixed_shapes: Mapping[str, int]) -
         data = constant_data(proto)
         total = limits.count(total + data.nbytes, limits.MAX_TOTAL_CONSTANT_BYTES, "bytes of constants")
         builder.bind(proto.name, builder.constant(proto.name, data))
+        if proto.data_type in HALF_BYTES:
+            builder.half_bytes.add(proto.name)
     inputs = []
     for value in graph.input:
         if value.name in builder.holder:
@@ -118,16 +143,21 @@ def constant_data(proto: Any) -> Array:
     from onnx import numpy_helper
 
     if proto.data_location == _EXTERNAL or proto.external_data:
-        raise UnsupportedError("constants in other files are not supported", where=proto.name[:200])
-    if proto.data_type not in ELEMENT_TYPES:
+        raise UnsupportedError(
+            "constants in other files are not supported",
+            where=proto.name[:200],
+            remedy="save the model as one file: onnx.save(onnx.load(path), new_path)",
+        )
+    if proto.data_type not in ELEMENT_TYPES and proto.data_type not in HALF_BYTES:
         raise UnsupportedError(f"element type {proto.data_type} is not supported", where=proto.name[:200])
     shape = limits.shape(tuple(int(dim) for dim in proto.dims), proto.name[:200])
-    _check_stored(proto, int(np.prod(shape, dtype=np.int64)))
+    elements = int(np.prod(shape, dtype=np.int64))
+    _check_stored(proto, -(-elements // 2) if proto.data_type in HALF_BYTES else elements)
     try:
-        data = numpy_helper.to_array(proto)
+        data = np.asarray(numpy_helper.to_array(proto))
     except (ValueError, TypeError) as error:
         raise ModelError(f"constant cannot be read: {error}", where=proto.name[:200]) from error
-    return np.asarray(data).reshape(shape)
+    return data.astype(HALF_BYTES.get(proto.data_type, data.dtype)).reshape(shape)
 
 
 def _check_stored(proto: Any, elements: int) -> None:

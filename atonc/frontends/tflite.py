@@ -16,6 +16,7 @@ from atonc.frontends.refusals import refuse
 from atonc.frontends.tflite_schema import (
     ELEMENT_TYPES,
     OPERATORS,
+    OTHER_TYPES,
     BufferField,
     CodeField,
     ModelField,
@@ -73,6 +74,7 @@ class _Tensors:
         limits.count(len(tables), limits.MAX_TENSORS, "tensors")
         self.total_bytes = 0
         self.names: set[str] = set()
+        self.unreadable: dict[int, str] = {}  # tensors of types that nobody may use -> type
         self.listed = [self._read(index, table) for index, table in enumerate(tables)]
         self.index = {tensor.name: index for index, tensor in enumerate(self.listed)}
         self.made: dict[str, Tensor] = {}
@@ -80,6 +82,8 @@ class _Tensors:
     def at(self, index: int) -> Tensor:
         if not 0 <= index < len(self.listed):
             raise ModelError(f"tensor {index} does not exist, the file has {len(self.listed)}")
+        if index in self.unreadable:
+            raise UnsupportedError(f"{self.unreadable[index]} is not supported", where=self.listed[index].name)
         return self.listed[index]
 
     def add(self, tensor: Tensor) -> None:
@@ -103,7 +107,8 @@ class _Tensors:
         name = self._unique(table.text(TensorField.NAME), index)
         code = table.int8(TensorField.TYPE)
         if code not in ELEMENT_TYPES:
-            raise UnsupportedError(f"element type {code} is not supported", where=name)
+            self.unreadable[index] = OTHER_TYPES.get(code, f"element type {code}")
+            return Tensor(name, (), "int8")
         dtype = ELEMENT_TYPES[code]
         shape = limits.shape(tuple(int(d) for d in table.array(TensorField.SHAPE, "<i4")), name)
         if table.table(TensorField.SPARSITY) is not None:

@@ -184,6 +184,53 @@ def test_a_value_that_others_read_is_not_swallowed() -> None:
     close(net, (1, 6), net.qdq(net.node("Sub", [summed, rounded])[0], 0.001), scale=0.001)
 
 
+def test_nodes_may_come_in_any_order() -> None:
+    """Some tools append the pairs behind the operators that read them."""
+    net = Net()
+    y = net.qdq(net.conv(net.qdq("x", 0.02), (6, 3, 3, 3), 0.02), S, Z)
+    wanted = kinds(close(net, (1, 3, 9, 10), y))
+    net.nodes.reverse()
+    assert kinds(read_onnx(net.model({"x": (1, 3, 9, 10)}, [y]))) == wanted
+
+
+def test_codes_that_are_cast_to_their_own_type() -> None:
+    """PyTorch writes such casts."""
+    net = Net()
+    codes = net.node("Cast", [net.q("x", 0.02, 3)], to=TensorProto.INT8)[0]
+    y = net.qdq(net.conv(net.dq(codes, 0.02, 3), (6, 3, 3, 3), 0.02), S, Z)
+    assert kinds(close(net, (1, 3, 9, 10), y)) == ["quantize", "conv", "dequantize"]
+
+
+def four_bits(net: Net, values: Any) -> str:
+    name = net.name("w")
+    net.constants.append(helper.make_tensor(name, TensorProto.INT4, values.shape, values.reshape(-1).tolist()))
+    return name
+
+
+def test_weights_of_four_bits() -> None:
+    net = Net()
+    codes = four_bits(net, net.rng.integers(-8, 8, (5, 3, 3, 3)))  # an odd number of them
+    scales = net.const(np.linspace(0.1, 0.2, 5, dtype=np.float32))
+    weights = net.node("DequantizeLinear", [codes, scales, four_bits(net, np.zeros(5, int))], axis=0)[0]
+    y = net.qdq(net.node("Conv", [net.qdq("x", 0.02), weights])[0], 0.2)
+    graph = close(net, (1, 3, 6, 6), y, 0.2)
+    assert kinds(graph) == ["quantize", "conv", "dequantize"]
+    net = Net()
+    y = net.node("QuantizeLinear", ["x", net.const(np.float32(0.1)), four_bits(net, np.array(0))])[0]
+    with pytest.raises(UnsupportedError, match="4 bits"):
+        read_onnx(net.model({"x": (1, 3)}, [y]))
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_codes_are_padded_with_codes(given: bool) -> None:
+    """In the QLinear forms a pad reads codes, and without a value it adds the code 0."""
+    net = Net()
+    inputs = [net.q("x", 0.02, 5), net.const(np.array([0, 0, 1, 0, 0, 0, 2, 1]))]
+    padded = net.node("Pad", [*inputs, net.const(np.int8(17))] if given else inputs)[0]
+    graph = close(net, (1, 2, 3, 3), net.dq(padded, 0.02, 5), 0.02, 0.01)
+    assert kinds(graph) == ["quantize", "pad", "dequantize"]
+
+
 # --- what is refused -------------------------------------------------------------------------------------------
 
 

@@ -130,3 +130,21 @@ def test_damaged_files_end_in_one_clear_error() -> None:
             assert str(error)
             outcomes += 1
     assert outcomes > 100
+
+
+def test_states_are_refused_by_the_name_of_their_node() -> None:
+    """Streaming models keep what they heard in variables, whose tensors have types of their own."""
+    tensors = [T("x", (1, 4), scale=0.1), T("state", (), "resource"), T("old", (1, 4), scale=0.1)]
+    ops = [O("VAR_HANDLE", [], ["state"]), O("READ_VARIABLE", ["state"], ["old"])]
+    with pytest.raises(UnsupportedError, match="VAR_HANDLE keeps a state") as refused:
+        read_tflite(build(tensors, ops, ["x"], ["old"]))
+    assert refused.value.where == "VAR_HANDLE_0"
+
+
+def test_tensors_of_unknown_types_are_named_when_somebody_reads_them() -> None:
+    tensors = [T("x", (1, 4), scale=0.1), T("words", (1, 4), "text"), T("y", (1, 4), scale=0.1)]
+    known = [O("RELU", ["x"], ["y"])]
+    assert read_tflite(build(tensors, known, ["x"], ["y"])).ops[0].kind == "relu"
+    with pytest.raises(UnsupportedError, match="text is not supported") as refused:
+        read_tflite(build(tensors, [O("RELU", ["words"], ["y"])], ["x"], ["y"]))
+    assert refused.value.where == "words"
