@@ -26,8 +26,8 @@ from atonc.compare.observed import ObservedBuffer, to_tensor
 from atonc.errors import AtoncError
 from atonc.ir import Graph, Op, Tensor
 from atonc.lower.map_ops import Mapped, map_ops
-from atonc.lower.meaning.run import mapped_op, run_mapped
-from atonc.ops import Result, is_move, run_op
+from atonc.lower.meaning.run import mapped_op
+from atonc.ops import Result, is_move, run_op, start_values
 from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import typical_runs
@@ -118,8 +118,19 @@ def judge(item: Compilation, photos: list[Path]) -> Network:
         values = as_canonical(comparing.model_inputs(result, source), graph)
         walked = walk(graph, mapped, values, [*buffers, *streams])
         network.rows += walked.rows
-        count_outputs(network, walked, run_mapped(graph, mapped, values))
+        count_outputs(network, walked, run_all(graph, mapped, values))
     return network
+
+
+def run_all(graph: Graph, mapped: Mapped, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """All tensors by our lowering, each in its own number format."""
+    values = start_values(graph, inputs)
+    on_cpu = {plan.op for plan in mapped.plans if isinstance(plan, CpuPlan)}
+    for op in graph.ops:
+        exact = op.name in on_cpu
+        found = [r.codes for r in run_op(graph, op, values)] if exact else mapped_op(mapped.context, op, values)
+        values |= {n: np.asarray(v).astype(graph.tensors[n].dtype) for n, v in zip(op.outputs, found, strict=True)}
+    return values
 
 
 def count_outputs(network: Network, walked: Walk, ours: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from atonc.ir import Array, Graph, Op, Tensor
+from atonc.lower.passes_2x import Form, needs_unsigned
 from atonc.plan.types import Buffer, BufferKind
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")
@@ -74,21 +75,37 @@ class Context:
         Worth it where a convolution reads them that has a window or many channels, and possible where convolutions
         write and read them and nobody else does.
         """
-        if self.numerics == "2.x":
-            return frozenset()
-        return frozenset(name for name in self.graph.tensors if self._worth_shifting(name))
+        worth = self._summed_in_large_parts if self.numerics == "2.x" else self._worth_shifting
+        return frozenset(name for name in self.graph.tensors if worth(name))
 
     def _worth_shifting(self, name: str) -> bool:
-        tensor, producer = self.tensor(name), self.graph.producers.get(name)
         readers = self.graph.consumers.get(name, [])
-        inside = producer is not None and producer.kind in CONVOLUTIONS and name not in self.graph.outputs
-        if not inside or tensor.dtype != "int8" or tensor.zero_point != -128 or not readers:
-            return False
-        if any(op.kind not in CONVOLUTIONS or op.inputs[0] != name or self._wants_signs(op) for op in readers):
-            return False
-        if producer is None or any(op.name in self.on_cpu for op in (producer, *readers)):
+        if not self._between_convolutions(name) or any(self._wants_signs(op) for op in readers):
             return False
         return any(self._gains(op) for op in readers)
+
+    def _between_convolutions(self, name: str) -> bool:
+        """Written and read by convolutions only, as codes whose zero is -128."""
+        tensor, producer = self.tensor(name), self.graph.producers.get(name)
+        readers = self.graph.consumers.get(name, [])
+        if producer is None or producer.kind not in CONVOLUTIONS or name in self.graph.outputs:
+            return False
+        if tensor.dtype != "int8" or tensor.zero_point != -128 or not readers:
+            return False
+        if any(op.kind not in CONVOLUTIONS or op.inputs[0] != name for op in readers):
+            return False
+        return not any(op.name in self.on_cpu for op in (producer, *readers))
+
+    def _summed_in_large_parts(self, name: str) -> bool:
+        """All readers sum more channels at once than signed features allow, as ST's releases 2.x do."""
+        return self._between_convolutions(name) and all(map(self._in_large_parts, self.graph.consumers[name]))
+
+    def _in_large_parts(self, op: Op) -> bool:
+        weights, y = self.tensor(op.inputs[1]), self.tensor(op.outputs[0])
+        outputs, *window, channels = weights.shape
+        plain = op.kind in ("conv", "dense") and int(op.attrs.get("groups", 1)) == 1 and set(window) <= {1}
+        form = Form(channels, outputs, y.elements // max(outputs, 1), 1, wide=False)
+        return plain and needs_unsigned(form)
 
     def _wants_signs(self, op: Op) -> bool:
         """Chains of windows with stride 2 or without padding were seen with signed features only."""

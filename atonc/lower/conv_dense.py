@@ -120,8 +120,11 @@ def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Ti
     """The fastest one, or one that subtracts the zero point where that is nearly as fast and closer: sums with a zero
     point in them are larger, so more of their bits are cut off."""
     modes, channels = layer.modes(), layer.area.channels
-    if layer.numerics == "2.x" and (tiling := choose(parts, channels, count, modes, share=layer.share())):
-        return tiling
+    if layer.numerics == "2.x":
+        share = layer.share()
+        for aligned in dict.fromkeys((layer.alignment, 1)):
+            if tiling := choose(parts, channels, count, modes, share=share, aligned=aligned):
+                return tiling
     fastest = choose(parts, channels, count, modes)
     if fastest is None or fastest.mode.offset == layer.zero:
         return fastest
@@ -162,7 +165,7 @@ def _summed(
     """Parts in several chains, one after the other."""
     channels = layer.area.channels
     group, found = _chains(layer, parts, count)
-    if len(found) < 2 or (layer.numerics == "2.x" and len(found) > len({part.group for part in parts})):
+    if len(found) < 2 or (layer.cut and len(found) > len({part.group for part in parts})):
         raise no_setting(parts[0], channels, layer.op.name)
     roundings = 1 + sum(tiling.passes for _, tiling in found)
     rule = layer.requantisation_of(found[0][1].mode.offset, roundings, first, count)

@@ -53,10 +53,11 @@ def _attempts(layer: Layer, context: Context, lower: Lower) -> Iterator[Callable
 
 
 def _cuts(layer: Layer) -> tuple[int, ...]:
+    """Columns of a window; in the end 0, for what the units can do even if some sums are rounded once more."""
     columns = layer.weights.shape[2]
     if columns == TOGETHER + 1:
-        return TOGETHER, WINDOW
-    return (WIDEST, WINDOW) if WINDOW < columns <= WIDEST else (WINDOW,)
+        return TOGETHER, WINDOW, 0
+    return (WIDEST, WINDOW, 0) if WINDOW < columns <= WIDEST else (WINDOW, 0)
 
 
 def _padded(layer: Layer, context: Context, rows: int, lower: Lower) -> list[StepPlan]:

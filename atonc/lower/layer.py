@@ -246,9 +246,13 @@ class Layer:
 
     def share(self) -> int:
         """Channels that ST's releases 2.x sum before they round."""
+        return channels_a_pass(self.form_2x)
+
+    @property
+    def form_2x(self) -> Form:
         outputs, *window, channels = self.weights.shape
-        wide = self.op_zero not in (0, -128)
-        return channels_a_pass(Form(channels, outputs, self.out.height * self.out.width, int(np.prod(window)), wide))
+        pixels, wide = self.out.height * self.out.width, self.op_zero not in (0, -128)
+        return Form(channels, outputs, pixels, int(np.prod(window)), wide)
 
     @property
     def op_zero(self) -> int:

@@ -48,6 +48,11 @@ def channels_a_pass(form: Form) -> int:
     return plain.share if few_units and plain.cycles < deep.cycles else deep.share
 
 
+def needs_unsigned(form: Form) -> bool:
+    """More channels a pass than fit with features of two bytes."""
+    return form.window == 1 and not form.wide and channels_a_pass(form) > MOST_UNITS * PLAIN_CHANNELS
+
+
 @dataclass(frozen=True)
 class _Cut:
     share: int

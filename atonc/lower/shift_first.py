@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from atonc.lower.context import MANY_CHANNELS, Context
 from atonc.lower.layer import SHIFT_CODES, Layer
 from atonc.lower.parts import parts
-from atonc.lower.passes_2x import MOST_UNITS, PLAIN_CHANNELS
+from atonc.lower.passes_2x import needs_unsigned
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import contiguous
 from atonc.plan.types import StepPlan
@@ -68,7 +68,7 @@ def worth_shifting(layer: Layer) -> bool:
     if layer.zero != -128 or layer.features_shifted or not layer.area.contiguous:
         return False
     if layer.numerics == "2.x":
-        return layer.share() > MOST_UNITS * PLAIN_CHANNELS  # more than signed features can be summed in one pass
+        return needs_unsigned(layer.form_2x)
     channels, window = layer.area.channels, max(layer.weights.shape[1:3])
     if window > 1 and layer.stride != (1, 1):
         return False  # chains of windows with stride 2 were seen with signed features only

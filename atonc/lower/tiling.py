@@ -74,15 +74,17 @@ def choose(
     modes: list[Mode],
     memory_loops: bool = True,
     share: int | None = None,
+    aligned: int = 1,
 ) -> Tiling | None:
     """The cheapest proven tiling of `outputs` kernels over `channels` inputs; None when there is none.
 
-    `share`: that many channels in every pass.
+    `share`: that many channels in every pass. `aligned`: parts of the channels begin at multiples of this.
     """
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
     candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, share)]
     candidates = [c for c in candidates if memory_loops or c.passes == 1 or c.form.ring]
+    candidates = [c for c in candidates if c.batch == channels or c.batch % aligned == 0]
     best = min(candidates, key=lambda c: (c.cycles, c.units, -c.kernels, -c.batch), default=None)
     if best is None:
         return None
