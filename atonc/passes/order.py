@@ -29,6 +29,7 @@ from atonc.passes.name_conversions import name_conversions
 from atonc.passes.name_reductions import name_reductions
 from atonc.passes.name_uniquely import name_uniquely
 from atonc.passes.options import Options, PassOptions
+from atonc.passes.quantise_earlier import quantise_earlier
 from atonc.passes.round_once import round_once
 from atonc.passes.separate_formats import separate_formats
 from atonc.passes.set_channel_positions import set_channel_positions
@@ -48,6 +49,7 @@ PASSES: tuple[Pass, ...] = (
     shift_uint8,
     lower_packs,
     fuse_formats,
+    quantise_earlier,
     separate_formats,
     fuse_formats,  # what a moving operator hid
     drop_identities,

@@ -14,6 +14,7 @@ from atonc.passes.make_integer_biases import make_integer_biases
 from atonc.passes.make_tables import make_tables
 from atonc.passes.merge_constants import merge_constants
 from atonc.passes.name_conversions import name_conversions
+from atonc.passes.quantise_earlier import quantise_earlier
 from atonc.passes.separate_formats import separate_formats
 from atonc.passes.shift_uint8 import shift_uint8
 from atonc.passes.split_formats import split_formats
@@ -176,6 +177,37 @@ def test_biases_of_layers_that_write_real_numbers_are_real_too() -> None:
     graph = equal_after(s.graph("y"), split_formats)
     assert kinds(graph) == ["dequantize", "conv"]
     assert all(graph.tensors[name].is_float for name in graph.ops[1].inputs)
+
+
+def test_islands_of_real_numbers_that_only_move_values_are_quantised_first() -> None:
+    """Channels are shuffled: joined, seen as groups, exchanged, seen as channels again."""
+    s = Small()
+    x, other = s.input(PICTURE), s.input(PICTURE, scale=0.02, zero=9)
+    s.op("concat", [x, other], s.value("joined", (1, 6, 6, 8), "float32"), axis=3)
+    s.op("reshape", ["joined"], s.value("groups", (1, 6, 6, 2, 4), "float32"))
+    s.op("transpose", ["groups"], s.value("turned", (1, 6, 6, 4, 2), "float32"), perm=(0, 1, 2, 4, 3))
+    s.op("reshape", ["turned"], s.value("y", (1, 6, 6, 8), scale=0.06, zero=2))
+    graph = equal_after(s.graph("y"), lambda g: drop_identities(separate_formats(quantise_earlier(g))))
+    assert kinds(graph) == ["requantize", "requantize", "concat", "reshape", "transpose", "reshape"]
+
+
+@pytest.mark.parametrize("other", ["read", "format", "output"])
+def test_real_numbers_that_somebody_wants_stay_real(other: str) -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.op("transpose", [x], s.value("turned", (1, 6, 4, 6), "float32"), perm=(0, 1, 3, 2))
+    s.op("reshape", ["turned"], s.value("y", (1, 6, 24), scale=0.06, zero=2))
+    outputs = ["y"]
+    if other == "read":
+        s.op("softmax", ["turned"], s.value("p", (1, 6, 4, 6), "float32"), axis=3, beta=1.0)
+        outputs.append("p")
+    elif other == "format":
+        s.op("quantize", ["turned"], s.value("z", (1, 6, 4, 6), scale=0.09, zero=2))
+        outputs.append("z")
+    else:
+        outputs.append("turned")
+    graph = equal_after(s.graph(*outputs), quantise_earlier)
+    assert graph.tensors["turned"].is_float
 
 
 # --- gains, offsets, biases ---------------------------------------------------------------------------------------
