@@ -1,0 +1,11 @@
+"""The same examples in every run; with ATONC_EXPLORE=1 hypothesis looks for new ones."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("explore", deadline=None, print_blob=True)
+settings.load_profile("explore" if os.environ.get("ATONC_EXPLORE") else "repeatable")
