@@ -70,8 +70,8 @@ def judge(model: Path, numerics: str) -> Record:
     runs = [emulation.run(validating.program_inputs(compiled, sample)) for sample in samples]
     record["outputs"] = outputs(compiled, runs, expected)
     if not all(map(close_enough, record["outputs"])):
-        for output, noisy in zip(record["outputs"], sensitivity(compiled, samples), strict=True):
-            output["noise"] = noisy
+        for output, more in zip(record["outputs"], sensitivity(compiled, samples, expected), strict=True):
+            output |= more
     record["layers"] = layers(compiled, emulation, samples[:1])
     record["inputs"], record["classifier"] = count, is_classifier(compiled) and not known_otherwise(model)
     record["megabytes"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
@@ -147,9 +147,9 @@ def _together(values: Iterable[Any]) -> Any:
     return np.concatenate([np.ravel(value) for value in values])
 
 
-def sensitivity(compiled: Compiled, samples: list[Any]) -> list[float]:
-    """Cosine of each output of exact arithmetic to itself with a few values of every convolution one code off: what
-    any other rounding of the same model would give."""
+def sensitivity(compiled: Compiled, samples: list[Any], expected: list[Any]) -> list[Record]:
+    """Of each output of exact arithmetic: its cosine to the reference, and to itself with a few values of every
+    convolution one code off, which is what any other rounding of the same model would give."""
     graph, rng = compiled.graph, np.random.default_rng(0)
     plain, noisy = [], []
     for sample in samples:
@@ -166,7 +166,11 @@ def sensitivity(compiled: Compiled, samples: list[Any]) -> list[float]:
         noisy.append({name: values[name] for name in graph.outputs})
     real = {n: [_together(validating.real(graph.tensors[n], v[n]) for v in side) for side in (plain, noisy)]
             for n in graph.outputs}  # fmt: skip
-    return [cosine(*real[name]) for name in graph.outputs]
+    wanted = [_together(reference[k] for reference, _ in expected) for k in range(len(graph.outputs))]
+    return [
+        {"noise": cosine(*real[name]), "exact_cosine": cosine(real[name][0], wanted[k])}
+        for k, name in enumerate(graph.outputs)
+    ]
 
 
 def references(model: Path, compiled: Compiled, sample: Any) -> tuple[list[Any], list[list[Any]]]:
@@ -225,9 +229,10 @@ def agreement(model: Path, numerics: str, count: int) -> Record:
     for sample in validating.synthetic_samples(compiled.source, count, seed=100):
         got = emulation.run(validating.program_inputs(compiled, sample))[name]
         (expected,), others = references(model, compiled, sample)
-        votes.append([_same_class(found, expected) for found in (got, *(other for (other,) in others))])
-    same, *others = np.sum(votes, axis=0).tolist()
-    return {"same": same, "others": others, "of": count}
+        exact_one = run_graph(compiled.graph, validating.program_inputs(compiled, sample))[name]
+        votes.append([_same_class(found, expected) for found in (got, exact_one, *(other for (other,) in others))])
+    same, by_exact, *others = np.sum(votes, axis=0).tolist()
+    return {"same": same, "exact": by_exact, "others": others, "of": count}
 
 
 def _same_class(got: Any, expected: Any) -> bool:
