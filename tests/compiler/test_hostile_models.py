@@ -19,7 +19,7 @@ GROUPS, EACH = 10, 50
 SECONDS = 10.0
 MEMORY = 2 << 30
 COMPILED, USER_ERROR, TOO_LARGE = 0, 2, 3
-# Not mended yet: group and number -> what happens.
+OUT_OF_MEMORY = ("out of memory", "Unable to allocate", "MemoryError")  # somebody asked for more than the limit
 
 
 @pytest.fixture
@@ -51,8 +51,11 @@ def test_hostile_models(
         allowed = (COMPILED, USER_ERROR, TOO_LARGE)
         assert codes[-1] in allowed, f"{name} of group {group}: {said}"
         assert seconds < SECONDS, f"{name} of group {group} took {seconds:.0f} s"
+        assert not any(words in said for words in OUT_OF_MEMORY), f"{name} of group {group}: {said}"
         if codes[-1] != COMPILED:
             assert said.startswith("atonc: ") and "Traceback" not in said
+        if codes[-1] == USER_ERROR:
+            assert len(said.splitlines()) == 1, f"{name} of group {group}: more than a paragraph: {said}"
     assert codes.count(USER_ERROR) > EACH // 4
     assert not list(home.iterdir()), "nothing is written"
 
