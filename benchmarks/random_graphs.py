@@ -209,6 +209,7 @@ def _figures(lines: list[Line]) -> list[tuple[str, object]]:
         ("- that crash, are refused or break a rule", _others(problems)),
         ("- where the emulator differs from the mapped integer semantics", problems["meaning"]),
         ("- with a layer further from exact arithmetic than 1 (tables 2) or the reported error", problems["layer"]),
+        ("- with a layer further from it than reported", problems["report"]),
         ("- with an output that is too far from the source", problems["output"]),
         ("values compared bit for bit with the mapped semantics", values),
         ("- that differ from exact arithmetic on the same inputs", sum(line["different"] for line in lines)),
@@ -236,7 +237,7 @@ def state(lines: list[Line]) -> str:
 
 
 def _others(problems: Counter[str]) -> int:
-    return sum(problems.values()) - problems["meaning"] - problems["layer"] - problems["output"]
+    return sum(n for kind, n in problems.items() if kind not in ("meaning", "layer", "report", "output"))
 
 
 def _remarks(lines: list[Line]) -> list[str]:

@@ -62,6 +62,10 @@ def _problem(outcomes: list[Outcome], plain: bool) -> str:
         if outcome.bad:
             return f"layer: {describe(outcome.bad[0])}"
     for outcome in outcomes:
+        quiet = [layer for layer in outcome.layers if layer.unreported]
+        if quiet:
+            return f"report: {describe(quiet[0])}, reported {quiet[0].expected:.3f}"
+    for outcome in outcomes:
         far = [output for output in outcome.free if (output.far if plain else output.unexplained)]
         if far:
             return f"output: {describe_output(far[0])}"

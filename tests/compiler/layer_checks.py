@@ -56,6 +56,11 @@ class Layer:
         return 0 if self.on_cpu else max(self.limit, int(np.ceil(self.expected)))
 
     @property
+    def unreported(self) -> bool:
+        """Further than the compiler says, even if it is not far."""
+        return not self.on_cpu and not self.saturated and self.most > np.ceil(self.expected)
+
+    @property
     def limit(self) -> int:
         """What a layer may differ by when no rounding on the way counts."""
         return 0 if self.on_cpu else 2 if self.op.kind == "table" else 1
