@@ -47,10 +47,12 @@ Line = Mapping[str, Any]
 # -------------------------------------------------------------------------------------------------------------- running
 
 
-def run(wanted: list[tuple[str, int]], seconds: float, keep: Path | None) -> list[Line]:
-    """Verdicts of networks by class and seed."""
+def run(wanted: list[tuple[str, int]], seconds: float, keep: Path | None, accepted: list[str]) -> list[Line]:
+    """Verdicts of networks by class and seed; those without a problem of accepted earlier states count too."""
     code, started = digest(), time.perf_counter()
-    known = {(line["class"], line["seed"]): line for line in kept(keep) if line["code"] == code}
+    before = [line for line in kept(keep) if line["code"] in accepted and not line["problem"]]
+    now = [line for line in kept(keep) if line["code"] == code]
+    known = {(line["class"], line["seed"]): line for line in (*before, *now)}
     lines = []
     for key in wanted:
         if key not in known:
@@ -263,6 +265,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--keep", type=Path, help="file of verdicts, one line each; what it holds is not run again")
+    parser.add_argument("--accept", nargs="*", default=[], metavar="CODE", help="earlier states of the code that count")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--shard", type=int)
@@ -276,7 +279,7 @@ def main() -> int:
         print(keep_case(case, options.keep_as))
         return 0
     seeds = [("plain", k) for k in range(options.count)] + [("steep", k) for k in range(options.steep_count)]
-    lines = run([(kind, options.first + k) for kind, k in seeds], options.seconds, options.keep)
+    lines = run([(kind, options.first + k) for kind, k in seeds], options.seconds, options.keep, options.accept)
     page = table(lines)
     print(page)
     if options.write:
