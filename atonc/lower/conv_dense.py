@@ -16,6 +16,7 @@ from atonc.lower.conv_sums import add_up, chunks, flat
 from atonc.lower.convolution import Part, unit_parts
 from atonc.lower.forms_2x import lower_2x
 from atonc.lower.layer import (
+    ALIGNED,
     MAX_VECTOR,
     TOO_COARSE,
     WORTH_ALWAYS,
@@ -125,10 +126,14 @@ def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Ti
         for aligned in dict.fromkeys((layer.alignment, 1)):
             if tiling := choose(parts, channels, count, modes, share=share, aligned=aligned):
                 return tiling
-    fastest = choose(parts, channels, count, modes)
+    reads, writes = (ALIGNED // 2, ALIGNED) if layer.huge else (1, 1)
+    if layer.huge and choose(parts, channels, count, modes, aligned=reads, whole=writes) is None:
+        reads, writes = 1, 1
+    fastest = choose(parts, channels, count, modes, aligned=reads, whole=writes)
     if fastest is None or fastest.mode.offset == layer.zero:
         return fastest
-    plain = choose(parts, channels, count, [mode for mode in modes if mode.offset == layer.zero])
+    modes = [mode for mode in modes if mode.offset == layer.zero]
+    plain = choose(parts, channels, count, modes, aligned=reads, whole=writes)
     if plain is None or plain.cycles > max(CHEAP * fastest.cycles, fastest.cycles + FEW_CYCLES):
         return fastest
     if plain.passes > fastest.passes and layer.out.height * layer.out.width > FEW_PIXELS:
@@ -138,9 +143,7 @@ def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Ti
     return plain if len(errors) == 2 and errors[0] < CLOSER * errors[1] else fastest
 
 
-def _halves(
-    layer: Layer, parts: tuple[Part, ...], tiling: Tiling, first: int, count: int
-) -> list[tuple[int, int]]:
+def _halves(layer: Layer, parts: tuple[Part, ...], tiling: Tiling, first: int, count: int) -> list[tuple[int, int]]:
     """Two smaller groups of kernels, where the scale of one kernel is far from those of its neighbours."""
     rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, first, count)
     if isinstance(rule, TwoSteps) or not 1 < count <= tiling.kernels:
@@ -182,9 +185,7 @@ def _summed(
     return [*plans, *add_up(layer, context, sums, target, rule, first, count, group)]
 
 
-def _chains(
-    layer: Layer, parts: tuple[Part, ...], count: int
-) -> tuple[int, list[tuple[tuple[Part, ...], Tiling]]]:
+def _chains(layer: Layer, parts: tuple[Part, ...], count: int) -> tuple[int, list[tuple[tuple[Part, ...], Tiling]]]:
     """Kernels a frame, the same in every chain, and the chains; none where nothing fits."""
     for group in (k for k in (4, 2, 1) if count % k == 0):
         found = chunks(parts, partial(_with_kernels, layer, group))

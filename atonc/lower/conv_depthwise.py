@@ -159,7 +159,8 @@ def _blocks(
     pipelines = min(MAX_PIPELINES, MAX_CHAIN // len(parts), MAX_CHAIN // ariths, 10 // (len(parts) + 2), blocks)
     whole = lcm(cut.batch, cut.outputs, ALIGNED) // cut.batch  # blocks between aligned addresses
     share = max(1, min(-(-blocks // pipelines), MAX_VECTOR // cut.outputs))
-    if blocks > whole and (share >= whole or layer.large) and share * cut.outputs < MAX_VECTOR - ALIGNED:
+    apart = blocks > whole and (share >= whole or layer.large)
+    if (apart or layer.huge) and share * cut.outputs < MAX_VECTOR - ALIGNED:
         share = -(-share // whole) * whole
     step = lcm(cut.outputs, layer.alignment)
     jobs = []
@@ -177,9 +178,7 @@ def _blocks(
     return plans
 
 
-def _jobs(
-    layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int
-) -> list[tuple[int, int, Cut]]:
+def _jobs(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int) -> list[tuple[int, int, Cut]]:
     """One pipeline, or one for every channel where the scales inside of a block differ too much."""
     multiplier = layer.outputs // layer.area.channels
     rule = layer.requantisation_of(cut.mode.offset, 1, channel * multiplier, blocks * cut.outputs)

@@ -29,6 +29,7 @@ Weights = NDArray[np.int16]  # codes without their zero point
 Real = NDArray[np.float64]
 
 LARGE_BYTES = 512 << 10
+HUGE_BYTES = 960 << 10  # more than half of the NPU RAM
 ALIGNED = 16  # outside the NPU's own RAM engines start at multiples of this
 MAX_VECTOR = 512  # channels that one ARITH has coefficients for
 EXPECTED_MARGIN = 2.5  # how far sums may go beyond those of typical inputs
@@ -85,6 +86,12 @@ class Layer:
     def large(self) -> bool:
         """May have to lie outside the NPU's own RAM, where engines start at aligned addresses only."""
         return max(self.area.height * self.area.line, self.out.height * self.out.line) > LARGE_BYTES
+
+    @property
+    def huge(self) -> bool:
+        """Does not fit the NPU's own RAM together with another one of its size: all engines start at aligned
+        addresses, whatever that costs."""
+        return max(self.area.height * self.area.line, self.out.height * self.out.line) > HUGE_BYTES
 
     def shifted(self) -> Layer:
         """The same layer on features stored as code + 128."""

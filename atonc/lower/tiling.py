@@ -75,16 +75,19 @@ def choose(
     memory_loops: bool = True,
     share: int | None = None,
     aligned: int = 1,
+    whole: int = 1,
 ) -> Tiling | None:
     """The cheapest proven tiling of `outputs` kernels over `channels` inputs; None when there is none.
 
-    `share`: that many channels in every pass. `aligned`: parts of the channels begin at multiples of this.
+    `share`: that many channels in every pass. `aligned`: parts of the channels begin at multiples of this. `whole`:
+    kernels that are left over begin at multiples of this.
     """
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
-    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, share)]
+    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, share, aligned, whole)]
     candidates = [c for c in candidates if memory_loops or c.passes == 1 or c.form.ring]
     candidates = [c for c in candidates if c.batch == channels or c.batch % aligned == 0]
+    candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
     best = min(candidates, key=lambda c: (c.cycles, c.units, -c.kernels, -c.batch), default=None)
     if best is None:
         return None
@@ -124,7 +127,7 @@ class Candidate:
 
 
 def _candidates(
-    parts: tuple[Part, ...], channels: int, outputs: int, mode: Mode, share: int | None
+    parts: tuple[Part, ...], channels: int, outputs: int, mode: Mode, share: int | None, aligned: int, whole: int
 ) -> Iterator[Candidate]:
     rows, columns = parts[0].window
     if mode.deep and (len(parts) > 1 or (rows, columns) != (1, 1)):
@@ -132,18 +135,19 @@ def _candidates(
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
     width = max(part.area.width for part in parts)
     for units in _unit_counts(parts, channels):
-        for batch in _batches(channels, units, len(parts), min(most_batch, most_line // width), share):
+        for batch in _batches(channels, units, len(parts), min(most_batch, most_line // width), share, aligned):
             if mode.packed_frame and not (parts[0].area.contiguous and batch == channels):
                 continue
-            kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)))
+            kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)), whole)
             passes = -(-channels // (batch * (units if len(parts) == 1 else 1)))
             beyond = passes * batch * (units if len(parts) == 1 else 1) - channels  # bytes read behind the last pixel
             if not kernels or passes > MAX_PASSES or beyond > MAX_BEYOND:
                 continue
             form = _form(tuple(map(_shape, parts)), mode, units, passes > 1)
             if form is not None:
-                height, width = parts[0].out_size
-                frame = max(*(_feature_words(part, mode, batch) for part in parts), height * width * kernels, 1)
+                rows_out, columns_out = parts[0].out_size
+                results = rows_out * columns_out * kernels
+                frame = max(*(_feature_words(part, mode, batch) for part in parts), results, 1)
                 cycles = frame * -(-outputs // kernels) * passes
                 yield Candidate(mode, batch, kernels, units, passes, form, cycles)
 
@@ -161,7 +165,7 @@ def _unit_counts(parts: tuple[Part, ...], channels: int) -> list[int]:
     return list(range(1, MAX_CHAIN + 1))
 
 
-def _batches(channels: int, units: int, parts: int, most: int, wanted: int | None) -> list[int]:
+def _batches(channels: int, units: int, parts: int, most: int, wanted: int | None, aligned: int) -> list[int]:
     """Batches worth trying: those that spread the channels evenly over units and passes."""
     share = units if parts == 1 else 1
     if wanted is not None:
@@ -169,16 +173,18 @@ def _batches(channels: int, units: int, parts: int, most: int, wanted: int | Non
     found = set()
     for passes in range(1, -(-channels // share) + 1):
         batch = -(-channels // (share * passes))
-        if 1 <= batch <= most:
+        if 1 <= batch <= most and (batch == channels or batch % aligned == 0):
             found.add(batch)
     return sorted(found, reverse=True)[:6]
 
 
-def _kernels(outputs: int, most: int) -> int:
-    """As many as fit, spread evenly over the groups."""
+def _kernels(outputs: int, most: int, whole: int) -> int:
+    """As many as fit, spread evenly over the groups, or in groups that begin at multiples of `whole`."""
     if most < 1:
         return 0
     groups = -(-outputs // most)
+    if whole > 1 and groups > 1:
+        return most - most % whole if most >= whole else 1 << (most.bit_length() - 1)
     return -(-outputs // groups)
 
 

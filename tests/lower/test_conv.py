@@ -245,3 +245,25 @@ WIDE = {
 @pytest.mark.parametrize("zero", [-128, -5])
 def test_wide_pictures_go_in_strips(name: str, zero: int) -> None:
     check(conv_graph(**WIDE[name], zero=zero))
+
+
+def test_lines_fit_the_unit_where_stride_two_halves_them() -> None:
+    """Lines of inputs count, not those of outputs."""
+    check(conv_graph(4, 257, 16, 32, stride=(2, 2), padding=(0, 0, 1, 0)))
+
+
+HUGE = {
+    "1x1": dict(channels=12, outputs=72, kernel=(1, 1), padding=(0, 0, 0, 0)),
+    "1x1 many": dict(channels=200, outputs=56, kernel=(1, 1), padding=(0, 0, 0, 0)),
+    "3x3": dict(channels=8, outputs=72),
+    "depthwise": dict(channels=72, outputs=72, groups=72),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_engines_on_pictures_that_leave_the_ram_of_the_npu_start_at_aligned_addresses(name: str) -> None:
+    plans, _ = lower(conv_graph(120, 120, **HUGE[name]))
+    for plan in plans:
+        for use in plan.engines.values():
+            if use.buffer in ("x", "y"):
+                assert use.config.address % (16 if use.config.to_memory else 8) == 0, (use.buffer, use.config.address)
