@@ -186,17 +186,22 @@ def _summed(
 
 
 def _chains(layer: Layer, parts: tuple[Part, ...], count: int) -> tuple[int, list[tuple[tuple[Part, ...], Tiling]]]:
-    """Kernels a frame, the same in every chain, and the chains; none where nothing fits."""
+    """Kernels a frame, the same in every chain, and the chains; none where nothing fits.
+
+    All chains subtract the same from the features, since one bias makes up for it.
+    """
     for group in (k for k in (4, 2, 1) if count % k == 0):
-        found = chunks(parts, partial(_with_kernels, layer, group))
-        if found:
-            return group, found
+        for subtracted in layer.subtracted():
+            found = chunks(parts, partial(_with_kernels, layer, group, subtracted))
+            if found:
+                return group, found
     return 1, []
 
 
-def _with_kernels(layer: Layer, kernels: int, parts: tuple[Part, ...]) -> Tiling | None:
+def _with_kernels(layer: Layer, kernels: int, subtracted: int, parts: tuple[Part, ...]) -> Tiling | None:
     channels = parts[0].weights.shape[3]  # those of the layer, or twice as many where pixels go in pairs
-    tiling = choose(parts, channels, kernels, layer.modes(), memory_loops=False)
+    modes = [mode for mode in layer.modes() if mode.offset == subtracted]
+    tiling = choose(parts, channels, kernels, modes, memory_loops=False)
     return tiling if tiling is not None and tiling.kernels == kernels else None
 
 

@@ -101,7 +101,8 @@ def _summed(
     for start in range(first, first + channels, step):
         count = min(step, first + channels - start)
         batch = next(k for k in (4, 2, 1) if count % k == 0)
-        found = chunks(parts, partial(_exact_cut, layer, batch))
+        tried = (chunks(parts, partial(_exact_cut, layer, batch, subtracted)) for subtracted in layer.subtracted())
+        found = next((chains for chains in tried if chains), [])  # one bias for all chains, so one zero point
         if len(found) < 2 or len({cut.kernels for _, cut in found}) > 1:
             raise no_setting(parts[0], layer.area.channels, layer.op.name)
         outputs = (start * multiplier, count * multiplier)
@@ -120,15 +121,17 @@ def _summed(
     return plans
 
 
-def _exact_cut(layer: Layer, batch: int, parts: tuple[Part, ...]) -> Cut | None:
-    return _cut(layer, parts, batch, exactly=True)
+def _exact_cut(layer: Layer, batch: int, subtracted: int, parts: tuple[Part, ...]) -> Cut | None:
+    return _cut(layer, parts, batch, exactly=True, subtracted=subtracted)
 
 
-def _cut(layer: Layer, parts: tuple[Part, ...], channels: int, exactly: bool = False) -> Cut | None:
+def _cut(
+    layer: Layer, parts: tuple[Part, ...], channels: int, exactly: bool = False, subtracted: int | None = None
+) -> Cut | None:
     """The largest proven block of at most (or exactly) so many channels."""
     multiplier = layer.outputs // layer.area.channels
     rows, columns = parts[0].window
-    for mode in (mode for mode in layer.modes() if not mode.deep):
+    for mode in (mode for mode in layer.modes() if not mode.deep and subtracted in (None, mode.offset)):
         most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
         width = max(part.area.width for part in parts)
         most = min(most_kernels, most_batch, channels, most_line // width)

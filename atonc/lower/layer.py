@@ -251,6 +251,10 @@ class Layer:
         plain = [Mode(1)] if self.zero else [Mode(2, offset=1)]
         return [*modes, *plain, Mode(1, deep=True, packed_frame=True), Mode(1, deep=True)]
 
+    def subtracted(self) -> tuple[int, ...]:
+        """What units can take from the features, the zero point first."""
+        return tuple(dict.fromkeys(mode.offset for mode in self.modes()))
+
     def share(self) -> int:
         """Channels that ST's releases 2.x sum before they round."""
         return channels_a_pass(self.form_2x)

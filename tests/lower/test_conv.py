@@ -119,9 +119,15 @@ def test_weights_with_a_zero_point(name: str, zero: int) -> None:
     check(replace(graph, tensors=graph.tensors | {"w": weights, "y": y}))
 
 
-@pytest.mark.parametrize("zero", [-128, -5])
-def test_seven_by_seven_is_summed_from_parts(zero: int) -> None:
-    check(conv_graph(16, 16, 3, 32, kernel=(7, 7), padding=(3, 3, 3, 3), zero=zero))
+@pytest.mark.parametrize("zero", [-128, -5, 0])
+@pytest.mark.parametrize("groups", [1, 3])
+def test_seven_by_seven_is_summed_from_parts(zero: int, groups: int) -> None:
+    """Without a bias either: sums of different zero points must not be added up."""
+    graph = conv_graph(16, 16, 3, 33, kernel=(7, 7), padding=(3, 3, 3, 3), zero=zero, groups=groups)
+    check(graph)
+    codes = np.random.default_rng(3).integers(-128, 128, (1, 16, 16, 3)).astype(np.int8)
+    apart = run(graph, {"x": codes})["y"].astype(int) - run_graph(graph, {"x": codes})["y"]
+    assert np.abs(apart.mean(axis=(0, 1, 2))).max() < 0.05
 
 
 def test_grouped_convolution() -> None:
