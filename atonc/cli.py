@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NoReturn
 
 import atonc
@@ -13,12 +15,15 @@ from atonc.errors import AtoncError
 from atonc.verbs import compare, disasm, explain, generate, ops, run, validate, view
 from atonc.verbs.common import without_levels
 
+OBJECTS_BETWEEN_COLLECTIONS = 50_000
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
     options = parser().parse_args(without_levels(sys.argv[1:] if arguments is None else arguments))
     try:
-        return int(options.verb(options))
+        with _few_collections():
+            return int(options.verb(options))
     except AtoncError as error:
         print(f"atonc: {error}", file=sys.stderr)
         return error.exit_code
@@ -32,6 +37,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Looking for cycles among the many small objects of a program finds hardly any, in a tenth of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 class _Parser(argparse.ArgumentParser):

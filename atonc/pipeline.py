@@ -124,7 +124,7 @@ def supplied(graph: Graph, options: Options) -> tuple[str, ...]:
 
 def check(program: Program, options: Options, pools: Iterable[MemoryPool]) -> tuple[Violation, ...]:
     """The program as the chip would read it, against the safety rules; what breaks one is never given out."""
-    words = instructions.encode(ec_program.program(program.epochs))
+    words = ec_program.words(program.epochs)
     decoded = [e for e in decode_epochs(instructions.decode(words)) if not e.empty]
     contexts = safety_contexts(program, pools)
     found = tuple(v for v in safety.check_program(decoded, contexts) if v.severity != Severity.NOTE)

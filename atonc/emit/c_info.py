@@ -19,7 +19,6 @@ from atonc.emit.c import names
 from atonc.emit.c.network import Block, CNetwork
 from atonc.emit.info import costs, nodes
 from atonc.emit.info.memory import Memory, buffer_rows, pool_rows
-from atonc.hw.ec import encode
 from atonc.ir import Graph, Tensor
 
 if TYPE_CHECKING:
@@ -134,8 +133,7 @@ def _model(name: str, kind: str, files: list[str]) -> dict[str, Any]:
 
 def _signature(network: CNetwork) -> str:
     """Of the program and its constants, wherever they lie."""
-    words = encode(ec_program.program(network.program.epochs))
-    digest = hashlib.sha256(np.array(words, "<u4").tobytes())
+    digest = hashlib.sha256(np.array(ec_program.words(network.program.epochs), "<u4").tobytes())
     for home in sorted(network.constants(), key=lambda home: (home.address, home.buffer.name)):
         digest.update(home.buffer.data)
     return f"0x{digest.hexdigest()[:16]}"
@@ -143,7 +141,7 @@ def _signature(network: CNetwork) -> str:
 
 def _footprint(view: CompileView, network: CNetwork) -> dict[str, Any]:
     layout, users = view.compiled.layout, network.program.user_io
-    words = sum(i.size for i in ec_program.program(network.program.epochs)) if network.epoch_controller else 0
+    words = len(ec_program.words(network.program.epochs)) if network.epoch_controller else 0
     supplied = [sum(u.size_bytes for u in users if u.direction == side) for side in ("input", "output")]
     return {
         "activations": layout.peak_bytes,

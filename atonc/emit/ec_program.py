@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from atonc.hw import fields, regs
-from atonc.hw.ec import Instruction, Irq, Label, Poll, Write, WriteField, merge_writes
+from atonc.hw.ec import Instruction, Irq, Label, Poll, Write, WriteField, encode, merge_writes
 from atonc.hw.ec.merge import Barrier
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
@@ -40,9 +40,19 @@ def epoch_code(epoch: Epoch) -> tuple[Instruction, ...]:
     return tuple(merge_writes(epoch_trace(epoch)))
 
 
+@once_per_object
+def _encoded(epoch: Epoch) -> tuple[int, ...]:
+    return tuple(encode(epoch_code(epoch)))
+
+
+def words(epochs: Iterable[Epoch]) -> list[int]:
+    """The same as the epoch controller reads it."""
+    return [*(word for epoch in epochs for word in _encoded(epoch)), *encode([Irq(0)])]
+
+
 def epoch_words(epoch: Epoch) -> int:
     """Length of the epoch's part of the program."""
-    return sum(instruction.size for instruction in epoch_code(epoch))
+    return len(_encoded(epoch))
 
 
 def epoch_trace(epoch: Epoch) -> Iterator[Instruction | Barrier]:

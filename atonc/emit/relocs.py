@@ -15,6 +15,7 @@ from atonc.emit.program import Program, ProgramStep, UserBuffer
 from atonc.errors import ToolError
 from atonc.hw import regs
 from atonc.hw.ec import (
+    Blob,
     BurstWrite,
     BurstWriteInc,
     Container,
@@ -51,7 +52,9 @@ def relocations(program: Program, steps: Iterable[ProgramStep]) -> tuple[Relocat
 
 def container(program: Program, steps: Iterable[ProgramStep], version: int = VERSION) -> Container:
     """The run as it is stored: a bare blob if nothing is relocated, else a container (`.words()`, `.relocations`)."""
-    return container_of(instructions(program, steps), version)
+    if program.user_io:
+        return container_of(instructions(program, steps), version)
+    return Container(Blob(tuple(ec_program.words(step.epoch for step in steps if step.epoch is not None))))
 
 
 def bases(program: Program, addresses: Mapping[str, int] | None = None) -> dict[str, int]:

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from itertools import groupby
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,22 @@ def _buffer(home: Placed, graph: Graph) -> dict[str, Any]:
 
 
 def to_json(document: Mapping[str, Any]) -> bytes:
-    return (json.dumps(document, indent=1) + "\n").encode()
+    return (_json(document) + "\n").encode()
+
+
+def _json(value: Any, line: str = "\n") -> str:
+    """What `json.dumps(value, indent=1)` gives, which takes twice as long; `line` begins the line of the value."""
+    if type(value) is str:
+        return encode_basestring_ascii(value)
+    if type(value) is int:
+        return str(value)
+    inner = f"{line} "
+    if isinstance(value, dict) and value:
+        rows = [f"{encode_basestring_ascii(key)}: {_json(item, inner)}" for key, item in value.items()]
+        return f"{{{inner}{f',{inner}'.join(rows)}{line}}}"
+    if isinstance(value, (list, tuple)) and value:
+        return f"[{inner}{f',{inner}'.join([_json(item, inner) for item in value])}{line}]"
+    return json.dumps(value)
 
 
 def write_together(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
