@@ -31,7 +31,10 @@ def run_tflite(
     values = inputs if isinstance(inputs, list) else [inputs[d["name"]] for d in details]
     for detail, value in zip(details, values, strict=True):
         interpreter.set_tensor(detail["index"], np.ascontiguousarray(value.astype(detail["dtype"])))
-    interpreter.invoke()
+    try:
+        interpreter.invoke()
+    except (RuntimeError, ValueError) as error:
+        raise InputError(f"TFLite cannot run it: {str(error)[:300]}", where=str(path)) from error
     wanted = interpreter.get_tensor_details() if all_tensors else interpreter.get_output_details()
     found = {d["name"]: _get(interpreter, d["index"]) for d in wanted}
     return {name: value for name, value in found.items() if value is not None}

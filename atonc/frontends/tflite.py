@@ -31,6 +31,7 @@ from atonc.ops.shapes import infer_shape
 
 TRANSLATORS = tflite_ops.TRANSLATORS
 _REGISTERED = (tflite_ops, tflite_moves)
+COPIES = ("reshape", "transpose", "slice")
 
 
 def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) -> Graph:
@@ -47,6 +48,7 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
     if cut_outputs:
         edges[1] = _cuts(cut_outputs, tensors, _results(subgraphs[0], codes))
     ops = _operators(subgraphs[0], codes, tensors, edges[1] if cut_outputs else None)
+    ops = [part for op in ops for part in _copied(op, tensors)]
     inputs, outputs = ([tensors.at(i).name for i in indices] for indices in edges)
     used = {t for op in ops for t in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
     kept = {tensor.name: tensor for tensor in tensors.all() if tensor.name in used}
@@ -114,7 +116,10 @@ class _Tensors:
         if table.table(TensorField.SPARSITY) is not None:
             raise UnsupportedError("sparse constants are not supported", where=name)
         data = self._constant(table.uint32(TensorField.BUFFER), dtype, shape, name)
-        return Tensor(name, shape, dtype, _quantisation(table, dtype, shape), data)
+        quant = _quantisation(table, dtype, shape)
+        if data is not None and quant is not None and quant.axis is not None:
+            data, quant = _with_positive_scales(data, quant)
+        return Tensor(name, shape, dtype, quant, data)
 
     def _constant(self, buffer: int, dtype: str, shape: tuple[int, ...], name: str) -> Array | None:
         if buffer >= len(self.buffers):
@@ -168,6 +173,20 @@ def _quantisation(table: Table, dtype: str, shape: tuple[int, ...]) -> Quantisat
     if dtype == "int32" and len(shape) == 1:
         axis = 0  # some converters give biases the axis of their weights
     return Quantisation(scales, zeros, axis if scales.size > 1 else None)
+
+
+def _with_positive_scales(data: Array, quant: Quantisation) -> tuple[Array, Quantisation]:
+    """Some tools fold negative gains into the scales of channels: the codes get the sign. Zero counts nothing."""
+    scales, axis = quant.scales, quant.axis or 0
+    odd = ~(scales > 0)
+    plain = np.isfinite(scales).all() and not np.any(quant.zero_points[odd]) and axis < data.ndim
+    if not odd.any() or not plain or data.shape[axis] != scales.size:
+        return data, quant
+    turned = data * quant.along(np.sign(scales).astype(np.int64), data.ndim)
+    if turned.min() < np.iinfo(data.dtype).min or turned.max() > np.iinfo(data.dtype).max:
+        return data, quant
+    magnitudes = np.where(scales == 0, 1.0, np.abs(scales))
+    return turned.astype(data.dtype), replace(quant, scales=magnitudes)
 
 
 def _cuts(names: Sequence[str], tensors: _Tensors, results: Mapping[str, list[int]]) -> list[int]:
@@ -239,6 +258,22 @@ def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors) -> 
     if outputs:
         _check_shape(op, operands[1][0], tensors)
     return op
+
+
+def _copied(op: Op, tensors: _Tensors) -> list[Op]:
+    """Kernels that only move values copy codes, also where the file gives their result another scale."""
+    if op.kind not in COPIES or len(op.outputs) != 1:
+        return [op]
+    x, y = tensors.named(op.inputs[0]), tensors.named(op.outputs[0])
+    if x.quant is None or y.quant is None or x.quant.same_as(y.quant) or not x.dtype == y.dtype == "int8":
+        return [op]
+    moved = replace(y, name=f"{y.name}:codes", quant=x.quant)
+    tensors.add(moved)
+    same = tuple(range(-128, 128))
+    return [
+        replace(op, outputs=(moved.name,)),
+        Op("table", f"{op.name}:scale", (moved.name,), op.outputs, {"table": same}, op.origin),
+    ]
 
 
 def _check_shape(op: Op, output: int, tensors: _Tensors) -> None:

@@ -11,6 +11,7 @@ import pytest
 from atonc.errors import AtoncError, InputError, ModelError, UnsupportedError
 from atonc.frontends import flatbuffer, limits
 from atonc.frontends.tflite import read_file, read_tflite
+from atonc.ops import run_graph
 from tests.frontends.tflite_models import O, T, build, chain_model, conv_model
 
 
@@ -148,3 +149,31 @@ def test_tensors_of_unknown_types_are_named_when_somebody_reads_them() -> None:
     with pytest.raises(UnsupportedError, match="text is not supported") as refused:
         read_tflite(build(tensors, [O("RELU", ["words"], ["y"])], ["x"], ["y"]))
     assert refused.value.where == "words"
+
+
+def test_negative_scales_of_channels_turn_the_signs_of_their_codes() -> None:
+    """Batch normalisation with a negative gain, folded by tools that do not mind."""
+    codes = np.random.default_rng(0).integers(-127, 128, (3, 1, 1, 4)).astype(np.int8)
+    bias = np.array([700, -500, 300], np.int32)
+    scales, folded = [0.01, -0.02, 0.0], [0.001, -0.002, 0.0]
+    tensors = [
+        T("x", (1, 5, 5, 4), scale=0.1), T("w", codes.shape, scale=scales, data=codes),
+        T("b", (3,), "int32", scale=folded, data=bias), T("y", (1, 5, 5, 3), scale=0.2),
+    ]  # fmt: skip
+    window = {0: ("b", 1), 1: ("i", 1), 2: ("i", 1), 4: ("i", 1), 5: ("i", 1)}
+    data = build(tensors, [O("CONV_2D", ["x", "w", "b"], ["y"], "Conv2DOptions", window)], ["x"], ["y"])
+    graph = read_tflite(data)
+    x = np.random.default_rng(1).integers(-128, 128, (1, 5, 5, 4)).astype(np.int8)
+    sums = x.astype(int).reshape(-1, 4) @ codes.reshape(3, 4).T.astype(int) + bias
+    expected = np.clip(np.rint(sums * np.array(folded) / 0.2), -128, 127)
+    assert np.abs(run_graph(graph, {"x": x})["y"].reshape(-1, 3) - expected).max() <= 1
+
+
+def test_reshapes_copy_codes_whatever_the_scales_say() -> None:
+    tensors = [T("x", (1, 6), scale=0.1), T("y", (2, 3), scale=0.3, zero=5), T("z", (2, 3), scale=0.3, zero=5)]
+    ops = [O("RESHAPE", ["x"], ["y"]), O("RELU", ["y"], ["z"])]
+    graph = read_tflite(build(tensors, ops, ["x"], ["z", "y"]))
+    codes = np.array([[-128, -7, 0, 5, 6, 127]], np.int8)
+    values = run_graph(graph, {"x": codes})
+    assert values["y"].tolist() == codes.reshape(2, 3).tolist()
+    assert values["z"].tolist() == np.maximum(codes, 5).reshape(2, 3).tolist()
