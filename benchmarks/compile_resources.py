@@ -127,15 +127,19 @@ def summary(rows: Mapping[str, Row]) -> str:
     lines = []
     for mode in MODES:
         used = {name: row[mode] for name, row in rows.items() if mode in row}
-        seconds = {name: u["cpu_seconds"] for name, u in used.items() if isinstance(u, Mapping)}
-        memory = {name: u["megabytes"] for name, u in used.items() if isinstance(u, Mapping)}
+        clock, seconds, memory = (
+            {name: u[key] for name, u in used.items() if isinstance(u, Mapping)}
+            for key in ("seconds", "cpu_seconds", "megabytes")
+        )
         if not seconds:
             continue
         slow = [name for name, value in seconds.items() if value > MOST_SECONDS]
         large = [name for name, value in memory.items() if value > MOST_MEGABYTES]
         lines.append(
             f"- {mode}: {len(seconds)} models; CPU seconds: median {median(seconds.values()):.2f} (limit "
-            f"{MEDIAN_SECONDS:g}), largest {max(seconds.values()):.2f}; memory: largest {max(memory.values()):.0f} MB "
+            f"{MEDIAN_SECONDS:g}), largest {max(seconds.values()):.2f}; on the clock: median "
+            f"{median(clock.values()):.2f}, largest {max(clock.values()):.2f}; memory: largest "
+            f"{max(memory.values()):.0f} MB "
             f"(limit {MOST_MEGABYTES}). Above {MOST_SECONDS:g} s: {', '.join(slow) or 'none'}. "
             f"Above the memory limit: {', '.join(large) or 'none'}."
         )
