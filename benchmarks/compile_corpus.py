@@ -192,7 +192,10 @@ def optimised_onnx(model: Path, compiled: Compiled, sample: Any) -> list[Any]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    found = dict(zip([o.name for o in session.get_outputs()], session.run(None, dict(sample)), strict=True))
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, dict(sample)), strict=True))
+    if not set(compiled.graph.outputs) <= found.keys():  # an output that is also read inside has another name
+        found = dict(zip(compiled.graph.outputs, (found[name] for name in names), strict=True))
     tensors = {n: compiled.source.tensors.get(n, compiled.graph.tensors[n]) for n in compiled.graph.outputs}
     return [v.astype(float) if v.dtype.kind == "f" else validating.real(tensors[n], v)
             for n, v in ((n, found[n]) for n in compiled.graph.outputs)]  # fmt: skip

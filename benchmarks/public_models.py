@@ -1,0 +1,203 @@
+"""Compiles quantised models that are not in the corpus, and says what came of each.
+
+    OMP_NUM_THREADS=1 python benchmarks/public_models.py FOLDER [--only TEXT] [--cache DIR] [--fresh] [--limit SECONDS]
+                                                         [--write]
+
+FOLDER holds .tflite and .onnx files and manifest.csv (file, where it is published): nothing is downloaded. Each model
+is generated with verification in a process of its own, then compared with the reference kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from statistics import median
+
+from compile_corpus import figures, layers, outputs, references
+from corpus_report import Record
+
+from atonc import validating
+from atonc.errors import AtoncError
+from atonc.generating import analyze, generate
+from atonc.options import Options
+from atonc.verify import Emulation
+
+RESULTS = Path(__file__).parent / "results" / "public_models.md"
+INPUTS = 4
+CLOSE, OF_KERNELS = 0.999, 0.003
+HEAD = """# Public models outside the corpus
+
+Date 2026-11-15, 2-core x86-64 Linux that others used too, one thread. Script: `benchmarks/public_models.py`; the models
+are not part of this repository.
+
+- *outcome*: **verified**: `atonc generate` wrote its files, every layer of the program is within its limit of exact
+  arithmetic on the emulator, and the outputs are close to the reference; **differs**: not so; **refused**: exit code 2
+  with the message below the table; **failed**: none of these.
+- *epochs*: on the NPU; *CPU ops* with the rule that sent them there; *ms*: predicted, CPU included, never measured.
+- *layer max*: each layer on the inputs it really had against exact arithmetic, in codes.
+- *cosine*: worst output over {inputs} inputs to TFLite's reference kernels (onnxruntime without optimisation);
+  *kernels*: the same for the reference's other kernel sets, whichever is further. Where the reference cannot run the
+  model, exact arithmetic takes its place.
+- *s*, *MB*: `generate` with verification and all files, seconds on the clock and largest resident memory.
+
+"""
+
+
+# --------------------------------------------------------------------------------------------------------- one model
+
+
+def judge(model: Path) -> Record:
+    started = time.perf_counter()
+    try:
+        view = analyze(model, Options())
+        with tempfile.TemporaryDirectory() as folder:
+            generate(view, Path(folder))
+    except AtoncError as error:
+        return {"refused": str(error), "error": type(error).__name__, "seconds": time.perf_counter() - started}
+    compiled = view.compiled
+    record = figures(compiled) | {"seconds": time.perf_counter() - started, "megabytes": _megabytes()}
+    record["why"] = sorted(Counter(f"{reason.op}: {reason.rule}" for reason in compiled.mapped.reasons).items())
+    samples = validating.synthetic_samples(compiled.source, INPUTS)
+    emulation = Emulation(compiled.program, compiled.graph)
+    record["layers"] = layers(compiled, emulation, samples[:1])
+    expected = [references(model, compiled, sample) for sample in samples]
+    runs = [emulation.run(validating.program_inputs(compiled, sample)) for sample in samples]
+    record["reference"] = validating.choose_reference(model)[0]
+    record["outputs"] = outputs(compiled, runs, expected)
+    return record
+
+
+def _megabytes() -> int:
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def collect(model: Path, options: argparse.Namespace) -> Record:
+    """From the cache, or in a process of its own."""
+    kept = options.cache / f"{model.name}.json"
+    if kept.exists() and not options.fresh:
+        return dict(json.loads(kept.read_text()))
+    command = [sys.executable, __file__, str(model), "--one"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=options.limit, check=False)
+        record = dict(json.loads(done.stdout)) if done.returncode == 0 else {"failed": _last_lines(done.stderr)}
+    except subprocess.TimeoutExpired:
+        record = {"failed": f"more than {options.limit:.0f} s"}
+    kept.write_text(json.dumps(record))
+    return record
+
+
+def _last_lines(text: str) -> str:
+    return " / ".join(line.strip() for line in text.strip().splitlines()[-4:])[-600:] or "no output"
+
+
+# ------------------------------------------------------------------------------------------------------------- report
+
+
+def outcome(record: Record) -> str:
+    if "failed" in record:
+        return "failed"
+    if "refused" in record:
+        return "refused"
+    return "verified" if not record["layers"]["bad"] and all(map(close, record["outputs"])) else "differs"
+
+
+def close(output: Record) -> bool:
+    return bool(output["cosine"] >= min(CLOSE, output["spread"] - OF_KERNELS))
+
+
+def row(name: str, where: str, record: Record) -> str:
+    if "outputs" not in record:
+        return f"| {name} | {where} | {outcome(record)} | | | | | | | {record.get('seconds', 0):.1f} | |"
+    cosines = [output["cosine"] for output in record["outputs"]]
+    others = [output["spread"] for output in record["outputs"]]
+    cells = [
+        name,
+        where,
+        outcome(record),
+        record["npu"],
+        ", ".join(f"{count} {why}" for why, count in record["why"]) or "none",
+        f"{record['latency_ms']:.2f}",
+        f"{record['layers']['max_diff']:g}",
+        f"{min(cosines):.5f}",
+        f"{min(others):.5f}",
+        f"{record['seconds']:.1f}",
+        record["megabytes"],
+    ]
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def report(records: dict[str, Record], published: dict[str, str]) -> str:
+    counts = Counter(map(outcome, records.values()))
+    run = [r for r in records.values() if "outputs" in r]
+    lines = [
+        f"{len(records)} models: " + ", ".join(f"{count} {what}" for what, count in counts.most_common()) + ".",
+        f"Outputs at cosine {CLOSE} or as close as the reference's other kernels less {OF_KERNELS}: "
+        f"{sum(close(o) for r in run for o in r['outputs'])} of {sum(len(r['outputs']) for r in run)}. "
+        f"Models without a layer above its limit: {sum(not r['layers']['bad'] for r in run)} of {len(run)}.",
+        f"Seconds: median {median(_all(run, 'seconds')):.1f}, largest {max(_all(run, 'seconds')):.1f}. "
+        f"Memory: at most {max(_all(run, 'megabytes')):.0f} MB.",
+        "",
+        "| model | published in | outcome | epochs | CPU ops: rule | ms | layer max | cosine | kernels | s | MB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+        *(row(name, published.get(name, ""), record) for name, record in records.items()),
+        "",
+        "## Refused or failed",
+        "",
+        *(f"- {name}: {_one_line(r)}" for name, r in records.items() if "outputs" not in r),
+        "",
+        "## Layers above their limit",
+        "",
+        *(f"- {name}: {bad}" for name, r in records.items() if "outputs" in r for bad in r["layers"]["bad"]),
+    ]
+    return HEAD.format(inputs=INPUTS) + "\n".join(lines) + "\n"
+
+
+def _all(records: list[Record], what: str) -> list[float]:
+    return [record[what] for record in records] or [0.0]
+
+
+def _one_line(record: Record) -> str:
+    return " ".join(str(record.get("refused", record.get("failed"))).split())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="", help="models whose name contains this")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "atonc_public_models")
+    parser.add_argument("--fresh", action="store_true", help="do not use results in the cache")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds per model")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(judge(options.folder)))
+        return
+    options.cache.mkdir(parents=True, exist_ok=True)
+    manifest = options.folder / "manifest.csv"
+    published = {line[0]: line[1] for line in csv.reader(manifest.open())} if manifest.exists() else {}
+    records = {}
+    models = [path for path in options.folder.iterdir() if path.suffix in (".tflite", ".onnx")]
+    for model in sorted(models, key=lambda path: path.stat().st_size):
+        if options.only in model.name:
+            records[model.name] = collect(model, options)
+            print(row(model.name, "", records[model.name]), file=sys.stderr, flush=True)
+            if "outputs" not in records[model.name]:
+                print("    ", _one_line(records[model.name]), file=sys.stderr, flush=True)
+    text = report(dict(sorted(records.items())), published)
+    if options.write:
+        RESULTS.write_text(text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
