@@ -47,9 +47,14 @@ def _attempts(layer: Layer, context: Context, lower: Lower) -> Iterator[Callable
         yield partial(lower, some, context)
         if layer.op.kind == "transpose_conv":
             continue
-        for rows in (MAX_PADDING, 0):
-            yield partial(_padded, some, context, rows, lower)
-        yield partial(_padded, some, context, 0, partial(_one_more_row, lower))
+        copied = partial(_padded, some, context, 0, lower)  # without padding, lines may still be too short
+        if any(layer.padding):
+            yield partial(_padded, some, context, MAX_PADDING, lower)
+            yield copied
+            yield partial(_padded, some, context, 0, partial(_one_more_row, lower))
+        else:
+            yield partial(_one_more_row, lower, some, context)
+            yield copied
 
 
 def _cuts(layer: Layer) -> tuple[int, ...]:
@@ -62,8 +67,6 @@ def _cuts(layer: Layer) -> tuple[int, ...]:
 
 def _padded(layer: Layer, context: Context, rows: int, lower: Lower) -> list[StepPlan]:
     """On a padded copy, up to some rows of padding that units can add."""
-    if not any(layer.padding):
-        return lower(layer, context)
     padding, padded = pad_first(layer, context, rows)
     return [*padding, *lower(padded, context)]
 

@@ -243,9 +243,9 @@ class Layer:
             return [Mode(1, unsigned=True), *([] if any(self.padding) else deep)]
         padded = any(self.padding) or self.op.kind == "transpose_conv"
         modes = [Mode(1)] if self.zero == 0 else [Mode(2, offset=self.zero)]
-        if self.numerics == "2.x" and self.zero == 0 and not padded:
+        if self.cut and self.zero == 0 and not padded:
             return [*modes, Mode(1, deep=True, packed_frame=True), Mode(1, deep=True)]
-        if padded or self.numerics == "2.x":
+        if padded or self.cut:  # numbers as in ST's releases 2.x need the zero point
             return modes
         # features of one byte, all as they are: the bias makes up for the zero point
         plain = [Mode(1)] if self.zero else [Mode(2, offset=1)]
