@@ -85,6 +85,19 @@ def _closer_shifted(layer: Layer) -> bool:
 
 
 def _lower(layer: Layer, context: Context) -> list[StepPlan]:
+    """Chains of several windows with stride 2 were never seen with many channels: then windows without stride, on
+    every second pixel."""
+    before = context.snapshot()
+    try:
+        return _windows(layer, context)
+    except Refusal as refusal:
+        if refusal.rule != "CONV-MODE" or layer.stride != (2, 2) or layer.numerics == "2.x":
+            raise
+        context.restore(before)
+        return _windows(replace(layer, native=False), context)
+
+
+def _windows(layer: Layer, context: Context) -> list[StepPlan]:
     plans: list[StepPlan] = []
     size = (layer.out.height, layer.out.width)
     for phase in layer.phases(size):

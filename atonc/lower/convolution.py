@@ -74,6 +74,7 @@ def phases(
     padding: tuple[int, int, int, int],
     out_size: tuple[int, int],
     cut: int = 0,
+    native: bool = True,
 ) -> list[Phase]:
     """With dilation d every d-th output meets the same view of the input: one phase for each remainder.
 
@@ -86,7 +87,7 @@ def phases(
         for column in range(min(columns, out_size[1])):
             height, width = -(-(out_size[0] - row) // rows), -(-(out_size[1] - column) // columns)
             place = (row, column)
-            parts = _parts(area, weights, stride, dilation, padding, place, (height, width), cut)
+            parts = _parts(area, weights, stride, dilation, padding, place, (height, width), cut, native)
             if not parts:
                 raise Refusal("CONV-PADDING", "outputs that see only padding", "at least one input each", "pad first")
             result.append(Phase(row, column, rows, columns, height, width, tuple(parts)))

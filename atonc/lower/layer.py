@@ -72,6 +72,7 @@ class Layer:
     stored: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda codes: codes  # what `source` holds of the input
     usual: float = 0.0  # a code in the midst of the results of all channels
     cut: int = 0  # columns of a window, where large kernels are cut and rounded as ST's releases 2.x do
+    native: bool = True  # stride 2 in the units, else views of every second pixel
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
 
     @property
@@ -277,7 +278,7 @@ class Layer:
         if self.cut == TOGETHER and has_pairs(self.weights, self.stride, self.dilation, self.padding):
             return paired_phases(self.area, self.weights, self.padding, size)
         geometry = (self.stride, self.dilation, self.padding, size)
-        return phases(self.area, self.weights, *geometry, self.cut)
+        return phases(self.area, self.weights, *geometry, self.cut, self.native)
 
     def outputs_of(self, phase: Phase) -> Area:
         """Where the outputs of a phase lie."""

@@ -130,6 +130,11 @@ def test_seven_by_seven_is_summed_from_parts(zero: int, groups: int) -> None:
     assert np.abs(apart.mean(axis=(0, 1, 2))).max() < 0.05
 
 
+@pytest.mark.parametrize("zero", [-128, -5])
+def test_seven_by_seven_with_stride_two_and_many_channels(zero: int) -> None:
+    check(conv_graph(9, 12, 36, 8, kernel=(7, 7), padding=(3, 2, 3, 3), stride=(2, 2), zero=zero))
+
+
 def test_grouped_convolution() -> None:
     check(conv_graph(8, 8, 12, 16, groups=2))
 
