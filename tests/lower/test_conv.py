@@ -154,6 +154,10 @@ TRANSPOSED = {
     "4x4 stride 2 same": dict(kernel=(4, 4), stride=(2, 2), padding=(1, 1, 1, 1), out=(12, 14)),
     "3x3 stride 1": dict(kernel=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1), out=(6, 7)),
     "2x2 stride 3": dict(kernel=(2, 2), stride=(3, 3), padding=(0, 0, 0, 0), out=(18, 21)),
+    "3x3 stride 2 full": dict(kernel=(3, 3), stride=(2, 2), padding=(0, 0, 0, 0), out=(13, 15)),
+    "3x3 stride 2 odd": dict(kernel=(3, 3), stride=(2, 2), padding=(1, 1, 1, 1), out=(11, 13)),
+    "1x3 stride 1x2": dict(kernel=(1, 3), stride=(1, 2), padding=(0, 0, 0, 0), out=(6, 15)),
+    "4x4 stride 3": dict(kernel=(4, 4), stride=(3, 3), padding=(0, 0, 0, 0), out=(19, 22)),
 }
 
 

@@ -29,7 +29,20 @@ def lower_transpose_conv(op: Op, context: Context) -> list[StepPlan]:
     layer = _as_plain(layer_of(op, context))
     if layer.op.kind == "transpose_conv" and layer.dilation != (1, 1):
         raise Refusal("CONV-MODE", f"stride {layer.stride} and dilation {layer.dilation}", "one of them", "use the CPU")
-    return _signed_if_need_be(layer, context, _lower)
+    return _signed_if_need_be(layer, context, _lower_transposed)
+
+
+def _lower_transposed(layer: Layer, context: Context) -> list[StepPlan]:
+    """Every so manieth column of an odd width ends in the next line: the last columns go by themselves."""
+    whole = layer.out.width - layer.out.width % layer.stride[1]
+    if layer.op.kind == "conv" or not 0 < whole < layer.out.width:
+        return _lower(layer, context)
+    top, left, bottom, right = layer.padding
+    rest = replace(
+        layer, out=layer.out.columns(whole, layer.out.width - whole), padding=(top, left + whole, bottom, right)
+    )
+    first = replace(layer, out=layer.out.columns(0, whole))
+    return [*_lower(first, context), *_lower(rest, context)]
 
 
 @recipe("dense")
