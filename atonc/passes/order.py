@@ -37,6 +37,7 @@ from atonc.passes.set_edge_types import set_edge_types
 from atonc.passes.shift_uint8 import shift_uint8
 from atonc.passes.sort_channels import sort_channels
 from atonc.passes.split_formats import split_formats
+from atonc.passes.widen_operands import widen_operands
 
 Pass = Callable[[Graph], Graph]
 UNEXPECTED = (
@@ -68,6 +69,7 @@ PASSES: tuple[Pass, ...] = (
     name_reductions,
     make_tables,
     split_formats,
+    widen_operands,
     move_transposes,
     move_reshapes,
     merge_repeats,

@@ -27,6 +27,7 @@ from atonc.passes.move_transposes import move_transposes
 from atonc.passes.name_reductions import name_reductions
 from atonc.passes.orders import permuted, reshape_order
 from atonc.passes.set_channel_positions import set_channel_positions
+from atonc.passes.widen_operands import widen_operands
 from tests.passes.small_graphs import PICTURE, Small, equal_after, kinds, random_inputs
 
 FIRST = (1, 4, 6, 5)  # batch, channels, height, width
@@ -378,3 +379,16 @@ def test_an_input_that_is_an_output_stays() -> None:
     x = s.input(PICTURE)
     s.op("identity", [x], s.value("y", PICTURE))
     assert kinds(equal_after(s.graph("y"), run)) == ["requantize"]
+
+
+@pytest.mark.parametrize(("shape", "wanted"), [
+    ((1, 1, 5, 1), (1, 1, 5, 4)), ((5, 1), (1, 1, 5, 4)), ((1, 7, 1, 1), None), ((1, 1, 1, 4), None),
+    ((1, 7, 1, 4), None), ((1, 1, 5, 4), None), ((1, 1, 1, 1), None), ((4,), None), ((1, 7, 5, 4), None),
+])  # fmt: skip
+def test_operands_repeat_along_one_group_of_dimensions(shape: tuple[int, ...], wanted: tuple[int, ...] | None) -> None:
+    s = Small()
+    x, other = s.input((1, 7, 5, 4)), s.input(shape, scale=0.02, zero=9)
+    s.op("mul", [x, other], s.value("y", (1, 7, 5, 4), scale=0.03, zero=2))
+    graph = equal_after(s.graph("y"), widen_operands)
+    assert kinds(graph) == (["mul"] if wanted is None else ["expand", "mul"])
+    assert wanted is None or graph.tensors[graph.ops[0].outputs[0]].shape == wanted
