@@ -37,6 +37,7 @@ from atonc.passes.set_edge_types import set_edge_types
 from atonc.passes.shift_uint8 import shift_uint8
 from atonc.passes.sort_channels import sort_channels
 from atonc.passes.split_formats import split_formats
+from atonc.passes.split_leaky import split_leaky
 from atonc.passes.widen_operands import widen_operands
 
 Pass = Callable[[Graph], Graph]
@@ -64,6 +65,7 @@ PASSES: tuple[Pass, ...] = (
     fuse_affine,
     fuse_activations,
     make_integer_biases,
+    split_leaky,
     fold_pads,
     merge_dilation,
     name_reductions,

@@ -18,6 +18,7 @@ from atonc.passes.quantise_earlier import quantise_earlier
 from atonc.passes.separate_formats import separate_formats
 from atonc.passes.shift_uint8 import shift_uint8
 from atonc.passes.split_formats import split_formats
+from atonc.passes.split_leaky import split_leaky
 from tests.passes.small_graphs import PICTURE, Small, equal_after, kinds
 
 
@@ -208,6 +209,25 @@ def test_real_numbers_that_somebody_wants_stay_real(other: str) -> None:
         outputs.append("turned")
     graph = equal_after(s.graph(*outputs), quantise_earlier)
     assert graph.tensors["turned"].is_float
+
+
+def test_leaky_results_are_the_larger_of_two_layers() -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.conv(x, s.value("h", (1, 6, 6, 8), "float32"), 8)
+    s.op("leaky_relu", ["h"], s.value("y", (1, 6, 6, 8), scale=0.06, zero=-90), alpha=0.1)
+    graph = equal_after(s.graph("y"), split_leaky)
+    assert kinds(graph) == ["conv", "conv", "maximum"] and not any(t.is_float for t in graph.tensors.values())
+
+
+@pytest.mark.parametrize(("alpha", "both"), [(0.0, False), (1.5, False), (0.1, True)])
+def test_leaky_results_that_stay(alpha: float, both: bool) -> None:
+    s = Small()
+    x = s.input(PICTURE)
+    s.conv(x, s.value("h", (1, 6, 6, 8), "float32"), 8)
+    s.op("leaky_relu", ["h"], s.value("y", (1, 6, 6, 8), scale=0.06, zero=-90), alpha=alpha)
+    graph = equal_after(s.graph("y", "h") if both else s.graph("y"), split_leaky)
+    assert kinds(graph) == ["conv", "leaky_relu"]
 
 
 # --- gains, offsets, biases ---------------------------------------------------------------------------------------
