@@ -194,7 +194,23 @@ def report(networks: list[Network], photos: list[Path]) -> str:
     for release in releases:
         rows = [row for network in networks if network.tool == release for row in network.rows]
         text += f"\n## Release {release}\n\n" + table(rows, "operator")
-    return text
+    return text + WHY
+
+
+WHY = """
+## What differs
+
+- *table*: ST's tables are up to a code away from the function. Their rows are the quadratics with the smallest largest
+  error on the codes of each segment; how the segments are chosen is not known, so ours are as close to the function as
+  tables get.
+- Release 2.1 sets the factor of channels with tiny scales to 0, release 2.2 does not, and neither do we: the depthwise
+  layers (3x3 in fall_guard, 5x5 in 033), and single values of 1x1 layers.
+- *conv 3x3, more than 512 outputs*: a stride of 3; equal to release 2.2, another form in release 2.1.
+- *depthwise 7x7* of release 2.1: its seventh column is computed by hybrid epochs.
+- *prelu*: the positive side is such a table.
+- *conv on the CPU*, *moves*, *affine*: face_detection_front_128_weight_quant computes with real numbers, whose sums
+  depend on their order; so do the last real numbers of mobilefacenet.
+"""
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_sums import add_up, chunks, flat
 from atonc.lower.convolution import Part, unit_parts
-from atonc.lower.forms_2x import lower_2x
+from atonc.lower.forms_2x import lower_2x, one_patch
 from atonc.lower.layer import (
     ALIGNED,
     MAX_VECTOR,
@@ -49,6 +49,7 @@ SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back w
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
     by = lower_2x if layer.numerics == "2.x" else lower_padded
+    layer = one_patch(layer) if layer.numerics == "2.x" else layer
     if not (worth_shifting(layer) or _closer_shifted(layer)):
         return by(layer, context, _lower)
     before = context.snapshot()

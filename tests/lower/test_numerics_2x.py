@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil, floor, log2
 from typing import Any
 
@@ -185,8 +186,17 @@ def test_biases_of_many_channels_have_16_bits() -> None:
     check(conv_graph(5, 5, 8, 600, kernel=(1, 1), padding=VALID), WHOLE)
 
 
-def test_one_window_has_no_stride() -> None:
-    check(conv_graph(3, 3, 32, 36, stride=(3, 3), padding=VALID, zero=-99), WHOLE, share=8)
+@pytest.mark.parametrize(("stride", "share"), [(3, 24), (2, 8)])
+def test_one_window_has_no_stride(stride: int, share: int) -> None:
+    """With strides that units do not have, all values of the picture are channels of one pixel."""
+    graph = conv_graph(3, 3, 32, 36, stride=(stride, stride), padding=VALID, zero=-99)
+    codes = np.random.default_rng(4).integers(-128, 128, (1, 3, 3, 32)).astype(np.int8)
+    got = run(graph, {"x": codes}, numerics="2.x")["y"]
+    if stride > 2:
+        weights = graph.tensors["w"]
+        flat = replace(weights, shape=(36, 1, 1, 288), data=weights.data.reshape(36, 1, 1, 288))
+        graph, codes = replace(graph, tensors={**graph.tensors, "w": flat}), codes.reshape(1, 1, 1, 288)
+    assert np.array_equal(got[0], as_releases_2(graph, codes, WHOLE, share))
 
 
 @pytest.mark.parametrize("ratio", [0.96157377, 0.14985382, 1.0, 3.7, 0.01])
