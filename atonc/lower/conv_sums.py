@@ -23,6 +23,8 @@ from atonc.plan.types import StepPlan
 
 T = TypeVar("T")
 
+MOST_UNITS = 3  # ARITHs in a row, as seen
+
 SUM = ArithConfig(
     dual_input=1, a=1, b=1, bytes_x=2, out_bytes_x=2, bytes_y=2, out_bytes_y=2, out_bytes=2, rounded=1, saturated=1,
     round_mode=1,
@@ -75,14 +77,16 @@ def add_up(
 ) -> list[StepPlan]:
     """The sum of the partial results, requantised into output channels first..first+count."""
     pixels = target.height * target.width
+    units = layer.code_units(rule.units(0, count, kernels, pixels))
+    together = 2 if len(units) < MOST_UNITS else 1  # how many the last epoch takes
     plans: list[StepPlan] = []
-    while len(partial) > 2:
+    while len(partial) > together:
         total = context.scratch(2 * pixels * count, "sum of parts")
         plans.append(_add(layer, partial[0], partial[1], total, pixels * count))
         partial = [total, *partial[2:]]
     b = EpochBuilder(layer.origin, f"conv {layer.op.name} from its parts")
-    summed = b.unit(SUM, *(b.read(buffer, engine(flat(pixels * count))) for buffer in partial))
-    codes = requantise(b, layer.code_units(rule.units(0, count, kernels, pixels)), summed, {})
+    streams = [b.read(buffer, engine(flat(pixels * count))) for buffer in partial]
+    codes = requantise(b, units, b.unit(SUM, *streams) if len(streams) > 1 else streams[0], {})
     b.write(codes, layer.target, output_engine(target, kernels, first, count // kernels))
     return [*plans, b.done()]
 
