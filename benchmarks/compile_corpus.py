@@ -90,7 +90,7 @@ def inputs_for(compiled: Compiled) -> int:
 
 
 def exact_with_2x(model: Path, samples: list[Any], expected: list[Any]) -> float | None:
-    """Percentage of exact output values, mean over the outputs, with the lowering of ST's releases 2.x."""
+    """Percentage of exact output values with the lowering of ST's releases 2.x."""
     try:
         compiled = compile_file(model, Options(verify=False, numerics="2.x"))
     except AtoncError:
@@ -134,6 +134,7 @@ def outputs(compiled: Compiled, runs: list[Any], expected: list[Any]) -> list[Re
         rows.append(
             {
                 "name": name,
+                "values": int(np.size(wanted)),
                 "cosine": cosine(value, wanted),
                 "spread": min([1.0, *(cosine(other, wanted) for other in others)]),
                 "exact": within_percent(value, wanted, 0.5 * unit),

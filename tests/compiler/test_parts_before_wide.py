@@ -1,4 +1,4 @@
-"""A kernel in parts in front of a layer that wants features without sign: sum, scale, bias and shift take two epochs."""
+"""A kernel in parts before a layer that wants features without sign: sum, scale, bias and shift take two epochs."""
 
 from __future__ import annotations
 
