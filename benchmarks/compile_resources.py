@@ -33,8 +33,24 @@ HEAD = """# Time and memory of a compilation
 Date 2026-11-15, 2-core x86-64 Linux that others used too, one thread. Script: `benchmarks/compile_resources.py`.
 Every figure is of a whole process, from its start to the last file written: `atonc generate MODEL --no-verify`
 (*compile*) and `atonc generate MODEL` (*verified*: the program also runs on the emulator, with two inputs).
-*s*: seconds on the clock; *CPU s*: of the processor; *MB*: largest resident memory.
+*s*: seconds on the clock; *CPU s*: of the processor; *MB*: largest resident memory. Code of commit 7ccfdf9. The
+load average was 5 to 7 on the two cores, so that the clock shows about 2.5 times the seconds of the processor, and
+these are more than on a quiet machine too (split_concat: 0.8 there, 1.4 here). The limits on seconds were therefore
+held against those of the processor; on this clock the median is above 5.
 
+"""
+BEFORE = """
+## Before
+
+The same for commit e740c07, when the machine was quiet. What lies between is not only work on time and memory: others
+changed in the meantime what is compiled (fewer groups of channels: 388 epochs became 362) and how partial sums of
+typical inputs are looked at, which was most of the time and memory of the first two.
+
+| model | compile s | CPU s | MB | verified s | CPU s | MB |
+|---|---|---|---|---|---|---|
+| deeplab_v3_mobilenetv2_05_16_512_asppv1 | 35.8 | 34.8 | 1407 | 42.6 | 42.6 | 1408 |
+| deeplabv3_mnv2_pascal_quant | 22.7 | 21.3 | 943 | 39.5 | 34.3 | 941 |
+| st_yolo_x_nano_480_1.0_0.25_3_st | 9.7 | 9.6 | 114 | 14.4 | 14.4 | 175 |
 """
 
 
@@ -186,7 +202,9 @@ def vela_text(version: str, found: Mapping[str, Sequence[Usage]]) -> str:
         figures = (seconds, median(u.cpu_seconds for u in used), max(u.megabytes for u in used))
         text = f"{figures[0]:.2f} | {figures[1]:.2f} | {figures[2]:.0f} | {seconds / base:.1f}"
         lines.append(f"| {name} | {text}{f' ({failed} failed)' if failed else ''} |")
-    return "\n".join(lines) + f"\n\nAsked: at most {MOST_TIMES:g} times.\n\n"
+    ours = median(used.seconds for used in found["atonc generate --no-verify"]) / base
+    verdict = "met" if ours <= MOST_TIMES else "missed"
+    return "\n".join(lines) + f"\n\nAsked: at most {MOST_TIMES:g} times Vela's time: {verdict}.\n\n"
 
 
 def main() -> None:
@@ -198,7 +216,7 @@ def main() -> None:
     options = parser.parse_args()
     rows = corpus_rows(options.only, options.cache)
     beside = against_vela(options.vela) if options.vela else ""
-    text = HEAD + summary(rows) + beside + "## Models\n\n" + table(rows)
+    text = HEAD + summary(rows) + beside + "## Models\n\n" + table(rows) + BEFORE
     if options.write:
         RESULTS.write_text(text)
     else:
