@@ -30,6 +30,8 @@ LOWEST = -128
 MOST_STAGES = 32
 _ZFRAME = 255  # elements of the frame that a CONVACC adds
 _WORTH_SPLITTING = 4096
+_ALIGNED = 16  # outside the NPU's own RAM engines start at multiples of this
+_HUGE = 960 << 10  # bytes: more than half of that RAM
 
 
 def cascade(window: int, stride: int) -> tuple[list[Stage], int]:
@@ -107,9 +109,12 @@ class Windows:
         for first, batch, count in groups(self.source.shape[2], most):
             if count > 1 and len(self.stages) == 1:  # for both POOL units
                 half = -(-count // 2)
-                half += (half * batch % 16 > 0) * (half + 1 < count)  # start where any memory takes it, if possible
+                half += (half * batch % _ALIGNED > 0) * (half + 1 < count)  # start where any memory takes it, if possible
+                if (first + batch * half) % _ALIGNED and self.source.elements > _HUGE:
+                    half = count  # such pictures do not fit the NPU's own RAM
                 yield self, first, batch, half
-                yield self, first + batch * half, batch, count - half
+                if half < count:
+                    yield self, first + batch * half, batch, count - half
             else:
                 yield self, first, batch, count
 
