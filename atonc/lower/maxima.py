@@ -109,7 +109,7 @@ class Windows:
         for first, batch, count in groups(self.source.shape[2], most):
             if count > 1 and len(self.stages) == 1:  # for both POOL units
                 half = -(-count // 2)
-                half += (half * batch % _ALIGNED > 0) * (half + 1 < count)  # start where any memory takes it, if possible
+                half += (half * batch % _ALIGNED > 0) * (half + 1 < count)  # where any memory takes it
                 if (first + batch * half) % _ALIGNED and self.source.elements > _HUGE:
                     half = count  # such pictures do not fit the NPU's own RAM
                 yield self, first, batch, half
