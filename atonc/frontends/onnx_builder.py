@@ -144,7 +144,7 @@ class Builder:
         results = []
         for output in sorted(self.outputs):
             tensor = self.value(output)
-            if tensor.quant is not None and output in self.float_outputs:
+            if tensor.quant is not None and self._is_real_output(output):
                 real = Tensor(output if output not in self.tensors else f"{output}:real", tensor.shape, "float32")
                 tensor = self.emit("dequantize", f"dequantize {output}", [tensor], [real], {})[0]
             results.append((output, tensor.name))
@@ -155,7 +155,11 @@ class Builder:
         outputs = tuple(order[o] for o in self.output_order)
         return Graph(tensors, tuple(self.ops), tuple(inputs), outputs, name, "onnx", aliases=aliases)
 
+    def _is_real_output(self, output: str) -> bool:
+        return output in self.float_outputs or (output in self.untyped_outputs and output not in self.codes)
+
     float_outputs: frozenset[str] = frozenset()
+    untyped_outputs: frozenset[str] = frozenset()
     output_order: tuple[str, ...] = ()
 
 

@@ -91,8 +91,9 @@ def _start(graph: Any, outputs: Sequence[str]) -> Builder:
     readers = Counter(name for node in graph.node for name in node.input if name)
     builder = Builder(readers, outputs)
     builder.output_order = tuple(dict.fromkeys(outputs))
-    floats = (o.name for o in graph.output if o.type.tensor_type.elem_type in (0, 1, 10, 11))
-    builder.float_outputs = frozenset(floats)
+    types = {o.name: int(o.type.tensor_type.elem_type) for o in graph.output}
+    builder.float_outputs = frozenset(name for name, code in types.items() if code in (1, 10, 11))
+    builder.untyped_outputs = frozenset(name for name, code in types.items() if code == 0)
     return builder
 
 

@@ -231,6 +231,17 @@ def test_codes_are_padded_with_codes(given: bool) -> None:
     assert kinds(graph) == ["quantize", "pad", "dequantize"]
 
 
+def test_outputs_without_a_type_are_what_their_node_gives() -> None:
+    net = Net()
+    codes = net.q("x", 0.02, 3)
+    y = net.dq(codes, 0.02, 3)
+    model = onnx.ModelProto.FromString(net.model({"x": (1, 4)}, [codes, y]))
+    for output in model.graph.output:
+        output.ClearField("type")
+    graph = read_onnx(model.SerializeToString())
+    assert [graph.tensors[name].dtype for name in graph.outputs] == ["int8", "float32"]
+
+
 # --- what is refused -------------------------------------------------------------------------------------------
 
 
