@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from atonc.hw import fields, regs
-from atonc.hw.ec import Instruction, Irq, Label, Poll, Write, WriteField, encode, merge_writes
+from atonc.hw.ec import BurstWriteInc, Instruction, Irq, Label, Poll, Write, WriteField, encode, merge_writes
 from atonc.hw.ec.merge import Barrier
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
@@ -110,19 +110,20 @@ def _coefficients(unit: int, config: ArithConfig) -> Iterator[Instruction | Barr
     yield Barrier()
     yield Write(unit, _TRANSLATE, 1)
     yield Barrier()
-    for k, (a, b, c) in enumerate(rows[: min(used, _WINDOW_ROWS)]):
-        yield Write(unit, 256 + 2 * k, a | b << 16)
-        yield Write(unit, 257 + 2 * k, c)
+    yield _rows(unit, 256, rows[: min(used, _WINDOW_ROWS)])
     if used > _WINDOW_ROWS:
         yield Barrier()
         yield Write(unit, _TRANSLATE, 0)
         yield Barrier()
-        for k, (a, b, c) in enumerate(rows[_WINDOW_ROWS:used], _WINDOW_ROWS - 128):
-            yield Write(unit, 256 + 2 * k, a | b << 16)
-            yield Write(unit, 257 + 2 * k, c)
+        yield _rows(unit, 2 * _WINDOW_ROWS, rows[_WINDOW_ROWS:used])
         yield Barrier()
         yield Write(unit, _TRANSLATE, 1)
     yield Barrier()
+
+
+def _rows(unit: int, register: int, rows: list[list[int]]) -> Instruction:
+    """Two words each, one behind the other."""
+    return BurstWriteInc(unit, register, tuple(word for a, b, c in rows for word in (a | b << 16, c)))
 
 
 def _used_rows(config: ArithConfig) -> int:

@@ -7,6 +7,7 @@ strides become views that skip rows and columns. All terms of a convolution have
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +36,29 @@ class Part:
 
     @property
     def out_size(self) -> tuple[int, int]:
-        top, left, bottom, right = self.padding
-        rows, columns = self.window
-        height = (self.area.height + top + bottom - rows) // self.stride + 1
-        width = (self.area.width + left + right - columns) // self.stride + 1
-        return height, width
+        return out_size(self)
+
+
+class Windowed(Protocol):
+    """A window over an area."""
+
+    @property
+    def area(self) -> Area: ...
+    @property
+    def window(self) -> tuple[int, int]: ...
+    @property
+    def padding(self) -> tuple[int, int, int, int]: ...
+    @property
+    def stride(self) -> int: ...
+
+
+def out_size(part: Windowed) -> tuple[int, int]:
+    """Height and width of what comes out."""
+    top, left, bottom, right = part.padding
+    rows, columns = part.window
+    height = (part.area.height + top + bottom - rows) // part.stride + 1
+    width = (part.area.width + left + right - columns) // part.stride + 1
+    return height, width
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,16 @@ with the fewest cycles is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
 from atonc.hw.safety import mode_keys
 from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig, crop_end
-from atonc.lower.convolution import Part
+from atonc.lower.convolution import Part, out_size
 from atonc.lower.registry import Refusal
 from atonc.plan.streams import Area
 
@@ -82,6 +82,35 @@ def choose(
     `share`: that many channels in every pass. `aligned`: parts of the channels begin at multiples of this. `whole`:
     kernels that are left over begin at multiples of this.
     """
+    outlines = tuple(Outline(replace(p.area, offset=0), p.window, p.padding, p.stride) for p in parts)
+    return _chosen(outlines, channels, outputs, tuple(modes), memory_loops, share, aligned, whole)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Of a part all that its tiling depends on: layers that look alike are cut alike."""
+
+    area: Area
+    window: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    stride: int
+
+    @property
+    def out_size(self) -> tuple[int, int]:
+        return out_size(self)
+
+
+@lru_cache(maxsize=4096)
+def _chosen(
+    parts: tuple[Outline, ...],
+    channels: int,
+    outputs: int,
+    modes: tuple[Mode, ...],
+    memory_loops: bool,
+    share: int | None,
+    aligned: int,
+    whole: int,
+) -> Tiling | None:
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
     candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, share, aligned, whole)]
@@ -127,7 +156,7 @@ class Candidate:
 
 
 def _candidates(
-    parts: tuple[Part, ...], channels: int, outputs: int, mode: Mode, share: int | None, aligned: int, whole: int
+    parts: tuple[Outline, ...], channels: int, outputs: int, mode: Mode, share: int | None, aligned: int, whole: int
 ) -> Iterator[Candidate]:
     rows, columns = parts[0].window
     if mode.deep and (len(parts) > 1 or (rows, columns) != (1, 1)):
@@ -152,14 +181,14 @@ def _candidates(
                 yield Candidate(mode, batch, kernels, units, passes, form, cycles)
 
 
-def _feature_words(part: Part, mode: Mode, batch: int) -> int:
+def _feature_words(part: Outline, mode: Mode, batch: int) -> int:
     pixels = part.area.height * part.area.width
     if not mode.deep:
         return pixels * batch
     return -(-pixels * batch // 3) if mode.packed_frame else pixels * -(-batch // 3)
 
 
-def _unit_counts(parts: tuple[Part, ...], channels: int) -> list[int]:
+def _unit_counts(parts: tuple[Outline, ...], channels: int) -> list[int]:
     if len(parts) > 1:
         return [len(parts)]
     return list(range(1, MAX_CHAIN + 1))
@@ -191,7 +220,7 @@ def _kernels(outputs: int, most: int, whole: int) -> int:
 _Shape = tuple[int, int, int, bool]  # rows, columns, stride, padded
 
 
-def _shape(part: Part) -> _Shape:
+def _shape(part: Part | Outline) -> _Shape:
     return (*part.window, part.stride, any(part.padding))
 
 
@@ -212,7 +241,7 @@ def _form(shapes: tuple[_Shape, ...], mode: Mode, units: int, looped: bool) -> F
 
 
 def chain_configs(
-    parts: tuple[Part, ...], mode: Mode, batch: int, kernels: int, units: int, passes: int = 1
+    parts: Sequence[Part | Outline], mode: Mode, batch: int, kernels: int, units: int, passes: int = 1
 ) -> tuple[ConvaccConfig, ...] | None:
     """The units of a chain, if each of them has settings that were seen."""
     if any(max(part.padding) > MAX_PADDING for part in parts):
@@ -238,7 +267,7 @@ def _seen_raw(config: ConvaccConfig) -> int | None:
 
 
 def unit_config(
-    part: Part, mode: Mode, batch: int, kernels: int, unit: int, units: int, passes: int, ring: bool
+    part: Part | Outline, mode: Mode, batch: int, kernels: int, unit: int, units: int, passes: int, ring: bool
 ) -> ConvaccConfig:
     """Unit number `unit` of the chain; the output shift is set later. `ring`: sums return through the switch."""
     rows, columns = part.window
