@@ -147,6 +147,8 @@ class Builder:
             if tensor.quant is not None and self._is_real_output(output):
                 real = Tensor(output if output not in self.tensors else f"{output}:real", tensor.shape, "float32")
                 tensor = self.emit("dequantize", f"dequantize {output}", [tensor], [real], {})[0]
+            if tensor.is_constant:
+                tensor = self._written(output, tensor)
             results.append((output, tensor.name))
         order = {output: tensor for output, tensor in results}
         used = {n for op in self.ops for n in (*op.inputs, *op.outputs)} | set(order.values()) | set(inputs)
@@ -154,6 +156,15 @@ class Builder:
         aliases = {n: held for n, held in self.holder.items() if n != held and held in tensors}
         outputs = tuple(order[o] for o in self.output_order)
         return Graph(tensors, tuple(self.ops), tuple(inputs), outputs, name, "onnx", aliases=aliases)
+
+    def _written(self, output: str, tensor: Tensor) -> Tensor:
+        """A constant that is a result needs an operator that writes it."""
+        if not tensor.is_float:
+            raise UnsupportedError(f"the output {output!r} is a constant", remedy="remove it from the outputs")
+        made = self.add_tensor(replace(tensor, name=f"{output}:written", data=None))
+        node = f"write {output}"
+        self.ops.append(Op("identity", node, (tensor.name,), (made.name,), {}, (node,)))
+        return made
 
     def _is_real_output(self, output: str) -> bool:
         return output in self.float_outputs or (output in self.untyped_outputs and output not in self.codes)

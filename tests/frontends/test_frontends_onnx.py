@@ -242,6 +242,14 @@ def test_outputs_without_a_type_are_what_their_node_gives() -> None:
     assert [graph.tensors[name].dtype for name in graph.outputs] == ["int8", "float32"]
 
 
+def test_constant_outputs_are_written_by_an_operator() -> None:
+    net = Net()
+    weights, _ = net.weights((3, 4))
+    graph = read_onnx(net.model({"x": (1, 4)}, [net.qdq("x", 0.02), weights]))
+    assert kinds(graph) == ["quantize", "dequantize", "identity"]
+    assert not any(graph.tensors[name].is_constant for name in graph.outputs)
+
+
 # --- what is refused -------------------------------------------------------------------------------------------
 
 
