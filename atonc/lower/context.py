@@ -13,7 +13,7 @@ from atonc.lower.passes_2x import Form, needs_unsigned
 from atonc.plan.types import Buffer, BufferKind
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")
-MANY_CHANNELS = 192  # above, signed features need several passes, each rounded
+MANY_CHANNELS = 100  # above, sums of signed features keep fewer of their bits, and many need several passes
 
 
 @dataclass(frozen=True)

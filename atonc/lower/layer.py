@@ -38,11 +38,11 @@ SAMPLES = 256  # positions at which sums are looked at
 STOPS = 24  # between channels, where a pass might end
 TOO_COARSE = 1.0  # codes of error that are worth smaller groups of kernels
 GOOD_ENOUGH = 0.45  # codes of error before the last rounding
-WORTH = 0.0015  # share of a layer's values that must get better for one more epoch
+WORTH = 0.0005  # share of a layer's values that must get better for one more epoch
 WORTH_ALWAYS = 0.05  # the same in channels, where some channel is not good enough
 USUAL_PART = 0.125  # of the largest sum: what sums usually reach
 USUAL_PLACE = 0.75  # of the zero point: most results are small, and behind a ReLU all of them are positive
-MOST_PIECES = 4
+MOST_PIECES = 6
 MOST_PIECES_EVER = 24
 
 
