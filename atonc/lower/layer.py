@@ -39,6 +39,7 @@ STOPS = 24  # between channels, where a pass might end
 TOO_COARSE = 1.0  # codes of error that are worth smaller groups of kernels
 GOOD_ENOUGH = 0.45  # codes of error before the last rounding
 WORTH = 0.0005  # share of a layer's values that must get better for one more epoch
+USUAL_RESULTS = 40_000  # of a layer
 WORTH_ALWAYS = 0.05  # the same in channels, where some channel is not good enough
 USUAL_PART = 0.125  # of the largest sum: what sums usually reach
 USUAL_PLACE = 0.75  # of the zero point: most results are small, and behind a ReLU all of them are positive
@@ -418,7 +419,8 @@ def _worth(layer: Layer, subtracted: int, roundings: int, piece: tuple[int, int]
     if isinstance(rule, Requantisation) and rule.error > GOOD_ENOUGH:
         return WORTH_ALWAYS
     phases = layer.dilation[0] * layer.dilation[1]  # each would need the epoch
-    return WORTH * layer.outputs * phases if pieces < MOST_PIECES else np.inf
+    small = max(1.0, USUAL_RESULTS / (layer.out.height * layer.out.width * layer.outputs))  # an epoch counts more there
+    return WORTH * layer.outputs * phases * small if pieces < MOST_PIECES else np.inf
 
 
 def kernel_engine(size_bytes: int, mode: Mode) -> StrengConfig:
