@@ -175,9 +175,10 @@ class Layer:
         low, high = (0, 255) if self.features_shifted else (-128, 127)
         reach = max(high - subtracted, subtracted - low)
         largest = np.abs(weights).sum(axis=(1, 2, 3)).astype(np.float64) * reach
-        if roundings > 1 and self.numerics != "2.x" and self.typical():
-            largest = np.minimum(largest, self.margin * self._observed(subtracted))
         offset = self.offset + self.scale * weights.sum(axis=(1, 2, 3)) * (subtracted - self.zero)
+        if roundings > 1 and self.numerics != "2.x" and self.typical():
+            shown = matters(self.scale, offset)  # formats are calibrated on more than is known here
+            largest = np.minimum(largest, np.maximum(self.margin * self._observed(subtracted), shown))
         return self.scale, offset, largest
 
     @cached_property
