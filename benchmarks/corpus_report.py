@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
-INPUTS = 6
+INPUTS = 12
 FEW_INPUTS = 2  # for models whose activations are large
 ENOUGH, MOST_INPUTS = 1200, 100  # output values, and inputs for models with few of them
 LARGE_BYTES = 2 << 20
