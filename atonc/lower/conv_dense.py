@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
+from atonc.lower.channel_groups import WORTH_ALWAYS, ranges
 from atonc.lower.context import Context
+from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.conv_sums import add_up, chunks, flat
 from atonc.lower.convolution import Part, unit_parts
 from atonc.lower.forms_2x import lower_2x, one_patch
@@ -19,13 +21,7 @@ from atonc.lower.layer import (
     ALIGNED,
     MAX_VECTOR,
     TOO_COARSE,
-    WORTH_ALWAYS,
     Layer,
-    feature_engine,
-    kernel_engine,
-    output_engine,
-    ranges,
-    requantise,
 )
 from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.pad_first import lower_padded

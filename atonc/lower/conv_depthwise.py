@@ -9,7 +9,9 @@ from math import lcm
 import numpy as np
 
 from atonc.hw.units.convacc import ConvaccConfig
+from atonc.lower.channel_groups import ranges
 from atonc.lower.context import Context
+from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.conv_sums import add_up, chunks, flat, silent
 from atonc.lower.convolution import Part, unit_parts
 from atonc.lower.forms_2x import lower_2x
@@ -18,11 +20,6 @@ from atonc.lower.layer import (
     MAX_VECTOR,
     TOO_COARSE,
     Layer,
-    feature_engine,
-    kernel_engine,
-    output_engine,
-    ranges,
-    requantise,
 )
 from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.pad_first import lower_padded

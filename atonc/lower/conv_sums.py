@@ -13,8 +13,9 @@ import numpy as np
 
 from atonc.hw.units.arith import ArithConfig
 from atonc.lower.context import Context
+from atonc.lower.conv_engines import output_engine, requantise
 from atonc.lower.convolution import Part
-from atonc.lower.layer import Layer, output_engine, requantise
+from atonc.lower.layer import Layer
 from atonc.lower.requantise import Requantisation, TwoSteps
 from atonc.lower.tiling import MAX_CHAIN
 from atonc.plan.build import EpochBuilder

@@ -1,4 +1,4 @@
-"""A convolution or dense layer in numbers, and the pieces that its epochs are built from."""
+"""A convolution or dense layer in numbers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
+from atonc.lower.conv_engines import SHIFT_CODES
 from atonc.lower.convolution import Phase, phases, stepped
 from atonc.lower.passes_2x import Form, channels_a_pass
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation, TwoSteps, cut_costs, matters, requantisation, two_steps
 from atonc.lower.tiling import Mode
 from atonc.lower.transposed import transposed_phases
+from atonc.lower.typical_sums import largest_part, sample_patches
 from atonc.lower.wide_2x import TOGETHER, has_pairs, paired_phases
 from atonc.ops.rounding import lift, rounding_of
-from atonc.plan.build import EpochBuilder
-from atonc.plan.streams import Area, Frames, contiguous, engine
+from atonc.plan.streams import Area
 
 Weights = NDArray[np.int16]  # codes without their zero point
 Real = NDArray[np.float64]
@@ -34,17 +34,9 @@ ALIGNED = 16  # outside the NPU's own RAM engines start at multiples of this
 MAX_VECTOR = 512  # channels that one ARITH has coefficients for
 EXPECTED_MARGIN = 2.5  # how far sums may go beyond those of typical inputs
 UNSEEN_MARGIN = 1.5  # and beyond those of inputs that use all codes
-SAMPLES = 256  # positions at which sums are looked at
-STOPS = 24  # between channels, where a pass might end
 TOO_COARSE = 1.0  # codes of error that are worth smaller groups of kernels
-GOOD_ENOUGH = 0.45  # codes of error before the last rounding
-WORTH = 0.0005  # share of a layer's values that must get better for one more epoch
-USUAL_RESULTS = 40_000  # of a layer
-WORTH_ALWAYS = 0.05  # the same in channels, where some channel is not good enough
 USUAL_PART = 0.125  # of the largest sum: what sums usually reach
 USUAL_PLACE = 0.75  # of the zero point: most results are small, and behind a ReLU all of them are positive
-MOST_PIECES = 6
-MOST_PIECES_EVER = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,37 +334,6 @@ def _typical(
     return tuple(np.asarray(run[x.name], np.int64).reshape(shape) + 128 * shifted for run in context.typical)
 
 
-def sample_patches(
-    picture: NDArray[np.int64], window: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int]
-) -> NDArray[np.float64]:
-    """Windows [position, row, column, channel] spread over a picture (positions at the border are left out)."""
-    reach = [(k - 1) * d + 1 for k, d in zip(window, dilation, strict=True)]
-    rows = np.arange(0, max(1, picture.shape[0] - reach[0] + 1), stride[0])
-    columns = np.arange(0, max(1, picture.shape[1] - reach[1] + 1), stride[1])
-    where = np.linspace(0, rows.size * columns.size - 1, min(SAMPLES, rows.size * columns.size)).astype(int)
-    ys, xs = rows[where // columns.size], columns[where % columns.size]
-    dy, dx = (np.arange(k) * d for k, d in zip(window, dilation, strict=True))
-    y = np.minimum(ys[:, None, None] + dy[None, :, None], picture.shape[0] - 1)
-    x = np.minimum(xs[:, None, None] + dx[None, None, :], picture.shape[1] - 1)
-    return picture[y, x].astype(np.float64)
-
-
-def largest_part(patches: NDArray[np.float64], weights: NDArray[np.int64]) -> Real:
-    """Per output the largest sum over some first or some last channels; a few dozen places to stop are looked at."""
-    positions, outputs, channels = patches.shape[0], weights.shape[0], weights.shape[3]
-    step = -(-channels // STOPS)
-    sums = [np.zeros((positions, outputs))]
-    for first in range(0, channels, step):
-        some = slice(first, first + step)
-        left, right = (part[..., some].reshape(len(part), -1) for part in (patches, weights))
-        sums.append(sums[-1] + left @ right.T.astype(np.float64))
-    largest = np.zeros(outputs)
-    for part in sums:
-        for one in (part, sums[-1] - part):
-            largest = np.maximum(largest, np.abs(one).max(axis=0, initial=0.0))
-    return largest
-
-
 def _picture(tensor: Tensor) -> tuple[int, int, int]:
     if len(tensor.shape) != 4 or tensor.shape[0] != 1:
         raise Refusal("CONV-SHAPE", f"shape {tensor.shape}", "1 x height x width x channels", "use batch 1")
@@ -391,66 +352,3 @@ def _bias(op: Op, context: Context, accumulator_scale: Real, outputs: int) -> Re
     if tensor.quant is not None:
         return (values - tensor.quant.zero_points) * tensor.quant.scales
     return values if tensor.is_float else values * accumulator_scale
-
-
-# ------------------------------------------------------------------------------------------------------------ engines
-
-
-def ranges(
-    layer: Layer, subtracted: int, roundings: int, first: int, count: int, step: int
-) -> list[tuple[int, int]]:
-    """Cuts output channels where one shift for all of them is too coarse for some: scales may differ a thousandfold."""
-    pieces = [(first, count)]
-    cuts = {pieces[0]: layer.best_cut(subtracted, roundings, first, count, step)}
-    while len(pieces) < MOST_PIECES_EVER:
-        worst = max(pieces, key=lambda piece: cuts[piece][0])
-        gain, cut = cuts[worst]
-        if not cut or gain < _worth(layer, subtracted, roundings, worst, len(pieces)):
-            break
-        start, some = worst
-        halves = [(start, cut), (start + cut, some - cut)]
-        cuts |= {half: layer.best_cut(subtracted, roundings, *half, step) for half in halves}
-        where = pieces.index(worst)
-        pieces[where : where + 1] = halves
-    return pieces
-
-
-def _worth(layer: Layer, subtracted: int, roundings: int, piece: tuple[int, int], pieces: int) -> float:
-    rule = layer.requantisation_of(subtracted, roundings, *piece)
-    if isinstance(rule, Requantisation) and rule.error > GOOD_ENOUGH:
-        return WORTH_ALWAYS
-    phases = layer.dilation[0] * layer.dilation[1]  # each would need the epoch
-    small = max(1.0, USUAL_RESULTS / (layer.out.height * layer.out.width * layer.outputs))  # an epoch counts more there
-    return WORTH * layer.outputs * phases * small if pieces < MOST_PIECES else np.inf
-
-
-def kernel_engine(size_bytes: int, mode: Mode) -> StrengConfig:
-    return replace(contiguous(size_bytes, word_bytes=3 if mode.deep else 1), continuous=1)
-
-
-def feature_engine(view: Area, frames: Frames, mode: Mode) -> StrengConfig:
-    """Features are always read in a loop, even if it turns only once."""
-    if not mode.deep:
-        return engine(view, frames, signed=mode.simd == 2, looped=True)
-    depth = 0 if mode.packed_frame else -(-view.channels // 3)
-    return replace(engine(view, frames, word_bytes=3, depth=depth, looped=True), raw_out=1)
-
-
-SHIFT_CODES = ArithConfig(  # (x + 128) mod 256, exactly as every public network writes it
-    a=16384, b=32, combine_bc=1, shift_out=14, round_mode=1, out_bytes=1, bytes_x=1, out_bytes_x=1, bytes_y=1,
-    out_bytes_y=1,
-)  # fmt: skip
-
-
-def requantise(b: EpochBuilder, units: list[ArithConfig], source: str, gate: dict[str, int]) -> str:
-    """The ARITHs one behind the other; a gate in front of the first keeps only finished sums."""
-    for unit in units:
-        source = b.unit(unit, source, **gate)
-        gate = {}
-    return source
-
-
-def output_engine(target: Area, kernels: int, first: int, groups: int) -> StrengConfig:
-    """Groups of channels side by side in a channel-last picture."""
-    view = target.channels_from(first, kernels)
-    return engine(view, Frames(groups, kernels), write=True, looped=not view.contiguous)

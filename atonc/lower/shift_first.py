@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.lower.context import MANY_CHANNELS, Context
-from atonc.lower.layer import SHIFT_CODES, Layer
+from atonc.lower.conv_engines import SHIFT_CODES
+from atonc.lower.layer import Layer
 from atonc.lower.parts import parts
 from atonc.lower.passes_2x import needs_unsigned
 from atonc.plan.build import EpochBuilder

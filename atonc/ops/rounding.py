@@ -19,7 +19,7 @@ from atonc.ir import Op, Tensor
 
 Real = NDArray[np.float64]
 
-ATTRIBUTE, TWICE, AS_CODES, IN_INTEGERS = "rounding", "twice", "as codes", "in integers"
+ATTRIBUTE, TWICE, AS_CODES, IN_INTEGERS = "rounded", "twice", "as codes", "in integers"
 AS_UINT8 = "as uint8"  # as codes, of a tensor that was shifted to int8
 ROUNDED_TWICE = ("conv", "transpose_conv", "matmul", "mul", "mean", "quantize", "requantize")
 ROUNDED_AS_CODES = ("average_pool", "resize_linear")  # halves go away from code zero, whatever the zero point

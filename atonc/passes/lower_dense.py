@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from atonc.ir import Graph, Op, Tensor
+from atonc.ops.rounding import ATTRIBUTE
 from atonc.passes.edit import Editor, rewrite
 
 
@@ -26,7 +27,7 @@ def _from_matmul(op: Op, editor: Editor) -> list[Op] | None:
     data = matrix.data.reshape(matrix.shape[-2:])
     data = data if op.attrs.get("transpose_b") else data.T
     name = editor.constant(f"{matrix.name}:dense", np.ascontiguousarray(data), matrix.quant, matrix.dtype)
-    attrs = {key: op.attrs[key] for key in ("clip", "activation", "rounding") if key in op.attrs}
+    attrs = {key: op.attrs[key] for key in ("clip", "activation", ATTRIBUTE) if key in op.attrs}
     return [Op("dense", op.name, (op.inputs[0], name, ""), op.outputs, attrs, op.origin)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from atonc.ir import Graph, Op
+from atonc.ops.rounding import ATTRIBUTE
 from atonc.ops.values import same_codes
 from atonc.passes.edit import Editor, rewrite, with_attrs
 
@@ -31,7 +32,7 @@ def _mean(op: Op, editor: Editor) -> list[Op] | None:
         return None
     if tuple(op.attrs["window"]) != x.shape[1:3] or y.shape[1:3] != (1, 1):
         return None
-    kept = {key: op.attrs[key] for key in ("clip", "activation", "rounding") if key in op.attrs}
+    kept = {key: op.attrs[key] for key in ("clip", "activation", ATTRIBUTE) if key in op.attrs}
     return [replace(op, kind="mean", attrs={"axes": PICTURE, "keepdims": True, **kept})]
 
 

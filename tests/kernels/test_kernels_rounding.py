@@ -16,7 +16,7 @@ from atonc.ops import evaluate
 from tests.kernels.three_ways import one_op, random_values, same_three_ways, tensor
 
 quick = settings(max_examples=60, deadline=None)
-TWICE, AS_CODES, IN_INTEGERS = ({"rounding": how} for how in ("twice", "as codes", "in integers"))
+TWICE, AS_CODES, IN_INTEGERS = ({"rounded": how} for how in ("twice", "as codes", "in integers"))
 BYTES = st.sampled_from(["int8", "uint8"])
 PICTURE = {"stride": (1, 1), "padding": (1, 1, 1, 1), "layout": "NHWC"}
 SCALES = st.sampled_from([0.5, 0.75, 1.0, 2.0**-7, 0.11, 0.0131, 3e-4, 3.3, 1e-30, 40.0])
@@ -36,7 +36,7 @@ def member(calls: tuple[CpuCall, ...], name: str) -> Any:
 
 def differs_from_once(graph: Graph, op: Op, values: dict[str, Any]) -> bool:
     """Whether the attribute decided about any of the results."""
-    once = replace(op, attrs={key: value for key, value in op.attrs.items() if key != "rounding"})
+    once = replace(op, attrs={key: value for key, value in op.attrs.items() if key != "rounded"})
     known = [values[name] if name in values else graph.tensors[name].data for name in op.inputs]
     return not np.array_equal(*(evaluate(graph, each, known)[0].codes for each in (op, once)))
 

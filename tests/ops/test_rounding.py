@@ -34,7 +34,7 @@ def test_products_are_rounded_as_the_kernels_do(factor: float, zero: int) -> Non
     x = Tensor("x", (1, 1, 256, 1), "int8", quant)
     y = Tensor("y", (1, 1, 1, 1), "int8", quant, np.full((1, 1, 1, 1), 3))
     out = Tensor("out", x.shape, "int8", Quantisation.per_tensor(1.0 / factor, zero))
-    op = Op("mul", "mul", ("x", "y"), ("out",), {"rounding": "twice"})
+    op = Op("mul", "mul", ("x", "y"), ("out",), {"rounded": "twice"})
     codes = np.arange(-128, 128).reshape(x.shape)
     result = evaluate(Graph({t.name: t for t in (x, y, out)}, (op,), ("x",), ("out",)), op, [codes, y.data])[0]
     wanted = [np.clip(by_multiplier(3 * int(v), factor) + zero, -128, 127) for v in codes.reshape(-1)]
@@ -60,7 +60,7 @@ def test_no_lift_where_results_lie_on_both_sides() -> None:
 def test_halves_of_averages_go_away_from_code_zero() -> None:
     quant = Quantisation.per_tensor(0.5, -100)
     x, out = Tensor("x", (1, 2, 2, 1), "int8", quant), Tensor("out", (1, 1, 1, 1), "int8", quant)
-    rounding = rounding_of(Op("average_pool", "pool", ("x",), ("out",), {"rounding": "as codes"}), [x], out)
+    rounding = rounding_of(Op("average_pool", "pool", ("x",), ("out",), {"rounded": "as codes"}), [x], out)
     assert (rounding(np.array([90.5, 100.5, 110.5])) - 100).tolist() == [-10, 1, 11]
 
 
@@ -79,5 +79,5 @@ def test_the_bundled_model_equals_the_reference_kernels(seed: int) -> None:
 def test_codes_that_were_shifted_from_uint8_are_rounded_as_before() -> None:
     quant = Quantisation.per_tensor(0.5, -28)
     x, out = Tensor("x", (1, 2, 2, 1), "int8", quant), Tensor("out", (1, 1, 1, 1), "int8", quant)
-    rounding = rounding_of(Op("average_pool", "pool", ("x",), ("out",), {"rounding": "as uint8"}), [x], out)
+    rounding = rounding_of(Op("average_pool", "pool", ("x",), ("out",), {"rounded": "as uint8"}), [x], out)
     assert (rounding(np.array([-90.5, -0.5, 20.5])) - 28).tolist() == [-118, -28, -7]  # 9.5, 99.5, 120.5 before

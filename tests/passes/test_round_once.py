@@ -9,7 +9,7 @@ from tests.lower.harness import activation, graph_of
 
 def test_results_are_rounded_once() -> None:
     tensors = activation("x", (1, 2, 2, 1)), activation("y", (1, 2, 2, 1))
-    graph = graph_of(Op("add", "a", ("x", "x"), ("y",), {"rounding": "twice"}), *tensors)
+    graph = graph_of(Op("add", "a", ("x", "x"), ("y",), {"rounded": "twice"}), *tensors)
     assert round_once(graph).ops[0].attrs == {}
 
 

@@ -1,0 +1,41 @@
+"""Groups of output channels with a shift of their own: where an epoch more mends enough values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from atonc.lower.layer import Layer
+from atonc.lower.requantise import Requantisation
+
+GOOD_ENOUGH = 0.45  # codes of error before the last rounding
+WORTH = 0.0005  # share of a layer's values that must get better for one more epoch
+USUAL_RESULTS = 40_000  # of a layer
+WORTH_ALWAYS = 0.05  # the same in channels, where some channel is not good enough
+MOST_PIECES = 6
+MOST_PIECES_EVER = 24
+
+
+def ranges(layer: Layer, subtracted: int, roundings: int, first: int, count: int, step: int) -> list[tuple[int, int]]:
+    """Cuts output channels where one shift for all of them is too coarse for some: scales may differ a thousandfold."""
+    pieces = [(first, count)]
+    cuts = {pieces[0]: layer.best_cut(subtracted, roundings, first, count, step)}
+    while len(pieces) < MOST_PIECES_EVER:
+        worst = max(pieces, key=lambda piece: cuts[piece][0])
+        gain, cut = cuts[worst]
+        if not cut or gain < _worth(layer, subtracted, roundings, worst, len(pieces)):
+            break
+        start, some = worst
+        halves = [(start, cut), (start + cut, some - cut)]
+        cuts |= {half: layer.best_cut(subtracted, roundings, *half, step) for half in halves}
+        where = pieces.index(worst)
+        pieces[where : where + 1] = halves
+    return pieces
+
+
+def _worth(layer: Layer, subtracted: int, roundings: int, piece: tuple[int, int], pieces: int) -> float:
+    rule = layer.requantisation_of(subtracted, roundings, *piece)
+    if isinstance(rule, Requantisation) and rule.error > GOOD_ENOUGH:
+        return WORTH_ALWAYS
+    phases = layer.dilation[0] * layer.dilation[1]  # each would need the epoch
+    small = max(1.0, USUAL_RESULTS / (layer.out.height * layer.out.width * layer.outputs))  # an epoch counts more there
+    return WORTH * layer.outputs * phases * small if pieces < MOST_PIECES else np.inf
