@@ -16,4 +16,4 @@ def test_results_are_rounded_once() -> None:
 def test_resizes_keep_how_they_round_positions() -> None:
     op = Op("resize_nearest", "r", ("x",), ("y",), {"rounding": "floor", "coordinates": "asymmetric"})
     graph = graph_of(op, activation("x", (1, 2, 2, 1)), activation("y", (1, 4, 4, 1)))
-    assert round_once(graph).ops[0] == op
+    assert round_once(graph).ops[0].attrs == op.attrs
