@@ -105,7 +105,7 @@ def test_averages(dtype: str, stored: Any, pick: int, include: bool, seed: int) 
 def test_averages_of_codes_that_were_uint8(stored: Any, pick: int, seed: int) -> None:
     zero = zero_of("int8", pick)
     x, y = tensor("x", (1, 6, 6, 3), "int8", 0.1, zero), tensor("y", (1, 7, 7, 3), "int8", 0.1, zero)
-    graph, op = one_op("average_pool", [x], [y], **PICTURE, window=(2, 2), rounding="as uint8")
+    graph, op = one_op("average_pool", [x], [y], **PICTURE, window=(2, 2), rounded="as uint8")
     calls = same_three_ways(graph, op, {"x": random_values(np.random.default_rng(seed), x)}, stored)
     assert (member(calls, "middle") or 0) == -zero - 128
 
