@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import atonc
 from atonc.errors import AtoncError
-from atonc.verbs import compare, disasm, explain, generate, ops, run, validate, view
+from atonc.verbs import compare, disasm, explain, generate, ops, probe, run, validate, view
 from atonc.verbs.common import without_levels
 
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     found = _Parser(prog="atonc", description=atonc.__doc__)
     found.add_argument("--version", action="version", version=f"atonc {atonc.__version__}")
     verbs = found.add_subparsers(required=True, metavar="VERB")
-    for verb in (generate, explain, ops, validate, run, compare, view, disasm):
+    for verb in (generate, explain, ops, validate, run, compare, view, disasm, probe):
         verb.add(verbs)
     return found
 

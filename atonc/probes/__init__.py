@@ -1,0 +1,26 @@
+"""Small programs that ask the silicon one question each.
+
+Nobody has run our programs on a board. Forms that no published program shows are refused, or allowed by an argument
+(`docs/silicon.md`); whoever has a board can replace the argument by a fact: each probe is a few epochs in such a form,
+beside a control in a published form, with the bytes that the emulator expects.
+"""
+
+from __future__ import annotations
+
+from atonc.probes import arith, conv, engines, pool
+from atonc.probes.types import Probe
+
+PROBES: tuple[Probe, ...] = (*engines.PROBES, *arith.PROBES, *conv.PROBES, *pool.PROBES)
+
+
+def with_controls(names: tuple[str, ...]) -> tuple[Probe, ...]:
+    """These probes, and before each the ones that must pass first."""
+    by_name = {probe.name: probe for probe in PROBES}
+    wanted = dict.fromkeys(names)
+    queue = list(names)
+    while queue:
+        control = by_name[queue.pop()].control
+        if control and control not in wanted:
+            wanted[control] = None
+            queue.append(control)
+    return tuple(probe for probe in PROBES if probe.name in wanted)

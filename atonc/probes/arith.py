@@ -1,0 +1,75 @@
+"""Questions about ARITH."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from atonc.lower.affine import Affine
+from atonc.lower.arith_units import affine_unit, multiply_unit
+from atonc.plan.streams import Area, contiguous, engine
+from atonc.probes.bench import Bench
+from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
+
+_COUNT = 2048
+_WIDE = Area(1, 1, _COUNT, 2 * _COUNT, 2 * _COUNT, 0, 2)  # as many values of 16 bits
+
+
+def _multiply(coefficients: int) -> ProbeEpochs:
+    """Products of the two halves of the input, 16 bits each."""
+    bench = Bench(2 * _COUNT, 2 * _COUNT)
+    b = bench.epoch("products")
+    x, y = (b.read(INPUT, contiguous(_COUNT, offset=half * _COUNT)) for half in (0, 1))
+    unit = replace(multiply_unit(), a=coefficients, b=coefficients, c=coefficients)
+    b.write(b.unit(unit, x, y), OUTPUT, engine(_WIDE, write=True))
+    bench.add(b)
+    return bench.done()
+
+
+def _affine(factor: int, addend: int, shift: int) -> ProbeEpochs:
+    """Codes from values of 16 bits."""
+    bench = Bench(2 * _COUNT, _COUNT)
+    unit = affine_unit(Affine(np.array([factor]), np.array([addend]), shift), _COUNT, in_bytes=2)
+    b = bench.epoch("affine")
+    b.write(b.unit(unit, b.read(INPUT, engine(_WIDE))), OUTPUT, contiguous(_COUNT, write=True))
+    bench.add(b)
+    return bench.done()
+
+
+PROBES = (
+    Probe(
+        "control-multiply",
+        "ARITH products with A = B = C = 1",
+        "all 1,346 published products",
+        partial(_multiply, 1),
+    ),
+    Probe(
+        "multiply-coefficients-0",
+        "ARITH products with A = B = C = 0",
+        "published products write 1, 1, 1",
+        partial(_multiply, 0),
+        "control-multiply",
+    ),
+    Probe(
+        "control-affine",
+        "a requantisation with factor 20000 and a result shift of 22",
+        "thousands of published units",
+        partial(_affine, 20000, 5 << 22, 22),
+    ),
+    Probe(
+        "affine-lowest-factor",
+        "a requantisation with the factor -32768",
+        "published factors are larger",
+        partial(_affine, -32768, 3 << 22, 22),
+        "control-affine",
+    ),
+    Probe(
+        "affine-shift-24",
+        "a requantisation with a result shift of 24",
+        "published result shifts of this form are smaller",
+        partial(_affine, 30000, 7 << 24, 24),
+        "control-affine",
+    ),
+)

@@ -1,0 +1,56 @@
+"""A bench for probes: numbered random bytes, buffers and one epoch at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from atonc.hw.units.arith import ArithConfig
+from atonc.ir import Array
+from atonc.lower.affine import Affine
+from atonc.lower.arith_units import affine_unit
+from atonc.plan.build import EpochBuilder
+from atonc.plan.types import Buffer, BufferKind, EpochPlan
+from atonc.probes.types import INPUT, OUTPUT, ProbeEpochs
+
+_SEED = 20261115  # any number: the same bytes every time
+
+
+class Bench:
+    """Collects what a probe needs."""
+
+    def __init__(self, input_bytes: int, output_bytes: int) -> None:
+        self.rng = np.random.default_rng(_SEED)
+        self.stimulus = self.codes(input_bytes)
+        self.output_bytes = output_bytes
+        self.constants: list[Buffer] = []
+        self.plans: list[EpochPlan] = []
+
+    def codes(self, count: int) -> Array:
+        return self.rng.integers(-128, 128, count, np.int8)
+
+    def weights(self, *shape: int) -> Array:
+        return self.rng.integers(-64, 65, shape, np.int8)
+
+    def constant(self, data: bytes) -> str:
+        name = f"constant {len(self.constants)}"
+        self.constants.append(Buffer(name, len(data), BufferKind.CONSTANT, data=data))
+        return name
+
+    def epoch(self, title: str) -> EpochBuilder:
+        return EpochBuilder((title,), title)
+
+    def add(self, epoch: EpochBuilder) -> None:
+        self.plans.append(epoch.done())
+
+    def done(self) -> ProbeEpochs:
+        edges = (
+            Buffer(INPUT, self.stimulus.size, BufferKind.INPUT, INPUT),
+            Buffer(OUTPUT, self.output_bytes, BufferKind.OUTPUT, OUTPUT),
+        )
+        return ProbeEpochs(tuple(self.plans), (*edges, *self.constants), self.stimulus.tobytes())
+
+
+def to_codes(shift: int, elements: int) -> ArithConfig:
+    """16-bit sums to codes, in the setting that ends nearly every published convolution."""
+    one = np.array([1 << 10], np.int64)
+    return affine_unit(Affine(one, np.zeros(1, np.int64), 10 + shift), elements, in_bytes=2)

@@ -1,0 +1,96 @@
+"""Questions about CONVACC."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from atonc.lower.conv_dense import kernel_bytes
+from atonc.lower.conv_engines import feature_engine, kernel_engine
+from atonc.lower.convolution import Part
+from atonc.lower.tiling import Mode, Tiling, unit_config
+from atonc.plan.streams import Area, Frames, contiguous
+from atonc.probes.bench import Bench, to_codes
+from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
+
+_PLAIN = Mode(simd=2)  # 16-bit features, as most published 3x3 convolutions have them
+_DEEP = Mode(simd=1, deep=True)
+_PACKED = Mode(simd=1, deep=True, packed_frame=True)
+_CUT = 4  # bits off the sums, so that those of 96 channels fit 16 bits
+_SHIFT = 5  # from there to codes
+
+
+def _convolution(
+    height: int, width: int, channels: int, kernels: int, window: int, pads: tuple[int, int, int, int], mode: Mode
+) -> ProbeEpochs:
+    """One unit, one frame, all kernels, requantised by one ARITH."""
+    bench = Bench(height * width * channels, 0)
+    weights = bench.weights(kernels, window, window, channels).astype(np.int16)
+    part = Part(Area.whole(height, width, channels), weights, pads, 1)
+    config = replace(unit_config(part, mode, channels, kernels, 0, 1, 1, False), out_shift=_CUT)
+    tiling = Tiling(mode, channels, kernels, 1, 1, (config,), 0)
+    stream = kernel_bytes((part,), tiling, 0, 1)
+    results = config.out_elements
+    bench.output_bytes = results
+    b = bench.epoch("convolution")
+    kernel_reader = b.read(bench.constant(stream), kernel_engine(len(stream), mode))
+    features = b.read(INPUT, feature_engine(part.area, Frames(), mode))
+    sums = b.unit(config, features, kernel_reader)
+    codes = b.unit(to_codes(_SHIFT, results), sums)
+    b.write(codes, OUTPUT, contiguous(results, write=True))
+    bench.add(b)
+    return bench.done()
+
+
+_ONE = (1, 1, 1, 1)
+PROBES = (
+    Probe(
+        "control-conv-3x3",
+        "a 3x3 convolution with a pad of 1, kernels read from the NPU's RAM",
+        "the convolution is in hundreds of published programs; kernels come from flash there but for 3 units of one",
+        partial(_convolution, 12, 12, 4, 4, 3, _ONE, _PLAIN),
+    ),
+    Probe(
+        "conv-3x3-pad-2",
+        "a 3x3 convolution with a pad of 2 on every side",
+        "published 3x3 convolutions have pads of 0 and 1",
+        partial(_convolution, 12, 12, 4, 4, 3, (2, 2, 2, 2), _PLAIN),
+        "control-conv-3x3",
+    ),
+    Probe(
+        "conv-3x3-width-1",
+        "a 3x3 convolution over frames of width 1",
+        "published frames are at least 2 wide",
+        partial(_convolution, 24, 1, 4, 4, 3, _ONE, _PLAIN),
+        "control-conv-3x3",
+    ),
+    Probe(
+        "conv-3x3-height-1",
+        "a 3x3 convolution over frames of height 1",
+        "published frames are at least 2 high; a kernel of 3x1 on one line is published",
+        partial(_convolution, 1, 24, 4, 4, 3, _ONE, _PLAIN),
+        "control-conv-3x3",
+    ),
+    Probe(
+        "control-deep-1x1",
+        "a deep 1x1 convolution of 96 channels, pixel by pixel (FBYTES = 1)",
+        "published with 68 to 128 channels",
+        partial(_convolution, 6, 6, 96, 8, 1, (0, 0, 0, 0), _DEEP),
+    ),
+    Probe(
+        "deep-1x1-shallow",
+        "a deep 1x1 convolution of 16 channels, pixel by pixel (FBYTES = 1)",
+        "published with 68 to 128 channels",
+        partial(_convolution, 6, 6, 16, 8, 1, (0, 0, 0, 0), _DEEP),
+        "control-deep-1x1",
+    ),
+    Probe(
+        "deep-1x1-packed-shallow",
+        "a deep 1x1 convolution of 16 channels, the frame in a row (FBYTES = 3)",
+        "published from 32 channels on",
+        partial(_convolution, 6, 6, 16, 8, 1, (0, 0, 0, 0), _PACKED),
+        "control-deep-1x1",
+    ),
+)

@@ -1,0 +1,130 @@
+"""Questions about the stream engines: who may write where at the same time, alignment, loops, sizes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from atonc.plan.streams import Area, contiguous, engine
+from atonc.probes.bench import Bench
+from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
+
+_PIXELS = 256
+
+
+def _copy(repeat: int = 0) -> ProbeEpochs:
+    """A picture with gaps, written as one raster; `repeat` is what FRAME_RPT says for that one frame."""
+    bench = Bench(_PIXELS * 16, _PIXELS * 32)
+    b = bench.epoch("copy")
+    target = Area(16, 16, 16, 16 * 32, 32)
+    writer = replace(engine(target, write=True), frame_repeat=repeat)
+    b.write(b.read(INPUT, contiguous(_PIXELS * 16)), OUTPUT, writer)
+    bench.add(b)
+    return bench.done()
+
+
+def _interleaved(slice_bytes: int, pixel_bytes: int, writers: int = 2) -> ProbeEpochs:
+    """Several writers of one epoch, each with its slice of every pixel."""
+    bench = Bench(_PIXELS * slice_bytes * writers, _PIXELS * pixel_bytes)
+    b = bench.epoch("interleaved writers")
+    for writer in range(writers):
+        part = _PIXELS * slice_bytes
+        target = Area(16, 16, slice_bytes, 16 * pixel_bytes, pixel_bytes, writer * slice_bytes)
+        stream = b.read(INPUT, contiguous(part, offset=writer * part))
+        b.write(stream, OUTPUT, engine(target, write=True))
+    bench.add(b)
+    return bench.done()
+
+
+def _offset_write(offset: int, channels: int) -> ProbeEpochs:
+    bench = Bench(_PIXELS * channels, _PIXELS * 32)
+    b = bench.epoch("unaligned raster")
+    target = Area(16, 16, channels, 16 * 32, 32, offset)
+    b.write(b.read(INPUT, contiguous(_PIXELS * channels)), OUTPUT, engine(target, write=True))
+    bench.add(b)
+    return bench.done()
+
+
+def _odd_words(offset: int) -> ProbeEpochs:
+    """Words of three bytes that begin at an odd address."""
+    bench = Bench(_PIXELS * 16 + 16, _PIXELS * 12)
+    b = bench.epoch("words of three bytes")
+    source = Area(16, 16, 12, 16 * 16, 16, offset)
+    b.write(
+        b.read(INPUT, replace(engine(source, word_bytes=3, depth=4), raw_out=1)),
+        OUTPUT,
+        contiguous(_PIXELS * 12, write=True, word_bytes=3),
+    )
+    bench.add(b)
+    return bench.done()
+
+
+def _deep_pixels(depth: int) -> ProbeEpochs:
+    """A raster of few pixels with many channels."""
+    bench = Bench(4 * (depth + 16), 4 * depth)
+    b = bench.epoch("deep pixels")
+    source = Area(2, 2, depth, 2 * (depth + 16), depth + 16)
+    b.write(b.read(INPUT, engine(source)), OUTPUT, contiguous(4 * depth, write=True))
+    bench.add(b)
+    return bench.done()
+
+
+PROBES = (
+    Probe("control-raster", "a copy into a picture with gaps, one frame", "published", partial(_copy, 0)),
+    Probe(
+        "writer-repeat-1",
+        "the same with FRAME_RPT = 1",
+        "published writers of one frame have FRAME_RPT = 0",
+        partial(_copy, 1),
+        "control-raster",
+    ),
+    Probe(
+        "writers-interleaved",
+        "two writers of one epoch, 8 bytes of every 16-byte pixel each",
+        "published writers of one epoch have areas of their own; single writers fill pixels slice by slice",
+        partial(_interleaved, 8, 16),
+        "control-raster",
+    ),
+    Probe(
+        "writers-share-word",
+        "two writers of one epoch, 4 bytes of every 8-byte word each",
+        "never published",
+        partial(_interleaved, 4, 8),
+        "control-raster",
+    ),
+    Probe(
+        "writers-four-interleaved",
+        "four writers of one epoch, 8 bytes of every 32-byte pixel each",
+        "never published",
+        partial(_interleaved, 8, 32, 4),
+        "writers-interleaved",
+    ),
+    Probe(
+        "raster-write-offset-8",
+        "a raster of bytes written from 8 bytes behind a multiple of 16",
+        "nearly all published writers begin at multiples of 16",
+        partial(_offset_write, 8, 16),
+        "control-raster",
+    ),
+    Probe(
+        "raster-write-offset-3",
+        "a raster of bytes written from 3 bytes behind a multiple of 16",
+        "26 published writers of bytes begin at odd addresses",
+        partial(_offset_write, 3, 13),
+        "control-raster",
+    ),
+    Probe(
+        "words-of-3-odd",
+        "words of three bytes read from an odd address",
+        "published readers of such words begin at even addresses",
+        partial(_odd_words, 1),
+        "control-raster",
+    ),
+    Probe(
+        "raster-depth-512",
+        "a raster of 512 channels a pixel",
+        "published rasters have up to 256",
+        partial(_deep_pixels, 512),
+        "control-raster",
+    ),
+)

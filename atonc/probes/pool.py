@@ -1,0 +1,65 @@
+"""Questions about POOL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from atonc.lower.pool_units import global_unit, windows_unit
+from atonc.plan.streams import Area, contiguous, engine
+from atonc.probes.bench import Bench
+from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
+
+_SIDE = 10
+
+
+def _global_average(out_width: int, out_height: int) -> ProbeEpochs:
+    """Means of a frame of eight channels, with 8 fractional bits."""
+    bench = Bench(_SIDE * _SIDE * 8, 16)
+    unit = replace(global_unit(_SIDE, _SIDE, 8, _SIDE * _SIDE), out_width=out_width, out_height=out_height)
+    b = bench.epoch("global average")
+    means = b.unit(unit, b.read(INPUT, contiguous(_SIDE * _SIDE * 8)))
+    b.write(means, OUTPUT, engine(Area(1, 1, 8, 16, 16, 0, 2), write=True))
+    bench.add(b)
+    return bench.done()
+
+
+def _maximum(batch: int) -> ProbeEpochs:
+    """3x3 windows, stride 1."""
+    out = (_SIDE - 2) ** 2 * batch
+    bench = Bench(_SIDE * _SIDE * batch, out)
+    b = bench.epoch("maximum")
+    largest = b.unit(windows_unit(_SIDE, _SIDE, batch, 3, 1), b.read(INPUT, contiguous(_SIDE * _SIDE * batch)))
+    b.write(largest, OUTPUT, contiguous(out, write=True))
+    bench.add(b)
+    return bench.done()
+
+
+PROBES = (
+    Probe(
+        "control-global-average",
+        "a global average whose OUTDIMS are the input's size + 1",
+        "all published global averages",
+        partial(_global_average, _SIDE + 1, _SIDE + 1),
+    ),
+    Probe(
+        "global-average-outdims-1",
+        "a global average whose OUTDIMS are 1 x 1",
+        "published ones write the input's size + 1",
+        partial(_global_average, 1, 1),
+        "control-global-average",
+    ),
+    Probe(
+        "control-max-pool-3x3",
+        "maxima of 3x3 windows, 4 channels at a time",
+        "published",
+        partial(_maximum, 4),
+    ),
+    Probe(
+        "max-pool-3x3-batch-8",
+        "maxima of 3x3 windows, 8 channels at a time",
+        "published 3x3 maxima take fewer channels at a time",
+        partial(_maximum, 8),
+        "control-max-pool-3x3",
+    ),
+)

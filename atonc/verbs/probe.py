@@ -1,0 +1,69 @@
+"""`atonc probe`: small programs with which the owner of a board can settle what nobody has shown."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+from pathlib import Path
+
+from atonc.errors import InputError
+from atonc.verbs.common import add_output_options
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("probe", help="firmware that asks a board about forms that nobody has shown")
+    parser.set_defaults(verb=_probe)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="probes, or all; their controls come along")
+    parser.add_argument("--list", action="store_true", help="all probes with their question (also without a NAME)")
+    parser.add_argument("-o", "--output", type=Path, default=Path("probes"), metavar="DIR", help="default probes")
+    add_output_options(parser)
+
+
+def _probe(options: argparse.Namespace) -> int:
+    from atonc.probes import PROBES
+
+    if options.list or not options.names:
+        return _list(options)
+    return _write(_wanted(options.names, [probe.name for probe in PROBES]), options)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from atonc.probes import PROBES
+
+    if options.json:
+        rows = [{"name": p.name, "form": p.form, "published": p.known, "control": p.control} for p in PROBES]
+        print(json.dumps({"probes": rows}, indent=1))
+    elif not options.quiet:
+        for probe in PROBES:
+            print(f"{probe.name}\n  form: {probe.form}\n  published: {probe.known}")
+            if probe.control:
+                print(f"  control: {probe.control}")
+    return 0
+
+
+def _wanted(names: list[str], known: list[str]) -> tuple[str, ...]:
+    if names == ["all"]:
+        return tuple(known)
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 3)
+            remedy = f"did you mean {', '.join(near)}?" if near else "`atonc probe --list` shows all"
+            raise InputError(f"no probe is called {name[:60]!r}", remedy=remedy)
+    return tuple(names)
+
+
+def _write(names: tuple[str, ...], options: argparse.Namespace) -> int:
+    from atonc.emit import write
+    from atonc.probes import with_controls
+    from atonc.probes.build import build
+    from atonc.probes.folder import folder_files
+
+    built = [build(probe) for probe in with_controls(names)]
+    written = write.write_together(options.output, folder_files(built))
+    if options.json:
+        print(json.dumps({"probes": [one.probe.name for one in built], "files": [str(path) for path in written]}))
+    elif not options.quiet:
+        print(f"{len(built)} probes in {options.output}: {', '.join(one.probe.name for one in built)}")
+        print(f"next: make -C {options.output}, then {options.output / 'README.md'}. Not yet run on a board.")
+    return 0
