@@ -12,19 +12,19 @@ _PARTS = {"probe": "*", "bare_metal": "*", "include": "*.h", "src": "*.[ch]"}  #
 
 _README = """# Probes
 
-Each probe is a small program for the NPU in a form that no published program shows, with the bytes that atonc's emulator
-expects. Not yet run on a board: your run is the evidence.
+Each probe is a small program for the NPU in a form that no published program shows, with the bytes that atonc's
+emulator expects. Not yet run on a board: your run is the evidence.
 
 ```
 make                      # probes.elf; needs arm-none-eabi-gcc
 ```
 
 1. Boot switches to development mode; load `probes.elf` with the debugger (it lives in AXISRAM1) and let it run.
-2. Read the virtual COM port of the board's debugger: 115200 baud, 8N1. One line for each probe, then a line that counts.
+2. Read the virtual COM port of the board's debugger: 115200 baud, 8N1. A line for each probe, then their count.
 3. Send all lines to the project, with the marking on the chip and the board's name.
 
-PASS: the form works as emulated. FAIL names the first byte that differs. ERROR with a timeout: the form hangs; the NPU is
-reset and the next probe runs. A probe whose control did not pass says nothing.
+PASS: the form works as emulated. FAIL names the first byte that differs. ERROR with a timeout: the form hangs; the NPU
+is reset and the next probe runs. A probe whose control did not pass says nothing.
 
 | probe | form | published programs | control |
 |---|---|---|---|
@@ -34,7 +34,7 @@ reset and the next probe runs. A probe whose control did not pass says nothing.
 
 def folder_files(built: Sequence[BuiltProbe]) -> dict[str, bytes]:
     """File name -> contents."""
-    found = {}
+    found: dict[str, bytes] = {}
     for part, pattern in _PARTS.items():
         found |= {path.name: path.read_bytes() for path in sorted(runtime_folder(part).glob(pattern))}
     for one in built:
