@@ -36,19 +36,24 @@ def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwor
     return network.load(Path(folder), name)
 
 
-def run(network: Compiled | EmulatedNetwork, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Outputs by name, as the emulated chip computes them."""
+def run(network: Compiled | EmulatedNetwork, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    """Outputs by name, as the emulated chip computes them.
+
+    Inputs by name: codes in the type of the input, or real numbers (float), which become codes.
+    """
     from atonc.emu.network import EmulatedNetwork
+    from atonc.inputs import compiled_inputs, network_inputs
 
     if isinstance(network, EmulatedNetwork):
+        given = network_inputs(network, inputs)
         for index, info in enumerate(network.inputs):
-            network.write_input(index, inputs[info.name])
+            network.write_input(index, given[info.name])
         for _ in network.run():
             pass
         return {info.name: network.read_output(index) for index, info in enumerate(network.outputs)}
-    from atonc.verify import Emulation
+    from atonc.emulation import Emulation
 
-    return Emulation(network.program, network.graph).run(inputs)
+    return Emulation(network.program, network.graph).run(compiled_inputs(network, inputs))
 
 
 def explain(place: str | PathLike[str], prices: bool = False, **options: Any) -> NetworkView:

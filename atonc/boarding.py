@@ -22,8 +22,8 @@ from atonc.lower.context import item_bytes
 
 if TYPE_CHECKING:
     from atonc.compile_view import CompileView
+    from atonc.emulation import Emulation
     from atonc.validating import Array, Sample
-    from atonc.verify import Emulation
 
 _READY = 1
 _RUN, _SET_INPUT, _SET_OUTPUT = 1, 2, 3
@@ -203,8 +203,8 @@ def compare(
     view: CompileView, samples: Sequence[Sample], rig: Rig, label: str = "atonc", number: int = 0
 ) -> BoardValidation:
     """Every output byte of one network of an image against the emulator."""
+    from atonc.emulation import Emulation
     from atonc.validating import program_inputs
-    from atonc.verify import Emulation
 
     compiled = view.compiled
     emulation = Emulation(compiled.program, compiled.graph)

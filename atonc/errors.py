@@ -45,6 +45,12 @@ class NotModelledError(UnsupportedError):
     """A hardware mode whose effect is not known: the emulator never guesses."""
 
 
+class VerificationError(AtoncError):
+    """The compiled program does not compute what the model says."""
+
+    exit_code = 1
+
+
 class CapacityError(AtoncError):
     """It does not fit the memories."""
 

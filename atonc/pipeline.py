@@ -70,7 +70,7 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools)
     findings = check(program, options, memory.pools)
     seconds = time.perf_counter() - started
-    report = verify(program, graph, options.seed) if options.verify else None
+    report = verify(program, graph, mapped, options.seed) if options.verify else None
     return Compiled(source, graph, mapped, layout, program, findings, report, seconds)
 
 

@@ -1,34 +1,26 @@
-"""Runs a program on the emulator and compares it with the model.
+"""Does a program compute what the model says? The judge is every layer; the outputs of the whole are shown beside it.
 
-NPU epochs run on the emulated units; CPU steps run the exact kernels of the operators, on the values that the program
-really has in memory.
+A network may be chaotic, so that its outputs differ widely between any two ways to round. No layer is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from atonc.compare.inputs import make_inputs
 from atonc.compare.metrics import cosine
 from atonc.emit.program import Program
-from atonc.emu.bus import Memory
-from atonc.emu.npu import run_epoch
-from atonc.ir import Graph, Tensor
-from atonc.lower.context import item_bytes
-from atonc.ops import run_graph, run_op
-from atonc.plan.types import CpuPlan
+from atonc.emulation import Emulation
+from atonc.errors import VerificationError
+from atonc.ir import Array, Graph
+from atonc.layer_checks import LayerCheck, check_layers, declared_limits
+from atonc.lower.map_ops import Mapped
+from atonc.ops import run_graph
 
-Array = NDArray[Any]
-
-_REGIONS = (
-    ("on-chip RAM", 0x3400_0000, 0x3C_0000),
-    ("flash", 0x7000_0000, 0x0800_0000),
-    ("hyperRAM", 0x9000_0000, 0x0200_0000),
-)
+SAMPLES = 2
 
 
 @dataclass(frozen=True)
@@ -42,82 +34,46 @@ class OutputCheck:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """Free-running outputs against exact arithmetic of the canonical graph."""
+    """Every layer within its limit; free-running outputs against exact arithmetic of the canonical graph."""
 
     samples: int
     outputs: tuple[OutputCheck, ...]
+    layers: int = 0
+    worst_layer: float = 0.0  # codes
 
 
-class Emulation:
-    """A program with its memories, ready to run again and again."""
-
-    def __init__(self, program: Program, graph: Graph) -> None:
-        self.program, self.graph = program, graph
-        self.ops = {op.name: op for op in graph.ops}
-        self.memory = Memory()
-        for name, base, size in _REGIONS:
-            self.memory.add(name, base, size)
-        for user in program.user_io:
-            self.memory.add(user.symbol, user.address, user.limit - user.address)
-        for home in program.placed.values():
-            if home.buffer.data:
-                self.memory.write(home.address, np.frombuffer(home.buffer.data, np.uint8))
-
-    def run(self, inputs: Mapping[str, Array], observe: bool = False) -> dict[str, Array]:
-        """Outputs by name (with `observe` every tensor, as the step that wrote it left it)."""
-        for name, value in inputs.items():
-            self.store(name, value)
-        seen: dict[str, Array] = {}
-        for step in self.program.steps:
-            if isinstance(step.plan, CpuPlan):
-                self._cpu(step.plan)
-            elif step.epoch is not None:
-                run_epoch(step.epoch, self.memory)
-            if observe:
-                seen |= {n: self.load(n) for n in step.plan.writes() if n in self.graph.tensors}
-        return seen | {name: self.load(name) for name in self.graph.outputs}
-
-    def _cpu(self, plan: CpuPlan) -> None:
-        op = self.ops[plan.op]
-        values = {n: self._value(n) for n in op.inputs if n}
-        for name, result in zip(op.outputs, run_op(self.graph, op, values), strict=True):
-            self.store(name, result.codes)
-
-    def _value(self, name: str) -> Array:
-        tensor = self.graph.tensors[name]
-        return tensor.data if tensor.data is not None else self.load(name)
-
-    def load(self, name: str) -> Array:
-        tensor, home = self.graph.tensors[name], self.program.placed[name]
-        data = self.memory.read(home.address, tensor.elements * item_bytes(tensor))
-        if home.buffer.offset:
-            data -= np.uint8(home.buffer.offset)
-        return data.view(stored_type(tensor)).reshape(tensor.shape)
-
-    def store(self, name: str, value: Array) -> None:
-        tensor, home = self.graph.tensors[name], self.program.placed[name]
-        data = np.ascontiguousarray(value.astype(stored_type(tensor))).view(np.uint8).reshape(-1)
-        if home.buffer.offset:
-            data = data + np.uint8(home.buffer.offset)
-        self.memory.write(home.address, data)
-
-
-def stored_type(tensor: Tensor) -> np.dtype[Any]:
-    return np.dtype(np.uint8) if tensor.dtype == "bool" else np.dtype(tensor.dtype)
-
-
-def verify(program: Program, graph: Graph, seed: int = 0, samples: int = 2) -> VerifyReport:
-    """At least two different inputs."""
-    from atonc.compare.inputs import make_inputs
-
+def verify(program: Program, graph: Graph, mapped: Mapped, seed: int = 0, samples: int = SAMPLES) -> VerifyReport:
+    """At least two different inputs; a program with a layer that is not what it should be raises."""
     emulation = Emulation(program, graph)
+    limits = declared_limits(graph, mapped)
     pairs: dict[str, list[tuple[Array, Array]]] = {name: [] for name in graph.outputs}
+    layers: list[LayerCheck] = []
     for sample in range(samples):
         inputs = make_inputs(graph, seed + sample)
-        got, expected = emulation.run(inputs), _outputs(graph, inputs)
+        got = emulation.run(inputs, observe=True)
+        layers += check_layers(program, graph, mapped, limits, inputs, got)
+        require_right(layers)
+        expected = _outputs(graph, inputs)
         for name in graph.outputs:
             pairs[name].append((got[name], expected[name]))
-    return VerifyReport(samples, tuple(_check(name, pairs[name]) for name in graph.outputs))
+    worst = max((layer.max_diff for layer in layers), default=0.0)
+    outputs = tuple(_check(name, pairs[name]) for name in graph.outputs)
+    return VerifyReport(samples, outputs, len(layers) // samples, worst)
+
+
+def require_right(layers: list[LayerCheck]) -> None:
+    bad = [layer for layer in layers if layer.bad]
+    if not bad:
+        return
+    first = bad[0]
+    step = "which no epoch writes" if first.step is None else f"of epoch {first.step}"
+    raise VerificationError(
+        f"{first.kind} gives {first.tensor!r}, {step}, {first.max_diff:g} codes from exact arithmetic"
+        + (f" ({len(bad)} such layers)" if len(bad) > 1 else ""),
+        where=first.node,
+        rule=f"a layer is at most {first.limit:g} codes from exact arithmetic on the inputs that it really has",
+        remedy="report the model: nothing was written, because the program would compute wrong numbers",
+    )
 
 
 def _outputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,15 @@ from corpus_report import (
 from atonc import validating
 from atonc.compare.metrics import cosine, within_percent
 from atonc.compare.subgraph import code_size
+from atonc.emulation import Emulation
 from atonc.errors import AtoncError
+from atonc.layer_checks import check_program
 from atonc.ops import run_graph, run_op, start_values
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file
 from atonc.place import board
 from atonc.program_costs import program_cost
-from atonc.verify import Emulation
+from atonc.references import References, exact_outputs
 
 RESULTS = Path(__file__).parent / "results" / "corpus.md"
 NO_CLASSES = ("mobilefacenet", "ad01", "baseline_conv2d", "spatial_cnn")  # one row of numbers, but no classes
@@ -174,36 +177,26 @@ def sensitivity(compiled: Compiled, samples: list[Any], expected: list[Any]) -> 
     ]
 
 
+@cache
+def kernels_of(model: Path) -> References:
+    return References(model)
+
+
 def references(model: Path, compiled: Compiled, sample: Any) -> tuple[list[Any], list[list[Any]]]:
     """The reference's outputs, and those of its other kernel sets; exact arithmetic where it cannot run the model."""
-    reference, _ = validating.choose_reference(model)
     try:
-        expected = validating.reference_outputs(model, compiled, sample, reference)
+        expected, *others = kernels_of(model).outputs(compiled, sample).values()
     except AtoncError:
-        return validating.reference_outputs(model, compiled, sample, validating.EXACT), []
-    if reference != validating.TFLITE:
-        return expected, [optimised_onnx(model, compiled, sample)]
-    sets = ("optimised", "xnnpack")
-    return expected, [validating.reference_outputs(model, compiled, sample, reference, kernels) for kernels in sets]
-
-
-def optimised_onnx(model: Path, compiled: Compiled, sample: Any) -> list[Any]:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 3
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    found = dict(zip(names, session.run(None, dict(sample)), strict=True))
-    if not set(compiled.graph.outputs) <= found.keys():  # an output that is also read inside has another name
-        found = dict(zip(compiled.graph.outputs, (found[name] for name in names), strict=True))
-    tensors = {n: compiled.source.tensors.get(n, compiled.graph.tensors[n]) for n in compiled.graph.outputs}
-    return [v.astype(float) if v.dtype.kind == "f" else validating.real(tensors[n], v)
-            for n, v in ((n, found[n]) for n in compiled.graph.outputs)]  # fmt: skip
+        return exact_outputs(compiled, sample), []
+    return expected, others
 
 
 def layers(compiled: Compiled, emulation: Emulation, samples: list[Any]) -> Record:
-    found = [layer for sample in samples for layer in validating.check_layers(compiled, emulation, sample)]
+    found = [
+        layer
+        for sample in samples
+        for layer in check_program(compiled, emulation, validating.program_inputs(compiled, sample))
+    ]
     bad = {layer.tensor: layer for layer in found if layer.bad}
     return {
         "count": len(found) // max(1, len(samples)),

@@ -164,8 +164,8 @@ than {LARGE_BYTES >> 20} MB).
 - *epochs*: on the NPU; *CPU ops* by kind. *ST est. cycles*: NPU epochs by the estimate of ST's compiler; *NPU cycles*:
   by the hardware model; *ms*: predicted, CPU included; never measured on a board.
 - *ratio*: activations to the largest sum of live bytes, which no layout can go below.
-- *layer max*: each layer on the inputs it really had against exact arithmetic, in codes; *above limit*: layers beyond 1
-  (function tables: 2).
+- *layer max*: each layer on the inputs it really had against exact arithmetic, in codes; *above limit*: layers beyond
+  what the compiler declares (1, function tables 2, more where sums are rounded several times).
 - *cosine*: worst output, free running, over all inputs together, to TFLite's reference kernels (onnxruntime without
   optimisation); *kernels*: the same for TFLite's own optimised and XNNPACK kernels, whichever is further (onnxruntime
   with optimisation). *outputs close*: cosine at least 0.999 or *kernels* - 0.003.

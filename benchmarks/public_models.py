@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
-from compile_corpus import figures, layers, outputs, references, sensitivity
+from compile_corpus import figures, kernels_of, layers, outputs, references, sensitivity
 from corpus_report import NOISE, Record
 
 from atonc import validating
@@ -70,7 +70,7 @@ def judge(model: Path) -> Record:
     record["layers"] = layers(compiled, emulation, samples[:1])
     expected = [references(model, compiled, sample) for sample in samples]
     runs = [emulation.run(validating.program_inputs(compiled, sample)) for sample in samples]
-    record["reference"] = validating.choose_reference(model)[0]
+    record["reference"] = kernels_of(model).yardstick
     record["outputs"] = outputs(compiled, runs, expected)
     if not all(map(close, record["outputs"])):
         found = sensitivity(compiled, samples[:NOISY], expected[:NOISY])

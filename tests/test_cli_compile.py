@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc import errors, ir, validating
+from atonc import errors, ir, layer_checks, validating
 from atonc.cli import main
 from atonc.hw import safety
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import decode
+from atonc.inputs import as_input, in_order_of
 from atonc.profiles import read_profile
 from atonc.programs import read_programs
 
@@ -195,7 +196,7 @@ def test_a_bad_layer_is_named() -> None:
     damaged = bytes(weights.buffer.size_bytes)
     emulation.memory.write(weights.address, np.frombuffer(damaged, np.uint8))
     (sample,) = validating.synthetic_samples(compiled.source, 1)
-    layers = validating.check_layers(compiled, emulation, sample)
+    layers = layer_checks.check_program(compiled, emulation, validating.program_inputs(compiled, sample))
     bad = [layer.tensor for layer in layers if layer.bad]
     assert bad == ["conv1"]
 
@@ -204,10 +205,12 @@ def test_inputs_of_other_types_and_shapes() -> None:
     source = atonc.compile(DIGITS, verify=False).source
     tensor = source.tensors["image"]
     reals = np.linspace(0, 1, 64, dtype=np.float32).reshape(tensor.shape)
-    codes = validating.as_input(tensor, reals)
+    codes = as_input(tensor, reals)
     assert codes.dtype == np.int8 and codes.min() == -128 and codes.max() == 127
-    with pytest.raises(errors.InputError):
-        validating.as_input(tensor, np.full(tensor.shape, 200, np.uint8))
+    for pixel in (200, 100):  # a dark picture is no picture of codes
+        with pytest.raises(errors.InputError, match="takes int8, the data is uint8"):
+            as_input(tensor, np.full(tensor.shape, pixel, np.uint8))
+    assert as_input(tensor, np.full(tensor.shape, 100)).dtype == np.int8
 
 
 def test_edges_that_are_turned_are_known_even_as_cubes() -> None:
@@ -215,7 +218,7 @@ def test_edges_that_are_turned_are_known_even_as_cubes() -> None:
     cube = np.arange(27).reshape(1, 3, 3, 3)
     graph = dataclasses.replace(compiled.graph, tensors={"image": ir.Tensor("image", cube.shape, "int8")})
     assert compiled.graph.turned == {"image": (0, 3, 1, 2)}
-    assert np.array_equal(validating._same_order(cube, graph, "image"), cube.transpose(0, 3, 1, 2))
+    assert np.array_equal(in_order_of(graph, "image", cube), cube.transpose(0, 3, 1, 2))
 
 
 def test_float_edges_give_the_same_classes() -> None:

@@ -1,12 +1,14 @@
-"""Other people's kernels as references: TFLite's three kernel sets and onnxruntime without optimisation.
+"""Other people's kernels as references: TFLite's three kernel sets, onnxruntime without and with optimisation.
 
-Both packages are optional; without them a ToolError says what to install.
+Both packages are optional; without them a ToolError says what to install. Odd models make them abort the whole
+process: whoever cannot afford that asks `reference_process`.
 """
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,36 +16,73 @@ import numpy as np
 
 from atonc.errors import InputError, ToolError
 from atonc.frontends import flatbuffer, limits
-from atonc.frontends.tflite import operator_name
+from atonc.frontends.tflite import operator_name, unique_name
 from atonc.frontends.tflite_schema import CodeField, ModelField
 from atonc.ir import Array
 
-KERNEL_SETS = ("reference", "optimised", "xnnpack")
-_RESOLVERS = {"reference": "BUILTIN_REF", "optimised": "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "xnnpack": "BUILTIN"}
+REFERENCE, OPTIMISED, XNNPACK = "reference", "optimised", "xnnpack"
+_RESOLVERS = {REFERENCE: "BUILTIN_REF", OPTIMISED: "BUILTIN_WITHOUT_DEFAULT_DELEGATES", XNNPACK: "BUILTIN"}
+KERNEL_SETS = {".tflite": (REFERENCE, OPTIMISED, XNNPACK), ".onnx": (REFERENCE, OPTIMISED)}  # the yardstick first
+
+Values = Mapping[str, Array] | Sequence[Array]
+Wanted = Sequence[str] | None  # None: the outputs of the model
+ALL: tuple[str, ...] = ("*",)
+Kernels = Callable[[Values], dict[str, Array]]
 
 
-def run_tflite(
-    path: Path, inputs: Mapping[str, Array] | list[Array], kernels: str = "reference", all_tensors: bool = False
-) -> dict[str, Array]:
+def open_kernels(path: Path, kernels: str = REFERENCE, tensors: Wanted = None) -> Kernels:
+    """A model ready to run again and again: input values by name (or in order) -> outputs by name, or those of the
+    wanted tensors that can be seen."""
+    opened = _open_tflite if path.suffix == ".tflite" else _open_onnx
+    return opened(path, kernels, tensors)
+
+
+def run_tflite(path: Path, inputs: Values, kernels: str = REFERENCE, all_tensors: bool = False) -> dict[str, Array]:
     """Outputs (or every tensor that the kernels leave behind) by tensor name."""
-    interpreter = _interpreter(path, kernels, all_tensors)
-    details = interpreter.get_input_details()
-    values = inputs if isinstance(inputs, list) else [inputs[d["name"]] for d in details]
-    for detail, value in zip(details, values, strict=True):
-        interpreter.set_tensor(detail["index"], np.ascontiguousarray(value.astype(detail["dtype"])))
-    try:
-        interpreter.invoke()
-    except (RuntimeError, ValueError) as error:
-        raise InputError(f"TFLite cannot run it: {str(error)[:300]}", where=str(path)) from error
-    wanted = interpreter.get_tensor_details() if all_tensors else interpreter.get_output_details()
-    found = {d["name"]: _get(interpreter, d["index"]) for d in wanted}
-    return {name: value for name, value in found.items() if value is not None}
+    return _open_tflite(path, kernels, ALL if all_tensors else None)(inputs)
+
+
+def run_onnx(path: Path, inputs: Mapping[str, Array], all_tensors: bool = False) -> dict[str, Array]:
+    """Outputs (or every named value) of onnxruntime with graph optimisation off."""
+    return _open_onnx(path, REFERENCE, ALL if all_tensors else None)(inputs)
+
+
+# ------------------------------------------------------------------------------------------------------------- TFLite
+
+
+def _open_tflite(path: Path, kernels: str, tensors: Wanted) -> Kernels:
+    interpreter = _interpreter(path, kernels, tensors is not None)
+    names, wanted_names = _unique_names(interpreter), frozenset(tensors or ())
+
+    def run(inputs: Values) -> dict[str, Array]:
+        takes = {d["index"]: d["dtype"] for d in interpreter.get_input_details()}  # a file may list one input twice
+        given = [inputs[names[i]] for i in takes] if isinstance(inputs, Mapping) else inputs
+        for (index, dtype), value in zip(takes.items(), given, strict=True):
+            interpreter.set_tensor(index, np.ascontiguousarray(value.astype(dtype)).reshape(value.shape))
+        try:
+            interpreter.invoke()
+        except (RuntimeError, ValueError) as error:
+            raise _cannot_run(path, error) from error
+        listed = interpreter.get_output_details() if tensors is None else interpreter.get_tensor_details()
+        known = [d["index"] for d in listed if d["index"] in names]  # kernels add scratch tensors
+        asked = [index for index in known if tensors in (None, ALL) or names[index] in wanted_names]
+        found = {names[index]: _get(interpreter, index) for index in asked}
+        return {name: value for name, value in found.items() if value is not None}
+
+    return run
+
+
+def _unique_names(interpreter: Any) -> dict[int, str]:
+    """As our front end calls the tensors: files may give several tensors one name."""
+    taken: set[str] = set()
+    listed = sorted((d["index"], d["name"]) for d in interpreter.get_tensor_details())
+    return {index: unique_name(name, index, taken) for index, name in listed}
 
 
 def _content(path: Path, kernels: str) -> bytes:
     """The model; for the reference kernels with an older version of TILE, whose one kernel they register too low."""
     data = bytearray(limits.read_bytes(path))
-    if kernels != "reference":
+    if kernels != REFERENCE:
         return bytes(data)
     for code in flatbuffer.root(bytes(data), b"TFL3").tables(ModelField.OPERATOR_CODES):
         if operator_name(code) == "TILE" and code.int32(CodeField.VERSION, 1) > 2:
@@ -66,8 +105,14 @@ def _interpreter(path: Path, kernels: str, all_tensors: bool) -> Any:
         )
         made.allocate_tensors()
     except (RuntimeError, ValueError) as error:
-        raise InputError(f"TFLite cannot run it: {str(error)[:300]}", where=str(path)) from error
+        raise _cannot_run(path, error) from error
     return made
+
+
+def _cannot_run(path: Path, error: Exception) -> InputError:
+    """Its messages print scales as integers, which means nothing."""
+    text = re.sub(r" \(-?\d+ != -?\d+\)", "", str(error)[:300])
+    return InputError(f"TFLite cannot run it: {text}", where=str(path))
 
 
 def _get(interpreter: Any, index: int) -> Array | None:
@@ -77,22 +122,38 @@ def _get(interpreter: Any, index: int) -> Array | None:
         return None
 
 
-def run_onnx(path: Path, inputs: Mapping[str, Array], all_tensors: bool = False) -> dict[str, Array]:
-    """Outputs (or every named value) of onnxruntime with graph optimisation off."""
+# --------------------------------------------------------------------------------------------------------------- ONNX
+
+
+def _open_onnx(path: Path, kernels: str, tensors: Wanted) -> Kernels:
     try:
         import onnx
         import onnxruntime
     except ImportError as error:
         raise ToolError("onnx or onnxruntime is not installed", remedy="pip install onnx onnxruntime") from error
     model = onnx.load(str(path), load_external_data=False)
-    if all_tensors:
-        listed = {output.name for output in model.graph.output}
+    if tensors is not None:
         names = dict.fromkeys(name for node in model.graph.node for name in node.output if name)
-        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in listed)
+        wanted = list(names) if tensors == ALL else [name for name in names if name in set(tensors)]
+        listed = {output.name for output in model.graph.output}
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in listed)
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if kernels == REFERENCE:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    names_out = [output.name for output in session.get_outputs()]
-    return dict(zip(names_out, session.run(names_out, dict(inputs)), strict=True))
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's exceptions have no base of their own
+        raise InputError(f"onnxruntime cannot run it: {str(error)[:300]}", where=str(path)) from error
+    names_in, names_out = ([edge.name for edge in side] for side in (session.get_inputs(), session.get_outputs()))
+
+    def run(inputs: Values) -> dict[str, Array]:
+        given = inputs if isinstance(inputs, Mapping) else dict(zip(names_in, inputs, strict=True))
+        try:
+            values = session.run(names_out, {name: value for name, value in given.items() if name in names_in})
+        except Exception as error:
+            raise InputError(f"onnxruntime cannot run it: {str(error)[:300]}", where=str(path)) from error
+        return dict(zip(names_out, values, strict=True))
+
+    return run

@@ -65,37 +65,52 @@ def channel_last(info: BufferInfo, data: Array) -> Array:
 
 def write_input(info: BufferInfo, value: Array, memory: Memory) -> None:
     """Stores an input; element count, and shape up to dimensions of size one, must agree."""
-    dtype, shape = dtype_of(info), io_shape(info)
-    if _squeezed(value.shape) != _squeezed(shape):
+    require_shape(info.name, value.shape, io_shape(info))
+    scale, offset = info.scales[0] if info.scales else None, info.offsets[0] if info.offsets else 0
+    elements = as_elements(info.name, value, dtype_of(info), scale, offset)
+    memory.write(info.address, np.ascontiguousarray(elements).view(np.uint8).reshape(-1))
+
+
+def require_shape(name: str, given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    if _squeezed(given) != _squeezed(wanted):
         raise InputError(
-            f"input {info.name} has shape {'x'.join(map(str, shape))}, the data {'x'.join(map(str, value.shape))}",
+            f"input {name} has shape {'x'.join(map(str, wanted))}, the data {'x'.join(map(str, given)) or 'none'}",
             rule="the data has the shape that the network was compiled for",
-            remedy="resize or transpose the data first",
+            remedy="resize or transpose the data first; give the pictures of a batch one by one",
         )
-    memory.write(info.address, np.ascontiguousarray(_converted(info, value, dtype)).view(np.uint8).reshape(-1))
 
 
-def _converted(info: BufferInfo, value: Array, dtype: np.dtype[Any]) -> Array:
+def as_elements(name: str, value: Array, dtype: np.dtype[Any], scale: float | None, offset: int) -> Array:
+    """The data in the format of an input: real numbers become codes, integers that fit are codes.
+
+    Bytes of the other sign are refused whatever their values: pixels of a dark picture would pass for codes.
+    """
     if value.dtype == dtype:
         return value
     if value.dtype.kind == "f" and dtype.kind in "iu":
-        return quantise(info, value, dtype)
-    if dtype.kind == "f":
+        return _quantised(name, value, dtype, scale, offset)
+    if dtype.kind == "f" and value.dtype.kind in "iuf":
         return value.astype(dtype)
-    limits = np.iinfo(dtype)
-    if value.dtype.kind in "iu" and limits.min <= value.min(initial=0) and value.max(initial=0) <= limits.max:
+    if value.dtype.kind in "iu" and dtype.kind in "iu" and _fits(value, np.iinfo(dtype)):
         return value.astype(dtype)
     raise InputError(
-        f"input {info.name} takes {dtype.name}, the data is {value.dtype.name} with values outside that range",
+        f"input {name} takes {dtype.name}, the data is {value.dtype.name}"
+        + (" with values outside that range" if value.dtype.kind in "iu" and value.dtype.itemsize > 1 else ""),
         remedy=f"give {dtype.name} codes, or float32 values to have them quantised",
     )
 
 
-def quantise(info: BufferInfo, value: Array, dtype: np.dtype[Any]) -> Array:
-    if not info.scales or not np.isfinite(value).all():
-        raise InputError(f"float data for input {info.name} cannot be quantised", remedy=f"give {dtype.name} codes")
+def _fits(value: Array, limits: np.iinfo[Any]) -> bool:
+    other_sign = value.dtype.itemsize == limits.dtype.itemsize == 1 and value.dtype != limits.dtype
+    return not other_sign and bool(limits.min <= value.min(initial=0) and value.max(initial=0) <= limits.max)
+
+
+def _quantised(name: str, value: Array, dtype: np.dtype[Any], scale: float | None, offset: int) -> Array:
+    if scale is None or not np.isfinite(value).all():
+        raise InputError(f"float data for input {name} cannot be quantised", remedy=f"give {dtype.name} codes")
     limits = np.iinfo(dtype)
-    codes = np.rint(value / info.scales[0]) + (info.offsets[0] if info.offsets else 0)
+    steps = value.astype(np.float64) / scale
+    codes = np.copysign(np.floor(np.abs(steps) + 0.5), steps) + offset  # halves away from zero, as the models' tools do
     result: Array = np.clip(codes, limits.min, limits.max).astype(dtype)
     return result
 

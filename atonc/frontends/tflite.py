@@ -67,6 +67,15 @@ def operator_name(table: Table) -> str:
     return f"CUSTOM {table.text(CodeField.CUSTOM)[:80]!r}" if name == "CUSTOM" else name
 
 
+def unique_name(name: str, index: int, taken: set[str]) -> str:
+    """Of the tensor with this index; it is taken from now on."""
+    name = name[: limits.MAX_NAME] or f"tensor_{index}"
+    while name in taken:
+        name = f"{name}#{index}"
+    taken.add(name)
+    return name
+
+
 class _Tensors:
     """Tensors by index, with unique names, plus the constants made during translation."""
 
@@ -98,15 +107,8 @@ class _Tensors:
     def all(self) -> Sequence[Tensor]:
         return [*self.listed, *self.made.values()]
 
-    def _unique(self, name: str, index: int) -> str:
-        name = name[: limits.MAX_NAME] or f"tensor_{index}"
-        while name in self.names:
-            name = f"{name}#{index}"
-        self.names.add(name)
-        return name
-
     def _read(self, index: int, table: Table) -> Tensor:
-        name = self._unique(table.text(TensorField.NAME), index)
+        name = unique_name(table.text(TensorField.NAME), index, self.names)
         code = table.int8(TensorField.TYPE)
         if code not in ELEMENT_TYPES:
             self.unreadable[index] = OTHER_TYPES.get(code, f"element type {code}")

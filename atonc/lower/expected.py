@@ -8,7 +8,7 @@ squares). Differences are followed by their mean square and their peak: sums of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil, inf, prod, sqrt
 
@@ -34,6 +34,15 @@ class Deviation:
 
     square: float = 0.0  # mean
     peak: float = 0.0
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the compiler says of one operator by itself: its error in codes, and whether its sums may saturate."""
+
+    local: float
+    saturates: bool
+    on_cpu: bool
 
 
 @dataclass(frozen=True)
@@ -64,21 +73,29 @@ NONE = Deviation()
 
 def expected_errors(graph: Graph, mapped: Mapped) -> tuple[Expected, ...]:
     """In the order of the operators."""
-    on_cpu = {plan.op for plan in mapped.plans if isinstance(plan, CpuPlan)}
     known: dict[str, Deviation] = {}
     found = []
-    for op in graph.ops:
-        meaning = None if op.name in on_cpu else mapped.context.meanings.get(op.name)
-        local = 0.0 if op.name in on_cpu else _local(op, mapped.context, meaning)
+    for op, declared in declared_errors(graph, mapped):
+        local = declared.local
         before = [(k, known[name]) for k, name in enumerate(op.inputs) if known.get(name, NONE).peak]
         gains = {k: _gain(graph, op, k) for k, _ in before}
         deviation = _deviation(graph, op, local, before, gains)
         known |= dict.fromkeys(op.outputs, deviation)
         steepest = max((gain.steepest for gain in gains.values()), default=0.0)
         node = ", ".join(op.origin) or op.name
-        saturates = bool(meaning and meaning.saturates)
-        found.append(Expected(node, op.name, op.kind, local, saturates, steepest, deviation))
+        found.append(Expected(node, op.name, op.kind, local, declared.saturates, steepest, deviation))
     return tuple(found)
+
+
+def declared_errors(graph: Graph, mapped: Mapped) -> Iterator[tuple[Op, Declared]]:
+    """Each operator on the inputs that it really has."""
+    on_cpu = {plan.op for plan in mapped.plans if isinstance(plan, CpuPlan)}
+    for op in graph.ops:
+        if op.name in on_cpu:
+            yield op, Declared(0.0, saturates=False, on_cpu=True)
+            continue
+        meaning = mapped.context.meanings.get(op.name)
+        yield op, Declared(_local(op, mapped.context, meaning), bool(meaning and meaning.saturates), on_cpu=False)
 
 
 def _local(op: Op, context: Context, meaning: Meaning | None) -> float:

@@ -6,16 +6,11 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from atonc.verbs.common import add_model_options, add_output_options, compiler_options, model_path
 
-if TYPE_CHECKING:
-    from atonc.validating import Validation
-
 SAMPLES = 10
 MIN_COSINE = 0.98
-CLOSE_PERCENT = 99.0  # outputs that are nearly all zero have no direction to compare
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -45,24 +40,29 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _validate(options: argparse.Namespace) -> int:
-    from atonc import validating
+    from atonc import judging, validating
     from atonc.pipeline import compile_file
+    from atonc.references import References
     from atonc.report import validate_text
 
     model = model_path(options)
     if options.mode == "board":
         return _validate_on_board(options, model)
-    compiled = compile_file(model, compiler_options(options, verify=False))
-    if options.valinput:
-        samples = validating.read_samples(compiled.source, options.valinput, options.batches)
-    else:
-        samples = validating.synthetic_samples(compiled.source, options.batches or SAMPLES, options.seed)
-    found = validating.validate(model, compiled, samples, options.per_layer, validating.read_labels(options.valinput))
+    with References(model) as references:
+        compiled = compile_file(model, compiler_options(options, verify=False))
+        if options.valinput:
+            samples = validating.read_samples(compiled.source, options.valinput, options.batches)
+        else:
+            samples = validating.synthetic_samples(compiled.source, options.batches or SAMPLES, options.seed)
+        found = validating.validate(references, compiled, samples, validating.read_labels(options.valinput))
     if options.json:
-        print(json.dumps(validate_text.as_json(found), indent=1))
+        print(json.dumps(validate_text.as_json(found, options.min_cos, options.per_layer), indent=1))
     elif not options.quiet:
-        validate_text.print_validation(found, options.verbose)
-    return _verdict(found, options.min_cos)
+        validate_text.print_validation(found, options.min_cos, options.per_layer, options.verbose)
+    complaints = list(judging.complaints(found, options.min_cos))
+    for sentence in complaints:
+        print(f"atonc: {sentence}", file=sys.stderr)
+    return 1 if complaints else 0
 
 
 def _validate_on_board(options: argparse.Namespace, model: Path) -> int:
@@ -79,10 +79,3 @@ def _validate_on_board(options: argparse.Namespace, model: Path) -> int:
     elif not options.quiet or not found.equal:
         print("\n".join(boarding.lines(found)))
     return 0 if found.equal else 1
-
-
-def _verdict(found: Validation, least: float) -> int:
-    low = [o for o in found.outputs if o.metrics.cos < least and o.metrics.within_1_percent < CLOSE_PERCENT]
-    for output in low:
-        print(f"atonc: output {output.name} has cosine {output.metrics.cos:.4f}, below {least}", file=sys.stderr)
-    return 1 if low or found.first_bad is not None else 0

@@ -1,0 +1,97 @@
+"""Values as a network takes them: real numbers become codes of the input's format, codes stay as they are, everything
+else is refused. The command line and `atonc.run` share this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atonc.emu import tensors
+from atonc.errors import InputError
+from atonc.ir import Array, Graph, Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from atonc.emu.network import EmulatedNetwork
+    from atonc.pipeline import Compiled
+
+
+def as_input(tensor: Tensor, value: Array, where: str = "") -> Array:
+    """The value in the tensor's own number format."""
+    scale = None if tensor.quant is None else tensor.scale
+    try:
+        return tensors.as_elements(tensor.name, value, np.dtype(tensor.dtype), scale, tensor.zero_point)
+    except InputError as error:
+        error.where = where
+        raise
+
+
+def by_name(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, Array]:
+    """Exactly the inputs of these names."""
+    if not isinstance(given, Mapping):
+        raise InputError("inputs are given by name", remedy=f"give a dictionary with {', '.join(map(repr, names))}")
+    missing, unknown = [n for n in names if n not in given], [n for n in given if n not in names]
+    if not missing and not unknown:
+        return {name: np.asarray(given[name]) for name in names}
+    sentences = [f"the network has no input {name!r}{_suggestion(name, names)}" for name in unknown]
+    sentences += [f"no value for input {name!r}" for name in missing]
+    remedy = f"the inputs are {', '.join(map(repr, names))}"
+    raise InputError("; ".join(sentences), rule="every input has exactly one value", remedy=remedy)
+
+
+def _suggestion(name: object, names: Sequence[str]) -> str:
+    near = get_close_matches(str(name), names, n=1, cutoff=0.5)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def compiled_inputs(compiled: Compiled, given: Mapping[str, Any]) -> dict[str, Array]:
+    """For a program of ours, in the formats and the order that it was compiled for."""
+    graph = compiled.graph
+    found = {}
+    for name, value in by_name(graph.inputs, given).items():
+        tensor = graph.tensors[name]
+        tensors.require_shape(name, value.shape, tensor.shape)
+        found[name] = as_input(tensor, value).reshape(tensor.shape)
+    return found
+
+
+def network_inputs(network: EmulatedNetwork, given: Mapping[str, Any]) -> dict[str, Array]:
+    """For a network from a folder; it converts them itself."""
+    return by_name([info.name for info in network.inputs], given)
+
+
+# ------------------------------------------------------------------------------------- the model's values and ours
+
+
+def program_inputs(compiled: Compiled, sample: Mapping[str, Array]) -> dict[str, Array]:
+    """The model's inputs in the formats that the program asks for (types and channel order may be the user's)."""
+    found = {}
+    for name in compiled.graph.inputs:
+        here, there = compiled.source.tensors[name], compiled.graph.tensors[name]
+        value = in_order_of(compiled.graph, name, sample[name])
+        if here.dtype != there.dtype:
+            value = as_input(there, real(here, value)) if there.quant is not None else real(here, value)
+        found[name] = value
+    return found
+
+
+def real(tensor: Tensor, codes: Array) -> Array:
+    return (codes.astype(np.float64) - tensor.zero_point) * tensor.scale
+
+
+def in_order_of(graph: Graph, name: str, value: Array) -> Array:
+    """The value of an edge of the model in the order that the program has; the shape alone would not tell for cubes."""
+    here, there = value.shape, graph.tensors[name].shape
+    if name in graph.turned and len(graph.turned[name]) == len(here):
+        return value.transpose(graph.turned[name])
+    if here == there:
+        return value
+    rank = len(here)
+    for order in ((0, *range(2, rank), 1), (0, rank - 1, *range(1, rank - 1))):
+        if rank > 2 and tuple(here[axis] for axis in order) == there:
+            return value.transpose(order)
+    return value.reshape(there)

@@ -1,0 +1,54 @@
+"""Was the model read as it is meant? Every operator as we read it, on the inputs that the reference kernels really
+had, against what those kernels gave.
+
+This finds an attribute that was misunderstood by its layer, however little of it the outputs show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from atonc.errors import AtoncError
+from atonc.ir import Array, Graph
+from atonc.layer_checks import differences, forced_run
+from atonc.references import References
+
+LIMIT = 1.0  # code; two correct roundings of one number are never further apart
+MOST_ELEMENTS = 1 << 28  # of all tensors together: they are all held at a time
+
+
+@dataclass(frozen=True)
+class ReadingCheck:
+    """One tensor of the model, in codes."""
+
+    tensor: str
+    kind: str
+    node: str
+    max_diff: float
+    limit: float = LIMIT
+
+    @property
+    def bad(self) -> bool:
+        return not self.max_diff <= self.limit
+
+
+def check_reading(references: References, source: Graph, sample: Mapping[str, Array]) -> list[ReadingCheck]:
+    """Nothing where no kernels of others run, or where they keep their tensors for themselves."""
+    wanted = [name for op in source.ops for name in op.outputs if name]
+    if sum(source.tensors[name].elements for name in wanted) > MOST_ELEMENTS:
+        references.notes.append("the model's tensors are too large to compare its operators one by one")
+        return []
+    try:
+        theirs = references.tensors(sample, wanted)
+    except AtoncError as error:
+        references.notes.append(f"operators were not compared one by one: {error.what}")
+        return []
+    held = {name: value for name, value in theirs.items() if value.size == source.tensors[name].elements}
+    checks = []
+    for forced in forced_run(source, sample, held):
+        got = held[forced.name].reshape(forced.exact.shape)
+        worst = float(differences(source, forced.name, got, forced.exact).max(initial=0.0))
+        node = ", ".join(forced.op.origin) or forced.op.name
+        checks.append(ReadingCheck(forced.name, forced.op.kind, node, worst))
+    return checks

@@ -1,0 +1,127 @@
+"""The model's own kernels beside a compiled program: the yardstick, and how far the yardstick's own siblings are.
+
+TFLite comes with three sets of kernels that round differently, onnxruntime runs a graph as it is or optimised. What
+they differ by among themselves is what a model leaves open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from atonc.compare.reference import KERNEL_SETS, OPTIMISED, REFERENCE, XNNPACK
+from atonc.compare.reference_process import ReferenceProcess
+from atonc.errors import InputError, ToolError
+from atonc.inputs import in_order_of, real
+from atonc.ir import Array, Graph
+from atonc.ops import run_graph
+from atonc.pipeline import Compiled
+
+Sample = Mapping[str, Array]
+
+EXACT = "exact arithmetic"
+TITLES = {
+    ".tflite": {
+        REFERENCE: "TFLite reference kernels",
+        OPTIMISED: "TFLite optimised kernels",
+        XNNPACK: "TFLite XNNPACK kernels",
+    },
+    ".onnx": {REFERENCE: "onnxruntime without optimisation", OPTIMISED: "onnxruntime with optimisation"},
+}
+_PACKAGES = {".tflite": ("ai_edge_litert",), ".onnx": ("onnx", "onnxruntime")}
+
+
+class References:
+    """All kernel sets that can run a model, in a process of their own. Use it with `with`, and early: the process
+    loads its libraries while the model is being compiled."""
+
+    def __init__(self, model: Path) -> None:
+        self.model, self.notes = model, list[str]()
+        self.titles = TITLES[".tflite" if model.suffix == ".tflite" else ".onnx"]
+        missing = [name for name in _PACKAGES.get(model.suffix, ()) if find_spec(name) is None]
+        self.sets = () if missing else KERNEL_SETS.get(model.suffix, ())
+        self.process = ReferenceProcess() if self.sets else None
+        if missing:
+            self.notes.append(f"{missing[0]} is not installed, so the reference is exact arithmetic of the graph")
+
+    def __enter__(self) -> References:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process is not None:
+            self.process.close()
+
+    @property
+    def yardstick(self) -> str:
+        return self.titles[self.sets[0]] if self.sets else EXACT
+
+    def outputs(self, compiled: Compiled, sample: Sample) -> dict[str, list[Array]]:
+        """By title, the yardstick first: real values of the program's outputs in its order and shapes.
+
+        A set that cannot run the model is left out from then on, and a note says so.
+        """
+        if self.process is None:
+            return {EXACT: exact_outputs(compiled, sample)}
+        found, failed = {}, {}
+        for kernels in self.sets:
+            try:
+                found[kernels] = self._one(compiled, sample, kernels)
+            except InputError as error:
+                failed[kernels] = error
+        if not found:
+            raise failed[self.sets[0]]
+        self.notes += [f"{self.titles[kernels]}: {error.what}" for kernels, error in failed.items()]
+        self.sets = tuple(found)
+        return {self.titles[kernels]: values for kernels, values in found.items()}
+
+    def tensors(self, sample: Sample, wanted: Sequence[str]) -> dict[str, Array]:
+        """Tensors inside the model as the yardstick's kernels compute them, as far as they can be seen."""
+        if self.process is None:
+            return {}
+        return self.process.run(self.model, sample, self.sets[0], wanted)
+
+    def _one(self, compiled: Compiled, sample: Sample, kernels: str) -> list[Array]:
+        """The model's own outputs; all its tensors when the program ends elsewhere."""
+        assert self.process is not None
+        found = self.process.run(self.model, sample, kernels)
+        if not set(compiled.graph.outputs) <= found.keys() and not _in_order(found, compiled.graph):
+            found = self.process.run(self.model, sample, kernels, compiled.graph.outputs)
+        return _as_program(compiled, found)
+
+
+def exact_outputs(compiled: Compiled, sample: Sample) -> list[Array]:
+    """The same in exact arithmetic of the graph as it was read."""
+    values = run_graph(compiled.source, sample)
+    return _as_program(compiled, values | {name: values[held] for name, held in compiled.source.aliases.items()})
+
+
+def _as_program(compiled: Compiled, found: Mapping[str, Array]) -> list[Array]:
+    source, graph = compiled.source, compiled.graph
+    outputs = []
+    for index, name in enumerate(graph.outputs):
+        value = _pick(found, graph, index)
+        tensor = source.tensors.get(name) or source.tensors.get(source.aliases.get(name, ""), graph.tensors[name])
+        as_real = value.astype(np.float64) if value.dtype.kind == "f" else real(tensor, value)
+        outputs.append(np.ascontiguousarray(in_order_of(graph, name, as_real)).reshape(graph.tensors[name].shape))
+    return outputs
+
+
+def _in_order(found: Mapping[str, Array], graph: Graph) -> bool:
+    """Whether these are the program's outputs under other names: a file may give two tensors one name."""
+    sizes = [graph.tensors[name].elements for name in graph.outputs]
+    return [value.size for value in found.values()] == sizes
+
+
+def _pick(found: Mapping[str, Array], graph: Graph, index: int) -> Array:
+    name = graph.outputs[index]
+    if name in found:
+        return found[name]
+    if _in_order(found, graph):
+        return list(found.values())[index]
+    raise ToolError(f"the reference gives no output {name}", remedy="report the model")
