@@ -13,7 +13,7 @@ from types import TracebackType
 
 import numpy as np
 
-from atonc.compare.reference import KERNEL_SETS, OPTIMISED, REFERENCE, XNNPACK
+from atonc.compare.reference import OPTIMISED, REFERENCE, XNNPACK, kernel_sets
 from atonc.compare.reference_process import ReferenceProcess
 from atonc.errors import InputError, ToolError
 from atonc.inputs import in_order_of, real
@@ -43,10 +43,11 @@ class References:
         self.model, self.notes = model, list[str]()
         self.titles = TITLES[".tflite" if model.suffix == ".tflite" else ".onnx"]
         missing = [name for name in _PACKAGES.get(model.suffix, ()) if find_spec(name) is None]
-        self.sets = () if missing else KERNEL_SETS.get(model.suffix, ())
+        self.sets, note = ((), "") if missing else kernel_sets(model)
         self.process = ReferenceProcess() if self.sets else None
         if missing:
-            self.notes.append(f"{missing[0]} is not installed, so the reference is exact arithmetic of the graph")
+            note = f"{missing[0]} is not installed, so the reference is exact arithmetic of the graph"
+        self.notes += [note] if note else []
 
     def __enter__(self) -> References:
         return self

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from atonc.errors import InputError, ModelError, UnsupportedError
-from atonc.frontends import flatbuffer, limits, tflite_moves, tflite_ops
+from atonc.frontends import flatbuffer, limits, tflite_formats, tflite_moves, tflite_ops
 from atonc.frontends.flatbuffer import Table
 from atonc.frontends.refusals import refuse
 from atonc.frontends.tflite_schema import (
@@ -31,7 +31,6 @@ from atonc.ops.shapes import infer_shape
 
 TRANSLATORS = tflite_ops.TRANSLATORS
 _REGISTERED = (tflite_ops, tflite_moves)
-COPIES = ("reshape", "transpose", "slice")
 
 
 def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) -> Graph:
@@ -48,7 +47,6 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
     if cut_outputs:
         edges[1] = _cuts(cut_outputs, tensors, _results(subgraphs[0], codes))
     ops = _operators(subgraphs[0], codes, tensors, edges[1] if cut_outputs else None)
-    ops = [part for op in ops for part in _copied(op, tensors)]
     inputs, outputs = ([tensors.at(i).name for i in indices] for indices in edges)
     used = {t for op in ops for t in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
     kept = {tensor.name: tensor for tensor in tensors.all() if tensor.name in used}
@@ -220,7 +218,7 @@ def _operators(subgraph: Table, codes: list[str], tensors: _Tensors, outputs: li
     tables = subgraph.tables(SubgraphField.OPERATORS)
     limits.count(len(tables), limits.MAX_OPS, "operators")
     chosen = range(len(tables)) if outputs is None else _needed(tables, outputs)
-    return [_operator(index, tables[index], codes, tensors) for index in chosen]
+    return [op for index in chosen for op in _operator(index, tables[index], codes, tensors)]
 
 
 def _needed(tables: list[Table], outputs: list[int]) -> list[int]:
@@ -234,7 +232,8 @@ def _needed(tables: list[Table], outputs: list[int]) -> list[int]:
     return sorted(needed)
 
 
-def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors) -> Op:
+def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors) -> list[Op]:
+    """One operator of the file: ours, with what prepares its operands and gives its results their formats."""
     number = table.uint32(OperatorField.CODE)
     if number >= len(codes):
         raise ModelError(f"operator code {number} does not exist", where=f"operator {index}")
@@ -254,28 +253,14 @@ def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors) -> 
         if tensor.name in tensors.index:
             raise ModelError(f"the name {tensor.name!r} is taken", where=name)
         tensors.add(tensor)
+    for output, shape in zip(operands[1], done.shapes, strict=False):
+        tensors.listed[output] = replace(tensors.at(output), shape=limits.shape(shape, name))
     outputs = tuple(tensor.name for tensor in source.outputs)
     attrs = {**done.attrs, **rounding.attribute(done.kind)}
     op = Op(done.kind, name, tuple(done.inputs), outputs, attrs, (name,))
     if outputs:
         _check_shape(op, operands[1][0], tensors)
-    return op
-
-
-def _copied(op: Op, tensors: _Tensors) -> list[Op]:
-    """Kernels that only move values copy codes, also where the file gives their result another scale."""
-    if op.kind not in COPIES or len(op.outputs) != 1:
-        return [op]
-    x, y = tensors.named(op.inputs[0]), tensors.named(op.outputs[0])
-    if x.quant is None or y.quant is None or x.quant.same_as(y.quant) or not x.dtype == y.dtype == "int8":
-        return [op]
-    moved = replace(y, name=f"{y.name}:codes", quant=x.quant)
-    tensors.add(moved)
-    same = tuple(range(-128, 128))
-    return [
-        replace(op, outputs=(moved.name,)),
-        Op("table", f"{op.name}:scale", (moved.name,), op.outputs, {"table": same}, op.origin),
-    ]
+    return [*done.before, *tflite_formats.on_codes(source.code, op, tensors.named, tensors.add)]
 
 
 def _check_shape(op: Op, output: int, tensors: _Tensors) -> None:

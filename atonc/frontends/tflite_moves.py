@@ -55,8 +55,16 @@ def split(source: Source) -> Translated:
 
 @translates("SPLIT_V")
 def split_v(source: Source) -> Translated:
-    axis = axis_of(source.integers(2, "axis")[0], len(source.input(0).shape), source.name)
-    return Translated("split", [source.input(0).name], {"axis": axis})
+    """The sizes are an operand; files may give the outputs other shapes."""
+    shape = source.input(0).shape
+    axis = axis_of(source.integers(2, "axis")[0], len(shape), source.name)
+    sizes = source.integers(1, "sizes")
+    rest = shape[axis] - sum(size for size in sizes if size != -1)
+    sizes = [rest if size == -1 else size for size in sizes]
+    if sum(sizes) != shape[axis] or len(sizes) != len(source.outputs) or min(sizes) < 0:
+        raise ModelError(f"{shape} cannot be cut into {sizes} along axis {axis}", where=source.name)
+    shapes = tuple((*shape[:axis], size, *shape[axis + 1 :]) for size in sizes)
+    return Translated("split", [source.input(0).name], {"axis": axis}, shapes)
 
 
 @translates("PAD", "PADV2", "MIRROR_PAD")
@@ -69,9 +77,8 @@ def pad(source: Source) -> Translated:
     if source.code == "MIRROR_PAD":
         attrs["mode"] = "symmetric" if source.options.int8(0) == 1 else "reflect"
     if source.code == "PADV2":
-        value = source.input(2)
-        code = float(source.constant(2, "pad value").reshape(-1)[0])
-        attrs["value"] = (code - value.zero_point) * value.scale
+        code, x = float(source.constant(2, "pad value").reshape(-1)[0]), source.input(0)
+        attrs["value"] = (code - x.zero_point) * x.scale  # the kernel takes the code, whatever its scale is
     return Translated("pad", [source.input(0).name], attrs)
 
 
@@ -91,19 +98,23 @@ def strided_slice(source: Source) -> Translated:
     begin_mask, end_mask, shrink = (source.options.int32(i) for i in (0, 1, 4))
     if source.options.int32(2) or source.options.int32(3):
         raise UnsupportedError("STRIDED_SLICE with ellipsis or new axes", where=source.name)
+    if source.options.uint8(5):  # ends count from the begins
+        stops = [begin + stop for begin, stop in zip(begins, stops, strict=False)]
     resolved: list[int | None] = list(stops)
     starts: list[int | None] = list(begins)
     for i in range(min(len(begins), len(stops), len(steps))):
-        if shrink >> i & 1:
-            resolved[i], steps[i] = (begins[i] + 1 or None), 1
-            continue
         starts[i] = None if begin_mask >> i & 1 else begins[i]
         resolved[i] = None if end_mask >> i & 1 else stops[i]
-    return _slice(source, starts, resolved, steps)
+        if shrink >> i & 1:
+            first = 0 if begin_mask >> i & 1 else begins[i]
+            starts[i], resolved[i], steps[i] = first, first + 1 or None, 1
+    return _slice(source, starts, resolved, steps, shrink)
 
 
-def _slice(source: Source, starts: list[Any], stops: list[Any], steps: list[int]) -> Translated:
-    rank = len(source.input(0).shape)
+def _slice(source: Source, starts: list[Any], stops: list[Any], steps: list[int], shrink: int = 0) -> Translated:
+    """`shrink`: bits of the axes that vanish."""
+    shape = source.input(0).shape
+    rank = len(shape)
     if not len(starts) == len(stops) == len(steps) <= rank or 0 in steps:
         raise ModelError("slice bounds do not fit the input", where=source.name)
     missing = rank - len(starts)
@@ -112,7 +123,12 @@ def _slice(source: Source, starts: list[Any], stops: list[Any], steps: list[int]
         "stops": tuple(stops) + (None,) * missing,
         "steps": tuple(steps) + (1,) * missing,
     }
-    return Translated("slice", [source.input(0).name], attrs)
+    sizes = [len(range(*slice(*part).indices(size))) for part, size in zip(zip(*attrs.values(), strict=True), shape,
+                                                                           strict=True)]  # fmt: skip
+    if any(shrink >> i & 1 and size != 1 for i, size in enumerate(sizes)):
+        raise ModelError(f"index outside of {shape}", where=source.name)
+    kept = tuple(size for i, size in enumerate(sizes) if not shrink >> i & 1)
+    return Translated("slice", [source.input(0).name], attrs, (kept,))
 
 
 @translates("TILE", "BROADCAST_TO")
@@ -126,6 +142,13 @@ def gather(source: Source) -> Translated:
     if source.options.int32(1):
         raise UnsupportedError("GATHER with batch dimensions", where=source.name)
     axis = axis_of(source.options.int32(0), len(source.input(0).shape), source.name)
+    indices, size = source.input(1).data, source.input(0).shape[axis]
+    if indices is not None and indices.size and not 0 <= indices.min() <= indices.max() < size:
+        raise UnsupportedError(
+            f"GATHER with index {indices.min() if indices.min() < 0 else indices.max()} of {size} values",
+            where=source.name,
+            rule="TFLite's kernel wants indices from 0 to one below the size",
+        )
     return Translated("gather", names(source.inputs[:2]), {"axis": axis})
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from atonc.errors import ModelError, UnsupportedError
 from atonc.frontends.flatbuffer import Table
+from atonc.frontends.tflite_overflows import require_division, require_sums
 from atonc.frontends.tflite_schema import ACTIVATIONS
-from atonc.ir import Array, Quantisation, Tensor
+from atonc.ir import Array, Op, Quantisation, Tensor
 
+PROBABILITY_TOLERANCE = 1e-3
 EMPTY = Table(b"\x00" * 12, 4)  # a table without fields: every option has its default
 
 
@@ -61,6 +63,8 @@ class Translated:
     kind: str
     inputs: list[str]
     attrs: dict[str, Any]
+    shapes: tuple[tuple[int, ...], ...] = ()  # of the outputs, where the operator says more than the file's tensors
+    before: tuple[Op, ...] = ()  # what prepares its operands
 
 
 Translator = Callable[[Source], Translated]
@@ -111,9 +115,10 @@ def strides(source: Source, number_w: int, number_h: int, default: int = 0) -> t
 # --- convolutions and dense layers -----------------------------------------------------------------------------
 
 
-def bias_name(source: Source, index: int) -> str:
+def bias_name(source: Source, index: int, x: Tensor) -> str:
     """TFLite biases count in accumulator units whatever their own scale says: an integer bias loses its scale."""
     bias = source.inputs[index] if index < len(source.inputs) else None
+    require_sums(x, source.input(1), bias, source.name)
     if bias is None or bias.is_float or bias.data is None:
         return "" if bias is None else bias.name
     return source.make(bias, ":bias", bias.data, None)
@@ -137,7 +142,7 @@ def conv(source: Source) -> Translated:
     if groups < 1 or groups * weights.shape[3] != channels:
         raise ModelError(f"{channels} channels do not fit weights {weights.shape}", where=source.name)
     attrs |= {"groups": groups, "activation": source.activation(3)}
-    return Translated("conv", [source.input(0).name, weights.name, bias_name(source, 2)], attrs)
+    return Translated("conv", [source.input(0).name, weights.name, bias_name(source, 2, source.input(0))], attrs)
 
 
 @translates("DEPTHWISE_CONV_2D")
@@ -151,7 +156,7 @@ def depthwise(source: Source) -> Translated:
     attrs = window_attrs(source, kernel, strides(source, 5, 6, 1))
     attrs |= {"groups": source.input(0).shape[3], "activation": source.activation(4)}
     name = source.make(weights, ":depthwise", data, quant)
-    return Translated("conv", [source.input(0).name, name, bias_name(source, 2)], attrs)
+    return Translated("conv", [source.input(0).name, name, bias_name(source, 2, source.input(0))], attrs)
 
 
 @translates("TRANSPOSE_CONV")
@@ -161,14 +166,14 @@ def transpose_conv(source: Source) -> Translated:
     size_in, size_out = picture_size(x, source.name), picture_size(source.output(), source.name)
     padding = explicit_padding(source.options.int8(0) == 0, size_out, size_in, kernel, stride)
     attrs = {"stride": stride, "padding": padding, "layout": "NHWC", "activation": source.activation(3)}
-    return Translated("transpose_conv", [x.name, weights.name, bias_name(source, 3)], attrs)
+    return Translated("transpose_conv", [x.name, weights.name, bias_name(source, 3, x)], attrs)
 
 
 @translates("FULLY_CONNECTED")
 def fully_connected(source: Source) -> Translated:
     if source.options.int8(1):
         raise UnsupportedError("FULLY_CONNECTED with shuffled weights", where=source.name)
-    inputs = [source.input(0).name, source.input(1).name, bias_name(source, 2)]
+    inputs = [source.input(0).name, source.input(1).name, bias_name(source, 2, source.input(0))]
     return Translated("dense", inputs, {"activation": source.activation(0)})
 
 
@@ -190,9 +195,9 @@ def pool(source: Source) -> Translated:
 
 SAME_NAME = (
     "LOGISTIC", "TANH", "HARD_SWISH", "EXP", "LOG", "SQRT", "RSQRT", "SQUARE", "ABS", "NEG", "FLOOR", "CEIL", "ROUND",
-    "SIN", "COS", "SIGN", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "PRELU", "QUANTIZE", "DEQUANTIZE", "CAST",
-    "SELECT", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL", "LOGICAL_AND", "LOGICAL_OR",
-    "LOGICAL_NOT", "MINIMUM", "MAXIMUM", "POW", "FLOOR_DIV", "FLOOR_MOD", "SQUARED_DIFFERENCE", "GATHER_ND", "SHAPE",
+    "SIN", "COS", "SIGN", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "PRELU", "QUANTIZE", "DEQUANTIZE",
+    "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL", "LOGICAL_AND", "LOGICAL_OR",
+    "LOGICAL_NOT", "MINIMUM", "MAXIMUM", "POW", "SQUARED_DIFFERENCE", "GATHER_ND", "SHAPE",
     "RANGE",
 )  # fmt: skip
 
@@ -202,14 +207,47 @@ def plain(source: Source) -> Translated:
     return Translated(source.code.lower(), names(source.inputs), {})
 
 
+@translates("FLOOR_DIV", "FLOOR_MOD")
+def whole_quotient(source: Source) -> Translated:
+    if any(tensor is not None and tensor.quant is not None for tensor in source.inputs):
+        raise UnsupportedError(f"{source.code} of values with a scale: TFLite divides their codes", where=source.name)
+    return plain(source)
+
+
+@translates("CAST")
+def cast(source: Source) -> Translated:
+    """Codes are numbers here, on both sides."""
+    x, y = source.input(0), source.output()
+    if y.quant is None:
+        return plain(source)
+    if x.dtype == y.dtype:
+        return Translated("recode", [x.name], {})
+    raise UnsupportedError(f"CAST from {x.dtype} to {y.dtype} with a scale", where=source.name, remedy="use QUANTIZE")
+
+
 @translates("ADD", "SUB", "MUL", "DIV")
 def arithmetic(source: Source) -> Translated:
+    if source.code == "DIV":
+        require_division(source.input(0), source.input(1), source.output(), source.name)
     return Translated(source.code.lower(), names(source.inputs[:2]), {"activation": source.activation(0)})
 
 
 @translates("SELECT_V2")
 def select(source: Source) -> Translated:
     return Translated("select", names(source.inputs), {})
+
+
+@translates("SELECT")
+def select_rows(source: Source) -> Translated:
+    """The first version knows no broadcasting: a condition of one dimension chooses whole rows of the first axis."""
+    condition, rank = source.input(0), len(source.input(1).shape)
+    if len(condition.shape) != 1 or rank < 2:
+        return select(source)
+    rows = replace(condition, name=f"{condition.name}:rows of {source.name}", data=None,
+                   shape=(*condition.shape, *(1,) * (rank - 1)))  # fmt: skip
+    source.made.append(rows)
+    turned = Op("reshape", f"{source.name}:rows", (condition.name,), (rows.name,), {}, (source.name,))
+    return Translated("select", [rows.name, *names(source.inputs[1:])], {}, before=(turned,))
 
 
 @translates("LEAKY_RELU")
@@ -230,7 +268,25 @@ def gelu(source: Source) -> Translated:
 @translates("SOFTMAX", "LOG_SOFTMAX")
 def softmax(source: Source) -> Translated:
     beta = source.options.float32(0) if source.code == "SOFTMAX" else 1.0
-    return Translated(source.code.lower(), [source.input(0).name], {"beta": beta or 1.0, "axis": -1})
+    if not beta > 0:
+        raise UnsupportedError(f"SOFTMAX with beta {beta:g}", where=source.name, rule="TFLite wants beta above 0")
+    _require_probabilities(source)
+    return Translated(source.code.lower(), [source.input(0).name], {"beta": beta, "axis": -1})
+
+
+def _require_probabilities(source: Source) -> None:
+    """The kernels of bytes give 256ths whatever the scale of the result is, or refuse it."""
+    y = source.output()
+    lowest = {"int8": -128, "uint8": 0}.get(y.dtype)
+    if source.code != "SOFTMAX" or y.quant is None or lowest is None:
+        return
+    if abs(y.scale * 256 - 1) > PROBABILITY_TOLERANCE or y.zero_point != lowest:
+        raise UnsupportedError(
+            f"SOFTMAX with a result of scale {y.scale:.6g} and zero {y.zero_point}",
+            where=source.name,
+            rule=f"TFLite's kernels give scale 1/256 and zero {lowest}",
+            remedy="quantise the model again with TFLite's converter",
+        )
 
 
 @translates("L2_NORMALIZATION")

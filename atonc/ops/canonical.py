@@ -6,6 +6,7 @@ import numpy as np
 
 from atonc.errors import ModelError
 from atonc.ir import Array
+from atonc.ops.activation import fused_activation
 from atonc.ops.registry import computes
 from atonc.ops.values import Call, Real
 
@@ -24,6 +25,13 @@ def table(call: Call) -> list[Real]:
     if entries.shape != (TABLE_SIZE,) or call.arg(0).tensor.dtype != "int8":
         raise ModelError("a table maps 256 int8 codes", where=call.op.name)
     return [(lookup(call.arg(0).codes, entries) - call.out.zero_point) * call.out.scale]
+
+
+@computes("recode")
+def recode(call: Call) -> list[Real]:
+    """The same codes in another format: what a kernel gives that looks at codes only; an activation limits them."""
+    codes = call.arg(0).codes.astype(np.float64)
+    return [fused_activation((codes - call.out.zero_point) * call.out.scale, call)]
 
 
 @computes("uint8_to_int8", "int8_to_uint8")

@@ -48,7 +48,7 @@ def _broadcasting(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
 @rule(
     *FUNCTIONS, "relu", "relu6", "relu_n1_to_1", "relu_0_to_1", "clip", "leaky_relu", "prelu", "elu", "hard_sigmoid",
     "gelu", "softmax", "log_softmax", "quantize", "dequantize", "requantize", "identity", "cast", "batch_norm",
-    "l2_norm", "reverse", "table", "uint8_to_int8", "int8_to_uint8", "affine",
+    "l2_norm", "reverse", "table", "recode", "uint8_to_int8", "int8_to_uint8", "affine",
 )  # fmt: skip
 def _unchanged(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
     return inputs[0]

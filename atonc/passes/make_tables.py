@@ -18,7 +18,7 @@ from atonc.passes.edit import Editor, is_int8, rewrite
 
 UNARY = (
     *FUNCTIONS, "relu", "relu6", "relu_n1_to_1", "relu_0_to_1", "clip", "leaky_relu", "elu", "hard_sigmoid", "gelu",
-    "quantize", "dequantize", "requantize", "identity", "cast", "table",
+    "quantize", "dequantize", "requantize", "identity", "cast", "recode", "table",
 )  # fmt: skip
 POINTWISE = (*UNARY, *BINARY, "select", "prelu", "affine")
 NATIVE = ("requantize", "add", "sub", "mul", "minimum", "maximum", "affine", "table")

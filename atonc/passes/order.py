@@ -39,6 +39,7 @@ from atonc.passes.sort_channels import sort_channels
 from atonc.passes.split_formats import split_formats
 from atonc.passes.split_leaky import split_leaky
 from atonc.passes.widen_operands import widen_operands
+from atonc.passes.write_constant_outputs import write_constant_outputs
 
 Pass = Callable[[Graph], Graph]
 UNEXPECTED = (
@@ -77,6 +78,7 @@ PASSES: tuple[Pass, ...] = (
     merge_repeats,
     drop_identities,
     merge_constants,
+    write_constant_outputs,
 )
 
 

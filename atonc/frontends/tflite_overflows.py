@@ -1,0 +1,58 @@
+"""Where the integers of TFLite's own kernels overflow: no number is right there, so such operators are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from atonc.errors import UnsupportedError
+from atonc.ir import Tensor
+from atonc.ops.rounding import Multiplier
+
+BYTES = ("int8", "uint8")
+HUGE_BIAS = 1 << 30  # below, only layers with more than ten thousand inputs per value could overflow
+LARGEST = (1 << 31) - 1
+
+
+def require_division(x: Tensor, divisor: Tensor, y: Tensor, where: str) -> None:
+    """Small numerators are shifted up as far as they go, and the quotient back by that and by the bits of the divisor.
+    A shift by more than 31 bits is undefined; in practice the quotient -1/95 becomes the lowest code."""
+    if not all(t.dtype in BYTES and t.quant is not None and t.quant.is_per_tensor for t in (x, divisor, y)):
+        return
+    largest = int(np.abs(_centred(divisor)).max(initial=1))
+    # both signs of a numerator of 1 occur, unless zero is the lowest code and no divisor is negative
+    signed = _centred(x).min() < 0 or _centred(divisor).min() < 0
+    up, factor = 31 if signed else 30, Multiplier.of(x.scale / (divisor.scale * y.scale))
+    back = up + largest.bit_length() - 1 - factor.exponent
+    if back > 31:
+        raise UnsupportedError(
+            f"DIV by up to {largest} codes into a scale of {y.scale:.6g}: TFLite's kernel shifts by {back:g} bits",
+            where=where,
+            rule="shifts by more than 31 bits are undefined, and TFLite's quotients of small numbers are wrong",
+            remedy="multiply by the reciprocal instead, or give the result a finer scale",
+        )
+
+
+def _centred(tensor: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Of a constant; else the lowest and the highest code."""
+    codes = np.array(tensor.code_range) if tensor.data is None else tensor.data.astype(np.int64)
+    return codes - tensor.zero_point
+
+
+def require_sums(x: Tensor, weights: Tensor, bias: Tensor | None, where: str) -> None:
+    """Sums of products start from the bias, in 32 bits."""
+    if bias is None or bias.data is None or bias.dtype != "int32" or x.dtype not in BYTES:
+        return
+    largest = int(np.abs(bias.data.astype(np.int64)).max(initial=0))
+    if largest < HUGE_BIAS or weights.data is None:
+        return
+    per_output = weights.elements // max(1, bias.elements)
+    most = largest + per_output * int(np.abs(weights.data.astype(np.int64)).max(initial=0)) * int(
+        np.abs(_centred(x)).max()
+    )
+    if most > LARGEST:
+        raise UnsupportedError(
+            f"a bias of {largest} with sums of {per_output} products",
+            where=where,
+            rule="TFLite sums in 32 bits and overflows without a word",
+            remedy="quantise the weights with a larger scale, so that the bias gets a smaller number",
+        )
