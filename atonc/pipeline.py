@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from atonc.compare.inputs import make_inputs
+from atonc.compare.inputs import make_inputs, make_noise
 from atonc.emit import ec_program
 from atonc.emit.contexts import safety_contexts
 from atonc.emit.program import Program, bind
@@ -87,19 +85,7 @@ def machine_of(options: Options) -> Machine:
 def typical_runs(graph: Graph) -> list[Mapping[str, Array]]:
     """Exact values of all tensors for two natural-looking inputs and for noise."""
     inputs = [make_inputs(graph, seed) for seed in CALIBRATION_SEEDS]
-    return [run_graph(graph, values) for values in (*inputs, _noise(inputs[0]))]
-
-
-def _noise(like: Mapping[str, Array]) -> dict[str, Array]:
-    """Every value at random, over all codes of a byte or the range of a natural input."""
-    rng = np.random.default_rng(CALIBRATION_SEEDS[0])
-    limits = {name: _limits(v) for name, v in like.items()}
-    return {name: rng.uniform(*limits[name], size=v.shape).astype(v.dtype) for name, v in like.items()}
-
-
-def _limits(values: Array) -> tuple[float, float]:
-    codes = {"int8": (-128.0, 127.0), "uint8": (0.0, 255.0)}.get(str(values.dtype))
-    return codes or (float(values.min()), float(values.max()))
+    return [run_graph(graph, values) for values in (*inputs, make_noise(inputs[0], CALIBRATION_SEEDS[0]))]
 
 
 def _place(mapped: Mapped, graph: Graph, memory: Board, options: Options) -> Layout:

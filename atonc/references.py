@@ -15,7 +15,7 @@ import numpy as np
 
 from atonc.compare.reference import OPTIMISED, REFERENCE, XNNPACK, kernel_sets
 from atonc.compare.reference_process import ReferenceProcess
-from atonc.errors import InputError, ToolError
+from atonc.errors import InputError, ToolError, VerificationError
 from atonc.inputs import in_order_of, real
 from atonc.ir import Array, Graph
 from atonc.ops import run_graph
@@ -107,6 +107,10 @@ def _as_program(compiled: Compiled, found: Mapping[str, Array]) -> list[Array]:
     outputs = []
     for index, name in enumerate(graph.outputs):
         value = _pick(found, graph, index)
+        if value.size != graph.tensors[name].elements:
+            theirs, ours = ("x".join(map(str, shape)) for shape in (value.shape, graph.tensors[name].shape))
+            what = f"output {name} has shape {ours}, the reference gives {theirs}"
+            raise VerificationError(what, remedy="report the model: it is misread")
         tensor = source.tensors.get(name) or source.tensors.get(source.aliases.get(name, ""), graph.tensors[name])
         as_real = value.astype(np.float64) if value.dtype.kind == "f" else real(tensor, value)
         outputs.append(np.ascontiguousarray(in_order_of(graph, name, as_real)).reshape(graph.tensors[name].shape))

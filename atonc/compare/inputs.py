@@ -7,6 +7,7 @@ are nothing but rounding errors.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,20 @@ def make_inputs(graph: Graph, seed: int = 0, kind: str = "auto") -> dict[str, Ar
     return {
         name: make_input(graph.tensors[name], seed, layout, kind, float_range(graph, name)) for name in graph.inputs
     }
+
+
+def make_noise(like: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """Every value at random, over all codes of a byte or the range of a natural input."""
+    rng = np.random.default_rng(seed)
+    limits = {name: _limits(v) for name, v in like.items()}
+    return {name: rng.uniform(*limits[name], size=v.shape).astype(v.dtype) for name, v in like.items()}
+
+
+def _limits(values: Array) -> tuple[float, float]:
+    codes = {"int8": (-128.0, 127.0), "uint8": (0.0, 255.0)}.get(str(values.dtype))
+    if not values.size:
+        return 0.0, 0.0
+    return codes or (float(values.min()), float(values.max()))
 
 
 def make_input(

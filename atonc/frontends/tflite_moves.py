@@ -78,7 +78,10 @@ def pad(source: Source) -> Translated:
         attrs["mode"] = "symmetric" if source.options.int8(0) == 1 else "reflect"
     if source.code == "PADV2":
         code, x = float(source.constant(2, "pad value").reshape(-1)[0]), source.input(0)
-        attrs["value"] = (code - x.zero_point) * x.scale  # the kernel takes the code, whatever its scale is
+        value, y = source.input(2).quant, source.output().quant
+        if value is not None and y is not None and not value.same_as(y):
+            raise UnsupportedError("PADV2 with a value of another scale than its result", where=source.name)
+        attrs["value"] = (code - x.zero_point) * x.scale  # the kernel copies the code, whatever scale its input has
     return Translated("pad", [source.input(0).name], attrs)
 
 

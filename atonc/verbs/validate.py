@@ -32,9 +32,9 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     validate.add_argument(
         *("-b", "--batches", "--batch-size", "--samples"), type=int, default=0, metavar="N", help="default 10"
     )
-    validate.add_argument("--per-layer", action="store_true", help="every layer on the inputs it really had")
+    validate.add_argument("--per-layer", action="store_true", help="list every layer (with -v or --json)")
     validate.add_argument(
-        "--min-cos", type=float, default=MIN_COSINE, metavar="C", help=f"exit 1 below (default {MIN_COSINE})"
+        "--min-cos", type=float, default=MIN_COSINE, metavar="C", help=f"outputs this close pass (default {MIN_COSINE})"
     )
     add_output_options(validate)
 

@@ -9,7 +9,7 @@ import flatbuffers
 import numpy as np
 import tflite
 
-CODES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "int16": 7, "int8": 9,
+CODES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9,
          "text": 5, "resource": 13}  # fmt: skip
 
 
