@@ -26,6 +26,8 @@ KERNEL_SETS = {".tflite": (REFERENCE, OPTIMISED, XNNPACK), ".onnx": (REFERENCE, 
 # operators that the reference set computes wrongly, and its siblings do not (LiteRT 2.3)
 MISCOUNTED = {"SUM": "adds int8 codes as if they were unsigned"}
 
+_LEVELS = {REFERENCE: ("ORT_DISABLE_ALL",), OPTIMISED: ("ORT_ENABLE_ALL", "ORT_ENABLE_BASIC")}
+
 Values = Mapping[str, Array] | Sequence[Array]
 Wanted = Sequence[str] | None  # None: the outputs of the model
 ALL: tuple[str, ...] = ("*",)
@@ -143,7 +145,7 @@ def _get(interpreter: Any, index: int) -> Array | None:
 def _open_onnx(path: Path, kernels: str, tensors: Wanted) -> Kernels:
     try:
         import onnx
-        import onnxruntime
+        import onnxruntime  # noqa: F401
     except ImportError as error:
         raise ToolError("onnx or onnxruntime is not installed", remedy="pip install onnx onnxruntime") from error
     model = onnx.load(str(path), load_external_data=False)
@@ -152,15 +154,7 @@ def _open_onnx(path: Path, kernels: str, tensors: Wanted) -> Kernels:
         wanted = list(names) if tensors == ALL else [name for name in names if name in set(tensors)]
         listed = {output.name for output in model.graph.output}
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in listed)
-    options = onnxruntime.SessionOptions()
-    if kernels == REFERENCE:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's exceptions have no base of their own
-        raise InputError(f"onnxruntime cannot run it: {str(error)[:300]}", where=str(path)) from error
+    session = _session(path, model.SerializeToString(), _LEVELS[kernels])
     names_in, names_out = ([edge.name for edge in side] for side in (session.get_inputs(), session.get_outputs()))
 
     def run(inputs: Values) -> dict[str, Array]:
@@ -172,3 +166,19 @@ def _open_onnx(path: Path, kernels: str, tensors: Wanted) -> Kernels:
         return dict(zip(names_out, values, strict=True))
 
     return run
+
+
+def _session(path: Path, model: bytes, levels: Sequence[str]) -> Any:
+    """At the first level of optimisation at which onnxruntime does not spoil the model."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    for level in levels:
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+        try:
+            return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its exceptions have no base of their own
+            if level == levels[-1]:
+                raise InputError(f"onnxruntime cannot run it: {str(error)[:300]}", where=str(path)) from error
+    raise AssertionError("no level of optimisation")

@@ -192,7 +192,10 @@ def _short(name: str) -> str:
 def verify_lines(report: VerifyReport | None) -> list[str]:
     if report is None:
         return ["verification: skipped"]
-    lines = [f"verification: the program on the emulator against exact arithmetic, {report.samples} inputs"]
+    lines = [
+        f"verification: the program on the emulator against exact arithmetic, {report.samples} inputs; each of "
+        f"{report.layers} layers within its limit, at most {report.worst_layer:g} codes off"
+    ]
     for o in report.outputs:
         lines.append(
             f"  {_short(o.name)}: cosine {o.cosine:.6f}, exact {o.exact_percent:.2f} %, within 1 "
@@ -275,6 +278,8 @@ def _verify_data(report: VerifyReport | None) -> dict[str, Any] | None:
     return {
         "exact": all(o.exact_percent == 100.0 for o in report.outputs),
         "samples": report.samples,
+        "layers": report.layers,
+        "worst_layer": report.worst_layer,
         "outputs": [
             {
                 "name": o.name,

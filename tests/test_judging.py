@@ -1,0 +1,130 @@
+"""What `validate` lets pass: outputs as far as the reference's own kernels, and nothing that is wrong in a layer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import atonc
+from atonc import judging, validating
+from atonc.cli import main
+from atonc.compare.metrics import Metrics
+from atonc.frontends.read import read
+from atonc.layer_checks import LayerCheck
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_graph
+from atonc.reading_checks import ReadingCheck
+from atonc.references import EXACT, References, exact_outputs
+from atonc.report import validate_text
+from atonc.validating import Distance, OutputResult, Validation
+from tests.compiler.test_planted_mistakes import planted
+
+DIGITS = Path(__file__).parents[1] / "examples" / "digits" / "digits.tflite"
+
+
+def metrics(cos: float, rmse: float, within: float = 50.0) -> Metrics:
+    return Metrics(1.0, rmse, 0.0, 0.0, 0.0, 0.0, 0.0, cos, 0.0, within)
+
+
+def output(cos: float, rmse: float, *siblings: float, within: float = 50.0) -> OutputResult:
+    spread = tuple(Distance(f"kernels {k}", metrics(0.9, far), 9.0) for k, far in enumerate(siblings))
+    return OutputResult("y", metrics(cos, rmse, within), 9.0, spread)
+
+
+def layer(most: float, limit: float = 1.0) -> LayerCheck:
+    return LayerCheck("t", "conv", "CONV_2D_3", 4, False, 1, most, 0.1, limit)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        (output(0.99, 5.0), judging.CLOSE),
+        (output(0.5, 5.0, within=99.5), judging.CLOSE),
+        (output(0.95, 5.0), judging.FAR),
+        (output(0.95, 5.0, 1.0, 4.1), judging.SPREAD),
+        (output(0.95, 5.0, 1.0, 3.9), judging.FAR),
+        (output(float("nan"), float("nan"), 4.0), judging.FAR),
+    ],
+)
+def test_outputs_are_close_or_as_far_as_other_kernels(found: OutputResult, verdict: str) -> None:
+    assert judging.judge(found) == verdict
+
+
+def test_a_bad_layer_fails_whatever_the_outputs_are() -> None:
+    good = Validation(1, "kernels", (), (output(1.0, 0.0),), (layer(1.0),), (ReadingCheck("t", "conv", "C", 1.0),))
+    assert not list(judging.complaints(good))
+    (sentence,) = judging.complaints(replace(good, layers=(layer(0.0), layer(1.5))))
+    assert "CONV_2D_3" in sentence and "1.5 codes" in sentence
+    assert len(list(judging.complaints(replace(good, layers=(layer(float("nan")),))))) == 1
+    (sentence,) = judging.complaints(replace(good, reading=(ReadingCheck("t", "conv", "CONV_2D_7", 2.0),)))
+    assert "CONV_2D_7" in sentence and "as we read it" in sentence
+
+
+def validated(compiled: Compiled, samples: int = 2) -> Validation:
+    with References(DIGITS) as references:
+        return validating.validate(references, compiled, validating.synthetic_samples(compiled.source, samples))
+
+
+def test_a_planted_fault_fails() -> None:
+    """One unit of one epoch shifts its results by one bit more."""
+    pytest.importorskip("ai_edge_litert", exc_type=ImportError)
+    compiled = atonc.compile(DIGITS, verify=False)
+    wrong = planted(compiled, "CONVACC", "out_shift", 1)
+    assert wrong is not None
+    found = validated(wrong)
+    assert found.first_bad is not None and found.first_bad.tensor == "conv1"
+    assert "conv1" in next(judging.complaints(found))
+    document = validate_text.as_json(found)
+    assert not document["passed"] and document["first_bad_layer"] == "conv1"
+    assert any("first bad layer: conv1" in line for line in validate_text.lines(found))
+
+
+def test_an_operator_that_was_misread_is_named() -> None:
+    """The program is right for the graph, and the graph is wrong: a stride of the padding too far."""
+    pytest.importorskip("ai_edge_litert", exc_type=ImportError)
+    source = read(DIGITS)
+    op = source.ops[0]
+    shifted = replace(op, attrs={**op.attrs, "padding": (2, 1, 0, 1)})
+    found = validated(compile_graph(replace(source, ops=(shifted, *source.ops[1:])), Options(verify=False)))
+    assert found.first_bad is None and found.first_misread is not None
+    assert found.first_misread.node == op.name
+    assert f"{op.name}: conv as we read it" in next(judging.complaints(found))
+
+
+def test_the_spread_of_the_kernels_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ai_edge_litert", exc_type=ImportError)
+    assert main(["validate", str(DIGITS), "--samples", "2"]) == 0
+    text = capsys.readouterr().out
+    for words in ("TFLite optimised kernels", "TFLite XNNPACK kernels", "1.25 times", "as read from the model"):
+        assert words in text
+    assert main(["validate", str(DIGITS), "--samples", "2", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["passed"] and not document["complaints"] and document["margin"] == judging.MARGIN
+    (found,) = document["outputs"]
+    assert found["verdict"] == judging.CLOSE
+    assert [s["kernels"] for s in found["spread"]] == ["TFLite optimised kernels", "TFLite XNNPACK kernels"]
+    assert all({"cos", "rmse", "max_lsb", "exact_pct", "within1_pct"} <= set(s) for s in found["spread"])
+
+
+def test_onnxruntime_has_a_spread_too() -> None:
+    pytest.importorskip("onnxruntime", exc_type=ImportError)
+    model = DIGITS.with_suffix(".onnx")
+    with References(model) as references:
+        compiled = atonc.compile(model, verify=False)
+        found = validating.validate(references, compiled, validating.synthetic_samples(compiled.source, 2))
+    assert found.reference == "onnxruntime without optimisation" and not list(judging.complaints(found))
+    assert [s.title for s in found.outputs[0].spread] == ["onnxruntime with optimisation"]
+    assert len(found.reading) > 5
+
+
+def test_without_the_interpreters_exact_arithmetic_is_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atonc.references.find_spec", lambda name: None)
+    compiled = atonc.compile(DIGITS, verify=False)
+    found = validated(compiled, 1)
+    assert found.reference == EXACT and "not installed" in found.notes[0] and not found.reading
+    (sample,) = validating.synthetic_samples(compiled.source, 1)
+    assert np.array_equal(exact_outputs(compiled, sample)[0].shape, compiled.graph.tensors["probabilities"].shape)
