@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from atonc.errors import AtoncError
-from atonc.ir import Array, Graph
+from atonc.ir import Array, Graph, Tensor
 from atonc.layer_checks import differences, forced_run
 from atonc.references import References
 
@@ -56,9 +56,14 @@ def _one_sample(
     except AtoncError as error:
         references.notes.append(f"operators were not compared one by one: {error.what}")
         return
-    held = {name: value for name, value in theirs.items() if value.size == source.tensors[name].elements}
+    held = {name: value for name, value in theirs.items() if _same_kind(source.tensors[name], value)}
     for forced in forced_run(source, sample, held):
         got = held[forced.name].reshape(forced.exact.shape)
         difference = float(differences(source, forced.name, got, forced.exact).max(initial=0.0))
         node = ", ".join(forced.op.origin) or forced.op.name
         yield ReadingCheck(forced.name, forced.op.kind, node, difference)
+
+
+def _same_kind(tensor: Tensor, value: Array) -> bool:
+    """One name may stand for codes here and for real numbers there."""
+    return value.size == tensor.elements and tensor.is_float == (value.dtype.kind == "f")

@@ -16,6 +16,8 @@ import numpy as np
 from atonc.compare.reference import OPTIMISED, REFERENCE, XNNPACK, kernel_sets
 from atonc.compare.reference_process import ReferenceProcess
 from atonc.errors import InputError, ToolError, VerificationError
+from atonc.frontends import limits
+from atonc.frontends.read import is_tflite
 from atonc.inputs import in_order_of, real
 from atonc.ir import Array, Graph
 from atonc.ops import run_graph
@@ -24,15 +26,12 @@ from atonc.pipeline import Compiled
 Sample = Mapping[str, Array]
 
 EXACT = "exact arithmetic"
-TITLES = {
-    ".tflite": {
-        REFERENCE: "TFLite reference kernels",
-        OPTIMISED: "TFLite optimised kernels",
-        XNNPACK: "TFLite XNNPACK kernels",
-    },
-    ".onnx": {REFERENCE: "onnxruntime without optimisation", OPTIMISED: "onnxruntime with optimisation"},
+TFLITE = {
+    REFERENCE: "TFLite reference kernels",
+    OPTIMISED: "TFLite optimised kernels",
+    XNNPACK: "TFLite XNNPACK kernels",
 }
-_PACKAGES = {".tflite": ("ai_edge_litert",), ".onnx": ("onnx", "onnxruntime")}
+ONNX = {REFERENCE: "onnxruntime without optimisation", OPTIMISED: "onnxruntime with optimisation"}
 
 
 class References:
@@ -41,8 +40,9 @@ class References:
 
     def __init__(self, model: Path) -> None:
         self.model, self.notes = model, list[str]()
-        self.titles = TITLES[".tflite" if model.suffix == ".tflite" else ".onnx"]
-        missing = [name for name in _PACKAGES.get(model.suffix, ()) if find_spec(name) is None]
+        tflite = is_tflite(model, limits.read_bytes(model))
+        self.titles = TFLITE if tflite else ONNX
+        missing = [n for n in (("ai_edge_litert",) if tflite else ("onnx", "onnxruntime")) if find_spec(n) is None]
         self.sets, note = ((), "") if missing else kernel_sets(model)
         self.process = ReferenceProcess() if self.sets else None
         if missing:

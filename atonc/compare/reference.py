@@ -16,13 +16,14 @@ import numpy as np
 
 from atonc.errors import InputError, ToolError
 from atonc.frontends import flatbuffer, limits
+from atonc.frontends.read import is_tflite
 from atonc.frontends.tflite import operator_name, unique_name
 from atonc.frontends.tflite_schema import CodeField, ModelField
 from atonc.ir import Array
 
 REFERENCE, OPTIMISED, XNNPACK = "reference", "optimised", "xnnpack"
 _RESOLVERS = {REFERENCE: "BUILTIN_REF", OPTIMISED: "BUILTIN_WITHOUT_DEFAULT_DELEGATES", XNNPACK: "BUILTIN"}
-KERNEL_SETS = {".tflite": (REFERENCE, OPTIMISED, XNNPACK), ".onnx": (REFERENCE, OPTIMISED)}  # the yardstick first
+TFLITE_SETS, ONNX_SETS = (REFERENCE, OPTIMISED, XNNPACK), (REFERENCE, OPTIMISED)  # the yardstick first
 # operators that the reference set computes wrongly, and its siblings do not (LiteRT 2.3)
 MISCOUNTED = {"SUM": "adds int8 codes as if they were unsigned"}
 
@@ -36,21 +37,21 @@ Kernels = Callable[[Values], dict[str, Array]]
 
 def kernel_sets(path: Path) -> tuple[tuple[str, ...], str]:
     """Those that can be trusted with a model, the yardstick first; and what to say if it is not the usual one."""
-    sets = KERNEL_SETS.get(path.suffix, ())
-    if path.suffix != ".tflite":
-        return sets, ""
-    codes = flatbuffer.root(limits.read_bytes(path), b"TFL3").tables(ModelField.OPERATOR_CODES)
+    data = limits.read_bytes(path)
+    if not is_tflite(path, data):
+        return ONNX_SETS, ""
+    codes = flatbuffer.root(data, b"TFL3").tables(ModelField.OPERATOR_CODES)
     wrong = [name for name in map(operator_name, codes) if name in MISCOUNTED]
     if not wrong:
-        return sets, ""
-    others = tuple(kernels for kernels in sets if kernels != REFERENCE)
+        return TFLITE_SETS, ""
+    others = tuple(kernels for kernels in TFLITE_SETS if kernels != REFERENCE)
     return others, f"{wrong[0]} of TFLite's reference kernels {MISCOUNTED[wrong[0]]}, so they are no reference here"
 
 
 def open_kernels(path: Path, kernels: str = REFERENCE, tensors: Wanted = None) -> Kernels:
     """A model ready to run again and again: input values by name (or in order) -> outputs by name, or those of the
     wanted tensors that can be seen."""
-    opened = _open_tflite if path.suffix == ".tflite" else _open_onnx
+    opened = _open_tflite if is_tflite(path, limits.read_bytes(path)) else _open_onnx
     return opened(path, kernels, tensors)
 
 

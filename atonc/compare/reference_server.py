@@ -22,11 +22,11 @@ def main() -> None:
             asked, inputs = receive(sys.stdin.buffer)
         except EOFError:
             return
-        what = (asked["path"], asked["kernels"], asked["tensors"])
-        key = repr(what)
+        tensors = None if asked["tensors"] is None else tuple(asked["tensors"])
+        key = repr((asked["path"], asked["kernels"], tensors))
         try:
             if key not in opened:
-                opened[key] = open_kernels(Path(what[0]), *what[1:])
+                opened[key] = open_kernels(Path(asked["path"]), asked["kernels"], tensors)
             found = opened[key](inputs if asked["named"] else list(inputs.values()))
         except AtoncError as error:
             send(answers, {"error": type(error).__name__, "what": error.what, "remedy": error.remedy}, {})

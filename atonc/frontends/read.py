@@ -29,7 +29,7 @@ def read(path: Path, cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str,
             remedy="export the quantised model as TFLite or ONNX",
         )
     data = limits.read_bytes(path)
-    if data[4:8] == TFLITE_MARK or path.suffix.lower() == ".tflite":
+    if is_tflite(path, data):
         from atonc.frontends.tflite import read_tflite
 
         require_names(fixed_shapes or {}, ())
@@ -38,6 +38,11 @@ def read(path: Path, cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str,
 
     graph = read_onnx(data, path.stem, cut_outputs, fixed_shapes or {})
     return replace(graph, notes=(*graph.notes, *_notes(path.stem)))
+
+
+def is_tflite(path: Path, data: bytes) -> bool:
+    """By its content; damaged files by their name."""
+    return data[4:8] == TFLITE_MARK or path.suffix.lower() == ".tflite"
 
 
 def _notes(stem: str) -> list[str]:
