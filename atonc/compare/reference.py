@@ -150,6 +150,8 @@ def _open_onnx(path: Path, kernels: str, tensors: Wanted) -> Kernels:
     except ImportError as error:
         raise ToolError("onnx or onnxruntime is not installed", remedy="pip install onnx onnxruntime") from error
     model = onnx.load(str(path), load_external_data=False)
+    for output in model.graph.output:  # they have the types that their nodes give them, whatever the file says
+        output.ClearField("type")
     if tensors is not None:
         names = dict.fromkeys(name for node in model.graph.node for name in node.output if name)
         wanted = list(names) if tensors == ALL else [name for name in names if name in set(tensors)]
