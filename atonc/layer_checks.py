@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from atonc.compare.subgraph import code_size
-from atonc.emit.program import Program
+from atonc.emit.program import Program, ProgramStep
 from atonc.emulation import Emulation
 from atonc.ir import Array, Graph, Op
 from atonc.lower.expected import Declared, declared_errors
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 LIMIT, TABLE_LIMIT = 1.0, 2.0  # codes
 FLOAT_NOISE = 1e-3  # of a code: memory holds float32
-
-Limits = Mapping[str, Declared]
-
 
 @dataclass(frozen=True)
 class LayerCheck:
@@ -52,55 +50,88 @@ class LayerCheck:
         return not self.max_diff <= self.limit  # what is not a number is bad
 
 
-def declared_limits(graph: Graph, mapped: Mapped) -> Limits:
-    """By operator: how far it may be, and whether it may saturate."""
-    return {op.name: replace(found, local=_limit(op, found)) for op, found in declared_errors(graph, mapped)}
+@dataclass(frozen=True)
+class Limit:
+    """How far an operator may be from exact arithmetic; a coarse one may be further, if that is what it means."""
+
+    codes: float
+    coarse: bool
 
 
-def _limit(op: Op, declared: Declared) -> float:
-    if declared.on_cpu:
-        return 0.0
-    return max(TABLE_LIMIT if op.kind == "table" else LIMIT, float(ceil(declared.local)))
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """A program and what it was made from."""
 
+    program: Program
+    graph: Graph
+    mapped: Mapped
 
-def check_program(compiled: Compiled, emulation: Emulation, inputs: Mapping[str, Array]) -> list[LayerCheck]:
-    """Runs it once; `inputs` as the program takes them."""
-    limits = declared_limits(compiled.graph, compiled.mapped)
-    observed = emulation.run(inputs, observe=True)
-    return check_layers(compiled.program, compiled.graph, compiled.mapped, limits, inputs, observed)
+    @classmethod
+    def of(cls, compiled: Compiled) -> Layers:
+        return cls(compiled.program, compiled.graph, compiled.mapped)
 
+    def check(self, inputs: Mapping[str, Array], observed: Mapping[str, Array]) -> list[LayerCheck]:
+        """Every tensor that lies in memory, in the order of the operators; then the outputs that no operator computes.
+        `observed`: all tensors as the program left them."""
+        held = self._held(observed)
+        layers = [self._layer(forced, held[forced.name]) for forced in forced_run(self.graph, inputs, held)]
+        start, computed = start_values(self.graph, inputs), {name for op in self.graph.ops for name in op.outputs}
+        plain = [name for name in self.graph.outputs if name not in computed]
+        return layers + [_compared(self.graph, name, observed[name], start[name]) for name in plain]
 
-def check_layers(
-    program: Program,
-    graph: Graph,
-    mapped: Mapped,
-    limits: Limits,
-    inputs: Mapping[str, Array],
-    observed: Mapping[str, Array],
-) -> list[LayerCheck]:
-    """Every tensor of the canonical graph that lies in memory, in the order of the operators; then the outputs that no
-    operator computes. `observed`: all tensors as the program left them."""
-    written = {name: step for step in program.steps for name in step.plan.writes()}
-    held = {name: value for name, value in observed.items() if name in written or name in graph.outputs}
-    layers = []
-    for forced in forced_run(graph, inputs, held):
-        op, limit = forced.op, limits[forced.op.name]
-        step = written.get(forced.name)
+    @cached_property
+    def limits(self) -> Mapping[str, Limit]:
+        """By operator."""
+        vendors = self.mapped.context.numerics == "2.x"
+        return {op.name: _limit(op, found, vendors) for op, found in declared_errors(self.graph, self.mapped)}
+
+    @cached_property
+    def _written(self) -> Mapping[str, ProgramStep]:
+        """By buffer: the last step that writes it."""
+        return {name: step for step in self.program.steps for name in step.plan.writes()}
+
+    def _owner(self, name: str) -> str:
+        """The buffer in which a tensor lies."""
+        aliases = self.mapped.context.aliases
+        while name not in self._written and name in aliases:
+            name = aliases[name]
+        return name
+
+    def _held(self, observed: Mapping[str, Array]) -> dict[str, Array]:
+        held = {name: observed[name] for name in self.graph.outputs}
+        for name, tensor in self.graph.tensors.items():
+            owner = self._owner(name)
+            if name not in held and owner in self._written and owner in observed:
+                held[name] = observed[owner].reshape(tensor.shape)
+        return held
+
+    def _layer(self, forced: Forced, got: Array) -> LayerCheck:
+        op, limit = forced.op, self.limits[forced.op.name]
+        step = self._written.get(self._owner(forced.name))
         check = replace(
-            _compared(graph, forced.name, held[forced.name], forced.exact),
+            _compared(self.graph, forced.name, got, forced.exact),
             kind=op.kind,
             node=", ".join(op.origin) or op.name,
             step=step.number if step is not None else None,
             on_cpu=step is not None and isinstance(step.plan, CpuPlan),
             through=forced.through,
-            limit=limit.local,
+            limit=limit.codes,
         )
-        if check.bad and _is_coarse(mapped, limit) and _as_meant(mapped, forced, held[forced.name]):
+        if check.bad and limit.coarse and _as_meant(self.mapped, forced, got):
             check = replace(check, limit=check.max_diff)
-        layers.append(check)
-    start, computed = start_values(graph, inputs), {name for op in graph.ops for name in op.outputs}
-    plain = [name for name in graph.outputs if name not in computed]
-    return layers + [_compared(graph, name, observed[name], start[name]) for name in plain]
+        return check
+
+
+def check_program(compiled: Compiled, emulation: Emulation, inputs: Mapping[str, Array]) -> list[LayerCheck]:
+    """Runs it once; `inputs` as the program takes them."""
+    return Layers.of(compiled).check(inputs, emulation.run(inputs, observe=True))
+
+
+def _limit(op: Op, declared: Declared, vendors: bool) -> Limit:
+    if declared.on_cpu:
+        return Limit(0.0, coarse=False)
+    codes = max(TABLE_LIMIT if op.kind == "table" else LIMIT, float(ceil(declared.local)))
+    return Limit(codes, declared.saturates or vendors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,11 +179,6 @@ def _compared(graph: Graph, name: str, got: Array, expected: Array) -> LayerChec
     differ = 100.0 * float((difference != 0).mean()) if difference.size else 0.0
     kind = "constant" if tensor.is_constant else "input"
     return LayerCheck(name, kind, name, None, False, 0, worst, differ, 0.0)
-
-
-def _is_coarse(mapped: Mapped, limit: Declared) -> bool:
-    """Sums that may saturate, and layers that round in the vendor's steps because the user wants them."""
-    return not limit.on_cpu and (limit.saturates or mapped.context.numerics == "2.x")
 
 
 def _as_meant(mapped: Mapped, forced: Forced, got: Array) -> bool:

@@ -80,6 +80,8 @@ def validate(
     references: References, compiled: Compiled, samples: Sequence[Sample], labels: Sequence[int] = ()
 ) -> Validation:
     """`labels`: the right class of each sample, for models whose first output has one value per class."""
+    if not samples:
+        raise InputError("no samples to compare", remedy="give inputs with at least one sample")
     emulation = Emulation(compiled.program, compiled.graph)
     outputs = compiled.graph.outputs
     program: list[list[Array]] = [[] for _ in outputs]
@@ -105,8 +107,9 @@ def validate(
 
 
 def _append(lists: list[list[Array]], values: Sequence[Array]) -> None:
+    """In single precision: outputs may be pictures, and there are several kernel sets."""
     for found, value in zip(lists, values, strict=True):
-        found.append(value)
+        found.append(value.astype(np.float32))
 
 
 def _unit(graph: Graph, name: str, expected: Array) -> float:

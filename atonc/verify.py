@@ -16,7 +16,7 @@ from atonc.emit.program import Program
 from atonc.emulation import Emulation
 from atonc.errors import VerificationError
 from atonc.ir import Array, Graph
-from atonc.layer_checks import LayerCheck, check_layers, declared_limits
+from atonc.layer_checks import LayerCheck, Layers
 from atonc.lower.map_ops import Mapped
 from atonc.ops import run_graph
 
@@ -45,13 +45,13 @@ class VerifyReport:
 def verify(program: Program, graph: Graph, mapped: Mapped, seed: int = 0, samples: int = SAMPLES) -> VerifyReport:
     """At least two different inputs; a program with a layer that is not what it should be raises."""
     emulation = Emulation(program, graph)
-    limits = declared_limits(graph, mapped)
+    judge = Layers(program, graph, mapped)
     pairs: dict[str, list[tuple[Array, Array]]] = {name: [] for name in graph.outputs}
     layers: list[LayerCheck] = []
     for sample in range(samples):
         inputs = make_inputs(graph, seed + sample)
         got = emulation.run(inputs, observe=True)
-        layers += check_layers(program, graph, mapped, limits, inputs, got)
+        layers += judge.check(inputs, got)
         require_right(layers)
         expected = _outputs(graph, inputs)
         for name in graph.outputs:

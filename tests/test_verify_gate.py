@@ -18,7 +18,7 @@ from atonc.emit.program import Program
 from atonc.emulation import Emulation
 from atonc.errors import VerificationError
 from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.layer_checks import check_layers, declared_limits
+from atonc.layer_checks import Layers
 from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import compile_graph
@@ -66,11 +66,9 @@ def test_outputs_are_compared_as_they_are_at_the_end() -> None:
     """A later step that overwrites an output is found, although the layer was right when it was written."""
     inputs = make_inputs(PLAIN.graph, 0)
     observed = Emulation(PLAIN.program, PLAIN.graph).run(inputs, observe=True)
-    limits = declared_limits(PLAIN.graph, PLAIN.mapped)
 
     def bad(held: dict[str, Any]) -> list[str]:
-        found = check_layers(PLAIN.program, PLAIN.graph, PLAIN.mapped, limits, inputs, held)
-        return [layer.tensor for layer in found if layer.bad]
+        return [layer.tensor for layer in Layers.of(PLAIN).check(inputs, held) if layer.bad]
 
     assert not bad(observed)
     assert bad(observed | {"probabilities": np.zeros_like(observed["probabilities"])}) == ["probabilities"]
