@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/trials.py [FOLDER ...] [--only TEXT] [--write]
 
 FOLDER holds .onnx and .tflite files; without one, `onnx` and `tflite` of the trials beside the corpus ($ATONC_CORPUS or
-../shared/corpus). One process compiles all of them, so a whole folder takes a minute or two. `--write` writes
-results/trials.md, which needs all models.
+../shared/corpus). One process compiles all of them, which takes a minute; where TFLite's interpreter aborts, another
+process goes on behind that model. `--write` writes results/trials.md, which needs all models.
 
 A model is **right** if for natural inputs and for noise every output of the program on the emulator has the shape and
 the element type of the reference (onnxruntime without optimisation, TFLite's reference kernels) and lies within one
@@ -21,7 +21,9 @@ import sys
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +76,17 @@ def judge(model: Path) -> Trial:
     except Exception:
         return Trial(name, "traceback", _last_lines())
     return Trial(name, "wrong", complaints[0]) if complaints else Trial(name, "right")
+
+
+def judge_all(models: Sequence[Path]) -> Iterator[Trial]:
+    worker = ProcessPoolExecutor(1)
+    for model in models:
+        try:
+            yield worker.submit(judge, model).result()
+        except BrokenProcessPool:
+            yield Trial(f"{model.parent.name}/{model.name}", "reference", "the interpreter aborts")
+            worker = ProcessPoolExecutor(1)
+    worker.shutdown()
 
 
 def samples(source: Graph) -> list[dict[str, Array]]:
@@ -183,10 +196,10 @@ def main() -> None:
     options = parser.parse_args()
     models = [m for folder in options.folders for m in sorted(folder.iterdir()) if m.suffix in (".onnx", ".tflite")]
     trials, started = [], time.perf_counter()
-    for model in (m for m in models if options.only in m.name):
-        trials.append(judge(model))
-        if trials[-1].outcome != "right":
-            print(trials[-1].name, trials[-1].outcome, trials[-1].detail, sep=" | ", file=sys.stderr, flush=True)
+    for trial in judge_all([m for m in models if options.only in m.name]):
+        trials.append(trial)
+        if trial.outcome != "right":
+            print(trial.name, trial.outcome, trial.detail, sep=" | ", file=sys.stderr, flush=True)
     print(report(trials))
     print(f"{time.perf_counter() - started:.0f} s", file=sys.stderr)
     if options.write:
