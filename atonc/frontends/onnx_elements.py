@@ -35,7 +35,7 @@ ELEMENT_TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6
 def unary(node: Node) -> None:
     kind = UNARY[node.kind]
     if kind == "identity":
-        node.builder.bind(node.outputs[0], node.input(0))
+        node.bind(node.outputs[0], node.stored(0))
         return
     node.result(kind, [node.input(0)], dtype="bool" if kind in COMPARISONS else None)
 
@@ -127,13 +127,11 @@ def cast(node: Node) -> None:
     code = node.integer("to", 0)
     if code not in ELEMENT_TYPES:
         raise UnsupportedError(f"Cast to element type {code}", where=node.name)
-    x, dtype = node.input(0), ELEMENT_TYPES[code]
-    if x.quant is not None and dtype == x.dtype:
-        node.builder.bind(node.outputs[0], x)  # PyTorch writes such casts of codes
+    x, dtype = node.stored(0), ELEMENT_TYPES[code]
+    if x.quant is not None and dtype == x.dtype and node.reads_codes:
+        node.bind(node.outputs[0], x)  # PyTorch writes such casts of codes
         return
-    if x.quant is not None and not dtype.startswith("float"):
-        raise UnsupportedError("Cast of quantised values", where=node.name)
-    node.result("identity" if x.quant is not None else "cast", [x], dtype=dtype)
+    node.result("cast", [x if node.reads_codes else node.builder.unquantised(x)], dtype=dtype)
 
 
 @translates(*REDUCTIONS)
@@ -153,7 +151,7 @@ def reduce(node: Node) -> None:
 
 @translates("ArgMax", "ArgMin")
 def arg_extreme(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     axis = node.axis(node.integer("axis", 0), len(x.shape))
     if node.integer("select_last_index", 0):
         raise UnsupportedError(f"{node.kind} that takes the last index", where=node.name)

@@ -18,7 +18,7 @@ SAME_SCALE = 1e-5  # scales that differ by less were meant to be equal
 
 @translates("QuantizeLinear", "com.microsoft.QuantizeLinear")
 def quantize(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     quant = node.quantisation(1, 2, node.integer("axis", 1), len(x.shape))
     dtype = node.input(2).dtype if node.has(2) else ELEMENT_TYPES.get(node.integer("output_dtype", 0), "uint8")
     if node.integer("block_size", 0):
@@ -35,8 +35,7 @@ def quantize(node: Node) -> None:
 
 @translates("DequantizeLinear", "com.microsoft.DequantizeLinear")
 def dequantize(node: Node) -> None:
-    x = node.input(0)
-    quant = node.quantisation(1, 2, node.integer("axis", 1), len(x.shape))
+    quant = node.quantisation(1, 2, node.integer("axis", 1), len(node.stored(0).shape))
     node.builder.bind(node.outputs[0], node.builder.give_quantisation(node.inputs[0], quant, node.name))
 
 
@@ -142,8 +141,7 @@ def qlinear_conv(node: Node) -> None:
     """The bias counts in accumulator units, as a bias without quantisation does here."""
     builder = node.builder
     x = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
-    weights = node.input(3)
-    quant = node.quantisation(4, 5, 0, len(weights.shape))
+    quant = node.quantisation(4, 5, 0, len(node.stored(3).shape))
     weights = builder.give_quantisation(node.inputs[3], quant, node.name)
     attrs = conv_attrs(node, x, weights)
     inputs = [x, conv_weights(node, weights), node.optional(8)]
@@ -236,7 +234,7 @@ def matmul(node: Node) -> None:
 def qlinear_matmul(node: Node) -> None:
     builder = node.builder
     a = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
-    rank = len(node.input(3).shape)
+    rank = len(node.stored(3).shape)
     b = builder.give_quantisation(node.inputs[3], node.quantisation(4, 5, rank - 1, rank), node.name)
     kind = {"dtype": node.input(7).dtype, "quant": node.quantisation(6, 7)}
     if b.is_constant and rank == 2:
@@ -261,14 +259,14 @@ def qgemm(node: Node) -> None:
 
 @translates("MaxPool", "AveragePool")
 def pool(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0) if node.kind == "MaxPool" else node.input(0)
     kernel = node.ints("kernel_shape", ())
     attrs = window_attrs(node, x, kernel) | {"window": as_pair(kernel, node)}
     ceil_mode(node, x, attrs, as_pair(kernel, node))
     if node.kind == "MaxPool":
         if len([name for name in node.outputs if name]) > 1:
             raise UnsupportedError("MaxPool with indices", where=node.name)
-        keep = x.quant is not None and x.quant.is_per_tensor  # the largest code is the largest value
+        keep = x.quant is None or x.quant.is_per_tensor  # the largest code is the largest value
         shape = infer_shape("max_pool", attrs, [x.shape])
         node.result("max_pool", [x], attrs, shape, x.dtype if keep else "float32", x.quant if keep else None)
         return

@@ -36,14 +36,14 @@ def constant_of_shape(node: Node) -> None:
 
 @translates("Shape")
 def shape_of(node: Node) -> None:
-    dims = node.input(0).shape
+    dims = node.stored(0).shape
     dims = dims[slice(node.integer("start", 0), node.attrs.get("end"))]
     node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], np.array(dims, np.int64)))
 
 
 @translates("Reshape")
 def reshape(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     wanted = node.integers_of("shape", 1)
     if wanted is None:
         raise ModelError("Reshape without a shape", where=node.name)
@@ -68,7 +68,7 @@ def _reshaped(node: Node, x: Tensor, wanted: list[int]) -> None:
 
 @translates("Flatten")
 def flatten(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     axis = node.integer("axis", 1)
     axis = axis + len(x.shape) if axis < 0 else axis
     rows = int(np.prod(x.shape[:axis], dtype=np.int64))
@@ -77,7 +77,7 @@ def flatten(node: Node) -> None:
 
 @translates("Squeeze")
 def squeeze(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     axes = node.integers_of("axes", 1)
     drop = (
         {i for i, dim in enumerate(x.shape) if dim == 1} if axes is None else {node.axis(a, len(x.shape)) for a in axes}
@@ -87,7 +87,7 @@ def squeeze(node: Node) -> None:
 
 @translates("Unsqueeze")
 def unsqueeze(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     axes = node.integers_of("axes", 1, ())
     rank = len(x.shape) + len(axes or ())
     places = {node.axis(a, rank) for a in axes or ()}
@@ -97,7 +97,7 @@ def unsqueeze(node: Node) -> None:
 
 @translates("Transpose")
 def transpose(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     perm = node.ints("perm", tuple(reversed(range(len(x.shape)))))
     if sorted(perm) != list(range(len(x.shape))):
         raise ModelError(f"{perm} is not a permutation", where=node.name)
@@ -106,7 +106,7 @@ def transpose(node: Node) -> None:
 
 @translates("Concat")
 def concat(node: Node) -> None:
-    parts = node.all_inputs()
+    parts = node.joined()
     if not parts:
         raise ModelError("Concat joins nothing", where=node.name)
     node.result("concat", parts, {"axis": node.axis(node.integer("axis", 0), len(parts[0].shape))})
@@ -114,7 +114,7 @@ def concat(node: Node) -> None:
 
 @translates("Split")
 def split(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     axis = node.axis(node.integer("axis", 0), len(x.shape))
     parts = len(node.outputs)
     size = -(-x.shape[axis] // parts)
@@ -130,12 +130,12 @@ def split(node: Node) -> None:
     for name, made in zip(
         node.outputs, node.builder.emit("split", node.name, [x], tensors, {"axis": axis}), strict=True
     ):
-        node.builder.bind(name, made)
+        node.bind(name, made)
 
 
 @translates("Slice")
 def slice_values(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     rank = len(x.shape)
     starts, stops = node.integers_of("starts", 1), node.integers_of("ends", 2)
     if starts is None or stops is None:
@@ -163,21 +163,21 @@ def _bound(value: int) -> int | None:
 
 @translates("Gather")
 def gather(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     axis = node.axis(node.integer("axis", 0), len(x.shape))
     node.result("gather", [x, node.input(1)], {"axis": axis})
 
 
 @translates("Expand")
 def expand(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     shape = tuple(int(d) for d in np.broadcast_shapes(x.shape, tuple(node.integers(1, "shape"))))
     node.result("expand", [x], {}, shape=shape)
 
 
 @translates("Tile")
 def tile(node: Node) -> None:
-    x, repeats = node.input(0), node.integers(1, "repeats")
+    x, repeats = node.stored(0), node.integers(1, "repeats")
     if len(repeats) != len(x.shape) or min(repeats, default=0) < 0:
         raise ModelError(f"{repeats} repeats of shape {x.shape}", where=node.name)
     node.result("tile", [x], {}, shape=tuple(n * r for n, r in zip(x.shape, repeats, strict=True)))
@@ -185,7 +185,7 @@ def tile(node: Node) -> None:
 
 @translates("Pad")
 def pad(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     rank = len(x.shape)
     flat = node.integers_of("pads", 1) or []
     axes = node.integers(3, "axes") if node.has(3) else list(range(rank))
@@ -204,7 +204,7 @@ def pad(node: Node) -> None:
         "mode": mode,
         "value": (value - x.zero_point) * x.scale if codes else value,
     }
-    if node.input(0).quant is not None and attrs["value"] != 0.0 and not codes:
+    if x.quant is not None and attrs["value"] != 0.0 and not codes:
         dtype, quant = "float32", None  # the value need not be a code of the input
     else:
         dtype, quant = node.type_of("pad", [x])
@@ -213,7 +213,7 @@ def pad(node: Node) -> None:
 
 @translates("Resize", "Upsample")
 def resize(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     old = node.kind == "Upsample" or node.opset < 11
     coordinates = "asymmetric" if old else node.text("coordinate_transformation_mode", "half_pixel")
     mode = node.text("mode", "nearest")
@@ -257,4 +257,4 @@ def space_depth(node: Node) -> None:
     if attrs["block"] < 1:  # type: ignore[operator]
         raise ModelError(f"block size {attrs['block']}", where=node.name)
     kind = "depth_to_space" if node.kind == "DepthToSpace" else "space_to_depth"
-    node.result(kind, [node.input(0)], attrs)
+    node.result(kind, [node.stored(0)], attrs)

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from atonc.errors import ModelError, UnsupportedError
+from atonc.frontends import onnx_codes
 from atonc.frontends.onnx_builder import Builder, per_tensor_or_axis
 from atonc.ir import Array, Quantisation, Tensor
 from atonc.ops import is_move
 from atonc.ops.shapes import infer_shape
+from atonc.ops.values import same_codes
 
 
 @dataclass(frozen=True)
@@ -28,16 +30,31 @@ class Node:
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] != ""
 
-    def input(self, index: int) -> Tensor:
+    def stored(self, index: int) -> Tensor:
+        """The tensor behind an input, for nodes that move values or compare them: codes stay codes."""
         if not self.has(index):
             raise ModelError(f"{self.kind} lacks input {index}", where=self.name)
         return self.builder.value(self.inputs[index])
+
+    def input(self, index: int) -> Tensor:
+        """The numbers that a node computes with; codes are integers to it."""
+        tensor = self.stored(index)
+        if tensor.quant is not None and self.inputs[index] in self.builder.codes:
+            return onnx_codes.numbers(self.builder, tensor)
+        return tensor
 
     def optional(self, index: int) -> Tensor | None:
         return self.input(index) if self.has(index) else None
 
     def all_inputs(self) -> list[Tensor]:
         return [self.input(i) for i in range(len(self.inputs))]
+
+    def joined(self) -> list[Tensor]:
+        """Inputs that become parts of one tensor; codes with different scales are joined as integers."""
+        tensors = [self.stored(i) for i in range(len(self.inputs))]
+        codes = any(name in self.builder.codes for name in self.inputs)
+        return self.all_inputs() if codes and not all(same_codes(t, tensors[0]) for t in tensors) else tensors
+
 
     def constant(self, index: int, what: str) -> Array:
         tensor = self.input(index)
@@ -107,10 +124,14 @@ class Node:
             raise UnsupportedError(f"the shape of {kind} is not known", where=self.name)
         dtype, quant = (dtype, quant) if dtype else self.type_of(kind, inputs)
         made = self.builder.emit(kind, self.name, inputs, [Tensor(self.outputs[0], shape, dtype, quant)], attrs)
-        self.builder.bind(self.outputs[0], made[0])
-        if quant is not None and (self.reads_codes or self.kind.startswith(("QLinear", "com.microsoft.Q"))):
-            self.builder.codes.add(self.outputs[0])
+        self.bind(self.outputs[0], made[0])
         return made[0]
+
+    def bind(self, name: str, tensor: Tensor) -> None:
+        """The name means codes if the node reads or makes codes."""
+        self.builder.bind(name, tensor)
+        if tensor.quant is not None and (self.reads_codes or self.kind.startswith(("QLinear", "com.microsoft.Q"))):
+            self.builder.codes.add(name)
 
     @property
     def reads_codes(self) -> bool:

@@ -90,10 +90,8 @@ def _parse(data: bytes, name: str) -> Any:
 def _start(graph: Any, outputs: Sequence[str]) -> Builder:
     readers = Counter(name for node in graph.node for name in node.input if name)
     builder = Builder(readers, outputs)
-    builder.output_order = tuple(dict.fromkeys(outputs))
-    types = {o.name: int(o.type.tensor_type.elem_type) for o in graph.output}
-    builder.float_outputs = frozenset(name for name, code in types.items() if code in (1, 10, 11))
-    builder.untyped_outputs = frozenset(name for name, code in types.items() if code == 0)
+    types = {o.name: ELEMENT_TYPES.get(int(o.type.tensor_type.elem_type), "") for o in graph.output}
+    builder.output_types = {name: types.get(name) for name in outputs}
     return builder
 
 
