@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -195,60 +195,35 @@ def pad(node: Node) -> None:
     for i, axis in enumerate(axes):
         pads[node.axis(axis, rank)] = (flat[i], flat[i + len(axes)])
     mode = node.text("mode", "constant")
-    if mode not in ("constant", "reflect", "edge"):
-        raise UnsupportedError(f"Pad in mode {mode}", where=node.name)
-    value = float(node.constant(2, "value").reshape(-1)[0]) if node.has(2) else node.number("value", 0.0)
-    codes = x.quant is not None and x.quant.is_per_tensor and node.reads_codes
-    attrs: dict[str, Any] = {
-        "pads": tuple(pads),
-        "mode": mode,
-        "value": (value - x.zero_point) * x.scale if codes else value,
-    }
-    if x.quant is not None and attrs["value"] != 0.0 and not codes:
-        dtype, quant = "float32", None  # the value need not be a code of the input
+    if mode == "wrap":
+        node.bind(node.outputs[0], _wrapped(node, x, pads))
+    elif mode in ("reflect", "edge"):
+        node.result("pad", [x], {"pads": tuple(pads), "mode": mode})
+    elif mode == "constant":
+        value = float(node.constant(2, "value").reshape(-1)[0]) if node.has(2) else node.number("value", 0.0)
+        node.bind(node.outputs[0], padded(node, x, pads, value))
     else:
-        dtype, quant = node.type_of("pad", [x])
-    node.result("pad", [x], attrs, dtype=dtype, quant=quant)
+        raise UnsupportedError(f"Pad in mode {mode}", where=node.name)
 
 
-@translates("Resize", "Upsample")
-def resize(node: Node) -> None:
-    x = node.stored(0)
-    old = node.kind == "Upsample" or node.opset < 11
-    coordinates = "asymmetric" if old else node.text("coordinate_transformation_mode", "half_pixel")
-    mode = node.text("mode", "nearest")
-    scales, shape = _resize_target(node, x, 1 if old else 2)
-    if mode not in ("nearest", "linear") or node.integer("antialias", 0):
-        raise UnsupportedError(f"Resize in mode {mode}", where=node.name)
-    attrs: dict[str, Any] = {"coordinates": coordinates, "scales": scales}
-    if mode == "nearest":
-        attrs["rounding"] = "floor" if old else node.text("nearest_mode", "round_prefer_floor")
-    node.result("resize_nearest" if mode == "nearest" else "resize_linear", [x], attrs, shape=shape)
+def padded(node: Node, x: Tensor, pads: Sequence[tuple[int, int]], value: float) -> Tensor:
+    """With a constant: a code if the node reads codes, else a number that need not be a code of the input."""
+    codes = x.quant is not None and x.quant.is_per_tensor and node.reads_codes
+    real = (value - x.zero_point) * x.scale if codes else value
+    dtype, quant = node.type_of("pad", [x])
+    if x.quant is not None and real != 0.0 and not codes:
+        dtype, quant = "float32", None
+    return node.step("pad", [x], {"pads": tuple(pads), "mode": "constant", "value": real}, dtype=dtype, quant=quant)
 
 
-def _resize_target(node: Node, x: Tensor, index: int) -> tuple[tuple[float, ...] | None, tuple[int, ...]]:
-    axes = [node.axis(a, len(x.shape)) for a in node.ints("axes", range(len(x.shape)))]
-    if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise UnsupportedError("Resize that keeps the aspect ratio", where=node.name)
-    if node.has(index) and node.input(index).elements:
-        given = [float(v) for v in node.constant(index, "scales").reshape(-1)]
-        scales = tuple(_spread(given, axes, [1.0] * len(x.shape), node))
-        if len(scales) != len(x.shape) or not all(0 < s < 1 << 16 for s in scales):
-            raise ModelError(f"scales {scales} for shape {x.shape}", where=node.name)
-        return scales, tuple(int(np.floor(n * s)) for n, s in zip(x.shape, scales, strict=True))
-    sizes = tuple(_spread(node.integers(3, "sizes"), axes, list(x.shape), node))
-    if len(sizes) != len(x.shape) or min(sizes) < 1:
-        raise ModelError(f"sizes {sizes} for shape {x.shape}", where=node.name)
-    return None, sizes
-
-
-def _spread(values: list[Any], axes: list[int], default: list[Any], node: Node) -> list[Any]:
-    """Values that are given for some axes only."""
-    if len(values) != len(axes):
-        raise ModelError(f"{len(values)} sizes for {len(axes)} axes", where=node.name)
-    for axis, value in zip(axes, values, strict=True):
-        default[axis] = value
-    return default
+def _wrapped(node: Node, x: Tensor, pads: Sequence[tuple[int, int]]) -> Tensor:
+    """The other end follows behind each end."""
+    for axis, (before, after) in enumerate(pads):
+        if before or after:
+            index = np.arange(-before, x.shape[axis] + after) % max(1, x.shape[axis])
+            picked = node.builder.constant(f"{node.name}:index", index)
+            x = node.step("gather", [x, picked], {"axis": axis})
+    return x
 
 
 @translates("DepthToSpace", "SpaceToDepth")

@@ -116,16 +116,27 @@ class Node:
         dtype: str | None = None,
         quant: Quantisation | None = None,
     ) -> Tensor:
+        """Emits the operator that gives the (first) output."""
+        made = self.step(kind, inputs, attrs or {}, shape, dtype, quant)
+        self.bind(self.outputs[0], made)
+        return made
+
+    def step(
+        self,
+        kind: str,
+        inputs: Sequence[Tensor | None],
+        attrs: Mapping[str, Any],
+        shape: tuple[int, ...] | None = None,
+        dtype: str | None = None,
+        quant: Quantisation | None = None,
+    ) -> Tensor:
         """Emits an operator with one output. The type follows the inputs: movers keep codes, others give floats."""
-        attrs = attrs or {}
         if shape is None:
             shape = infer_shape(kind, attrs, [tensor.shape for tensor in inputs if tensor is not None])
         if shape is None:
             raise UnsupportedError(f"the shape of {kind} is not known", where=self.name)
         dtype, quant = (dtype, quant) if dtype else self.type_of(kind, inputs)
-        made = self.builder.emit(kind, self.name, inputs, [Tensor(self.outputs[0], shape, dtype, quant)], attrs)
-        self.bind(self.outputs[0], made[0])
-        return made[0]
+        return self.builder.emit(kind, self.name, inputs, [Tensor(self.outputs[0], shape, dtype, quant)], attrs)[0]
 
     def bind(self, name: str, tensor: Tensor) -> None:
         """The name means codes if the node reads or makes codes."""
@@ -146,7 +157,7 @@ class Node:
             same = all(t.dtype == first.dtype and first.quant.same_as(t.quant) for t in data[: self._movers(kind)])
             return (first.dtype, first.quant) if same else ("float32", None)
         if any(tensor.is_float or tensor.quant is not None for tensor in data):
-            return "float32", None
+            return next((tensor.dtype for tensor in data if tensor.is_float), "float32"), None
         return first.dtype, None
 
     @staticmethod
