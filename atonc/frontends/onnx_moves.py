@@ -120,7 +120,8 @@ def split(node: Node) -> None:
     size = -(-x.shape[axis] // parts)
     default = [size] * (parts - 1) + [x.shape[axis] - size * (parts - 1)]
     sizes = node.integers_of("split", 1, default) or default
-    if len(sizes) != parts or sum(sizes) != x.shape[axis] or min(sizes) < 0:
+    given = "split" in node.attrs or node.has(1)
+    if len(sizes) != parts or sum(sizes) != x.shape[axis] or min(sizes) < (0 if given else 1):
         raise ModelError(f"{x.shape} cannot be split into {sizes} along axis {axis}", where=node.name)
     dtype, quant = node.type_of("split", [x])
     tensors = [

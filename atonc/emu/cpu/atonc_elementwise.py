@@ -12,6 +12,7 @@ from atonc.emu.cpu.atonc_numbers import at_least, at_most
 from atonc.emu.cpu.tensors import Array
 
 Unary = Callable[[Array, float, float], Array]
+STEPS = range(14, 17)  # floor, ceil and round see what is quantised in single precision
 
 
 def _plain(function: Callable[[Array], Array]) -> Unary:
@@ -98,6 +99,8 @@ def unary(call: KernelCall) -> None:
     if not 0 <= function < len(UNARY):
         raise call.fail(f"function {function} is unknown")
     values = source.real(call.read(2, source.dtype, call.size(4)))
+    if function in STEPS and source.scale != 1.0:
+        values = values.astype(np.float32).astype(np.float64)
     call.write(0, target.codes(UNARY[function](values, call.number(6), call.number(7))))
 
 

@@ -523,8 +523,11 @@ void atonc_convert(void *out, const atonc_format *out_format, const void *in, co
 void atonc_unary(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                  uint32_t count, int32_t function, double alpha, double beta)
 {
+  /* functions that jump: 20 codes of 0.05 are 1 to everybody who computes in single precision */
+  int in_single = function >= ATONC_FLOOR && function <= ATONC_ROUND && in_format->scale != 1.0;
   for (uint32_t i = 0; i < count; i++) {
-    put(out, i, out_format, unary(function, real_at(in, i, in_format), alpha, beta));
+    double x = real_at(in, i, in_format);
+    put(out, i, out_format, unary(function, in_single ? (double)(float)x : x, alpha, beta));
   }
 }
 
