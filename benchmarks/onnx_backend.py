@@ -11,7 +11,7 @@ kernels (by their twins in the emulator, which the tests hold equal to the C cod
 - **refused**: an error of `atonc.errors` that says what is not supported; also when a CPU step has no C kernel.
 - **wrong**, **traceback**: what must not be.
 
-Most cases are float, and many leave shapes, axes or scales to run time, which the compiler does not do: see the reasons.
+Most cases are float; many leave shapes, axes or scales to run time, which the compiler does not do: see the reasons.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
 from atonc.plan.types import CpuPlan
 from atonc.validating import program_inputs
-from atonc.verify import Emulation, stored_type
+from atonc.verify import Emulation
 
 RESULTS = Path(__file__).parent / "results" / "onnx_backend.md"
 OUTCOMES = ("right", "refused", "wrong", "traceback")
@@ -96,14 +96,21 @@ def complaints(case: Any, compiled: Compiled) -> Iterator[str]:
     graph, emulation = compiled.graph, KernelEmulation(compiled.program, compiled.graph)
     names = [value.name for value in case.model.graph.input]
     for inputs, outputs in case.data_sets:
-        sample = dict(zip(names, map(np.asarray, inputs), strict=True))
+        sample = dict(zip(names, map(array, inputs), strict=True))
         got = emulation.run(program_inputs(compiled, sample))
-        for name, wanted in zip(graph.outputs, map(np.asarray, outputs), strict=True):
+        for name, wanted in zip(graph.outputs, map(array, outputs), strict=True):
             found, expected = got[name], wanted.astype(np.uint8) if wanted.dtype == np.bool_ else wanted
             if found.shape != expected.shape or found.dtype != expected.dtype:
                 yield f"{name}: {found.dtype}{found.shape} for {wanted.dtype}{wanted.shape}"
             elif not equal(found, expected, case.rtol, case.atol):
                 yield f"{name}: {found.reshape(-1)[:4].tolist()} for {expected.reshape(-1)[:4].tolist()}"
+
+
+def array(value: Any) -> Array:
+    """Some cases hold protocol buffers."""
+    from onnx import TensorProto, numpy_helper
+
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
 
 
 def equal(found: Array, expected: Array, rtol: float, atol: float) -> bool:
@@ -129,8 +136,8 @@ def report(found: Sequence[Outcome], version: str) -> str:
     lines = [
         "# ONNX's backend suite, operators",
         "",
-        f"Date 2026-11-15, 2-core x86-64 Linux, one thread; onnx {version}. Script: `benchmarks/onnx_backend.py`, which",
-        "says what the words mean.",
+        f"Date 2026-11-15, 2-core x86-64 Linux, one thread; onnx {version}. Script: `benchmarks/onnx_backend.py`,",
+        "which says what the words mean.",
         "",
         f"Of {len(found)} cases {', '.join(f'{counts[outcome]} are {outcome}' for outcome in OUTCOMES)}.",
         "",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from atonc.errors import ModelError, UnsupportedError
+from atonc.frontends.onnx_composed import number
 from atonc.frontends.onnx_elements import ELEMENT_TYPES
 from atonc.frontends.onnx_moves import padded
 from atonc.frontends.onnx_node import Node, translates
+from atonc.frontends.onnx_norms import powers, root
 from atonc.ir import Quantisation, Tensor
 from atonc.ops.shapes import infer_shape
 
@@ -238,3 +241,15 @@ def global_pool(node: Node) -> None:
     x = node.input(0)
     kind = "mean" if node.kind == "GlobalAveragePool" else "reduce_max"
     node.result(kind, [x], {"axes": tuple(range(2, len(x.shape))), "keepdims": True})
+
+
+@translates("LpPool")
+def lp_pool(node: Node) -> None:
+    """A mean of powers times the number of values in a window; padding is zero."""
+    x, power, kernel = node.input(0), node.integer("p", 2), node.ints("kernel_shape", ())
+    if power < 1:
+        raise ModelError(f"LpPool with p = {power}", where=node.name)
+    attrs = window_attrs(node, x, kernel) | {"window": as_pair(kernel, node), "count_include_pad": True}
+    ceil_mode(node, x, attrs, as_pair(kernel, node))
+    mean = node.step("average_pool", [powers(node, x, power)], attrs)
+    node.bind(node.outputs[0], root(node, node.step("mul", [mean, number(node, math.prod(kernel), mean)], {}), power))

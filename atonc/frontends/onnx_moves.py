@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from atonc.errors import ModelError, UnsupportedError
+from atonc.frontends.onnx_elements import ELEMENT_TYPES
 from atonc.frontends.onnx_node import Node, translates
 from atonc.ir import Tensor
 
@@ -39,6 +41,46 @@ def shape_of(node: Node) -> None:
     dims = node.stored(0).shape
     dims = dims[slice(node.integer("start", 0), node.attrs.get("end"))]
     node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], np.array(dims, np.int64)))
+
+
+@translates("Size")
+def size_of(node: Node) -> None:
+    count = np.array(node.stored(0).elements, np.int64)
+    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], count))
+
+
+@translates("Range")
+def number_range(node: Node) -> None:
+    start, limit, delta = (node.constant(k, "bounds").reshape(-1)[0] for k in range(3))
+    count = max(0, math.ceil((float(limit) - float(start)) / float(delta))) if delta else -1
+    if not 0 <= count <= 1 << 24:
+        raise ModelError(f"Range from {start} to {limit} in steps of {delta}", where=node.name)
+    values = (start + np.arange(count) * delta).astype(start.dtype)
+    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], values))
+
+
+@translates("EyeLike")
+def eye_like(node: Node) -> None:
+    x = node.stored(0)
+    dtype = ELEMENT_TYPES.get(node.integer("dtype", 0), x.dtype if x.quant is None else "float32")
+    if len(x.shape) != 2 or x.elements > 1 << 24:
+        raise ModelError(f"EyeLike of shape {x.shape}", where=node.name)
+    values = np.eye(*x.shape, k=node.integer("k", 0), dtype=dtype)
+    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], values))
+
+
+@translates("Trilu")
+def triangle(node: Node) -> None:
+    """Zeros below a diagonal, or above it."""
+    x = node.input(0)
+    if len(x.shape) < 2:
+        raise ModelError(f"Trilu of shape {x.shape}", where=node.name)
+    k = node.integers(1, "a diagonal")[0] if node.has(1) else 0
+    cut = np.triu if node.integer("upper", 1) else np.tril
+    mask = node.builder.constant(f"{node.name}:mask", cut(np.ones(x.shape[-2:], np.bool_), k))
+    dtype, _ = node.type_of("select", [x])
+    zero = node.builder.constant(f"{node.name}:zero", np.zeros((), dtype))
+    node.result("select", [mask, x, zero], dtype=dtype)
 
 
 @translates("Reshape")
@@ -167,6 +209,41 @@ def gather(node: Node) -> None:
     x = node.stored(0)
     axis = node.axis(node.integer("axis", 0), len(x.shape))
     node.result("gather", [x, node.input(1)], {"axis": axis})
+
+
+@translates("GatherElements")
+def gather_elements(node: Node) -> None:
+    """Every index picks along one axis, at its own place along all others: positions in the flat tensor."""
+    x, indices = node.stored(0), node.input(1)
+    axis = node.axis(node.integer("axis", 0), len(x.shape))
+    if len(indices.shape) != len(x.shape):
+        raise ModelError(f"indices {indices.shape} for shape {x.shape}", where=node.name)
+    steps = [int(np.prod(x.shape[k + 1 :], dtype=np.int64)) for k in range(len(x.shape))]
+    places = sum(
+        np.arange(n).reshape(tuple(-1 if j == k else 1 for j in range(len(x.shape)))) * steps[k]
+        for k, n in enumerate(indices.shape)
+        if k != axis
+    )
+    size, step, zero = (
+        node.builder.constant(f"{node.name}:{what}", np.array(value, np.int64))
+        for what, value in (("size", x.shape[axis]), ("step", steps[axis]), ("zero", 0))
+    )
+    wide = node.step("cast", [indices], {}, dtype="int64")
+    negative = node.step("less", [wide, zero], {}, dtype="bool")  # counts from the end
+    inside = node.step("select", [negative, node.step("add", [wide, size], {}), wide], {}, dtype="int64")
+    offset = node.builder.constant(f"{node.name}:places", np.asarray(places, np.int64))
+    at = node.step("add", [node.step("mul", [inside, step], {}), offset], {})
+    flat = node.step("reshape", [x], {}, (x.elements,))
+    node.result("gather", [flat, at], {"axis": 0})
+
+
+@translates("GatherND")
+def gather_nd(node: Node) -> None:
+    x, indices = node.stored(0), node.input(1)
+    if node.integer("batch_dims", 0) or not indices.shape:
+        raise UnsupportedError("GatherND with batch_dims", where=node.name)
+    shape = (*indices.shape[:-1], *x.shape[indices.shape[-1] :])
+    node.result("gather_nd", [x, indices], {}, shape=shape)
 
 
 @translates("Expand")

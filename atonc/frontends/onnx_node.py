@@ -58,6 +58,8 @@ class Node:
 
     def constant(self, index: int, what: str) -> Array:
         tensor = self.input(index)
+        if tensor.data is None and not tensor.elements:
+            return np.empty(tensor.shape, tensor.dtype)  # nothing that could be computed
         if tensor.data is None:
             raise UnsupportedError(f"{self.kind} with {what} computed at run time", where=self.name)
         if tensor.quant is not None:

@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 
 from atonc.errors import AtoncError, ModelError, ToolError, UnsupportedError
-from atonc.frontends import limits, onnx_dense, onnx_elements, onnx_layers, onnx_moves, onnx_qlinear, onnx_resize
+from atonc.frontends import (
+    limits,
+    onnx_composed,
+    onnx_dense,
+    onnx_elements,
+    onnx_layers,
+    onnx_moves,
+    onnx_norms,
+    onnx_qlinear,
+    onnx_resize,
+)
 from atonc.frontends.fixed_shapes import require_names
 from atonc.frontends.onnx_builder import Builder
 from atonc.frontends.onnx_cut import find_cuts, needed_nodes
@@ -20,7 +30,9 @@ from atonc.frontends.onnx_node import TRANSLATORS, Node
 from atonc.frontends.refusals import refuse
 from atonc.ir import Array, Graph, Tensor, check
 
-_REGISTERED = (onnx_dense, onnx_elements, onnx_layers, onnx_moves, onnx_qlinear, onnx_resize)
+_REGISTERED = (
+    onnx_composed, onnx_dense, onnx_elements, onnx_layers, onnx_moves, onnx_norms, onnx_qlinear, onnx_resize,
+)  # fmt: skip
 _EXTERNAL = 1  # TensorProto.data_location
 HALF_BYTES = {21: "uint8", 22: "int8"}  # constants of 4 bits are codes that use little of the element type
 

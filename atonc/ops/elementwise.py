@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from atonc.ops.activation import fused_activation
-from atonc.ops.portable import larger, smaller
+from atonc.ops.portable import larger, power, smaller
 from atonc.ops.registry import computes
 from atonc.ops.values import Call, Real
 
@@ -18,9 +18,10 @@ BINARY: dict[str, Callable[[Real, Real], Real]] = {
     "div": np.divide,
     "minimum": smaller,
     "maximum": larger,
-    "pow": np.power,
+    "pow": power,
     "floor_div": np.floor_divide,
     "floor_mod": np.mod,
+    "fmod": np.fmod,
     "squared_difference": lambda a, b: np.square(a - b),
     "less": np.less,
     "less_equal": np.less_equal,

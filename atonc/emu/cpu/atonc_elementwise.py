@@ -74,8 +74,10 @@ BINARY: tuple[Callable[[Array, Array], Array], ...] = (
     lambda a, b: (a != 0) | (b != 0),
     lambda a, b: np.where(a >= 0, a, a * b),
     lambda a, b: np.where(a >= 0, a, a * b),
+    np.fmod,
+    numbers.power,
 )
-PRELU_TWICE = len(BINARY) - 1
+PRELU_TWICE = 19
 
 
 @kernel("atonc_lookup")

@@ -300,6 +300,15 @@ static double floor_div(double a, double b)
   return quotient - whole > 0.5 ? whole + 1.0 : whole;
 }
 
+/* By logarithms; negative numbers have whole powers only. */
+static double power(double a, double b)
+{
+  if (b == 0 || a == 1.0) return 1.0;
+  if (a < 0 && b != floor(b)) return NAN;
+  double size = fabs(a) == 1.0 ? 1.0 : exponential(b * logarithm_of(fabs(a)));
+  return signbit(a) && fabs(fmod(b, 2.0)) == 1.0 ? -size : size;
+}
+
 static double binary(int32_t function, double a, double b)
 {
   switch (function) {
@@ -321,6 +330,8 @@ static double binary(int32_t function, double a, double b)
   case ATONC_NOT_EQUAL: return a != b;
   case ATONC_LOGICAL_AND: return a != 0 && b != 0;
   case ATONC_LOGICAL_OR: return a != 0 || b != 0;
+  case ATONC_FMOD: return fmod(a, b);
+  case ATONC_POW: return power(a, b);
   default: return a >= 0 ? a : a * b; /* both kinds of PReLU */
   }
 }
