@@ -145,7 +145,7 @@ def _cast(node: Node, dtype: str) -> None:
     if x.quant is not None and dtype == x.dtype and node.reads_codes:
         node.bind(node.outputs[0], x)  # PyTorch writes such casts of codes
         return
-    node.result("cast", [x if node.reads_codes else node.builder.unquantised(x)], dtype=dtype)
+    node.result("cast", [node.builder.unquantised(node.input(0))], dtype=dtype)
 
 
 @translates("ArgMax", "ArgMin")

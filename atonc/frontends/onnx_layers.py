@@ -194,7 +194,13 @@ def _transposed_sizes(node: Node, x: Tensor, attrs: dict[str, Any], kernel: Pair
         top, left, bottom, right = attrs["padding"]
         wanted = (full[0] - top - bottom, full[1] - left - right)
     else:
-        total = [max(0, f - w) for f, w in zip(full, wanted, strict=True)]
+        if any(f < w for f, w in zip(full, wanted, strict=True)):
+            raise UnsupportedError(
+                f"ConvTranspose to {wanted} values where kernel and stride give {tuple(full)}",
+                where=node.name,
+                rule="onnxruntime does not fill up results",
+            )
+        total = [f - w for f, w in zip(full, wanted, strict=True)]
         before = [t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total]
         attrs["padding"] = (*before, *(t - b for t, b in zip(total, before, strict=True)))
     if min(wanted) < 1:

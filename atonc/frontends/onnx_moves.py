@@ -295,10 +295,11 @@ def padded(node: Node, x: Tensor, pads: Sequence[tuple[int, int]], value: float)
 
 
 def _wrapped(node: Node, x: Tensor, pads: Sequence[tuple[int, int]]) -> Tensor:
-    """The other end follows behind each end."""
+    """The other end follows behind each end; what is cut off is gone before that."""
     for axis, (before, after) in enumerate(pads):
         if before or after:
-            index = np.arange(-before, x.shape[axis] + after) % max(1, x.shape[axis])
+            kept = np.arange(x.shape[axis])[max(0, -before) : x.shape[axis] + min(0, after)]
+            index = kept[np.arange(-max(0, before), kept.size + max(0, after)) % max(1, kept.size)]
             picked = node.builder.constant(f"{node.name}:index", index)
             x = node.step("gather", [x, picked], {"axis": axis})
     return x

@@ -16,6 +16,9 @@ from atonc.ops import is_move
 from atonc.ops.shapes import infer_shape
 from atonc.ops.values import same_codes
 
+NARROW = ("int8", "uint8", "int16", "uint16")  # plain integers, whose sums and products int64 holds
+OVERFLOWING = ("add", "sub", "mul", "div", "neg", "abs", "square")
+
 
 @dataclass(frozen=True)
 class Node:
@@ -137,8 +140,21 @@ class Node:
             shape = infer_shape(kind, attrs, [tensor.shape for tensor in inputs if tensor is not None])
         if shape is None:
             raise UnsupportedError(f"the shape of {kind} is not known", where=self.name)
-        dtype, quant = (dtype, quant) if dtype else self.type_of(kind, inputs)
+        if dtype is None:
+            dtype, quant = self.type_of(kind, inputs)
+            if kind in OVERFLOWING and dtype in NARROW and quant is None:
+                return self._wrapped(self.step(kind, inputs, attrs, shape, "int64"), dtype)
         return self.builder.emit(kind, self.name, inputs, [Tensor(self.outputs[0], shape, dtype, quant)], attrs)[0]
+
+    def _wrapped(self, wide: Tensor, dtype: str) -> Tensor:
+        """Integers that do not fit begin again at the other end, as processors count."""
+        limits = np.iinfo(dtype)
+        low, size = (
+            self.builder.constant(f"{self.name}:limits", np.array(value, np.int64))
+            for value in (limits.min, int(limits.max) - int(limits.min) + 1)
+        )
+        above = self.step("floor_mod", [self.step("sub", [wide, low], {}), size], {})
+        return self.step("add", [above, low], {}, dtype=dtype)
 
     def bind(self, name: str, tensor: Tensor) -> None:
         """The name means codes if the node reads or makes codes."""

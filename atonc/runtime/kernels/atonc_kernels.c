@@ -85,6 +85,13 @@ static double real_at(const void *data, size_t i, const atonc_format *format)
   return (load(data, i, format->type) - format->zero) * format->scale;
 }
 
+/* For functions that jump: 20 codes of 0.05 are 1 to everybody who computes in single precision. */
+static double single_at(const void *data, size_t i, const atonc_format *format)
+{
+  double value = real_at(data, i, format);
+  return format->scale == 1.0 ? value : (double)(float)value;
+}
+
 static double power_of_two(int32_t exponent)
 {
   union {
@@ -336,6 +343,12 @@ static double binary(int32_t function, double a, double b)
   }
 }
 
+static int jumps_between(int32_t function)
+{
+  return function == ATONC_FLOOR_DIV || function == ATONC_FLOOR_MOD || function == ATONC_FMOD ||
+         (function >= ATONC_LESS && function <= ATONC_NOT_EQUAL);
+}
+
 /* --- nested loops -------------------------------------------------------------------------------------------------- */
 
 /* Rows of `width` numbers: a count and up to three steps. `at` follows the steps. */
@@ -534,11 +547,10 @@ void atonc_convert(void *out, const atonc_format *out_format, const void *in, co
 void atonc_unary(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                  uint32_t count, int32_t function, double alpha, double beta)
 {
-  /* functions that jump: 20 codes of 0.05 are 1 to everybody who computes in single precision */
-  int in_single = function >= ATONC_FLOOR && function <= ATONC_ROUND && in_format->scale != 1.0;
+  int jumps = function >= ATONC_FLOOR && function <= ATONC_ROUND;
   for (uint32_t i = 0; i < count; i++) {
-    double x = real_at(in, i, in_format);
-    put(out, i, out_format, unary(function, in_single ? (double)(float)x : x, alpha, beta));
+    double x = jumps ? single_at(in, i, in_format) : real_at(in, i, in_format);
+    put(out, i, out_format, unary(function, x, alpha, beta));
   }
 }
 
@@ -560,10 +572,11 @@ void atonc_binary(void *out, const atonc_format *out_format, const void *a, cons
 {
   walker w = start_walk();
   size_t i = 0;
+  int jumps = jumps_between(function);
   if (is_empty(rank, loops, 3)) return;
   do {
-    double left = real_at(a, (size_t)w.at[0], a_format);
-    double right = real_at(b, (size_t)w.at[1], b_format);
+    double left = jumps ? single_at(a, (size_t)w.at[0], a_format) : real_at(a, (size_t)w.at[0], a_format);
+    double right = jumps ? single_at(b, (size_t)w.at[1], b_format) : real_at(b, (size_t)w.at[1], b_format);
     int32_t side = function == ATONC_PRELU_TWICE && left < 0;
     if (side) left = left / a_format->scale; /* the code, exactly */
     put_channel(out, i++, out_format, side, binary(function, left, right));
