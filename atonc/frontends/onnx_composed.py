@@ -109,7 +109,7 @@ def power(node: Node) -> None:
     a, b = node.input(0), node.input(1)
     whole = not a.is_float and a.quant is None
     if whole and (b.is_float or b.quant is not None):
-        raise UnsupportedError("Pow of integers to a power that is none", where=node.name)
+        raise UnsupportedError("Pow of integers to a float power", where=node.name)
     exponent = float(b.data.reshape(-1)[0]) if b.data is not None and b.elements == 1 and b.quant is None else None
     kind = {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal", -0.5: "rsqrt"}.get(exponent or 0.0)
     if kind is not None and not whole and len(b.shape) <= len(a.shape):

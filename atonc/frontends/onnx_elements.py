@@ -27,6 +27,16 @@ ELEMENT_TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6
                  10: "float16", 11: "float64", 12: "uint32", 13: "uint64"}  # fmt: skip
 
 
+OTHER_TYPES = {8: "string", 14: "complex64", 15: "complex128", 16: "bfloat16", 17: "float8e4m3fn", 18: "float8e4m3fnuz",
+               19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0",
+               25: "uint2", 26: "int2"}  # fmt: skip
+
+
+def type_name(code: int) -> str:
+    """Of an element type, as ONNX numbers them."""
+    return ELEMENT_TYPES.get(code) or OTHER_TYPES.get(code) or f"number {code}"
+
+
 @translates(*UNARY)
 def unary(node: Node) -> None:
     kind = UNARY[node.kind]
@@ -129,7 +139,7 @@ def where(node: Node) -> None:
 def cast(node: Node) -> None:
     code = node.integer("to", 0)
     if code not in ELEMENT_TYPES:
-        raise UnsupportedError(f"Cast to element type {code}", where=node.name)
+        raise UnsupportedError(f"Cast to {type_name(code)}", where=node.name)
     _cast(node, ELEMENT_TYPES[code])
 
 

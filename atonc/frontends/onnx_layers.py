@@ -54,8 +54,10 @@ def as_pair(values: tuple[int, ...], node: Node) -> Pair:
 def window_attrs(node: Node, x: Tensor, kernel: tuple[int, ...]) -> dict[str, Any]:
     """Stride, dilation and explicit padding of a window over the spatial axes (2 and up)."""
     spatial = len(x.shape) - 2
-    if spatial not in (1, 2) or len(kernel) != spatial or min(kernel) < 1:
-        raise UnsupportedError(f"{node.kind} with kernel {kernel} over shape {x.shape}", where=node.name)
+    if spatial > 2 and len(kernel) == spatial:
+        raise UnsupportedError(f"{node.kind} in {spatial} spatial dimensions", where=node.name)
+    if spatial < 1 or len(kernel) != spatial or min(kernel) < 1:
+        raise ModelError(f"{node.kind} with kernel {kernel} over shape {x.shape}", where=node.name)
     stride = as_pair(node.ints("strides", (1,) * spatial), node)
     dilation = as_pair(node.ints("dilations", (1,) * spatial), node)
     if min(*stride, *dilation) < 1 or max(*stride, *dilation) > 1 << 16:

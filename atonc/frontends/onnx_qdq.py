@@ -25,7 +25,7 @@ from atonc.frontends import (
 from atonc.frontends.fixed_shapes import require_names
 from atonc.frontends.onnx_builder import Builder
 from atonc.frontends.onnx_cut import find_cuts, needed_nodes
-from atonc.frontends.onnx_elements import ELEMENT_TYPES
+from atonc.frontends.onnx_elements import ELEMENT_TYPES, type_name
 from atonc.frontends.onnx_node import TRANSLATORS, Node
 from atonc.frontends.refusals import refuse
 from atonc.ir import Array, Graph, Tensor, check
@@ -128,8 +128,10 @@ def _read_edges(graph: Any, builder: Builder, fixed_shapes: Mapping[str, int]) -
 
 def _element_type(value: Any) -> str:
     code = int(value.type.tensor_type.elem_type)
+    if value.type.WhichOneof("value") not in (None, "tensor_type"):
+        raise UnsupportedError("an input that is no tensor is not supported", where=value.name)
     if code not in ELEMENT_TYPES:
-        raise UnsupportedError(f"element type {code} is not supported", where=value.name)
+        raise UnsupportedError(f"element type {type_name(code)} is not supported", where=value.name)
     return ELEMENT_TYPES[code]
 
 
@@ -160,7 +162,7 @@ def constant_data(proto: Any) -> Array:
             remedy="save the model as one file: onnx.save(onnx.load(path), new_path)",
         )
     if proto.data_type not in ELEMENT_TYPES and proto.data_type not in HALF_BYTES:
-        raise UnsupportedError(f"element type {proto.data_type} is not supported", where=proto.name[:200])
+        raise UnsupportedError(f"element type {type_name(proto.data_type)} is not supported", where=proto.name[:200])
     shape = limits.shape(tuple(int(dim) for dim in proto.dims), proto.name[:200])
     elements = int(np.prod(shape, dtype=np.int64))
     _check_stored(proto, -(-elements // 2) if proto.data_type in HALF_BYTES else elements)
