@@ -48,6 +48,9 @@ def _moved(op: Op, context: Context, pairs: list[tuple[View, View]], output: int
 def lower_reshape(op: Op, context: Context) -> list[StepPlan]:
     """Memory holds the flat order, so the shape may change without a move."""
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    if source.is_constant:
+        codes, whole = _constant_codes(source, target), view_of(context, op.outputs[0])
+        return pack(constant_move(context, codes, whole, f"{op.name} constant"), op.origin, f"{op.kind} {op.name}")
     change = change_between(op, source, target)
     if not change and context.may_share(op.outputs[0], op.inputs[0]):
         context.alias(op.outputs[0], op.inputs[0])
