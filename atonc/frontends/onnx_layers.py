@@ -219,6 +219,7 @@ def pool(node: Node) -> None:
     kernel = node.ints("kernel_shape", ())
     attrs = window_attrs(node, x, kernel) | {"window": as_pair(kernel, node)}
     if node.kind == "MaxPool":
+        _require_padding(node, x, attrs)
         ceil_mode(node, x, attrs, as_pair(kernel, node))
         if len([name for name in node.outputs if name]) > 1:
             raise UnsupportedError("MaxPool with indices", where=node.name)
@@ -227,6 +228,15 @@ def pool(node: Node) -> None:
         node.result("max_pool", [x], attrs, shape, x.dtype if keep else "float32", x.quant if keep else None)
         return
     node.result("average_pool", [averaged(node, x, attrs)], attrs)
+
+
+def _require_padding(node: Node, x: Tensor, attrs: dict[str, Any]) -> None:
+    """onnxruntime does not run what would remove values; other kernels take it as no padding."""
+    size = (1, x.shape[2]) if len(x.shape) == 3 else x.shape[2:]
+    gaps = zip(size, attrs["window"], attrs["dilation"], attrs["stride"], strict=True)
+    removes = any((-n) % s + (k - 1) * d + 1 < s for n, k, d, s in gaps)
+    if removes and node.text("auto_pad", "NOTSET").startswith("SAME"):
+        raise UnsupportedError("MaxPool with auto_pad whose windows leave out values at the end", where=node.name)
 
 
 def averaged(node: Node, x: Tensor, attrs: dict[str, Any]) -> Tensor:

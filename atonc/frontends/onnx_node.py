@@ -58,7 +58,6 @@ class Node:
         codes = any(name in self.builder.codes for name in self.inputs)
         return self.all_inputs() if codes and not all(same_codes(t, tensors[0]) for t in tensors) else tensors
 
-
     def constant(self, index: int, what: str) -> Array:
         tensor = self.input(index)
         if tensor.data is None and not tensor.elements:

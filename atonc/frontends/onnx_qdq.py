@@ -191,7 +191,26 @@ def _node(proto: Any, index: int, opsets: dict[str, int], builder: Builder) -> N
         raise ModelError(f"{len(proto.input)} inputs and {len(proto.output)} outputs", where=name)
     attrs = {attribute.name: _attribute(attribute, name) for attribute in proto.attribute}
     opset = opsets.get(proto.domain, opsets.get(domain, 1))
+    if not domain and opsets:
+        _require_known(kind, opset, name)
     return Node(kind[:200], name, tuple(proto.input), tuple(proto.output), attrs, opset, builder)
+
+
+def _require_known(kind: str, opset: int, node: str) -> None:
+    """What came with a later opset means nothing in this one; unknown names are refused elsewhere."""
+    from onnx import defs
+
+    if kind not in TRANSLATORS or not defs.has(kind):
+        return
+    try:
+        defs.get_schema(kind, opset, "")
+    except defs.SchemaError:
+        raise ModelError(
+            f"{kind} is no operator of opset {opset}",
+            where=node,
+            rule="a file names the opset that its nodes belong to",
+            remedy="save it with a later opset: onnx.version_converter.convert_version",
+        ) from None
 
 
 def _text(value: str | bytes) -> str:

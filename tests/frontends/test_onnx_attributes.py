@@ -175,3 +175,16 @@ def test_parts_without_values_are_refused() -> None:
     net = Net()
     with pytest.raises(ModelError, match="cannot be split"):
         read_onnx(net.model({"x": SHAPE}, net.node("Split", [net.qdq("x", S)], 4, axis=2, num_outputs=4)))
+
+
+def test_windows_that_onnxruntime_does_not_run_are_refused() -> None:
+    net = Net()
+    attrs = {"kernel_shape": [2, 2], "strides": [3, 3], "auto_pad": "SAME_UPPER"}
+    with pytest.raises(UnsupportedError, match="leave out values"):
+        read_onnx(net.model({"x": SHAPE}, net.node("MaxPool", [net.qdq("x", S)], **attrs)))
+
+
+def test_operators_of_a_later_opset_are_refused() -> None:
+    net = Net(opset=9)
+    with pytest.raises(ModelError, match="no operator of opset 9"):
+        read_onnx(net.model({"x": SHAPE}, [net.q("x", S)]))
