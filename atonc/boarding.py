@@ -204,7 +204,7 @@ def compare(
 ) -> BoardValidation:
     """Every output byte of one network of an image against the emulator."""
     from atonc.emulation import Emulation
-    from atonc.validating import program_inputs
+    from atonc.inputs import program_inputs
 
     compiled = view.compiled
     emulation = Emulation(compiled.program, compiled.graph)

@@ -94,4 +94,6 @@ def in_order_of(graph: Graph, name: str, value: Array) -> Array:
     for order in ((0, *range(2, rank), 1), (0, rank - 1, *range(1, rank - 1))):
         if rank > 2 and tuple(here[axis] for axis in order) == there:
             return value.transpose(order)
+    if value.size != graph.tensors[name].elements:
+        raise InputError(f"a value of shape {here} for {name!r}, whose shape is {there}")
     return value.reshape(there)

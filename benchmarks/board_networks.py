@@ -75,9 +75,7 @@ def _row(one: Compilation, runtime: Runtime, common: list[Path], work: Path) -> 
             net.memory.write(buffer.address, value)
         for _ in net.run():
             pass
-        pairs = [
-            (a, net.memory.read(b.address, b.size_bytes)) for a, b in zip(found.outputs, net.outputs, strict=True)
-        ]
+        pairs = [(a, net.memory.read(b.address, b.size_bytes)) for a, b in zip(found.outputs, net.outputs, strict=True)]
     except AtoncError as error:
         return f"| {one.title} | {error.what[:160].replace('|', '/')} | | | | | |"
     total, wrong = sum(a.size for a, _ in pairs), sum(int((a != b).sum()) for a, b in pairs)

@@ -1,6 +1,6 @@
 """Random networks as Arm code on the virtual board, data cache included: every output byte against the emulator.
 
-    python benchmarks/board_random.py FIRST LAST [--no-epoch-controller] [--runtime DIR]
+python benchmarks/board_random.py FIRST LAST [--no-epoch-controller] [--runtime DIR]
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ from compile_corpus import figures, kernels_of, layers, outputs, references, sen
 from corpus_report import NOISE, Record
 
 from atonc import validating
+from atonc.emulation import Emulation
 from atonc.errors import AtoncError
 from atonc.generating import analyze, generate
 from atonc.options import Options
-from atonc.verify import Emulation
 
 RESULTS = Path(__file__).parent / "results" / "public_models.md"
 INPUTS, NOISY = 4, 2

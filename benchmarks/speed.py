@@ -1,6 +1,6 @@
 """Speed and memory of the emulator against TFLite's reference kernels, in one run on one thread.
 
-    OMP_NUM_THREADS=1 python benchmarks/speed.py --fetched DIR --image PHOTO [--only TEXT] [--write]
+OMP_NUM_THREADS=1 python benchmarks/speed.py --fetched DIR --image PHOTO [--only TEXT] [--write]
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from atonc import pipeline
+from atonc.emulation import Emulation
 from atonc.options import Options
-from atonc.verify import Emulation
 
 CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).resolve().parents[2] / "shared" / "corpus"))
 RECORDINGS = sorted((CORPUS / "hardware").glob("*.npz"))

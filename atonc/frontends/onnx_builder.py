@@ -8,16 +8,17 @@ a quantised result replaces the float one if nobody else reads that. What cannot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from atonc.errors import ModelError, UnsupportedError
-from atonc.frontends import limits
+from atonc.frontends import limits, onnx_codes
 from atonc.ir import Array, Graph, Op, Quantisation, Tensor
-from atonc.ops import evaluate, is_move
+from atonc.ir.types import FLOAT_TYPES
+from atonc.ops import evaluate
 
 MAX_FOLDED_ELEMENTS = 1 << 22
 
@@ -33,8 +34,10 @@ class Builder:
         self.holder: dict[str, str] = {}  # ONNX name -> tensor that holds its (real) value
         self.held: dict[str, list[str]] = {}  # tensor -> ONNX names
         self.writer: dict[str, int] = {}  # tensor -> index of its operator
+        self.read_by: dict[str, list[int]] = {}  # tensor -> indices of operators
         self.half_bytes: set[str] = set()  # constants of 4 bits
         self.codes: set[str] = set()  # ONNX names that mean codes, where others mean the numbers behind them
+        self.plain: dict[str, Tensor] = {}  # quantised tensor -> its codes as numbers
 
     def value(self, name: str) -> Tensor:
         if name not in self.holder:
@@ -75,8 +78,14 @@ class Builder:
             return self._fold(op, made)
         for tensor in made:
             self.writer[tensor.name] = len(self.ops)
+        for name in op.inputs:
+            self.read_by.setdefault(name, []).append(len(self.ops))
         self.ops.append(op)
         return made
+
+    def touching(self, tensor: str) -> list[int]:
+        """The operators that read or write a tensor."""
+        return [*self.read_by.get(tensor, ()), *([self.writer[tensor]] if tensor in self.writer else ())]
 
     def _foldable(self, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> bool:
         constant = all(tensor is None or tensor.is_constant for tensor in inputs)
@@ -95,17 +104,23 @@ class Builder:
     # --- quantisation ------------------------------------------------------------------------------------------
 
     def give_quantisation(self, name: str, quant: Quantisation, node: str) -> Tensor:
-        """The quantised tensor behind an integer value; its format must be the same for all readers."""
+        """The quantised tensor behind an integer value; other readers may know it by another format, or as numbers."""
         tensor = self.value(name)
-        if tensor.is_float or tensor.dtype == "bool":
-            raise ModelError(f"{name!r} holds {tensor.dtype}, not codes", where=node)
-        if tensor.quant is None:
-            if tensor.is_constant and self.readers[name] > 1:  # shared by readers with other scales
+        if tensor.is_float or tensor.dtype == "bool" or (tensor.quant is not None and name not in self.codes):
+            found = "float32" if tensor.quant is not None else tensor.dtype
+            raise ModelError(f"{name!r} holds {found}, not codes", where=node)
+        if tensor.quant is None and tensor.is_constant:
+            if self.readers[name] > 1:  # shared by readers with other scales
                 return self.constant(f"{tensor.name}@{node}", tensor.data, quant)  # type: ignore[arg-type]
-            self.tensors[tensor.name] = tensor = replace(tensor, quant=quant)
+            onnx_codes.give_format(self, {tensor.name}, quant)
+        elif tensor.quant is None:
+            connected = onnx_codes.unformatted(self, tensor) if quant.is_per_tensor else None
+            if connected is None:
+                return onnx_codes.as_codes(self, tensor, quant, node)
+            onnx_codes.give_format(self, connected, quant)
         elif not tensor.quant.same_as(quant):
-            raise UnsupportedError(f"{name!r} is read with another scale than it was written with", where=node)
-        return tensor
+            return onnx_codes.as_codes(self, tensor, quant, node)
+        return self.tensors[tensor.name]
 
     def quantise(self, source: str, target: str, dtype: str, quant: Quantisation, node: str) -> None:
         """QuantizeLinear: the producer writes codes at once if nobody else wants the real value."""
@@ -113,16 +128,11 @@ class Builder:
         x = self.value(source)
         index = self.writer.get(x.name)
         alone = self.readers[source] == 1 and source not in self.outputs and not self._is_shared(x)
-        if index is not None and alone and (x.is_float or self._passes_codes(self.ops[index])):
+        if index is not None and alone and (x.is_float or onnx_codes.passes_codes(self.ops[index])):
             self._rewrite_output(index, x, Tensor(target, x.shape, dtype, quant), target, node)
             return
         made = self.emit("quantize", node, [x], [Tensor(target, x.shape, dtype, quant)], {})
         self.bind(target, made[0])
-
-    @staticmethod
-    def _passes_codes(op: Op) -> bool:
-        """True if the operator kept the format of its input only because it did not know better."""
-        return is_move(op.kind) or op.kind == "max_pool"
 
     def _is_shared(self, tensor: Tensor) -> bool:
         """True if other ONNX names are held by the same tensor."""
@@ -139,39 +149,47 @@ class Builder:
         for name in self.held.pop(old.name, []):
             self._hold(name, made)
 
+    def unquantised(self, tensor: Tensor) -> Tensor:
+        """The real values behind codes as a tensor of their own; others stay as they are."""
+        if tensor.quant is None:
+            return tensor
+        real = Tensor(f"{tensor.name}:real", tensor.shape, "float32")
+        return self.emit("dequantize", f"dequantize {tensor.name}", [tensor], [real], {})[0]
+
     def finish(self, inputs: Sequence[str], name: str) -> Graph:
-        """Graph outputs keep their ONNX names and are float where the file says so."""
-        results = []
-        for output in sorted(self.outputs):
-            tensor = self.value(output)
-            if tensor.quant is not None and self._is_real_output(output):
-                real = Tensor(output if output not in self.tensors else f"{output}:real", tensor.shape, "float32")
-                tensor = self.emit("dequantize", f"dequantize {output}", [tensor], [real], {})[0]
-            if tensor.is_constant:
-                tensor = self._written(output, tensor)
-            results.append((output, tensor.name))
-        order = {output: tensor for output, tensor in results}
-        used = {n for op in self.ops for n in (*op.inputs, *op.outputs)} | set(order.values()) | set(inputs)
+        """Graph outputs mean what their names mean: codes, or real values in float."""
+        made = {output: self._output(output).name for output in sorted(self.outputs)}
+        used = {n for op in self.ops for n in (*op.inputs, *op.outputs)} | set(made.values()) | set(inputs)
         tensors = {n: t for n, t in self.tensors.items() if n in used}
         aliases = {n: held for n, held in self.holder.items() if n != held and held in tensors}
-        outputs = tuple(order[o] for o in self.output_order)
-        return Graph(tensors, tuple(self.ops), tuple(inputs), outputs, name, "onnx", aliases=aliases)
+        outputs = tuple(made[output] for output in self.output_types)
+        notes = tuple(self._notes(made))
+        return Graph(tensors, tuple(self.ops), tuple(inputs), outputs, name, "onnx", notes, aliases)
+
+    def _output(self, output: str) -> Tensor:
+        tensor = self.value(output)
+        declared = self.output_types[output]
+        if tensor.quant is not None and output not in self.codes and declared is not None:
+            dtype = declared if declared in FLOAT_TYPES else "float32"
+            real = Tensor(output if output not in self.tensors else f"{output}:real", tensor.shape, dtype)
+            tensor = self.emit("dequantize", f"dequantize {output}", [tensor], [real], {})[0]
+        return self._written(output, tensor) if tensor.is_constant else tensor
 
     def _written(self, output: str, tensor: Tensor) -> Tensor:
         """A constant that is a result needs an operator that writes it."""
-        if not tensor.is_float:
-            raise UnsupportedError(f"the output {output!r} is a constant", remedy="remove it from the outputs")
         made = self.add_tensor(replace(tensor, name=f"{output}:written", data=None))
         node = f"write {output}"
         self.ops.append(Op("identity", node, (tensor.name,), (made.name,), {}, (node,)))
         return made
 
-    def _is_real_output(self, output: str) -> bool:
-        return output in self.float_outputs or (output in self.untyped_outputs and output not in self.codes)
+    def _notes(self, outputs: Mapping[str, str]) -> Iterator[str]:
+        for output, name in outputs.items():
+            declared, dtype = self.output_types[output], self.tensors[name].dtype
+            if declared not in (None, "", dtype):
+                yield f"the output {output!r} is declared as {declared}, but its node gives {dtype}: it is {dtype}"
 
-    float_outputs: frozenset[str] = frozenset()
-    untyped_outputs: frozenset[str] = frozenset()
-    output_order: tuple[str, ...] = ()
+    # outputs in their order with the declared element type, "" where the file says none, None where the user cut
+    output_types: Mapping[str, str | None] = {}
 
 
 def per_tensor_or_axis(scales: Array, zero_points: Array | None, axis: int, rank: int, node: str) -> Quantisation:

@@ -1,4 +1,4 @@
-"""ONNX nodes that work element by element or reduce."""
+"""ONNX nodes that work element by element."""
 
 from __future__ import annotations
 
@@ -6,36 +6,42 @@ import numpy as np
 
 from atonc.errors import UnsupportedError
 from atonc.frontends.onnx_node import Node, translates
-from atonc.ir import Tensor
-from atonc.ops.shapes import broadcast
 
 UNARY = {
     "Sigmoid": "logistic", "Tanh": "tanh", "HardSwish": "hard_swish", "Mish": "mish", "Softplus": "softplus",
     "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Abs": "abs", "Neg": "neg", "Sign": "sign", "Floor": "floor",
     "Ceil": "ceil", "Round": "round", "Sin": "sin", "Cos": "cos", "Erf": "erf", "Reciprocal": "reciprocal",
-    "Relu": "relu", "Not": "logical_not", "Identity": "identity", "Dropout": "identity",
+    "Relu": "relu", "Not": "logical_not", "Identity": "identity",
 }  # fmt: skip
 
 BINARY = {
-    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow", "PRelu": "prelu", "Less": "less",
+    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "PRelu": "prelu", "Less": "less",
     "LessOrEqual": "less_equal", "Greater": "greater", "GreaterOrEqual": "greater_equal", "Equal": "equal",
-    "And": "logical_and", "Or": "logical_or",
+    "And": "logical_and", "Or": "logical_or", "Xor": "not_equal",
 }  # fmt: skip
 
-COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "logical_and", "logical_or", "logical_not"}
-
-REDUCTIONS = {"ReduceMean": "mean", "ReduceSum": "sum", "ReduceMax": "reduce_max", "ReduceMin": "reduce_min",
-              "ReduceProd": "reduce_prod"}  # fmt: skip
+COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or",
+               "logical_not"}  # fmt: skip
 
 ELEMENT_TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
                  10: "float16", 11: "float64", 12: "uint32", 13: "uint64"}  # fmt: skip
+
+
+OTHER_TYPES = {8: "string", 14: "complex64", 15: "complex128", 16: "bfloat16", 17: "float8e4m3fn", 18: "float8e4m3fnuz",
+               19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0",
+               25: "uint2", 26: "int2"}  # fmt: skip
+
+
+def type_name(code: int) -> str:
+    """Of an element type, as ONNX numbers them."""
+    return ELEMENT_TYPES.get(code) or OTHER_TYPES.get(code) or f"number {code}"
 
 
 @translates(*UNARY)
 def unary(node: Node) -> None:
     kind = UNARY[node.kind]
     if kind == "identity":
-        node.builder.bind(node.outputs[0], node.input(0))
+        node.bind(node.outputs[0], node.stored(0))
         return
     node.result(kind, [node.input(0)], dtype="bool" if kind in COMPARISONS else None)
 
@@ -46,30 +52,45 @@ def binary(node: Node) -> None:
     node.result(kind, [node.input(0), node.input(1)], dtype="bool" if kind in COMPARISONS else None)
 
 
-@translates("Min", "Max", "Sum")
+@translates("Min", "Max", "Sum", "Mean")
 def variadic(node: Node) -> None:
     """More than two inputs are taken one after the other; real numbers in between lose nothing."""
-    kind = {"Min": "minimum", "Max": "maximum", "Sum": "add"}[node.kind]
-    inputs = node.all_inputs()
-    if len(inputs) == 1:
-        node.builder.bind(node.outputs[0], inputs[0])
-        return
-    total = inputs[0]
-    for index, value in enumerate(inputs[1:-1], start=1):
-        shape = broadcast([total.shape, value.shape])
-        dtype, quant = node.type_of(kind, [total, value])
-        made = Tensor(f"{node.outputs[0]}:{index}", shape, dtype, quant)
-        total = node.builder.emit(kind, f"{node.name}:{index}", [total, value], [made], {})[0]
-    node.result(kind, [total, inputs[-1]])
+    kind = {"Min": "minimum", "Max": "maximum"}.get(node.kind, "add")
+    total, *rest = node.all_inputs()
+    for value in rest:
+        total = node.step(kind, [total, value], {})
+    if node.kind == "Mean" and rest:
+        count = node.builder.constant(f"{node.name}:count", np.array(len(node.inputs), total.dtype))
+        total = node.step("div", [total, count], {})
+    node.bind(node.outputs[0], total)
+
+
+@translates("Dropout")
+def dropout(node: Node) -> None:
+    """Nothing is dropped outside of training."""
+    if node.has(2) and bool(node.constant(2, "training_mode").any()):
+        raise UnsupportedError("Dropout in training", where=node.name)
+    x = node.stored(0)
+    node.bind(node.outputs[0], x)
+    if len(node.outputs) > 1 and node.outputs[1]:
+        kept = node.builder.constant(node.outputs[1], np.ones(x.shape, np.bool_))
+        node.builder.bind(node.outputs[1], kept)
 
 
 @translates("Clip")
 def clip(node: Node) -> None:
-    bounds = [node.number("min", -np.inf), node.number("max", np.inf)]
-    for i in (1, 2):
-        if node.has(i):
-            bounds[i - 1] = float(node.constant(i, "bounds").reshape(-1)[0])
-    node.result("clip", [node.input(0)], {"low": bounds[0], "high": bounds[1]})
+    """Bounds that are computed are taken one after the other."""
+    x, bounds = node.input(0), {"low": node.number("min", -np.inf), "high": node.number("max", np.inf)}
+    for index, (key, kind) in enumerate((("low", "maximum"), ("high", "minimum")), start=1):
+        if not node.has(index):
+            continue
+        if node.input(index).is_constant:
+            bounds[key] = float(node.constant(index, "bounds").reshape(-1)[0])
+        else:
+            x = node.step(kind, [x, node.input(index)], {})
+    if any(np.isfinite(bound) for bound in bounds.values()):
+        x = node.step("clip", [x], bounds)
+    node.bind(node.outputs[0], x)
 
 
 @translates("LeakyRelu")
@@ -80,13 +101,6 @@ def leaky_relu(node: Node) -> None:
 @translates("Elu")
 def elu(node: Node) -> None:
     node.result("elu", [node.input(0)], {"alpha": node.number("alpha", 1.0)})
-
-
-@translates("Swish")
-def swish(node: Node) -> None:
-    if node.number("alpha", 1.0) != 1.0:
-        raise UnsupportedError("Swish with alpha", where=node.name)
-    node.result("silu", [node.input(0)])
 
 
 @translates("HardSigmoid")
@@ -101,18 +115,17 @@ def gelu(node: Node) -> None:
 
 @translates("Softmax", "LogSoftmax")
 def softmax(node: Node) -> None:
+    """Before opset 13 over all axes from the given one on."""
     x = node.input(0)
-    axis = node.axis(node.integer("axis", 1 if node.opset < 13 else -1), len(x.shape))
-    if node.opset < 13 and axis != len(x.shape) - 1 and any(dim != 1 for dim in x.shape[axis + 1 :]):
-        raise UnsupportedError("Softmax over several axes (opset below 13)", where=node.name)
     kind = "softmax" if node.kind == "Softmax" else "log_softmax"
-    node.result(kind, [x], {"axis": axis, "beta": 1.0})
-
-
-@translates("BatchNormalization")
-def batch_norm(node: Node) -> None:
-    attrs = {"axis": 1, "epsilon": node.number("epsilon", 1e-5)}
-    node.result("batch_norm", [node.input(i) for i in range(5)], attrs)
+    axis = node.axis(node.integer("axis", 1 if node.opset < 13 else -1), len(x.shape))
+    if node.opset >= 13 or all(dim == 1 for dim in x.shape[axis + 1 :]):
+        node.result(kind, [x], {"axis": axis, "beta": 1.0})
+        return
+    rows = int(np.prod(x.shape[:axis], dtype=np.int64))
+    flat = node.step("reshape", [x], {}, (rows, x.elements // max(1, rows)))
+    made = node.step(kind, [flat], {"axis": 1, "beta": 1.0})
+    node.bind(node.outputs[0], node.step("reshape", [made], {}, x.shape))
 
 
 @translates("Where")
@@ -126,38 +139,36 @@ def where(node: Node) -> None:
 def cast(node: Node) -> None:
     code = node.integer("to", 0)
     if code not in ELEMENT_TYPES:
-        raise UnsupportedError(f"Cast to element type {code}", where=node.name)
-    x, dtype = node.input(0), ELEMENT_TYPES[code]
-    if x.quant is not None and dtype == x.dtype:
-        node.builder.bind(node.outputs[0], x)  # PyTorch writes such casts of codes
+        raise UnsupportedError(f"Cast to {type_name(code)}", where=node.name)
+    _cast(node, ELEMENT_TYPES[code])
+
+
+@translates("CastLike")
+def cast_like(node: Node) -> None:
+    like = node.stored(1)
+    real = like.quant is not None and node.inputs[1] not in node.builder.codes
+    _cast(node, "float32" if real else like.dtype)
+
+
+def _cast(node: Node, dtype: str) -> None:
+    x = node.stored(0)
+    if x.quant is not None and dtype == x.dtype and node.reads_codes:
+        node.bind(node.outputs[0], x)  # PyTorch writes such casts of codes
         return
-    if x.quant is not None and not dtype.startswith("float"):
-        raise UnsupportedError("Cast of quantised values", where=node.name)
-    node.result("identity" if x.quant is not None else "cast", [x], dtype=dtype)
-
-
-@translates(*REDUCTIONS)
-def reduce(node: Node) -> None:
-    x = node.input(0)
-    axes = node.integers_of("axes", 1)
-    if not axes:
-        if node.integer("noop_with_empty_axes", 0):
-            raise UnsupportedError(f"{node.kind} without axes", where=node.name)
-        axes = list(range(len(x.shape)))
-    attrs = {
-        "axes": tuple(sorted({node.axis(a, len(x.shape)) for a in axes})),
-        "keepdims": bool(node.integer("keepdims", 1)),
-    }
-    node.result(REDUCTIONS[node.kind], [x], attrs)
+    node.result("cast", [node.builder.unquantised(node.input(0))], dtype=dtype)
 
 
 @translates("ArgMax", "ArgMin")
 def arg_extreme(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     axis = node.axis(node.integer("axis", 0), len(x.shape))
-    if node.integer("select_last_index", 0):
-        raise UnsupportedError(f"{node.kind} that takes the last index", where=node.name)
     kept = [1] if node.integer("keepdims", 1) else []
     shape = (*x.shape[:axis], *kept, *x.shape[axis + 1 :])
     kind = "arg_max" if node.kind == "ArgMax" else "arg_min"
-    node.result(kind, [x], {"axis": axis}, shape=shape, dtype="int64")
+    if not node.integer("select_last_index", 0):
+        node.result(kind, [x], {"axis": axis}, shape=shape, dtype="int64")
+        return
+    turned = node.step("reverse", [x], {"axes": (axis,)})
+    found = node.step(kind, [turned], {"axis": axis}, shape, dtype="int64")
+    last = node.builder.constant(f"{node.name}:last", np.array(x.shape[axis] - 1, np.int64))
+    node.bind(node.outputs[0], node.step("sub", [last, found], {}, dtype="int64"))

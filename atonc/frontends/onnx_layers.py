@@ -1,14 +1,18 @@
-"""ONNX nodes with weights or windows, and everything that quantises."""
+"""ONNX nodes with windows, and everything that quantises."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from atonc.errors import ModelError, UnsupportedError
+from atonc.frontends.onnx_composed import number
 from atonc.frontends.onnx_elements import ELEMENT_TYPES
+from atonc.frontends.onnx_moves import padded
 from atonc.frontends.onnx_node import Node, translates
+from atonc.frontends.onnx_norms import powers, root
 from atonc.ir import Quantisation, Tensor
 from atonc.ops.shapes import infer_shape
 
@@ -18,7 +22,7 @@ SAME_SCALE = 1e-5  # scales that differ by less were meant to be equal
 
 @translates("QuantizeLinear", "com.microsoft.QuantizeLinear")
 def quantize(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     quant = node.quantisation(1, 2, node.integer("axis", 1), len(x.shape))
     dtype = node.input(2).dtype if node.has(2) else ELEMENT_TYPES.get(node.integer("output_dtype", 0), "uint8")
     if node.integer("block_size", 0):
@@ -35,8 +39,7 @@ def quantize(node: Node) -> None:
 
 @translates("DequantizeLinear", "com.microsoft.DequantizeLinear")
 def dequantize(node: Node) -> None:
-    x = node.input(0)
-    quant = node.quantisation(1, 2, node.integer("axis", 1), len(x.shape))
+    quant = node.quantisation(1, 2, node.integer("axis", 1), len(node.stored(0).shape))
     node.builder.bind(node.outputs[0], node.builder.give_quantisation(node.inputs[0], quant, node.name))
 
 
@@ -51,8 +54,10 @@ def as_pair(values: tuple[int, ...], node: Node) -> Pair:
 def window_attrs(node: Node, x: Tensor, kernel: tuple[int, ...]) -> dict[str, Any]:
     """Stride, dilation and explicit padding of a window over the spatial axes (2 and up)."""
     spatial = len(x.shape) - 2
-    if spatial not in (1, 2) or len(kernel) != spatial or min(kernel) < 1:
-        raise UnsupportedError(f"{node.kind} with kernel {kernel} over shape {x.shape}", where=node.name)
+    if spatial > 2 and len(kernel) == spatial:
+        raise UnsupportedError(f"{node.kind} in {spatial} spatial dimensions", where=node.name)
+    if spatial < 1 or len(kernel) != spatial or min(kernel) < 1:
+        raise ModelError(f"{node.kind} with kernel {kernel} over shape {x.shape}", where=node.name)
     stride = as_pair(node.ints("strides", (1,) * spatial), node)
     dilation = as_pair(node.ints("dilations", (1,) * spatial), node)
     if min(*stride, *dilation) < 1 or max(*stride, *dilation) > 1 << 16:
@@ -142,8 +147,7 @@ def qlinear_conv(node: Node) -> None:
     """The bias counts in accumulator units, as a bias without quantisation does here."""
     builder = node.builder
     x = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
-    weights = node.input(3)
-    quant = node.quantisation(4, 5, 0, len(weights.shape))
+    quant = node.quantisation(4, 5, 0, len(node.stored(3).shape))
     weights = builder.give_quantisation(node.inputs[3], quant, node.name)
     attrs = conv_attrs(node, x, weights)
     inputs = [x, conv_weights(node, weights), node.optional(8)]
@@ -154,106 +158,56 @@ def qlinear_conv(node: Node) -> None:
 def conv_transpose(node: Node) -> None:
     """Weights [in, out/groups, height, width] -> [out, height, width, in/groups]."""
     x, weights = node.input(0), node.input(1)
-    if weights.data is None or weights.data.ndim != 4 or node.text("auto_pad", "NOTSET") != "NOTSET":
-        raise UnsupportedError("ConvTranspose other than 2D with constant weights and explicit pads", where=node.name)
+    if weights.data is None:
+        raise UnsupportedError("ConvTranspose with weights computed at run time", where=node.name)
     groups = node.integer("group", 1)
     attrs = window_attrs(node, x, weights.shape[2:]) | {"groups": groups}
-    parts = np.split(weights.data, groups, axis=0)
-    data = np.concatenate([part.transpose(1, 2, 3, 0) for part in parts], axis=0)
+    data = weights.data[:, :, None] if weights.data.ndim == 3 else weights.data
+    if groups < 1 or data.shape[0] % groups or data.shape[0] != x.shape[1]:
+        raise ModelError(f"weights {weights.shape} in {groups} groups for shape {x.shape}", where=node.name)
+    sizes = _transposed_sizes(node, x, attrs, (data.shape[2], data.shape[3]))
+    made = np.concatenate([part.transpose(1, 2, 3, 0) for part in np.split(data, groups, axis=0)], axis=0)
     quant = weights.quant
     if quant is not None and not quant.is_per_tensor:
         if quant.axis != 1 or groups != 1:
             raise UnsupportedError("ConvTranspose with scales along another axis than the outputs", where=node.name)
         quant = Quantisation(quant.scales, quant.zero_points, 0)
-    top, left, bottom, right = attrs["padding"]
-    extra = node.ints("output_padding", (0, 0))
-    sizes = [
-        (n - 1) * s + (k - 1) * d + 1 - before - after + e
-        for n, s, k, d, before, after, e in zip(
-            x.shape[2:],
-            attrs["stride"],
-            weights.shape[2:],
-            attrs["dilation"],
-            (top, left),
-            (bottom, right),
-            extra,
-            strict=True,
-        )
+    kernel = node.builder.constant(f"{weights.name}:ohwi", np.ascontiguousarray(made), quant)
+    shape = (x.shape[0], kernel.shape[0], *sizes)
+    node.result("transpose_conv", [x, kernel, node.optional(2)], attrs, shape=shape)
+
+
+def _transposed_sizes(node: Node, x: Tensor, attrs: dict[str, Any], kernel: Pair) -> tuple[int, ...]:
+    """Spatial sizes of the result, and the padding that is cut off: where the size is given, it follows from that."""
+    spatial = len(x.shape) - 2
+    size = (1, x.shape[2]) if spatial == 1 else (x.shape[2], x.shape[3])
+    extra = (0,) * (2 - spatial) + node.ints("output_padding", (0,) * spatial)
+    wanted = (1,) * (2 - spatial) + node.ints("output_shape", ()) if "output_shape" in node.attrs else None
+    mode = node.text("auto_pad", "NOTSET")
+    if mode in ("SAME_UPPER", "SAME_LOWER") and wanted is None:
+        wanted = tuple(n * s for n, s in zip(size, attrs["stride"], strict=True))
+    if len(extra) != 2 or (wanted is not None and len(wanted) != 2):
+        raise ModelError("output_shape or output_padding of another rank than the kernel", where=node.name)
+    full = [
+        (n - 1) * s + (k - 1) * d + 1 + e
+        for n, s, k, d, e in zip(size, attrs["stride"], kernel, attrs["dilation"], extra, strict=True)
     ]
-    shape = (x.shape[0], data.shape[0], *node.ints("output_shape", sizes)[-2:])
-    made = node.builder.constant(f"{weights.name}:ohwi", np.ascontiguousarray(data), quant)
-    node.result("transpose_conv", [x, made, node.optional(2)], attrs, shape=shape)
-
-
-# --- dense layers ----------------------------------------------------------------------------------------------
-
-
-def dense_weights(node: Node, weights: Tensor, transposed: bool) -> Tensor:
-    """[in, out] (or [out, in] if `transposed`) -> [out, in]."""
-    quant = weights.quant
-    outputs_axis = 0 if transposed else 1
-    if weights.data is None or weights.data.ndim != 2:
-        raise UnsupportedError(f"{node.kind} with weights {weights.shape}", where=node.name)
-    if quant is not None and not quant.is_per_tensor:
-        if quant.axis != outputs_axis:
-            raise UnsupportedError("weights with scales along another axis than the outputs", where=node.name)
-        quant = Quantisation(quant.scales, quant.zero_points, 0)
-    data = weights.data if transposed else weights.data.T
-    return node.builder.constant(f"{weights.name}:dense", np.ascontiguousarray(data), quant)
-
-
-def dense(node: Node, x: Tensor, weights: Tensor, transposed: bool, bias: Tensor | None, **type_of: Any) -> None:
-    made = dense_weights(node, weights, transposed)
-    bias = plain_bias(node, x, made, bias)
-    if not x.shape or x.shape[-1] != made.shape[1]:
-        raise ModelError(f"{x.shape} cannot be multiplied by weights {weights.shape}", where=node.name)
-    node.result("dense", [x, made, bias], {}, shape=(*x.shape[:-1], made.shape[0]), **type_of)
-
-
-@translates("Gemm")
-def gemm(node: Node) -> None:
-    alpha, beta, bias = node.number("alpha", 1.0), node.number("beta", 1.0), node.optional(2)
-    if beta == 0.0:
-        beta, bias = 1.0, None
-    if node.integer("transA", 0) or alpha != 1.0 or (beta != 1.0 and bias is not None):
-        raise UnsupportedError("Gemm with transA, alpha or beta", where=node.name)
-    a, b = node.input(0), node.input(1)
-    if not b.is_constant:
-        raise UnsupportedError("Gemm with a matrix computed at run time", where=node.name)
-    dense(node, a, b, bool(node.integer("transB", 0)), bias)
-
-
-@translates("MatMul")
-def matmul(node: Node) -> None:
-    a, b = node.input(0), node.input(1)
-    if b.is_constant and len(b.shape) == 2:
-        dense(node, a, b, False, None)
+    if wanted is None:
+        top, left, bottom, right = attrs["padding"]
+        wanted = (full[0] - top - bottom, full[1] - left - right)
     else:
-        node.result("matmul", [a, b], {})
-
-
-@translates("QLinearMatMul")
-def qlinear_matmul(node: Node) -> None:
-    builder = node.builder
-    a = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
-    rank = len(node.input(3).shape)
-    b = builder.give_quantisation(node.inputs[3], node.quantisation(4, 5, rank - 1, rank), node.name)
-    kind = {"dtype": node.input(7).dtype, "quant": node.quantisation(6, 7)}
-    if b.is_constant and rank == 2:
-        dense(node, a, b, False, None, **kind)
-    else:
-        node.result("matmul", [a, b], {}, **kind)  # type: ignore[arg-type]
-
-
-@translates("com.microsoft.QGemm")
-def qgemm(node: Node) -> None:
-    if node.integer("transA", 0) or node.number("alpha", 1.0) != 1.0 or not node.has(8):
-        raise UnsupportedError("QGemm with transA, alpha or float output", where=node.name)
-    builder, transposed = node.builder, bool(node.integer("transB", 0))
-    a = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
-    b = builder.give_quantisation(node.inputs[3], node.quantisation(4, 5, 0 if transposed else 1, 2), node.name)
-    kind = {"dtype": node.input(8).dtype, "quant": node.quantisation(7, 8)}
-    dense(node, a, b, transposed, node.optional(6), **kind)
+        if any(f < w for f, w in zip(full, wanted, strict=True)):
+            raise UnsupportedError(
+                f"ConvTranspose to {wanted} values where kernel and stride give {tuple(full)}",
+                where=node.name,
+                rule="onnxruntime does not fill up results",
+            )
+        total = [f - w for f, w in zip(full, wanted, strict=True)]
+        before = [t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total]
+        attrs["padding"] = (*before, *(t - b for t, b in zip(total, before, strict=True)))
+    if min(wanted) < 1:
+        raise ModelError(f"ConvTranspose gives a result of {wanted}", where=node.name)
+    return wanted[2 - spatial :]
 
 
 # --- pooling ---------------------------------------------------------------------------------------------------
@@ -261,19 +215,43 @@ def qgemm(node: Node) -> None:
 
 @translates("MaxPool", "AveragePool")
 def pool(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0) if node.kind == "MaxPool" else node.input(0)
     kernel = node.ints("kernel_shape", ())
     attrs = window_attrs(node, x, kernel) | {"window": as_pair(kernel, node)}
-    ceil_mode(node, x, attrs, as_pair(kernel, node))
     if node.kind == "MaxPool":
+        _require_padding(node, x, attrs)
+        ceil_mode(node, x, attrs, as_pair(kernel, node))
         if len([name for name in node.outputs if name]) > 1:
             raise UnsupportedError("MaxPool with indices", where=node.name)
-        keep = x.quant is not None and x.quant.is_per_tensor  # the largest code is the largest value
+        keep = x.quant is None or x.quant.is_per_tensor  # the largest code is the largest value
         shape = infer_shape("max_pool", attrs, [x.shape])
         node.result("max_pool", [x], attrs, shape, x.dtype if keep else "float32", x.quant if keep else None)
         return
-    attrs["count_include_pad"] = bool(node.integer("count_include_pad", 0))
-    node.result("average_pool", [x], attrs)
+    node.result("average_pool", [averaged(node, x, attrs)], attrs)
+
+
+def _require_padding(node: Node, x: Tensor, attrs: dict[str, Any]) -> None:
+    """onnxruntime does not run what would remove values; other kernels take it as no padding."""
+    size = (1, x.shape[2]) if len(x.shape) == 3 else x.shape[2:]
+    gaps = zip(size, attrs["window"], attrs["dilation"], attrs["stride"], strict=True)
+    removes = any((-n) % s + (k - 1) * d + 1 < s for n, k, d, s in gaps)
+    if removes and node.text("auto_pad", "NOTSET").startswith("SAME"):
+        raise UnsupportedError("MaxPool with auto_pad whose windows leave out values at the end", where=node.name)
+
+
+def averaged(node: Node, x: Tensor, attrs: dict[str, Any]) -> Tensor:
+    """The input of an average pool, whose attributes are completed. Padding may count as values, but never what only
+    rounding up the number of windows adds: where there is both, values are padded by an operator of their own."""
+    counted = bool(node.integer("count_include_pad", 0))
+    top, left, bottom, right = attrs["padding"]
+    ceil_mode(node, x, attrs, attrs["window"])
+    if counted and attrs["padding"] != (top, left, bottom, right):
+        attrs["padding"] = (0, 0, attrs["padding"][2] - bottom, attrs["padding"][3] - right)
+        counted = False
+        pads = [(0, 0), (0, 0), (top, bottom), (left, right)]
+        x = padded(node, x, pads if len(x.shape) == 4 else [*pads[:2], pads[3]], 0.0)
+    attrs["count_include_pad"] = counted
+    return x
 
 
 @translates("GlobalAveragePool", "GlobalMaxPool")
@@ -283,50 +261,13 @@ def global_pool(node: Node) -> None:
     node.result(kind, [x], {"axes": tuple(range(2, len(x.shape))), "keepdims": True})
 
 
-# --- operators of onnxruntime that are quantised by themselves ---------------------------------------------------
-
-
-@translates("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul")
-def qlinear_binary(node: Node) -> None:
-    builder = node.builder
-    a = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
-    b = builder.give_quantisation(node.inputs[3], node.quantisation(4, 5), node.name)
-    kind = "add" if node.kind.endswith("Add") else "mul"
-    node.result(kind, [a, b], {}, dtype=a.dtype, quant=node.quantisation(6, 7))
-
-
-@translates("com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu", "com.microsoft.QLinearGlobalAveragePool")
-def qlinear_unary(node: Node) -> None:
-    x = node.builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
-    kind, attrs = "logistic", dict[str, Any]()
-    if node.kind.endswith("LeakyRelu"):
-        kind, attrs = "leaky_relu", {"alpha": node.number("alpha", 0.01)}
-    if node.kind.endswith("Pool"):
-        if node.integer("channels_last", 0):
-            raise UnsupportedError("QLinearGlobalAveragePool with channels last", where=node.name)
-        kind, attrs = "mean", {"axes": tuple(range(2, len(x.shape))), "keepdims": True}
-    node.result(kind, [x], attrs, dtype=x.dtype, quant=node.quantisation(3, 4))
-
-
-@translates("com.microsoft.QLinearAveragePool")
-def qlinear_average_pool(node: Node) -> None:
-    if node.integer("channels_last", 0):
-        raise UnsupportedError("QLinearAveragePool with channels last", where=node.name)
-    x = node.builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
-    kernel = node.ints("kernel_shape", ())
-    attrs = window_attrs(node, x, kernel) | {"window": as_pair(kernel, node)}
+@translates("LpPool")
+def lp_pool(node: Node) -> None:
+    """A mean of powers times the number of values in a window; padding is zero."""
+    x, power, kernel = node.input(0), node.integer("p", 2), node.ints("kernel_shape", ())
+    if power < 1:
+        raise ModelError(f"LpPool with p = {power}", where=node.name)
+    attrs = window_attrs(node, x, kernel) | {"window": as_pair(kernel, node), "count_include_pad": True}
     ceil_mode(node, x, attrs, as_pair(kernel, node))
-    attrs["count_include_pad"] = bool(node.integer("count_include_pad", 0))
-    node.result("average_pool", [x], attrs, dtype=x.dtype, quant=node.quantisation(3, 4))
-
-
-@translates("com.microsoft.QLinearConcat")
-def qlinear_concat(node: Node) -> None:
-    parts = []
-    for first in range(2, len(node.inputs), 3):
-        quant = node.quantisation(first + 1, first + 2)
-        parts.append(node.builder.give_quantisation(node.inputs[first], quant, node.name))
-    if not parts:
-        raise ModelError("QLinearConcat joins nothing", where=node.name)
-    axis = node.axis(node.integer("axis", 0), len(parts[0].shape))
-    node.result("concat", parts, {"axis": axis}, dtype=parts[0].dtype, quant=node.quantisation(0, 1))
+    mean = node.step("average_pool", [powers(node, x, power)], attrs)
+    node.bind(node.outputs[0], root(node, node.step("mul", [mean, number(node, math.prod(kernel), mean)], {}), power))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from atonc.errors import ModelError, UnsupportedError
+from atonc.frontends.onnx_elements import ELEMENT_TYPES
 from atonc.frontends.onnx_node import Node, translates
 from atonc.ir import Tensor
 
@@ -36,14 +38,54 @@ def constant_of_shape(node: Node) -> None:
 
 @translates("Shape")
 def shape_of(node: Node) -> None:
-    dims = node.input(0).shape
+    dims = node.stored(0).shape
     dims = dims[slice(node.integer("start", 0), node.attrs.get("end"))]
     node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], np.array(dims, np.int64)))
 
 
+@translates("Size")
+def size_of(node: Node) -> None:
+    count = np.array(node.stored(0).elements, np.int64)
+    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], count))
+
+
+@translates("Range")
+def number_range(node: Node) -> None:
+    start, limit, delta = (node.constant(k, "bounds").reshape(-1)[0] for k in range(3))
+    count = max(0, math.ceil((float(limit) - float(start)) / float(delta))) if delta else -1
+    if not 0 <= count <= 1 << 24:
+        raise ModelError(f"Range from {start} to {limit} in steps of {delta}", where=node.name)
+    values = (start + np.arange(count) * delta).astype(start.dtype)
+    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], values))
+
+
+@translates("EyeLike")
+def eye_like(node: Node) -> None:
+    x = node.stored(0)
+    dtype = ELEMENT_TYPES.get(node.integer("dtype", 0), x.dtype if x.quant is None else "float32")
+    if len(x.shape) != 2 or x.elements > 1 << 24:
+        raise ModelError(f"EyeLike of shape {x.shape}", where=node.name)
+    values = np.eye(*x.shape, k=node.integer("k", 0), dtype=dtype)
+    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], values))
+
+
+@translates("Trilu")
+def triangle(node: Node) -> None:
+    """Zeros below a diagonal, or above it."""
+    x = node.input(0)
+    if len(x.shape) < 2:
+        raise ModelError(f"Trilu of shape {x.shape}", where=node.name)
+    k = node.integers(1, "a diagonal")[0] if node.has(1) else 0
+    cut = np.triu if node.integer("upper", 1) else np.tril
+    mask = node.builder.constant(f"{node.name}:mask", cut(np.ones(x.shape[-2:], np.bool_), k))
+    dtype, _ = node.type_of("select", [x])
+    zero = node.builder.constant(f"{node.name}:zero", np.zeros((), dtype))
+    node.result("select", [mask, x, zero], dtype=dtype)
+
+
 @translates("Reshape")
 def reshape(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     wanted = node.integers_of("shape", 1)
     if wanted is None:
         raise ModelError("Reshape without a shape", where=node.name)
@@ -68,7 +110,7 @@ def _reshaped(node: Node, x: Tensor, wanted: list[int]) -> None:
 
 @translates("Flatten")
 def flatten(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     axis = node.integer("axis", 1)
     axis = axis + len(x.shape) if axis < 0 else axis
     rows = int(np.prod(x.shape[:axis], dtype=np.int64))
@@ -77,7 +119,7 @@ def flatten(node: Node) -> None:
 
 @translates("Squeeze")
 def squeeze(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     axes = node.integers_of("axes", 1)
     drop = (
         {i for i, dim in enumerate(x.shape) if dim == 1} if axes is None else {node.axis(a, len(x.shape)) for a in axes}
@@ -87,7 +129,7 @@ def squeeze(node: Node) -> None:
 
 @translates("Unsqueeze")
 def unsqueeze(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     axes = node.integers_of("axes", 1, ())
     rank = len(x.shape) + len(axes or ())
     places = {node.axis(a, rank) for a in axes or ()}
@@ -97,7 +139,7 @@ def unsqueeze(node: Node) -> None:
 
 @translates("Transpose")
 def transpose(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     perm = node.ints("perm", tuple(reversed(range(len(x.shape)))))
     if sorted(perm) != list(range(len(x.shape))):
         raise ModelError(f"{perm} is not a permutation", where=node.name)
@@ -106,7 +148,7 @@ def transpose(node: Node) -> None:
 
 @translates("Concat")
 def concat(node: Node) -> None:
-    parts = node.all_inputs()
+    parts = node.joined()
     if not parts:
         raise ModelError("Concat joins nothing", where=node.name)
     node.result("concat", parts, {"axis": node.axis(node.integer("axis", 0), len(parts[0].shape))})
@@ -114,13 +156,14 @@ def concat(node: Node) -> None:
 
 @translates("Split")
 def split(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     axis = node.axis(node.integer("axis", 0), len(x.shape))
     parts = len(node.outputs)
     size = -(-x.shape[axis] // parts)
     default = [size] * (parts - 1) + [x.shape[axis] - size * (parts - 1)]
     sizes = node.integers_of("split", 1, default) or default
-    if len(sizes) != parts or sum(sizes) != x.shape[axis] or min(sizes) < 0:
+    given = "split" in node.attrs or node.has(1)
+    if len(sizes) != parts or sum(sizes) != x.shape[axis] or min(sizes) < (0 if given else 1):
         raise ModelError(f"{x.shape} cannot be split into {sizes} along axis {axis}", where=node.name)
     dtype, quant = node.type_of("split", [x])
     tensors = [
@@ -130,12 +173,12 @@ def split(node: Node) -> None:
     for name, made in zip(
         node.outputs, node.builder.emit("split", node.name, [x], tensors, {"axis": axis}), strict=True
     ):
-        node.builder.bind(name, made)
+        node.bind(name, made)
 
 
 @translates("Slice")
 def slice_values(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     rank = len(x.shape)
     starts, stops = node.integers_of("starts", 1), node.integers_of("ends", 2)
     if starts is None or stops is None:
@@ -163,21 +206,56 @@ def _bound(value: int) -> int | None:
 
 @translates("Gather")
 def gather(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     axis = node.axis(node.integer("axis", 0), len(x.shape))
     node.result("gather", [x, node.input(1)], {"axis": axis})
 
 
+@translates("GatherElements")
+def gather_elements(node: Node) -> None:
+    """Every index picks along one axis, at its own place along all others: positions in the flat tensor."""
+    x, indices = node.stored(0), node.input(1)
+    axis = node.axis(node.integer("axis", 0), len(x.shape))
+    if len(indices.shape) != len(x.shape):
+        raise ModelError(f"indices {indices.shape} for shape {x.shape}", where=node.name)
+    steps = [int(np.prod(x.shape[k + 1 :], dtype=np.int64)) for k in range(len(x.shape))]
+    places = sum(
+        np.arange(n).reshape(tuple(-1 if j == k else 1 for j in range(len(x.shape)))) * steps[k]
+        for k, n in enumerate(indices.shape)
+        if k != axis
+    )
+    size, step, zero = (
+        node.builder.constant(f"{node.name}:{what}", np.array(value, np.int64))
+        for what, value in (("size", x.shape[axis]), ("step", steps[axis]), ("zero", 0))
+    )
+    wide = node.step("cast", [indices], {}, dtype="int64")
+    negative = node.step("less", [wide, zero], {}, dtype="bool")  # counts from the end
+    inside = node.step("select", [negative, node.step("add", [wide, size], {}), wide], {}, dtype="int64")
+    offset = node.builder.constant(f"{node.name}:places", np.asarray(places, np.int64))
+    at = node.step("add", [node.step("mul", [inside, step], {}), offset], {})
+    flat = node.step("reshape", [x], {}, (x.elements,))
+    node.result("gather", [flat, at], {"axis": 0})
+
+
+@translates("GatherND")
+def gather_nd(node: Node) -> None:
+    x, indices = node.stored(0), node.input(1)
+    if node.integer("batch_dims", 0) or not indices.shape:
+        raise UnsupportedError("GatherND with batch_dims", where=node.name)
+    shape = (*indices.shape[:-1], *x.shape[indices.shape[-1] :])
+    node.result("gather_nd", [x, indices], {}, shape=shape)
+
+
 @translates("Expand")
 def expand(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     shape = tuple(int(d) for d in np.broadcast_shapes(x.shape, tuple(node.integers(1, "shape"))))
     node.result("expand", [x], {}, shape=shape)
 
 
 @translates("Tile")
 def tile(node: Node) -> None:
-    x, repeats = node.input(0), node.integers(1, "repeats")
+    x, repeats = node.stored(0), node.integers(1, "repeats")
     if len(repeats) != len(x.shape) or min(repeats, default=0) < 0:
         raise ModelError(f"{repeats} repeats of shape {x.shape}", where=node.name)
     node.result("tile", [x], {}, shape=tuple(n * r for n, r in zip(x.shape, repeats, strict=True)))
@@ -185,7 +263,7 @@ def tile(node: Node) -> None:
 
 @translates("Pad")
 def pad(node: Node) -> None:
-    x = node.input(0)
+    x = node.stored(0)
     rank = len(x.shape)
     flat = node.integers_of("pads", 1) or []
     axes = node.integers(3, "axes") if node.has(3) else list(range(rank))
@@ -195,60 +273,36 @@ def pad(node: Node) -> None:
     for i, axis in enumerate(axes):
         pads[node.axis(axis, rank)] = (flat[i], flat[i + len(axes)])
     mode = node.text("mode", "constant")
-    if mode not in ("constant", "reflect", "edge"):
-        raise UnsupportedError(f"Pad in mode {mode}", where=node.name)
-    value = float(node.constant(2, "value").reshape(-1)[0]) if node.has(2) else node.number("value", 0.0)
-    codes = x.quant is not None and x.quant.is_per_tensor and node.reads_codes
-    attrs: dict[str, Any] = {
-        "pads": tuple(pads),
-        "mode": mode,
-        "value": (value - x.zero_point) * x.scale if codes else value,
-    }
-    if node.input(0).quant is not None and attrs["value"] != 0.0 and not codes:
-        dtype, quant = "float32", None  # the value need not be a code of the input
+    if mode == "wrap":
+        node.bind(node.outputs[0], _wrapped(node, x, pads))
+    elif mode in ("reflect", "edge"):
+        node.result("pad", [x], {"pads": tuple(pads), "mode": mode})
+    elif mode == "constant":
+        value = float(node.constant(2, "value").reshape(-1)[0]) if node.has(2) else node.number("value", 0.0)
+        node.bind(node.outputs[0], padded(node, x, pads, value))
     else:
-        dtype, quant = node.type_of("pad", [x])
-    node.result("pad", [x], attrs, dtype=dtype, quant=quant)
+        raise UnsupportedError(f"Pad in mode {mode}", where=node.name)
 
 
-@translates("Resize", "Upsample")
-def resize(node: Node) -> None:
-    x = node.input(0)
-    old = node.kind == "Upsample" or node.opset < 11
-    coordinates = "asymmetric" if old else node.text("coordinate_transformation_mode", "half_pixel")
-    mode = node.text("mode", "nearest")
-    scales, shape = _resize_target(node, x, 1 if old else 2)
-    if mode not in ("nearest", "linear") or node.integer("antialias", 0):
-        raise UnsupportedError(f"Resize in mode {mode}", where=node.name)
-    attrs: dict[str, Any] = {"coordinates": coordinates, "scales": scales}
-    if mode == "nearest":
-        attrs["rounding"] = "floor" if old else node.text("nearest_mode", "round_prefer_floor")
-    node.result("resize_nearest" if mode == "nearest" else "resize_linear", [x], attrs, shape=shape)
+def padded(node: Node, x: Tensor, pads: Sequence[tuple[int, int]], value: float) -> Tensor:
+    """With a constant: a code if the node reads codes, else a number that need not be a code of the input."""
+    codes = x.quant is not None and x.quant.is_per_tensor and node.reads_codes
+    real = (value - x.zero_point) * x.scale if codes else value
+    dtype, quant = node.type_of("pad", [x])
+    if x.quant is not None and real != 0.0 and not codes:
+        dtype, quant = "float32", None
+    return node.step("pad", [x], {"pads": tuple(pads), "mode": "constant", "value": real}, dtype=dtype, quant=quant)
 
 
-def _resize_target(node: Node, x: Tensor, index: int) -> tuple[tuple[float, ...] | None, tuple[int, ...]]:
-    axes = [node.axis(a, len(x.shape)) for a in node.ints("axes", range(len(x.shape)))]
-    if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise UnsupportedError("Resize that keeps the aspect ratio", where=node.name)
-    if node.has(index) and node.input(index).elements:
-        given = [float(v) for v in node.constant(index, "scales").reshape(-1)]
-        scales = tuple(_spread(given, axes, [1.0] * len(x.shape), node))
-        if len(scales) != len(x.shape) or not all(0 < s < 1 << 16 for s in scales):
-            raise ModelError(f"scales {scales} for shape {x.shape}", where=node.name)
-        return scales, tuple(int(np.floor(n * s)) for n, s in zip(x.shape, scales, strict=True))
-    sizes = tuple(_spread(node.integers(3, "sizes"), axes, list(x.shape), node))
-    if len(sizes) != len(x.shape) or min(sizes) < 1:
-        raise ModelError(f"sizes {sizes} for shape {x.shape}", where=node.name)
-    return None, sizes
-
-
-def _spread(values: list[Any], axes: list[int], default: list[Any], node: Node) -> list[Any]:
-    """Values that are given for some axes only."""
-    if len(values) != len(axes):
-        raise ModelError(f"{len(values)} sizes for {len(axes)} axes", where=node.name)
-    for axis, value in zip(axes, values, strict=True):
-        default[axis] = value
-    return default
+def _wrapped(node: Node, x: Tensor, pads: Sequence[tuple[int, int]]) -> Tensor:
+    """The other end follows behind each end; what is cut off is gone before that."""
+    for axis, (before, after) in enumerate(pads):
+        if before or after:
+            kept = np.arange(x.shape[axis])[max(0, -before) : x.shape[axis] + min(0, after)]
+            index = kept[np.arange(-max(0, before), kept.size + max(0, after)) % max(1, kept.size)]
+            picked = node.builder.constant(f"{node.name}:index", index)
+            x = node.step("gather", [x, picked], {"axis": axis})
+    return x
 
 
 @translates("DepthToSpace", "SpaceToDepth")
@@ -257,4 +311,4 @@ def space_depth(node: Node) -> None:
     if attrs["block"] < 1:  # type: ignore[operator]
         raise ModelError(f"block size {attrs['block']}", where=node.name)
     kind = "depth_to_space" if node.kind == "DepthToSpace" else "space_to_depth"
-    node.result(kind, [node.input(0)], attrs)
+    node.result(kind, [node.stored(0)], attrs)

@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 
 from atonc.errors import ModelError, UnsupportedError
+from atonc.frontends import onnx_codes
 from atonc.frontends.onnx_builder import Builder, per_tensor_or_axis
 from atonc.ir import Array, Quantisation, Tensor
 from atonc.ops import is_move
 from atonc.ops.shapes import infer_shape
+from atonc.ops.values import same_codes
+
+NARROW = ("int8", "uint8", "int16", "uint16")  # plain integers, whose sums and products int64 holds
+OVERFLOWING = ("add", "sub", "mul", "div", "neg", "abs", "square")
 
 
 @dataclass(frozen=True)
@@ -28,10 +33,18 @@ class Node:
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] != ""
 
-    def input(self, index: int) -> Tensor:
+    def stored(self, index: int) -> Tensor:
+        """The tensor behind an input, for nodes that move values or compare them: codes stay codes."""
         if not self.has(index):
             raise ModelError(f"{self.kind} lacks input {index}", where=self.name)
         return self.builder.value(self.inputs[index])
+
+    def input(self, index: int) -> Tensor:
+        """The numbers that a node computes with; codes are integers to it."""
+        tensor = self.stored(index)
+        if tensor.quant is not None and self.inputs[index] in self.builder.codes:
+            return onnx_codes.numbers(self.builder, tensor)
+        return tensor
 
     def optional(self, index: int) -> Tensor | None:
         return self.input(index) if self.has(index) else None
@@ -39,8 +52,16 @@ class Node:
     def all_inputs(self) -> list[Tensor]:
         return [self.input(i) for i in range(len(self.inputs))]
 
+    def joined(self) -> list[Tensor]:
+        """Inputs that become parts of one tensor; codes with different scales are joined as integers."""
+        tensors = [self.stored(i) for i in range(len(self.inputs))]
+        codes = any(name in self.builder.codes for name in self.inputs)
+        return self.all_inputs() if codes and not all(same_codes(t, tensors[0]) for t in tensors) else tensors
+
     def constant(self, index: int, what: str) -> Array:
         tensor = self.input(index)
+        if tensor.data is None and not tensor.elements:
+            return np.empty(tensor.shape, tensor.dtype)  # nothing that could be computed
         if tensor.data is None:
             raise UnsupportedError(f"{self.kind} with {what} computed at run time", where=self.name)
         if tensor.quant is not None:
@@ -99,18 +120,46 @@ class Node:
         dtype: str | None = None,
         quant: Quantisation | None = None,
     ) -> Tensor:
+        """Emits the operator that gives the (first) output."""
+        made = self.step(kind, inputs, attrs or {}, shape, dtype, quant)
+        self.bind(self.outputs[0], made)
+        return made
+
+    def step(
+        self,
+        kind: str,
+        inputs: Sequence[Tensor | None],
+        attrs: Mapping[str, Any],
+        shape: tuple[int, ...] | None = None,
+        dtype: str | None = None,
+        quant: Quantisation | None = None,
+    ) -> Tensor:
         """Emits an operator with one output. The type follows the inputs: movers keep codes, others give floats."""
-        attrs = attrs or {}
         if shape is None:
             shape = infer_shape(kind, attrs, [tensor.shape for tensor in inputs if tensor is not None])
         if shape is None:
             raise UnsupportedError(f"the shape of {kind} is not known", where=self.name)
-        dtype, quant = (dtype, quant) if dtype else self.type_of(kind, inputs)
-        made = self.builder.emit(kind, self.name, inputs, [Tensor(self.outputs[0], shape, dtype, quant)], attrs)
-        self.builder.bind(self.outputs[0], made[0])
-        if quant is not None and (self.reads_codes or self.kind.startswith(("QLinear", "com.microsoft.Q"))):
-            self.builder.codes.add(self.outputs[0])
-        return made[0]
+        if dtype is None:
+            dtype, quant = self.type_of(kind, inputs)
+            if kind in OVERFLOWING and dtype in NARROW and quant is None:
+                return self._wrapped(self.step(kind, inputs, attrs, shape, "int64"), dtype)
+        return self.builder.emit(kind, self.name, inputs, [Tensor(self.outputs[0], shape, dtype, quant)], attrs)[0]
+
+    def _wrapped(self, wide: Tensor, dtype: str) -> Tensor:
+        """Integers that do not fit begin again at the other end, as processors count."""
+        limits = np.iinfo(dtype)
+        low, size = (
+            self.builder.constant(f"{self.name}:limits", np.array(value, np.int64))
+            for value in (limits.min, int(limits.max) - int(limits.min) + 1)
+        )
+        above = self.step("floor_mod", [self.step("sub", [wide, low], {}), size], {})
+        return self.step("add", [above, low], {}, dtype=dtype)
+
+    def bind(self, name: str, tensor: Tensor) -> None:
+        """The name means codes if the node reads or makes codes."""
+        self.builder.bind(name, tensor)
+        if tensor.quant is not None and (self.reads_codes or self.kind.startswith(("QLinear", "com.microsoft.Q"))):
+            self.builder.codes.add(name)
 
     @property
     def reads_codes(self) -> bool:
@@ -125,7 +174,7 @@ class Node:
             same = all(t.dtype == first.dtype and first.quant.same_as(t.quant) for t in data[: self._movers(kind)])
             return (first.dtype, first.quant) if same else ("float32", None)
         if any(tensor.is_float or tensor.quant is not None for tensor in data):
-            return "float32", None
+            return next((tensor.dtype for tensor in data if tensor.is_float), "float32"), None
         return first.dtype, None
 
     @staticmethod

@@ -11,16 +11,28 @@ from typing import Any
 import numpy as np
 
 from atonc.errors import AtoncError, ModelError, ToolError, UnsupportedError
-from atonc.frontends import limits, onnx_elements, onnx_layers, onnx_moves
+from atonc.frontends import (
+    limits,
+    onnx_composed,
+    onnx_dense,
+    onnx_elements,
+    onnx_layers,
+    onnx_moves,
+    onnx_norms,
+    onnx_qlinear,
+    onnx_resize,
+)
 from atonc.frontends.fixed_shapes import require_names
 from atonc.frontends.onnx_builder import Builder
 from atonc.frontends.onnx_cut import find_cuts, needed_nodes
-from atonc.frontends.onnx_elements import ELEMENT_TYPES
+from atonc.frontends.onnx_elements import ELEMENT_TYPES, type_name
 from atonc.frontends.onnx_node import TRANSLATORS, Node
 from atonc.frontends.refusals import refuse
 from atonc.ir import Array, Graph, Tensor, check
 
-_REGISTERED = (onnx_elements, onnx_layers, onnx_moves)
+_REGISTERED = (
+    onnx_composed, onnx_dense, onnx_elements, onnx_layers, onnx_moves, onnx_norms, onnx_qlinear, onnx_resize,
+)  # fmt: skip
 _EXTERNAL = 1  # TensorProto.data_location
 HALF_BYTES = {21: "uint8", 22: "int8"}  # constants of 4 bits are codes that use little of the element type
 
@@ -90,10 +102,8 @@ def _parse(data: bytes, name: str) -> Any:
 def _start(graph: Any, outputs: Sequence[str]) -> Builder:
     readers = Counter(name for node in graph.node for name in node.input if name)
     builder = Builder(readers, outputs)
-    builder.output_order = tuple(dict.fromkeys(outputs))
-    types = {o.name: int(o.type.tensor_type.elem_type) for o in graph.output}
-    builder.float_outputs = frozenset(name for name, code in types.items() if code in (1, 10, 11))
-    builder.untyped_outputs = frozenset(name for name, code in types.items() if code == 0)
+    types = {o.name: ELEMENT_TYPES.get(int(o.type.tensor_type.elem_type), "") for o in graph.output}
+    builder.output_types = {name: types.get(name) for name in outputs}
     return builder
 
 
@@ -118,8 +128,10 @@ def _read_edges(graph: Any, builder: Builder, fixed_shapes: Mapping[str, int]) -
 
 def _element_type(value: Any) -> str:
     code = int(value.type.tensor_type.elem_type)
+    if value.type.WhichOneof("value") not in (None, "tensor_type"):
+        raise UnsupportedError("an input that is no tensor is not supported", where=value.name)
     if code not in ELEMENT_TYPES:
-        raise UnsupportedError(f"element type {code} is not supported", where=value.name)
+        raise UnsupportedError(f"element type {type_name(code)} is not supported", where=value.name)
     return ELEMENT_TYPES[code]
 
 
@@ -150,7 +162,7 @@ def constant_data(proto: Any) -> Array:
             remedy="save the model as one file: onnx.save(onnx.load(path), new_path)",
         )
     if proto.data_type not in ELEMENT_TYPES and proto.data_type not in HALF_BYTES:
-        raise UnsupportedError(f"element type {proto.data_type} is not supported", where=proto.name[:200])
+        raise UnsupportedError(f"element type {type_name(proto.data_type)} is not supported", where=proto.name[:200])
     shape = limits.shape(tuple(int(dim) for dim in proto.dims), proto.name[:200])
     elements = int(np.prod(shape, dtype=np.int64))
     _check_stored(proto, -(-elements // 2) if proto.data_type in HALF_BYTES else elements)
@@ -179,7 +191,26 @@ def _node(proto: Any, index: int, opsets: dict[str, int], builder: Builder) -> N
         raise ModelError(f"{len(proto.input)} inputs and {len(proto.output)} outputs", where=name)
     attrs = {attribute.name: _attribute(attribute, name) for attribute in proto.attribute}
     opset = opsets.get(proto.domain, opsets.get(domain, 1))
+    if not domain and opsets:
+        _require_known(kind, opset, name)
     return Node(kind[:200], name, tuple(proto.input), tuple(proto.output), attrs, opset, builder)
+
+
+def _require_known(kind: str, opset: int, node: str) -> None:
+    """What came with a later opset means nothing in this one; unknown names are refused elsewhere."""
+    from onnx import defs
+
+    if kind not in TRANSLATORS or not defs.has(kind):
+        return
+    try:
+        defs.get_schema(kind, opset, "")
+    except defs.SchemaError:
+        raise ModelError(
+            f"{kind} is no operator of opset {opset}",
+            where=node,
+            rule="a file names the opset that its nodes belong to",
+            remedy="save it with a later opset: onnx.version_converter.convert_version",
+        ) from None
 
 
 def _text(value: str | bytes) -> str:

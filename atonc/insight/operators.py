@@ -65,7 +65,6 @@ _ALIASES = {
     "upsample": "resize_nearest",
     "resize": "resize_linear",
     "batchnormalization": "batch_norm",
-    "lpnormalization": "l2_norm",
     "l2normalization": "l2_norm",
     "stridedslice": "slice",
     "where": "select",
@@ -75,6 +74,31 @@ _ALIASES = {
     "reducesum": "sum",
     "argmaxv2": "arg_max",
 }
+
+
+# nodes of ONNX that become several operators
+_COMPOSED = {
+    TABLE: ("Celu", "IsInf", "IsNaN", "Selu", "Shrink", "Softsign", "ThresholdedRelu"),
+    CPU: (
+        "CastLike", "GatherElements", "GlobalLpPool", "GroupNormalization", "Hardmax", "InstanceNormalization",
+        "LayerNormalization", "LpNormalization", "LpPool", "MeanVarianceNormalization", "Mod", "ReduceL1", "ReduceL2",
+        "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "RMSNormalization", "Trilu", "Xor",
+    ),
+    FOLDED: ("Constant", "ConstantOfShape", "EyeLike", "Size"),
+}  # fmt: skip
+_COMPOSED_NOTES = {
+    TABLE: "several operators; int8 in, int8 out they are one table",
+    CPU: "several operators, of which each runs where it can",
+    FOLDED: "a constant",
+}
+
+
+def composed(name: str) -> OperatorInfo | None:
+    """A node that has no operator of its own."""
+    for where, names in _COMPOSED.items():
+        if found := next((known for known in names if known.lower() == name.lower()), None):
+            return OperatorInfo(found, where, (), _COMPOSED_NOTES[where])
+    return None
 
 
 def kind_named(name: str) -> str:

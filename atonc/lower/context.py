@@ -164,7 +164,10 @@ class Context:
         return name
 
 
+_ITEM_BYTES = {
+    "int8": 1, "uint8": 1, "bool": 1, "int16": 2, "uint16": 2, "float16": 2, "int64": 8, "uint64": 8, "float64": 8,
+}  # fmt: skip
+
+
 def item_bytes(tensor: Tensor) -> int:
-    return {"int8": 1, "uint8": 1, "bool": 1, "int16": 2, "uint16": 2, "float16": 2, "int64": 8, "float64": 8}.get(
-        tensor.dtype, 4
-    )
+    return _ITEM_BYTES.get(tensor.dtype, 4)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from atonc.ops.activation import fused_activation
-from atonc.ops.portable import larger, smaller
+from atonc.ops.portable import larger, power, smaller
 from atonc.ops.registry import computes
 from atonc.ops.values import Call, Real
 
@@ -18,9 +18,10 @@ BINARY: dict[str, Callable[[Real, Real], Real]] = {
     "div": np.divide,
     "minimum": smaller,
     "maximum": larger,
-    "pow": np.power,
+    "pow": power,
     "floor_div": np.floor_divide,
     "floor_mod": np.mod,
+    "fmod": np.fmod,
     "squared_difference": lambda a, b: np.square(a - b),
     "less": np.less,
     "less_equal": np.less_equal,
@@ -33,10 +34,16 @@ BINARY: dict[str, Callable[[Real, Real], Real]] = {
 }
 
 
+JUMPING = (  # whether 20 codes of 0.05 are 1 decides about the result: see STEPS in activation.py
+    "floor_div", "floor_mod", "fmod", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal",
+)  # fmt: skip
+
+
 @computes(*BINARY)
 def binary(call: Call) -> list[Real]:
     a, b = call.arg(0), call.arg(1)
-    values = BINARY[call.op.kind](a.real, b.real).astype(np.float64)
+    operands = (a.single, b.single) if call.op.kind in JUMPING else (a.real, b.real)
+    values = BINARY[call.op.kind](*operands).astype(np.float64)
     if call.op.kind == "div" and not (call.out.is_float or call.out.quant):
         values = np.trunc(values)  # integer division
     return [fused_activation(values, call)]

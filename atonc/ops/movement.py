@@ -73,32 +73,36 @@ def tile(call: Call, data: list[Array]) -> list[Array]:
     return [np.tile(data[0], [o // i for o, i in zip(call.out.shape, data[0].shape, strict=True)])]
 
 
+def _block_order(call: Call, dcr: tuple[int, ...], crd: tuple[int, ...]) -> tuple[int, ...]:
+    """Of the channels: `order` DCR (blocks slowest, TFLite and ONNX default) or CRD (blocks fastest)."""
+    return dcr if call.attrs.get("order", "DCR") == "DCR" else crd
+
+
 @moves("space_to_depth", data_inputs=1)
 def space_to_depth(call: Call, data: list[Array]) -> list[Array]:
     block, x = call.attrs["block"], data[0]
     if call.attrs["layout"] == "NCHW":
         n, c, h, w = x.shape
-        parts = x.reshape(n, c, h // block, block, w // block, block).transpose(0, 3, 5, 1, 2, 4)
+        parts = x.reshape(n, c, h // block, block, w // block, block)
+        order = _block_order(call, (0, 3, 5, 1, 2, 4), (0, 1, 3, 5, 2, 4))
     else:
         n, h, w, c = x.shape
-        parts = x.reshape(n, h // block, block, w // block, block, c).transpose(0, 1, 3, 2, 4, 5)
-    return [parts.reshape(call.out.shape)]
+        parts = x.reshape(n, h // block, block, w // block, block, c)
+        order = _block_order(call, (0, 1, 3, 2, 4, 5), (0, 1, 3, 5, 2, 4))
+    return [parts.transpose(order).reshape(call.out.shape)]
 
 
 @moves("depth_to_space", data_inputs=1)
 def depth_to_space(call: Call, data: list[Array]) -> list[Array]:
-    """`order` DCR (blocks slowest in the channels, TFLite and ONNX default) or CRD."""
-    block, x = call.attrs["block"], data[0]
-    if call.attrs["layout"] == "NHWC":
-        n, h, w, c = x.shape
-        parts = x.reshape(n, h, w, block, block, c // block**2).transpose(0, 1, 3, 2, 4, 5)
-        return [parts.reshape(call.out.shape)]
-    n, c, h, w = x.shape
-    if call.attrs.get("order", "DCR") == "DCR":
-        parts = x.reshape(n, block, block, c // block**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    block, x, last = call.attrs["block"], data[0], call.attrs["layout"] == "NHWC"
+    n, h, w, c = x.shape if last else (x.shape[0], *x.shape[2:], x.shape[1])
+    deep = _block_order(call, (block, block, c // block**2), (c // block**2, block, block))
+    parts = x.reshape(n, h, w, *deep) if last else x.reshape(n, *deep, h, w)
+    if last:
+        order = _block_order(call, (0, 1, 3, 2, 4, 5), (0, 1, 4, 2, 5, 3))
     else:
-        parts = x.reshape(n, c // block**2, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
-    return [parts.reshape(call.out.shape)]
+        order = _block_order(call, (0, 3, 4, 1, 5, 2), (0, 1, 4, 2, 5, 3))
+    return [parts.transpose(order).reshape(call.out.shape)]
 
 
 @moves("space_to_batch", data_inputs=1)

@@ -67,6 +67,15 @@ def log(x: Real) -> Real:
     return np.where(regular, value, np.where(x == 0, -np.inf, np.where(x > 0, x, np.nan)))
 
 
+def power(a: Real, b: Real) -> Real:
+    """a to the power b, by logarithms; negative numbers have whole powers only."""
+    size = np.where(np.abs(a) == 1.0, 1.0, exp(b * log(np.abs(a))))
+    odd = np.abs(np.fmod(b, 2.0)) == 1.0
+    value = np.where(np.signbit(a) & odd, -size, size)
+    value = np.where((a < 0) & (b != np.floor(b)), np.nan, value)
+    return np.where((b == 0) | (a == 1.0), 1.0, value)
+
+
 def logistic(x: Real) -> Real:
     small = exp(-np.abs(x))
     return np.where(x >= 0, 1.0, small) / (1.0 + small)

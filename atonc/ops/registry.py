@@ -60,6 +60,11 @@ def is_move(kind: str) -> bool:
     return kind in _move
 
 
+def moved_inputs(kind: str) -> int | None:
+    """How many of its first inputs a move moves (None: all); the others say where to. Any other operator has one."""
+    return _move[kind][1] if kind in _move else 1
+
+
 def evaluate(graph: Graph, op: Op, values: Sequence[Array | None]) -> list[Result]:
     """Runs one operator on the values of its inputs (None for an absent optional one)."""
     args = tuple(

@@ -65,6 +65,12 @@ class Arg:
         return self.centred if quant is None else self.centred * quant.along(quant.scales, self.codes.ndim)
 
     @property
+    def single(self) -> Real:
+        """The real values as a model's own kernels see them: what is quantised becomes a float32."""
+        whole = self.tensor.quant is None or (self.tensor.quant.is_per_tensor and self.tensor.scale == 1.0)
+        return self.real if whole else self.real.astype(np.float32).astype(np.float64)
+
+    @property
     def scales(self) -> Real:
         """One scale, or one per channel; 1 when the tensor holds plain numbers."""
         return np.ones(1) if self.tensor.quant is None else self.tensor.quant.scales
@@ -140,7 +146,8 @@ def _code_type(tensor: Tensor) -> np.dtype[Any]:
 def _saturated(values: Real, dtype: np.dtype[Any]) -> Array:
     limits = np.iinfo(dtype)
     inside = (values < float(limits.max)) & (values > float(limits.min))  # the limits themselves round to powers of two
-    return np.where(inside, np.where(inside, values, 0.0).astype(dtype), np.where(values > 0, limits.max, limits.min))
+    ends = np.where(values > 0, dtype.type(limits.max), dtype.type(limits.min))  # 64 bits, never over a float
+    return np.where(inside, np.where(inside, values, 0.0).astype(dtype), ends)
 
 
 def _zero(tensor: Tensor, rank: int) -> Array | int:

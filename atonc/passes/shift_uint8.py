@@ -22,7 +22,8 @@ def shift_uint8(graph: Graph) -> Graph:
         for name, tensor in graph.tensors.items()
     }
     ops = tuple(_rounded_as_before(op) if _is_uint8(graph.tensors[op.outputs[0]]) else op for op in graph.ops)
-    return rewrite(replace(graph, tensors=tensors, ops=ops), _shift_edges)
+    moved = {name for name, tensor in tensors.items() if tensor is not graph.tensors[name]}
+    return rewrite(replace(graph, tensors=tensors, ops=ops), lambda op, editor: _shift_edges(op, editor, moved))
 
 
 def _rounded_as_before(op: Op) -> Op:
@@ -45,9 +46,9 @@ def shifted(tensor: Tensor) -> Tensor:
     return replace(tensor, dtype="int8", quant=moved, data=data)
 
 
-def _shift_edges(op: Op, editor: Editor) -> list[Op]:
+def _shift_edges(op: Op, editor: Editor, moved: set[str]) -> list[Op]:
     before: list[Op] = []
-    inputs = tuple(_input(name, op, editor, before) for name in op.inputs)
+    inputs = tuple(_input(name, op, editor, before, moved) for name in op.inputs)
     outputs, after = [], []
     for name in op.outputs:
         tensor = editor.tensor(name) if name else None
@@ -61,11 +62,11 @@ def _shift_edges(op: Op, editor: Editor) -> list[Op]:
     return [*before, replace(op, inputs=inputs, outputs=tuple(outputs)), *after]
 
 
-def _input(name: str, op: Op, editor: Editor, before: list[Op]) -> str:
+def _input(name: str, op: Op, editor: Editor, before: list[Op], moved: set[str]) -> str:
     if not name:
         return name
     tensor = editor.tensor(name)
-    if op.kind in CODE_READERS and tensor.dtype == "int8" and _is_uint8(editor.graph.tensors[name]):
+    if op.kind in CODE_READERS and name in moved:
         made = editor.add(replace(tensor, name=f"{name}:uint8", dtype="uint8", quant=_unshifted(tensor)))
         before.append(Op("int8_to_uint8", f"{op.name}:uint8", (name,), (made,), {}, op.origin))
         return made

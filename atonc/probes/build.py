@@ -9,11 +9,11 @@ import numpy as np
 from atonc import __version__
 from atonc.emit.c.network import CNetwork
 from atonc.emit.program import bind
+from atonc.emulation import Emulation
 from atonc.ir import Graph, Tensor
 from atonc.place import Board, board, place
 from atonc.place.pools import is_npu_ram
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
-from atonc.verify import Emulation
 
 UNTOUCHED = 0xA5  # of the output before a run, as in the firmware
 

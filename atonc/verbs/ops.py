@@ -18,12 +18,14 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _ops(options: argparse.Namespace) -> int:
-    from atonc.insight.operators import kind_named, operator_table
+    from atonc.insight.operators import composed, kind_named, operator_table
     from atonc.report import ops_text
 
     table = operator_table()
     if options.op:
         found = [info for info in table if info.kind == kind_named(options.op)]
+        if not found and (several := composed(options.op)):
+            found = [several]
         if not found:
             near = difflib.get_close_matches(options.op.lower(), [info.kind for info in table], 4)
             remedy = f"did you mean {', '.join(near)}?" if near else "`atonc ops` lists all"

@@ -11,12 +11,12 @@ import pytest
 from atonc import boarding, building, firmware, generating, pipeline, validating
 from atonc.boarding import FirmwareError, Rig
 from atonc.compile_view import CompileView
+from atonc.emulation import Emulation
 from atonc.errors import InputError
 from atonc.firmware import ImageNetwork, Runtime
 from atonc.ops import run_graph
 from atonc.options import Options
 from atonc.place import Board
-from atonc.verify import Emulation
 from tests.board.programs import needs_compiler
 from tests.compiler.random_graphs import random_graph, random_inputs
 from tests.emit.generated import default_board, digits, view_of

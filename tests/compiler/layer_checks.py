@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.emu.npu import run_epoch
+from atonc.emulation import Emulation
 from atonc.hw.stream import Stream
 from atonc.ir import Graph, Op
 from atonc.lower.expected import Expected, expected_errors
@@ -27,7 +28,6 @@ from atonc.pipeline import Compiled, compile_graph
 from atonc.place import board
 from atonc.place.check import check as check_layout
 from atonc.plan.types import CpuPlan
-from atonc.verify import Emulation
 from tests.compiler.amplification import Growth, Values, by_chance, growth
 
 Array = NDArray[Any]

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from atonc import pipeline
+from atonc.emulation import Emulation
 from atonc.options import Options
-from atonc.verify import Emulation
 
 FETCHED = Path(os.environ.get("ATONC_FETCHED", "nowhere"))
 

@@ -21,8 +21,8 @@ from atonc.emu import cpu
 from atonc.emu import network as emulated
 from atonc.emu.files import Call
 from atonc.emu.network import EmulatedNetwork, Step
+from atonc.emulation import Emulation
 from atonc.ir import Graph, Op
-from atonc.verify import Emulation
 from tests.emit.generated import digits, network_of, view_of
 from tests.lower.harness import activation
 

@@ -20,9 +20,9 @@ from atonc.emu import network as emulated
 from atonc.emu.files import read_network
 from atonc.emu.files.c_arrays import c_array_bytes
 from atonc.emu.files.intel_hex import read_hex
+from atonc.emulation import Emulation
 from atonc.options import Options
 from atonc.report import generate_report
-from atonc.verify import Emulation
 from tests.emit.generated import DIGITS, default_board, digits, needs_compiler, network_of, view_of
 from tests.emit.test_network_c import compile_c, outputs_of, sums
 

@@ -16,11 +16,11 @@ from atonc.compile_view import CompileView
 from atonc.emit import ec_program, write
 from atonc.emu import network as emulated
 from atonc.emu.files import EpochFlags, read_network
+from atonc.emulation import Emulation
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import decode
 from atonc.ir import Graph, Op, Tensor
 from atonc.options import Options
-from atonc.verify import Emulation
 from tests.emit.generated import GCC, digits, needs_compiler, network_of, view_of
 from tests.lower.harness import activation, constant
 

@@ -12,13 +12,13 @@ from atonc import pipeline
 from atonc.compare.inputs import make_inputs
 from atonc.emit import ec_program, relocs, write
 from atonc.emit.program import Program
+from atonc.emulation import Emulation
 from atonc.errors import UnsupportedError
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import assemble, decode, encode, format_program, read_container, relocate
 from atonc.ir import Graph, Op
 from atonc.options import Options
 from atonc.place.types import USER_BASE
-from atonc.verify import Emulation
 from tests.lower.harness import activation
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"

@@ -8,6 +8,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from atonc.emulation import Emulation
+from atonc.frontends.onnx_qdq import read_onnx
+from atonc.inputs import program_inputs
+from atonc.options import Options
+from atonc.pipeline import compile_graph
+
 
 class Net:
     """Collects nodes; `q` and `dq` add the pairs around an operator."""
@@ -67,6 +73,37 @@ class Net:
         )
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
         return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString())
+
+
+def model_of(net: Net, inputs: dict[str, tuple[int, tuple[int, ...]]], outputs: list[str]) -> bytes:
+    """Inputs with element types of ONNX; outputs have the types that their nodes give them."""
+    graph = helper.make_graph(
+        net.nodes,
+        "net",
+        [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()],
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        net.constants,
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", net.opset)], ir_version=10)
+    return bytes(made.SerializeToString())
+
+
+def emulated(data: bytes, inputs: dict[str, Any]) -> list[Any]:
+    """What the compiled program gives."""
+    compiled = compile_graph(read_onnx(data), Options(allow_float=True, verify=False))
+    found = Emulation(compiled.program, compiled.graph).run(program_inputs(compiled, inputs))
+    return [found[name] for name in compiled.graph.outputs]
+
+
+def same(data: bytes, inputs: dict[str, Any], codes: float = 0.0, scale: float = 1.0) -> list[Any]:
+    """Runs both ways; outputs have equal shapes and types, and differ by so many codes at most."""
+    found, expected = emulated(data, inputs), run(data, inputs)
+    for got, wanted in zip(found, expected, strict=True):
+        assert got.shape == wanted.shape
+        assert got.dtype == (np.uint8 if wanted.dtype == np.bool_ else wanted.dtype)
+        apart = np.abs(got.astype(np.float64) - wanted.astype(np.float64)).max(initial=0.0)
+        assert apart <= codes * scale * 1.001 + 1e-5, (got.reshape(-1)[:6], wanted.reshape(-1)[:6])
+    return found
 
 
 def run(data: bytes, inputs: dict[str, Any]) -> list[Any]:

@@ -12,6 +12,11 @@ from atonc.emu.cpu.atonc_numbers import at_least, at_most
 from atonc.emu.cpu.tensors import Array
 
 Unary = Callable[[Array, float, float], Array]
+STEPS = range(14, 17)  # floor, ceil and round see what is quantised in single precision
+
+
+def _single(values: Array, scale: float) -> Array:
+    return values if scale == 1.0 else values.astype(np.float32).astype(np.float64)
 
 
 def _plain(function: Callable[[Array], Array]) -> Unary:
@@ -73,8 +78,11 @@ BINARY: tuple[Callable[[Array, Array], Array], ...] = (
     lambda a, b: (a != 0) | (b != 0),
     lambda a, b: np.where(a >= 0, a, a * b),
     lambda a, b: np.where(a >= 0, a, a * b),
+    np.fmod,
+    numbers.power,
 )
-PRELU_TWICE = len(BINARY) - 1
+PRELU_TWICE = 19
+JUMPING = (7, 8, *range(10, 16), 20)  # floor_div, floor_mod, comparisons and fmod, as STEPS
 
 
 @kernel("atonc_lookup")
@@ -98,6 +106,8 @@ def unary(call: KernelCall) -> None:
     if not 0 <= function < len(UNARY):
         raise call.fail(f"function {function} is unknown")
     values = source.real(call.read(2, source.dtype, call.size(4)))
+    if function in STEPS:
+        values = _single(values, source.scale)
     call.write(0, target.codes(UNARY[function](values, call.number(6), call.number(7))))
 
 
@@ -120,6 +130,8 @@ def binary(call: KernelCall) -> None:
         return
     a = left.real(call.window(2, shape, [row[1] for row in loops], left.dtype))
     b = right.real(call.window(4, shape, [row[2] for row in loops], right.dtype))
+    if function in JUMPING:
+        a, b = _single(a, left.scale), _single(b, right.scale)
     sided = function == PRELU_TWICE
     below = a < 0
     values = BINARY[function](np.where(below, a / left.scale, a) if sided else a, b).astype(np.float64)

@@ -171,6 +171,13 @@ def logarithm(x: Array) -> Array:
     return np.where(regular, value, np.where(x == 0, -np.inf, np.where(x > 0, x, np.nan)))
 
 
+def power(a: Array, b: Array) -> Array:
+    whole, odd = b == np.floor(b), np.abs(np.fmod(b, 2.0)) == 1.0
+    size = np.where(np.abs(a) == 1.0, 1.0, exponential(b * logarithm(np.abs(a))))
+    value = np.where((a < 0) & ~whole, np.nan, np.where(np.signbit(a) & odd, -size, size))
+    return np.where((b == 0) | (a == 1.0), 1.0, value)
+
+
 def logistic(x: Array) -> Array:
     small = exponential(-np.abs(x))
     result: Array = np.where(x >= 0, 1.0, small) / (1.0 + small)

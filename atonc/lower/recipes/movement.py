@@ -179,8 +179,11 @@ def lower_space_to_depth(op: Op, context: Context) -> list[StepPlan]:
     _need_channel_last(op)
     block, (n, h, w, c) = op.attrs["block"], context.tensor(op.inputs[0]).shape
     source = view_of(context, op.inputs[0]).split(2, w // block, block).split(1, h // block, block)
-    target = view_of(context, op.outputs[0], (n, h // block, w // block, block, block, c))
-    return _moved(op, context, [(source.transpose((0, 1, 3, 2, 4, 5)), target)])
+    inner, order = (block, block, c), (0, 1, 3, 2, 4, 5)
+    if op.attrs.get("order", "DCR") == "CRD":
+        inner, order = (c, block, block), (0, 1, 3, 5, 2, 4)
+    target = view_of(context, op.outputs[0], (n, h // block, w // block, *inner))
+    return _moved(op, context, [(source.transpose(order), target)])
 
 
 @recipe("depth_to_space")

@@ -85,6 +85,13 @@ static double real_at(const void *data, size_t i, const atonc_format *format)
   return (load(data, i, format->type) - format->zero) * format->scale;
 }
 
+/* For functions that jump: 20 codes of 0.05 are 1 to everybody who computes in single precision. */
+static double single_at(const void *data, size_t i, const atonc_format *format)
+{
+  double value = real_at(data, i, format);
+  return format->scale == 1.0 ? value : (double)(float)value;
+}
+
 static double power_of_two(int32_t exponent)
 {
   union {
@@ -300,6 +307,15 @@ static double floor_div(double a, double b)
   return quotient - whole > 0.5 ? whole + 1.0 : whole;
 }
 
+/* By logarithms; negative numbers have whole powers only. */
+static double power(double a, double b)
+{
+  if (b == 0 || a == 1.0) return 1.0;
+  if (a < 0 && b != floor(b)) return NAN;
+  double size = fabs(a) == 1.0 ? 1.0 : exponential(b * logarithm_of(fabs(a)));
+  return signbit(a) && fabs(fmod(b, 2.0)) == 1.0 ? -size : size;
+}
+
 static double binary(int32_t function, double a, double b)
 {
   switch (function) {
@@ -321,8 +337,16 @@ static double binary(int32_t function, double a, double b)
   case ATONC_NOT_EQUAL: return a != b;
   case ATONC_LOGICAL_AND: return a != 0 && b != 0;
   case ATONC_LOGICAL_OR: return a != 0 || b != 0;
+  case ATONC_FMOD: return fmod(a, b);
+  case ATONC_POW: return power(a, b);
   default: return a >= 0 ? a : a * b; /* both kinds of PReLU */
   }
+}
+
+static int jumps_between(int32_t function)
+{
+  return function == ATONC_FLOOR_DIV || function == ATONC_FLOOR_MOD || function == ATONC_FMOD ||
+         (function >= ATONC_LESS && function <= ATONC_NOT_EQUAL);
 }
 
 /* --- nested loops -------------------------------------------------------------------------------------------------- */
@@ -523,8 +547,10 @@ void atonc_convert(void *out, const atonc_format *out_format, const void *in, co
 void atonc_unary(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                  uint32_t count, int32_t function, double alpha, double beta)
 {
+  int jumps = function >= ATONC_FLOOR && function <= ATONC_ROUND;
   for (uint32_t i = 0; i < count; i++) {
-    put(out, i, out_format, unary(function, real_at(in, i, in_format), alpha, beta));
+    double x = jumps ? single_at(in, i, in_format) : real_at(in, i, in_format);
+    put(out, i, out_format, unary(function, x, alpha, beta));
   }
 }
 
@@ -546,10 +572,11 @@ void atonc_binary(void *out, const atonc_format *out_format, const void *a, cons
 {
   walker w = start_walk();
   size_t i = 0;
+  int jumps = jumps_between(function);
   if (is_empty(rank, loops, 3)) return;
   do {
-    double left = real_at(a, (size_t)w.at[0], a_format);
-    double right = real_at(b, (size_t)w.at[1], b_format);
+    double left = jumps ? single_at(a, (size_t)w.at[0], a_format) : real_at(a, (size_t)w.at[0], a_format);
+    double right = jumps ? single_at(b, (size_t)w.at[1], b_format) : real_at(b, (size_t)w.at[1], b_format);
     int32_t side = function == ATONC_PRELU_TWICE && left < 0;
     if (side) left = left / a_format->scale; /* the code, exactly */
     put_channel(out, i++, out_format, side, binary(function, left, right));

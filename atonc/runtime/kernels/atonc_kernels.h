@@ -108,9 +108,11 @@ enum {
   ATONC_ADD = 0, ATONC_SUB = 1, ATONC_MUL = 2, ATONC_DIV = 3, ATONC_DIV_TRUNC = 4, ATONC_MINIMUM = 5,
   ATONC_MAXIMUM = 6, ATONC_FLOOR_DIV = 7, ATONC_FLOOR_MOD = 8, ATONC_SQUARED_DIFFERENCE = 9, ATONC_LESS = 10,
   ATONC_LESS_EQUAL = 11, ATONC_GREATER = 12, ATONC_GREATER_EQUAL = 13, ATONC_EQUAL = 14, ATONC_NOT_EQUAL = 15,
-  ATONC_LOGICAL_AND = 16, ATONC_LOGICAL_OR = 17, ATONC_PRELU = 18, ATONC_PRELU_TWICE = 19
+  ATONC_LOGICAL_AND = 16, ATONC_LOGICAL_OR = 17, ATONC_PRELU = 18, ATONC_PRELU_TWICE = 19, ATONC_FMOD = 20,
+  ATONC_POW = 21
 };
-/* Broadcasting: nested loops, outermost first, rows {count, step of a, step of b} in elements. ATONC_PRELU_TWICE has a
+/* ATONC_FLOOR_MOD has the sign of b, ATONC_FMOD that of a.
+ * Broadcasting: nested loops, outermost first, rows {count, step of a, step of b} in elements. ATONC_PRELU_TWICE has a
  * multiplier for each side: the scale of a where a >= 0, the scale of b for products of codes elsewhere, both in units
  * of the output; `first_bits` has an entry for each side. */
 void atonc_binary(void *out, const atonc_format *out_format, const void *a, const atonc_format *a_format,

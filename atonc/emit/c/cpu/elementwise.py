@@ -8,6 +8,7 @@ import numpy as np
 
 from atonc.emit.c.calls import CpuCall, Struct
 from atonc.emit.c.cpu.loops import broadcast_steps, nested, packed
+from atonc.emit.c.cpu.numbers import BYTES, by_table
 from atonc.emit.c.cpu.site import Site, changed, kernel_for, table
 from atonc.ops.integers import slopes
 from atonc.ops.rounding import is_counted
@@ -20,20 +21,28 @@ BINARY = {
         (
             "add", "sub", "mul", "div", "div_trunc", "minimum", "maximum", "floor_div", "floor_mod",
             "squared_difference", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal",
-            "logical_and", "logical_or", "prelu",
+            "logical_and", "logical_or", "prelu", "prelu_twice", "fmod", "pow",
         )
     )
 }  # fmt: skip
-PRELU_TWICE = len(BINARY)
+PRELU_TWICE = BINARY["prelu_twice"]
+SPECIAL = ("div_trunc", "prelu", "prelu_twice", "pow")  # these have functions of their own
 REDUCTIONS = {kind: number for number, kind in enumerate(("sum", "mean", "reduce_max", "reduce_min", "reduce_prod"))}
 
 
-@kernel_for(*(kind for kind in BINARY if kind not in ("div_trunc", "prelu")))
+@kernel_for(*(kind for kind in BINARY if kind not in SPECIAL))
 def binary(site: Site) -> tuple[CpuCall, ...]:
     a, b, target = site.input(0), site.input(1), site.output()
     whole = site.op.kind == "div" and not (target.is_float or target.quant)
     formats = (site.activated_format(), site.format(a), site.format(b))
     return _pairs(site, BINARY["div_trunc" if whole else site.op.kind], formats)
+
+
+@kernel_for("pow")
+def power(site: Site) -> tuple[CpuCall, ...]:
+    """Bytes to a constant power are a table."""
+    is_table = site.input().dtype in BYTES and site.input(1).data is not None and site.input(1).elements == 1
+    return by_table(site) if is_table else binary(site)
 
 
 @kernel_for("prelu")

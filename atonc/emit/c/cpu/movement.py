@@ -179,27 +179,29 @@ def tile(site: Site) -> tuple[CpuCall, ...]:
 @kernel_for("space_to_depth")
 def space_to_depth(site: Site) -> tuple[CpuCall, ...]:
     block, source = site.attrs["block"], site.input()
+    fastest = site.attrs.get("order", "DCR") == "CRD"  # blocks in the channels
     if site.attrs["layout"] == "NCHW":
         n, c, h, w = source.shape
-        view = View.of(source, (n, c, h // block, block, w // block, block)).permuted((0, 3, 5, 1, 2, 4))
+        view = View.of(source, (n, c, h // block, block, w // block, block))
+        view = view.permuted((0, 1, 3, 5, 2, 4) if fastest else (0, 3, 5, 1, 2, 4))
     else:
         n, h, w, c = source.shape
-        view = View.of(source, (n, h // block, block, w // block, block, c)).permuted((0, 1, 3, 2, 4, 5))
+        view = View.of(source, (n, h // block, block, w // block, block, c))
+        view = view.permuted((0, 1, 3, 5, 2, 4) if fastest else (0, 1, 3, 2, 4, 5))
     return moved(site, source, site.output(), view, View.of(site.output(), view.shape))
 
 
 @kernel_for("depth_to_space")
 def depth_to_space(site: Site) -> tuple[CpuCall, ...]:
     block, source = site.attrs["block"], site.input()
-    if site.attrs["layout"] == "NHWC":
-        n, h, w, c = source.shape
-        view = View.of(source, (n, h, w, block, block, c // block**2)).permuted((0, 1, 3, 2, 4, 5))
-    elif site.attrs.get("order", "DCR") == "DCR":
-        n, c, h, w = source.shape
-        view = View.of(source, (n, block, block, c // block**2, h, w)).permuted((0, 3, 4, 1, 5, 2))
+    fastest, last = site.attrs.get("order", "DCR") == "CRD", site.attrs["layout"] == "NHWC"
+    n, h, w, c = source.shape if last else (source.shape[0], *source.shape[2:], source.shape[1])
+    deep = (c // block**2, block, block) if fastest else (block, block, c // block**2)
+    view = View.of(source, (n, h, w, *deep) if last else (n, *deep, h, w))
+    if last:
+        view = view.permuted((0, 1, 4, 2, 5, 3) if fastest else (0, 1, 3, 2, 4, 5))
     else:
-        n, c, h, w = source.shape
-        view = View.of(source, (n, c // block**2, block, block, h, w)).permuted((0, 1, 4, 2, 5, 3))
+        view = view.permuted((0, 1, 4, 2, 5, 3) if fastest else (0, 3, 4, 1, 5, 2))
     return moved(site, source, site.output(), view, View.of(site.output(), view.shape))
 
 

@@ -96,14 +96,6 @@ def unary(site: Site) -> tuple[CpuCall, ...]:
     return _unary(site, site.format(site.input()), kind, alpha, float(site.attrs.get("beta", 0.0)))
 
 
-@kernel_for("pow")
-def power(site: Site) -> tuple[CpuCall, ...]:
-    """Bytes to a constant power are a table."""
-    if site.input().dtype not in BYTES or site.input(1).data is None or site.input(1).elements != 1:
-        raise site.refuse("only bytes to one constant power have a kernel")
-    return by_table(site)
-
-
 @kernel_for("cast")
 def cast(site: Site) -> tuple[CpuCall, ...]:
     """Codes as numbers, cut towards zero where they become integers."""

@@ -1,0 +1,181 @@
+"""ONNX's own test suite for operators (`onnx.backend.test`, kind node): how much of it the compiler gets right.
+
+    OMP_NUM_THREADS=1 python benchmarks/onnx_backend.py [--only TEXT] [--list OUTCOME] [--write]
+
+Each case is a model of one operator, or of the nodes that a composed operator expands to, with inputs and expected
+outputs. It is compiled as `atonc generate --allow-float` does and runs on the emulator, CPU steps as calls of our C
+kernels (by their twins in the emulator, which the tests hold equal to the C code byte for byte).
+
+- **right**: every output has the expected shape, element type and values: floats within the case's own tolerance
+  (as a rule 0.001 of the value), integers exactly.
+- **refused**: an error of `atonc.errors` that says what is not supported; also when a CPU step has no C kernel.
+- **wrong**, **traceback**: what must not be.
+
+Most cases are float; many leave shapes, axes or scales to run time, which the compiler does not do: see the reasons.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from atonc.emit.c.calls import Argument, Pointer, Struct, Table
+from atonc.emit.c.cpu_calls import cpu_calls
+from atonc.emu.cpu import run_call
+from atonc.emulation import Emulation
+from atonc.errors import AtoncError
+from atonc.frontends.onnx_qdq import read_onnx
+from atonc.inputs import program_inputs
+from atonc.ir import Array
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_graph
+from atonc.plan.types import CpuPlan
+
+RESULTS = Path(__file__).parent / "results" / "onnx_backend.md"
+OUTCOMES = ("right", "refused", "wrong", "traceback")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one case."""
+
+    name: str
+    outcome: str  # one of OUTCOMES
+    detail: str = ""
+
+
+class KernelEmulation(Emulation):
+    """CPU steps as the calls that network.c would make."""
+
+    def _cpu(self, plan: CpuPlan) -> None:
+        offsets = {name: home.buffer.offset for name, home in self.program.placed.items() if home.buffer.offset}
+        for call in cpu_calls(self.ops[plan.op], self.graph, offsets):
+            run_call(call.function, [self._argument(argument) for argument in call.arguments], self.memory)
+
+    def _argument(self, value: Argument) -> Any:
+        if isinstance(value, Pointer):
+            return self.program.placed[value.buffer].address + value.offset_bytes
+        if isinstance(value, Table):
+            return list(value.values)
+        if isinstance(value, Struct):
+            return {name: self._argument(member) for name, member in value.members}
+        return value
+
+
+def cases(families: Sequence[str] = ()) -> list[Any]:
+    """`families`: files of the suite; making all cases takes it longer than judging them."""
+    from onnx.backend.test.case import node as suite
+    from onnx.backend.test.loader import load_model_tests
+
+    with warnings.catch_warnings():  # of the suite's own arithmetic
+        warnings.simplefilter("ignore")
+        if not families:
+            return list(load_model_tests(kind="node"))
+        for family in families:
+            importlib.import_module(f"{suite.__name__}.{family}")
+    return list(suite._NodeTestCases)
+
+
+def judge(case: Any) -> Outcome:
+    try:
+        source = read_onnx(case.model.SerializeToString(), case.name)
+        compiled = compile_graph(source, Options(allow_float=True, verify=False))
+        complaint = next(complaints(case, compiled), "")
+    except AtoncError as error:
+        return Outcome(case.name, "refused", str(error))
+    except Exception:
+        return Outcome(case.name, "traceback", " / ".join(traceback.format_exc().strip().splitlines()[-3:])[-300:])
+    return Outcome(case.name, "wrong" if complaint else "right", complaint)
+
+
+def complaints(case: Any, compiled: Compiled) -> Iterator[str]:
+    graph, emulation = compiled.graph, KernelEmulation(compiled.program, compiled.graph)
+    names = [value.name for value in case.model.graph.input]
+    for inputs, outputs in case.data_sets:
+        sample = dict(zip(names, map(array, inputs), strict=True))
+        got = emulation.run(program_inputs(compiled, sample))
+        for name, wanted in zip(graph.outputs, map(array, outputs), strict=True):
+            found, expected = got[name], wanted.astype(np.uint8) if wanted.dtype == np.bool_ else wanted
+            if found.shape != expected.shape or found.dtype != expected.dtype:
+                yield f"{name}: {found.dtype}{found.shape} for {wanted.dtype}{wanted.shape}"
+            elif not equal(found, expected, case.rtol, case.atol):
+                yield f"{name}: {found.reshape(-1)[:4].tolist()} for {expected.reshape(-1)[:4].tolist()}"
+
+
+def array(value: Any) -> Array:
+    """Some cases hold protocol buffers."""
+    from onnx import TensorProto, numpy_helper
+
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
+
+
+def equal(found: Array, expected: Array, rtol: float, atol: float) -> bool:
+    if expected.dtype.kind != "f":
+        return np.array_equal(found, expected)
+    return np.allclose(found.astype(np.float64), expected.astype(np.float64), rtol, atol, equal_nan=True)
+
+
+# ------------------------------------------------------------------------------------------------------------- report
+
+
+def reason(detail: str) -> str:
+    """The sentence behind the name of the node, without what to do."""
+    return detail.split(": ", 1)[-1].split(" What to do:")[0].strip()
+
+
+def report(found: Sequence[Outcome], version: str) -> str:
+    counts = Counter(outcome.outcome for outcome in found)
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for outcome in found:
+        if outcome.outcome == "refused":
+            reasons[reason(outcome.detail)].append(outcome.name.removeprefix("test_"))
+    lines = [
+        "# ONNX's backend suite, operators",
+        "",
+        f"Date 2026-11-15, 2-core x86-64 Linux, one thread; onnx {version}. Script: `benchmarks/onnx_backend.py`,",
+        "which says what the words mean.",
+        "",
+        f"Of {len(found)} cases {', '.join(f'{counts[outcome]} are {outcome}' for outcome in OUTCOMES)}.",
+        "",
+    ]
+    bad = [outcome for outcome in found if outcome.outcome in ("wrong", "traceback")]
+    if bad:
+        lines += ["## Not right", "", *(f"- {o.name}: {o.outcome}: {o.detail}" for o in bad), ""]
+    lines += ["## Refusals by reason", "", "| cases | reason | for example |", "|---|---|---|"]
+    for text, names in sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0])):
+        lines.append(f"| {len(names)} | {text.replace('|', '/')} | {', '.join(names[:2])} |")
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    import onnx
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="cases with this in their name")
+    parser.add_argument("--list", default="", choices=["", *OUTCOMES], help="print the cases with this outcome")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    options = parser.parse_args()
+    started = time.perf_counter()
+    found = [judge(case) for case in cases() if options.only in case.name]
+    for outcome in found:
+        if outcome.outcome in ("wrong", "traceback", options.list):
+            print(outcome.name, outcome.outcome, outcome.detail, sep=" | ", file=sys.stderr)
+    print(report(found, onnx.__version__))
+    print(f"{time.perf_counter() - started:.0f} s", file=sys.stderr)
+    if options.write:
+        RESULTS.write_text(report(found, onnx.__version__))
+
+
+if __name__ == "__main__":
+    main()
