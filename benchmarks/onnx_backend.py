@@ -34,7 +34,7 @@ from atonc.emit.c.calls import Argument, Pointer, Struct, Table
 from atonc.emit.c.cpu_calls import cpu_calls
 from atonc.emu.cpu import run_call
 from atonc.emulation import Emulation
-from atonc.errors import AtoncError
+from atonc.errors import AtoncError, InputError
 from atonc.frontends.onnx_qdq import read_onnx
 from atonc.inputs import program_inputs
 from atonc.ir import Array
@@ -104,6 +104,9 @@ def complaints(case: Any, compiled: Compiled) -> Iterator[str]:
     names = [value.name for value in case.model.graph.input]
     for inputs, outputs in case.data_sets:
         sample = dict(zip(names, map(array, inputs), strict=True))
+        for name, value in sample.items():
+            if value.shape != compiled.source.tensors[name].shape:  # a first dimension of 0 is taken for an open batch
+                raise InputError(f"an input of shape {value.shape}", where=name)
         got = emulation.run(program_inputs(compiled, sample))
         for name, wanted in zip(graph.outputs, map(array, outputs), strict=True):
             found, expected = got[name], wanted.astype(np.uint8) if wanted.dtype == np.bool_ else wanted
