@@ -83,6 +83,18 @@ class Builder:
         self.ops.append(op)
         return made
 
+    def renamed(self, tensor: Tensor, name: str) -> Tensor:
+        """The same tensor under a name of the file, unless somebody knows it by now."""
+        old = tensor.name
+        if name in self.tensors or old in self.read_by or old in self.held:
+            return tensor
+        self.tensors[name] = made = replace(self.tensors.pop(old), name=name)
+        if old in self.writer:
+            index = self.writer[name] = self.writer.pop(old)
+            outputs = tuple(name if output == old else output for output in self.ops[index].outputs)
+            self.ops[index] = replace(self.ops[index], outputs=outputs)
+        return made
+
     def touching(self, tensor: str) -> list[int]:
         """The operators that read or write a tensor."""
         return [*self.read_by.get(tensor, ()), *([self.writer[tensor]] if tensor in self.writer else ())]

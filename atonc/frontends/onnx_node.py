@@ -17,6 +17,7 @@ from atonc.ops.shapes import infer_shape
 from atonc.ops.values import same_codes
 
 NARROW = ("int8", "uint8", "int16", "uint16")  # plain integers, whose sums and products int64 holds
+STEP = ":step"  # ends the names of what a node computes on its way
 OVERFLOWING = ("add", "sub", "mul", "div", "neg", "abs", "square")
 
 
@@ -143,7 +144,8 @@ class Node:
             dtype, quant = self.type_of(kind, inputs)
             if kind in OVERFLOWING and dtype in NARROW and quant is None:
                 return self._wrapped(self.step(kind, inputs, attrs, shape, "int64"), dtype)
-        return self.builder.emit(kind, self.name, inputs, [Tensor(self.outputs[0], shape, dtype, quant)], attrs)[0]
+        made = Tensor(f"{self.outputs[0]}{STEP}", shape, dtype, quant)
+        return self.builder.emit(kind, self.name, inputs, [made], attrs)[0]
 
     def _wrapped(self, wide: Tensor, dtype: str) -> Tensor:
         """Integers that do not fit begin again at the other end, as processors count."""
@@ -156,7 +158,9 @@ class Node:
         return self.step("add", [above, low], {}, dtype=dtype)
 
     def bind(self, name: str, tensor: Tensor) -> None:
-        """The name means codes if the node reads or makes codes."""
+        """The name means codes if the node reads or makes codes. A last step takes the name for itself."""
+        if tensor.name.startswith(f"{self.outputs[0]}{STEP}"):
+            tensor = self.builder.renamed(tensor, name)
         self.builder.bind(name, tensor)
         if tensor.quant is not None and (self.reads_codes or self.kind.startswith(("QLinear", "com.microsoft.Q"))):
             self.builder.codes.add(name)
