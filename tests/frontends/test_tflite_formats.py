@@ -250,7 +250,8 @@ def test_divisions_are_right_or_refused(tmp_path: Path) -> None:
     numerators = {"x": np.arange(-128, 128).astype(np.int8)}
     for _ in range(40):
         scales, zeros = np.exp(rng.uniform(np.log(0.002), np.log(0.2), 3)), rng.choice([-128, -5, 7, 100], 3)
-        x, c, y = (T(n, (256,), scale=s, zero=z) for n, s, z in zip("xcy", scales.tolist(), zeros.tolist(), strict=True))
+        formats = zip("xcy", scales.tolist(), zeros.tolist(), strict=True)
+        x, c, y = (T(name, (256,), scale=scale, zero=zero) for name, scale, zero in formats)
         code = int(rng.integers(-128, 128))
         data = one("DIV", [x, T("c", (), scale=c.scale, zero=c.zero, data=code + (code == c.zero))], y, "DivOptions")
         try:
