@@ -126,8 +126,8 @@ def _slice(source: Source, starts: list[Any], stops: list[Any], steps: list[int]
         "stops": tuple(stops) + (None,) * missing,
         "steps": tuple(steps) + (1,) * missing,
     }
-    sizes = [len(range(*slice(*part).indices(size))) for part, size in zip(zip(*attrs.values(), strict=True), shape,
-                                                                           strict=True)]  # fmt: skip
+    parts = zip(*attrs.values(), shape, strict=True)
+    sizes = [len(range(*slice(start, stop, step).indices(size))) for start, stop, step, size in parts]
     if any(shrink >> i & 1 and size != 1 for i, size in enumerate(sizes)):
         raise ModelError(f"index outside of {shape}", where=source.name)
     kept = tuple(size for i, size in enumerate(sizes) if not shrink >> i & 1)

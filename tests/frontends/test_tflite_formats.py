@@ -243,8 +243,26 @@ def test_refusals_name_what_is_not_supported(sentence: str) -> None:
     assert refused.value.where and refused.value.exit_code == 2
 
 
-def test_a_division_that_tflite_defines_is_kept(tmp_path: Path) -> None:
-    compare(one("DIV", [X, T("c", (), scale=0.013, zero=11, data=40)], Y, "DivOptions"), tmp_path)
+def test_divisions_are_right_or_refused(tmp_path: Path) -> None:
+    """All numerators, with scales and divisors at random."""
+    rng = np.random.default_rng(0)
+    path, kept = tmp_path / "model.tflite", 0
+    numerators = {"x": np.arange(-128, 128).astype(np.int8)}
+    for _ in range(40):
+        scales, zeros = np.exp(rng.uniform(np.log(0.002), np.log(0.2), 3)), rng.choice([-128, -5, 7, 100], 3)
+        formats = zip("xcy", scales.tolist(), zeros.tolist(), strict=True)
+        x, c, y = (T(name, (256,), scale=scale, zero=zero) for name, scale, zero in formats)
+        code = int(rng.integers(-128, 128))
+        data = one("DIV", [x, T("c", (), scale=c.scale, zero=c.zero, data=code + (code == c.zero))], y, "DivOptions")
+        try:
+            graph = read_tflite(data)
+        except UnsupportedError:
+            continue
+        path.write_bytes(data)
+        expected = run_tflite(path, numerators)["y"].astype(np.int64)
+        assert np.abs(run_graph(graph, numerators)["y"] - expected).max() <= 1
+        kept += 1
+    assert 10 < kept < 40
 
 
 def test_sums_have_the_optimised_kernels_as_yardstick(tmp_path: Path) -> None:
