@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from atonc import __version__
+from atonc.build_folder import write_whole
 from atonc.compile_view import CompileView
 from atonc.emit import c_info, write
 from atonc.emit.c.files import files
@@ -115,5 +116,5 @@ def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False)
 
 
 def generate(view: CompileView, folder: Path, with_hex: bool = False, with_stai: bool = False) -> CompileView:
-    """Writes the files; the view that comes back names them."""
-    return replace(view, files=tuple(map(str, write.write_together(folder, files_of(view, with_hex, with_stai)))))
+    """Writes the files, all together or none; the view that comes back names them."""
+    return replace(view, files=tuple(map(str, write_whole(folder, files_of(view, with_hex, with_stai), view.name))))

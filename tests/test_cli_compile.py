@@ -83,6 +83,7 @@ def test_the_files_are_one_program(written: Path) -> None:
         "digits_memories.h",
         "digits_generate_report.txt",
         "digits_c_info.json",
+        "digits_manifest.json",
         "atonc_kernels.c",
         "atonc_kernels.h",
     }

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+from atonc.build_folder import read_whole
 from atonc.costs import NetworkCost, StepCost, network_cost
 from atonc.emu.files.c_info import CInfo, find_c_info, mismatch, read_c_info
 from atonc.emu.files.network_c import read_network
@@ -27,6 +28,10 @@ _LONG_COMMAND = 2000  # characters that are shown of it
 
 def folder_view(directory: Path, name: str | None = None, machine: Machine | None = None) -> NetworkView:
     """Nothing is executed: weights may be missing, where the program does not need them, and even the program."""
+    return read_whole(directory, lambda: _folder_view(directory, name, machine))
+
+
+def _folder_view(directory: Path, name: str | None, machine: Machine | None) -> NetworkView:
     described = find_info(directory)
     if described is not None:
         return info_view(described, machine or stm32n6())

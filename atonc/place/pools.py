@@ -10,9 +10,11 @@ from importlib import resources
 from itertools import groupby, pairwise
 from pathlib import Path
 
+from atonc.disk import read_text
 from atonc.errors import InputError
 from atonc.hw.machine import secure, stm32n6
 from atonc.hw.mpool import MemoryPool, read_mpool
+from atonc.hw.tolerant_json import MAX_BYTES
 from atonc.place.types import PREFETCH_BYTES, USER_BASE, USER_BYTES
 
 _XSPI_TAIL = 32  # bytes at the end of a memory-mapped device that must not be touched
@@ -169,10 +171,7 @@ def parse_board(text: str, where: str) -> Board:
 def read_board(path: Path) -> Board:
     """A board from its `.toml` or from any memory-pool file."""
     if path.suffix == ".toml":
-        try:
-            return parse_board(path.read_text("utf-8"), str(path))
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
+        return parse_board(read_text(path, MAX_BYTES), str(path))
     return board_of(path.stem, read_mpool(path).usable, str(path))
 
 

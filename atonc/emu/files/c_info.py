@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from atonc.disk import read_file
 from atonc.emu.files.types import CompiledNetwork
 from atonc.errors import InputError
 
@@ -135,11 +136,7 @@ def read_c_info(path: Path) -> CInfo:
 
 def _load(path: Path) -> Any:
     try:
-        if path.stat().st_size > MAX_JSON_BYTES:
-            raise InputError("too large", where=str(path))
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
+        return json.loads(read_file(path, MAX_JSON_BYTES))
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON: {error}", where=str(path), remedy="fetch or generate it again") from None
 
