@@ -20,10 +20,9 @@ def read_file(path: Path, most_bytes: int) -> bytes:
     """The whole file, if it is one: devices and pipes have no end."""
     with _opened(path) as file:
         size = os.fstat(file.fileno()).st_size
-        data = file.read(most_bytes + 1) if size <= most_bytes else b""
-    if max(size, len(data)) > most_bytes:
-        raise InputError(f"{max(size, len(data)):,} bytes, at most {most_bytes:,} are read", where=str(path))
-    return data
+        if size > most_bytes:
+            raise InputError(f"{size:,} bytes, at most {most_bytes:,} are read", where=str(path))
+        return file.read(size)
 
 
 def read_start(path: Path, count: int = 16) -> bytes:
