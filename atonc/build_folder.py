@@ -33,6 +33,7 @@ except ImportError:  # Windows: writers at the same time find out afterwards
 _T = TypeVar("_T")
 SUFFIX = "_manifest.json"
 REPLACED = "replaced"  # in the hidden folder: the manifest that was there before
+REPORTS = (".html", ".txt")
 FORMAT = "atonc build 1"
 WAIT_SECONDS = 30.0
 ATTEMPTS = 8
@@ -164,7 +165,7 @@ def _is_still(folder: Path, before: list[Any]) -> bool:
 
 def _stranger(folder: Path, manifests: Sequence[Manifest]) -> str | None:
     """A file of which no manifest knows the contents, or that still waits for its place. If one is missing that does
-    not, somebody took it away: who needs it says so."""
+    not, somebody took it away: who needs it says so. Reports are for people, who may have made new ones."""
     known: dict[str, set[str]] = {}
     for manifest in manifests:
         for file, digest in manifest.files.items():
@@ -172,7 +173,8 @@ def _stranger(folder: Path, manifests: Sequence[Manifest]) -> str | None:
     waiting = {name for hidden in _hidden(folder) for name in _names(hidden)}
     for file, digests in known.items():
         found = _digest(folder / file)
-        if found not in digests and (found is not None or file in waiting):
+        matters = found is not None and not file.endswith(REPORTS)
+        if found not in digests and (matters or file in waiting):
             return file
     return None
 

@@ -35,10 +35,11 @@ def read_start(path: Path, count: int = 16) -> bytes:
 def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
         handle = os.open(path, _FLAGS)
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            os.close(handle)
+            raise InputError(f"is {_kind(mode)}, not a file", where=str(path))
         with open(handle, "rb") as file:
-            mode = os.fstat(handle).st_mode
-            if not stat.S_ISREG(mode):
-                raise InputError(f"is {_kind(mode)}, not a file", where=str(path))
             yield file
     except FileNotFoundError:
         raise InputError("there is no such file", where=str(path)) from None

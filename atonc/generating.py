@@ -12,6 +12,7 @@ from atonc.compile_view import CompileView
 from atonc.emit import c_info, write
 from atonc.emit.c.files import files
 from atonc.emit.c.network import CNetwork, Cycles
+from atonc.errors import plain
 from atonc.insight import reproduce
 from atonc.insight.ours import network_view
 from atonc.insight.saved import layer_rows
@@ -52,7 +53,7 @@ def analyze(model: Path, options: Options, name: str = "network") -> CompileView
     compiled, pools = compile_file(model, options), memories(options)
     cost = program_cost(compiled.program, compiled.graph, pools.pools, machine_of(options))
     reproduced = reproduce.block(model, options, name, cost)
-    return CompileView(model.name, name, pools, compiled, cost, graph_macs(compiled.graph), options, reproduced)
+    return CompileView(plain(model.name), name, pools, compiled, cost, graph_macs(compiled.graph), options, reproduced)
 
 
 def c_network(view: CompileView) -> CNetwork:

@@ -13,7 +13,7 @@ from atonc.compare.inputs import make_inputs
 from atonc.emit import ec_program
 from atonc.emit.contexts import safety_contexts
 from atonc.emit.program import Program, bind
-from atonc.errors import ToolError
+from atonc.errors import InternalError
 from atonc.frontends.coverage import require_quantised
 from atonc.frontends.read import read
 from atonc.hw import safety
@@ -131,7 +131,7 @@ def check(program: Program, options: Options, pools: Iterable[MemoryPool]) -> tu
     bad = [v for v in found if v.severity == Severity.VIOLATION or not options.allow_unproven]
     if bad:
         first = bad[0]
-        raise ToolError(
+        raise InternalError(
             f"{len(bad)} findings of the safety rules, first {first.rule.id}: {first.seen}",
             where=first.where,
             rule=first.rule.sentence,

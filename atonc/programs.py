@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.disk import read_file
-from atonc.errors import InputError
+from atonc.errors import InputError, plain
 from atonc.hw.decode import Replay, decode_epochs
 from atonc.hw.ec import Container, assemble, disassemble, instructions, read_blobs, read_header_file
 from atonc.hw.epoch import Epoch
@@ -33,9 +33,9 @@ def read_programs(path: Path) -> list[NamedProgram]:
     if path.suffix in (".h", ".c"):
         return [NamedProgram(blob.name, blob.container) for blob in read_header_file(path).blobs]
     if path.suffix in (".s", ".asm", ".txt"):
-        return [NamedProgram(path.stem, assemble(_text(path), where=str(path)))]
+        return [NamedProgram(plain(path.stem), assemble(_text(path), where=str(path)))]
     containers = read_blobs(read_file(path, _MAX_BYTES), str(path))
-    names = [path.stem] if len(containers) == 1 else [f"{path.stem}[{k}]" for k in range(len(containers))]
+    names = [plain(path.stem)] if len(containers) == 1 else [f"{plain(path.stem)}[{k}]" for k in range(len(containers))]
     return [NamedProgram(name, c) for name, c in zip(names, containers, strict=True)]
 
 

@@ -144,6 +144,8 @@ def synthetic_input(net: EmulatedNetwork, info: BufferInfo, seed: int) -> Array:
     from atonc.compare.inputs import unit_values
 
     shape, dtype = tensors.io_shape(info), tensors.dtype_of(info)
+    if not 0 < prod(shape) * dtype.itemsize <= info.size_bytes:
+        raise InputError(f"input {info.name} of shape {shape} does not fit its {info.size_bytes:,} bytes")
     values = unit_values(shape, seed, "NHWC")
     if dtype.kind == "f":
         low, high = float_range(net, info)

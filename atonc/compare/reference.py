@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.errors import InputError, ToolError
+from atonc.errors import InputError, ToolError, plain
 from atonc.frontends import flatbuffer, limits
 from atonc.frontends.tflite import operator_name
 from atonc.frontends.tflite_schema import CodeField, ModelField
@@ -95,4 +95,5 @@ def run_onnx(path: Path, inputs: Mapping[str, Array], all_tensors: bool = False)
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     names_out = [output.name for output in session.get_outputs()]
-    return dict(zip(names_out, session.run(names_out, dict(inputs)), strict=True))
+    given = {one.name: inputs[plain(one.name)] for one in session.get_inputs()}  # as the front end calls them
+    return dict(zip(map(plain, names_out), session.run(names_out, given), strict=True))

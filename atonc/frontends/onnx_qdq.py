@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.errors import AtoncError, ModelError, ToolError, UnsupportedError
+from atonc.errors import AtoncError, ModelError, ToolError, UnsupportedError, plain
 from atonc.frontends import limits, onnx_elements, onnx_layers, onnx_moves
 from atonc.frontends.fixed_shapes import require_names
 from atonc.frontends.onnx_builder import Builder
@@ -96,6 +96,16 @@ def _require_text(graph: Any, where: str) -> None:
     listed += [attribute.name for node in graph.node for attribute in node.attribute]
     if not all(isinstance(text, str) for text in listed):
         raise ModelError("not an ONNX file: a name is no text", where=where)
+    if not all(text.isprintable() for text in listed):
+        _rename(graph)
+
+
+def _rename(graph: Any) -> None:
+    """So that no name can act on a terminal, wherever it is shown."""
+    for part in (*graph.initializer, *graph.input, *graph.output, *graph.node):
+        part.name = plain(part.name)
+    for node in graph.node:
+        node.input[:], node.output[:] = map(plain, node.input), map(plain, node.output)
 
 
 def _start(graph: Any, outputs: Sequence[str]) -> Builder:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.errors import InputError, ModelError, UnsupportedError
+from atonc.errors import InputError, ModelError, UnsupportedError, plain
 from atonc.frontends import flatbuffer, limits, tflite_moves, tflite_ops
 from atonc.frontends.flatbuffer import Table
 from atonc.frontends.operands import check_operands, check_work
@@ -100,7 +100,7 @@ class _Tensors:
         return [*self.listed, *self.made.values()]
 
     def _unique(self, name: str, index: int) -> str:
-        name = name[: limits.MAX_NAME] or f"tensor_{index}"
+        name = plain(name[: limits.MAX_NAME]) or f"tensor_{index}"
         while name in self.names:
             name = f"{name}#{index}"
         self.names.add(name)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.disk import read_text
-from atonc.errors import InputError
+from atonc.errors import InputError, plain
 
 MAX_BYTES = 1 << 22
 
@@ -47,7 +47,7 @@ class Node:
 
     def text(self, *keys: str, default: str = "") -> str:
         value = self._first(keys, default)
-        return value if isinstance(value, str) else str(value)
+        return plain(value if isinstance(value, str) else str(value))
 
     def number(self, *keys: str, default: float = 0.0) -> float:
         value = self._first(keys, default)

@@ -14,7 +14,7 @@ from atonc.emu.files.c_info import CInfo, find_c_info, mismatch, read_c_info
 from atonc.emu.files.network_c import read_network
 from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import EmulatedNetwork, Step, load, memory_of, plan_steps
-from atonc.errors import AtoncError, InputError
+from atonc.errors import AtoncError, InputError, plain
 from atonc.hw.cycles.flow import element_counts
 from atonc.hw.machine import Machine, stm32n6
 from atonc.hw.units.convacc import ConvaccConfig
@@ -71,7 +71,7 @@ def view_of(net: EmulatedNetwork, machine: Machine | None = None) -> NetworkView
         layers = tuple(_layers(steps, views, buffers, external, _shapes(network)))
     return NetworkView(
         network.name,
-        saved.model if saved else network.c_file.name,
+        saved.model if saved else plain(network.c_file.name),
         _tool(network, info, saved),
         saved.board if saved else "",
         cost.npu_mhz,
@@ -113,7 +113,8 @@ def _info(network: CompiledNetwork) -> tuple[CInfo | None, tuple[str, ...]]:
 
 def _reproduce(network: CompiledNetwork, info: CInfo | None) -> dict[str, str]:
     """The commands that made the folder, as far as its files tell."""
-    found = {"C file": network.c_file.name, **({"compiler": network.atonn_version} if network.atonn_version else {})}
+    found = {"C file": plain(network.c_file.name)}
+    found |= {"compiler": network.atonn_version} if network.atonn_version else {}
     for tool, version in (info.tools if info else {}).items():
         found[tool] = version
     for tool, arguments in (info.arguments if info else {}).items():

@@ -12,7 +12,7 @@ from typing import Any
 
 from atonc.disk import read_file
 from atonc.emu.files.types import CompiledNetwork
-from atonc.errors import InputError
+from atonc.errors import InputError, plain
 from atonc.insight import rules as shaping
 from atonc.insight.types import Decision, LayerView, NetworkView
 from atonc.lower import rules as mapping
@@ -134,7 +134,7 @@ def _text(row: Mapping[str, Any], key: str) -> str:
     found = row.get(key)
     if not isinstance(found, str) or len(found) > _LONG:
         raise ValueError(key)
-    return found
+    return plain(found)
 
 
 def _integer(row: Mapping[str, Any], key: str) -> int:

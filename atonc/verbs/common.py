@@ -199,7 +199,9 @@ def progress(silent: bool) -> Iterator[Callable[[int, int], None] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from atonc.report.terminal import for_colours
+
     columns = (TextColumn("epochs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Console(file=for_colours(sys.stderr)), transient=True) as bar:
         task = bar.add_task("epochs", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -50,7 +50,7 @@ def attempt(kind: str, seed: int, number: int, work: Path) -> Outcome:
     started = time.process_time()
     try:
         KINDS[kind](random.Random(f"{kind} {seed} {number}"), number, work)
-    except ToolError as error:  # for what the environment lacks, and for programs that break our own rules
+    except ToolError as error:  # nothing lacks here: a program against our own rules, or the like
         problem = f"a mistake of ours: {error}"
     except AtoncError as error:
         refused, problem = True, _bad_words(str(error))

@@ -15,7 +15,7 @@ from typing import Any
 
 from atonc.disk import read_file
 from atonc.emu.files.types import CompiledNetwork
-from atonc.errors import InputError
+from atonc.errors import InputError, plain
 
 MAX_JSON_BYTES = 1 << 28
 _EPOCH = re.compile(r"epoch_(\d{1,6})")
@@ -168,7 +168,7 @@ class _Reader:
 
     def text(self, key: str) -> str:
         value = self.value.get(key, "")
-        return value if isinstance(value, str) else self._wrong(key, "a text")
+        return plain(value) if isinstance(value, str) else self._wrong(key, "a text")
 
     def part(self, key: str) -> _Reader:
         return _Reader(self.value.get(key, {}), f"{self.where}, {key}")
@@ -187,7 +187,7 @@ def _pool(row: _Reader) -> InfoPool:
         address=int(address) if re.fullmatch(r"\d{1,20}", address) else None,
         size_bytes=row.integer("size_bytes"),
         used_bytes=row.integer("used_size_bytes"),
-        byte_width=attributes.integer("byte_width"),
+        byte_width=max(1, attributes.integer("byte_width")),
         freq_ratio=attributes.number("freq_ratio"),
         cacheable=row.text("cacheable") == "CACHEABLE_ON",
         subpools=tuple(v for v in row.plain_list("subpools") if isinstance(v, int)),
