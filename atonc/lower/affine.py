@@ -143,6 +143,9 @@ def _common_slope(table: Reals, clip: tuple[int, int]) -> float | None:
     """A slope that leads from every code to every other one within the roundings; None if there is none."""
     low = np.where(table <= clip[0], -np.inf, table - 0.5)
     high = np.where(table >= clip[1], np.inf, table + 0.5)
+    steps = np.arange(1, 256)
+    if ((low[1:] - high[0]) / steps).max() > ((high[1:] - low[0]) / steps).min():
+        return None  # the lines from the first code alone have nothing in common
     least = float(((low - high[:, None]) / _APART).max(where=_LATER, initial=-np.inf))
     most = float(((high - low[:, None]) / _APART).min(where=_LATER, initial=np.inf))
     if not least <= most:
