@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from atonc import firmware
-from atonc.emit import write
+from atonc.build_folder import write_whole
 from atonc.emit.c import images
 from atonc.emu.board import Board, read_firmware
 from atonc.emu.board.board import DEFAULT_BUDGET
@@ -179,7 +179,7 @@ def image_network(view: CompileView, folder: Path) -> ImageNetwork:
     """Writes the files of a compiled model and describes them for the build."""
     from atonc.generating import c_network, files_of
 
-    write.write_together(folder, files_of(view))
+    write_whole(folder, files_of(view), view.name)
     network = c_network(view)
     ranges = tuple((h.address, h.end) for h in view.compiled.program.placed.values() if not h.supplied)
     files = [(pool.base, folder / f"{images.file_stem(network, pool)}.raw") for pool in images.by_pool(network)]

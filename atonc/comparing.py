@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.arrays import read_arrays
 from atonc.compare.layers import LayerReport, check_layers
 from atonc.compare.metrics import cosine, lsb_histogram
 from atonc.compare.observed import ObservedBuffer
 from atonc.emu import tensors
 from atonc.errors import InputError
 from atonc.ir import Graph
-from atonc.runs import RunResult, Snapshot, load_npz
+from atonc.runs import RunResult, Snapshot
 
 Array = NDArray[Any]
 
@@ -72,7 +73,7 @@ def read_reference(path: Path) -> dict[str, Array]:
         raise InputError("the folder holds no epoch_*.npz", where=str(path), remedy="write one with --dump")
     merged: dict[str, Array] = {}
     for file in files:
-        merged |= load_npz(file)
+        merged |= read_arrays(file)
     return merged
 
 

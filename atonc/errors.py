@@ -6,15 +6,28 @@ prints it as one paragraph and ends with `exit_code`; a traceback is always a bu
 
 from __future__ import annotations
 
-import re
+from typing import Any
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # names come from files: nothing in them may act on a terminal
+_LONG, _START, _END = 2000, 1400, 400  # characters of a paragraph, and what is left of a longer one
+
+
+def plain(text: str) -> str:
+    """Names come from files: nothing in them may act on a terminal, neither as a command nor by turning the text."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 class AtoncError(Exception):
     """Base of all user-facing errors."""
 
     exit_code = 2
+    details: tuple[str, ...] = ()  # more lines for who wants to know
 
     def __init__(self, what: str, *, where: str = "", rule: str = "", remedy: str = "") -> None:
         super().__init__(what)
@@ -26,7 +39,16 @@ class AtoncError(Exception):
             parts.append(f"Rule: {self.rule}.")
         if self.remedy:
             parts.append(f"What to do: {self.remedy}.")
-        return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", " ".join(part.rstrip() for part in parts))
+        if len(parts) > 1 and not parts[0].endswith((".", "?", "!")):
+            parts[0] += "."
+        said = plain(" ".join(part.rstrip() for part in parts))
+        return said if len(said) <= _LONG else f"{said[:_START]} ... {said[-_END:]}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        words = {"what": self.what, "where": self.where, "rule": self.rule, "remedy": self.remedy}
+        details = {"details": list(self.details)} if self.details else {}
+        return {"kind": type(self).__name__, "exit_code": self.exit_code, **words, **details}
 
 
 class InputError(AtoncError):
@@ -61,3 +83,7 @@ class ToolError(AtoncError):
     """The environment lacks something: a package, a compiler, a board."""
 
     exit_code = 4
+
+
+class InternalError(ToolError):
+    """A mistake of ours: atonc itself failed."""

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from atonc import building
 from atonc.building import Placement, Unit
-from atonc.emu.files.initialisers import load_initialisers
-from atonc.emu.files.network_c import read_network
 from atonc.emu.files.types import CompiledNetwork
+from atonc.emu.network import read_contents
 from atonc.errors import InputError
 
 ASYNC, POLLING = "LL_ATON_RT_ASYNC", "LL_ATON_RT_POLLING"
@@ -50,8 +49,8 @@ class ImageNetwork:
 
 def network_in(folder: Path, name: str | None = None, weights: Sequence[Path] | None = None) -> ImageNetwork:
     """A folder as `atonc generate` or the vendor's tool writes it."""
-    network = read_network(folder, name)
-    contents = tuple((segment.address, segment.data) for segment in load_initialisers(network, weights))
+    network, segments = read_contents(folder, name, weights)
+    contents = tuple((segment.address, segment.data) for segment in segments)
     return ImageNetwork(network.name, network.c_file, tuple(_ranges(network)), contents)
 
 

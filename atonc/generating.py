@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from atonc import __version__
+from atonc.build_folder import write_whole
 from atonc.compile_view import CompileView
 from atonc.emit import c_info, write
 from atonc.emit.c.files import files
 from atonc.emit.c.network import CNetwork, Cycles
+from atonc.errors import plain
 from atonc.insight import reproduce
 from atonc.insight.ours import network_view
 from atonc.insight.saved import layer_rows
@@ -51,7 +53,7 @@ def analyze(model: Path, options: Options, name: str = "network") -> CompileView
     compiled, pools = compile_file(model, options), memories(options)
     cost = program_cost(compiled.program, compiled.graph, pools.pools, machine_of(options))
     reproduced = reproduce.block(model, options, name, cost)
-    return CompileView(model.name, name, pools, compiled, cost, graph_macs(compiled.graph), options, reproduced)
+    return CompileView(plain(model.name), name, pools, compiled, cost, graph_macs(compiled.graph), options, reproduced)
 
 
 def c_network(view: CompileView) -> CNetwork:
@@ -115,5 +117,5 @@ def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False)
 
 
 def generate(view: CompileView, folder: Path, with_hex: bool = False, with_stai: bool = False) -> CompileView:
-    """Writes the files; the view that comes back names them."""
-    return replace(view, files=tuple(map(str, write.write_together(folder, files_of(view, with_hex, with_stai)))))
+    """Writes the files, all together or none; the view that comes back names them."""
+    return replace(view, files=tuple(map(str, write_whole(folder, files_of(view, with_hex, with_stai), view.name))))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from atonc.compare.inputs import make_inputs, make_noise
 from atonc.emit import ec_program
 from atonc.emit.contexts import safety_contexts
 from atonc.emit.program import Program, bind
-from atonc.errors import ToolError
+from atonc.errors import CapacityError, InternalError
 from atonc.frontends.coverage import require_quantised
 from atonc.frontends.read import read
 from atonc.hw import safety
@@ -30,6 +31,7 @@ from atonc.place.supplied import require_apart, supplied_edges
 from atonc.reasons import Severity, Violation
 from atonc.verify import VerifyReport, verify
 
+_MOST_BYTES = 1 << 27  # of a tensor whose typical values are looked at, whatever a file says of memories
 CALIBRATION_SEEDS = (1001, 1002)  # not those of the verification
 
 
@@ -63,7 +65,8 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     """From the canonical graph on; other views change it or the memories to see what that would bring."""
     started = started or time.perf_counter()
     wishes = resolve(source, graph, options.on_cpu, options.on_npu)
-    mapped = map_ops(graph, options.numerics, lambda: typical_runs(graph), wishes, supplied(graph, options))
+    samples = partial(typical_runs, graph, memory)
+    mapped = map_ops(graph, options.numerics, samples, wishes, supplied(graph, options))
     layout = _place(mapped, graph, memory, options)
     program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools)
     findings = check(program, options, memory.pools)
@@ -82,10 +85,24 @@ def machine_of(options: Options) -> Machine:
     return stm32n6().with_clocks(**{name: value for name, value in wanted.items() if value})
 
 
-def typical_runs(graph: Graph) -> list[Mapping[str, Array]]:
+def typical_runs(graph: Graph, memory: Board | None = None) -> list[Mapping[str, Array]]:
     """Exact values of all tensors for two natural-looking inputs and for noise."""
+    if memory is not None:
+        _require_room(graph, memory)
     inputs = [make_inputs(graph, seed) for seed in CALIBRATION_SEEDS]
     return [run_graph(graph, values) for values in (*inputs, make_noise(inputs[0], CALIBRATION_SEEDS[0]))]
+
+
+def _require_room(graph: Graph, memory: Board) -> None:
+    """A tensor that no memory holds is not worth computing; else placement says more about it."""
+    room = min(sum(pool.size_bytes for pool in memory.pools if pool.writable), _MOST_BYTES)
+    for name, tensor in graph.tensors.items():
+        if not tensor.is_constant and tensor.elements > room:
+            raise CapacityError(
+                f"{tensor.elements:,} elements, the writable memories have {room:,} bytes",
+                where=name,
+                remedy="use a smaller input, or a board or .mpool with more RAM",
+            )
 
 
 def _place(mapped: Mapped, graph: Graph, memory: Board, options: Options) -> Layout:
@@ -117,7 +134,7 @@ def check(program: Program, options: Options, pools: Iterable[MemoryPool]) -> tu
     bad = [v for v in found if v.severity == Severity.VIOLATION or not options.allow_unproven]
     if bad:
         first = bad[0]
-        raise ToolError(
+        raise InternalError(
             f"{len(bad)} findings of the safety rules, first {first.rule.id}: {first.seen}",
             where=first.where,
             rule=first.rule.sentence,

@@ -9,6 +9,7 @@ from atonc.errors import InputError
 from atonc.hw.tolerant_json import Node, read_json
 
 DEFAULT = "default"
+_LONGEST = 4096  # characters of a file name
 _KEYS = ("memory_pool", "options", "machine_desc", "memory_desc")
 _POOL = ("--load-mpool", "--load-mpool-file")
 # What these ask for holds here in any case, or concerns only how the other compiler searches and what it prints.
@@ -80,6 +81,8 @@ def _profile(name: str, profile: Node, path: Path) -> Profile:
 
 def _find(pool: str, folder: Path) -> Path:
     """Relative to the file, or else to where the user is, as the other tool takes it."""
+    if len(pool) > _LONGEST or not pool.isprintable():
+        raise InputError(f"{pool[:60]!r} is no file name", where=str(folder), rule="memory_pool names a file")
     given = Path(pool.replace("\\", "/"))
     return given if not (folder / given).is_file() and given.is_file() else folder / given
 

@@ -7,7 +7,8 @@ from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
-from atonc.errors import InputError
+from atonc.disk import read_file
+from atonc.errors import InputError, plain
 from atonc.hw.decode import Replay, decode_epochs
 from atonc.hw.ec import Container, assemble, disassemble, instructions, read_blobs, read_header_file
 from atonc.hw.epoch import Epoch
@@ -29,22 +30,16 @@ class NamedProgram:
 
 def read_programs(path: Path) -> list[NamedProgram]:
     """All programs of a generated header, a raw blob, a container, or an assembly listing (.s)."""
-    if not path.is_file():
-        raise InputError("there is no such file", where=str(path))
-    if path.stat().st_size > _MAX_BYTES:
-        raise InputError(f"larger than {_MAX_BYTES >> 20} MiB", where=str(path))
     if path.suffix in (".h", ".c"):
         return [NamedProgram(blob.name, blob.container) for blob in read_header_file(path).blobs]
     if path.suffix in (".s", ".asm", ".txt"):
-        return [NamedProgram(path.stem, assemble(_text(path), where=str(path)))]
-    containers = read_blobs(path.read_bytes(), str(path))
-    names = [path.stem] if len(containers) == 1 else [f"{path.stem}[{k}]" for k in range(len(containers))]
+        return [NamedProgram(plain(path.stem), assemble(_text(path), where=str(path)))]
+    containers = read_blobs(read_file(path, _MAX_BYTES), str(path))
+    names = [plain(path.stem)] if len(containers) == 1 else [f"{plain(path.stem)}[{k}]" for k in range(len(containers))]
     return [NamedProgram(name, c) for name, c in zip(names, containers, strict=True)]
 
 
 def assemble_file(path: Path) -> Container:
-    if not path.is_file():
-        raise InputError("there is no such file", where=str(path))
     return assemble(_text(path), where=str(path))
 
 
@@ -66,6 +61,6 @@ def to_binary(container: Container) -> bytes:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return read_file(path, _MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("not a text file", where=str(path), remedy="give an assembly listing") from None

@@ -6,8 +6,8 @@ Here the witnesses meet: the emulator (emu), the cycle models and the safety rul
 from __future__ import annotations
 
 import hashlib
+import io
 import re
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.arrays import is_arrays, read_arrays
+from atonc.disk import read_start, write_file, write_files
 from atonc.emu import network as emulated
 from atonc.emu import tensors
 from atonc.emu.files.types import BufferInfo
@@ -142,6 +144,8 @@ def synthetic_input(net: EmulatedNetwork, info: BufferInfo, seed: int) -> Array:
     from atonc.compare.inputs import unit_values
 
     shape, dtype = tensors.io_shape(info), tensors.dtype_of(info)
+    if not 0 < prod(shape) * dtype.itemsize <= info.size_bytes:
+        raise InputError(f"input {info.name} of shape {shape} does not fit its {info.size_bytes:,} bytes")
     values = unit_values(shape, seed, "NHWC")
     if dtype.kind == "f":
         low, high = float_range(net, info)
@@ -155,13 +159,11 @@ def _from_files(net: EmulatedNetwork, paths: Sequence[Path]) -> dict[str, Array]
     arrays: dict[str, Array] = {}
     positional: list[Array] = []
     for path in paths:
-        if path.suffix == ".npz":
-            named = load_npz(path)
+        if is_arrays(read_start(path)):
+            named = read_arrays(path)
             known = {info.name for info in infos}
             arrays |= {name: value for name, value in named.items() if name in known}
             positional += [value for name, value in named.items() if name not in known]
-        elif path.suffix == ".npy":
-            positional.append(_load_numpy(path))
         else:
             positional.append(image_input(net, infos[len(positional) % len(infos)], path))
     missing = [info.name for info in infos if info.name not in arrays]
@@ -173,27 +175,6 @@ def _from_files(net: EmulatedNetwork, paths: Sequence[Path]) -> dict[str, Array]
             remedy="name the arrays of an .npz after the inputs, or give one file per input in order",
         )
     return arrays | dict(zip(missing, positional, strict=True))
-
-
-def load_npz(path: Path) -> dict[str, Array]:
-    loaded = _load_numpy(path)
-    if not hasattr(loaded, "files"):
-        raise InputError("not an .npz archive", where=str(path))
-    try:
-        return {name: loaded[name] for name in loaded.files}
-    except (ValueError, OSError, KeyError, EOFError) as error:
-        raise InputError(f"damaged archive: {error}", where=str(path)) from None
-
-
-def _load_numpy(path: Path) -> Any:
-    import zipfile
-
-    try:
-        return np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise InputError("there is no such file", where=str(path)) from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"cannot be read as NumPy data: {error}", where=str(path)) from None
 
 
 def image_input(net: EmulatedNetwork, info: BufferInfo, path: Path) -> Array:
@@ -229,34 +210,21 @@ def digest(value: Array) -> str:
 
 def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """An .npz, complete or not there at all."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            np.savez(file, **{_safe(name): value for name, value in arrays.items()})  # type: ignore[arg-type]
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from None
-    finally:
-        partial.unlink(missing_ok=True)
+    write_file(path, _npz(arrays))
+
+
+def _npz(arrays: Mapping[str, Array]) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **{_safe(name): value for name, value in arrays.items()})  # type: ignore[arg-type]
+    return file.getvalue()
 
 
 def dump(folder: Path, result: RunResult) -> None:
-    """One .npz per epoch with the buffers that it wrote; the folder appears only when it is complete."""
+    """One .npz per epoch with the buffers that it wrote, all together."""
     by_epoch: dict[int, dict[str, Array]] = {}
     for snapshot in result.snapshots:
         by_epoch.setdefault(snapshot.epoch, {})[snapshot.info.name] = snapshot.data
-    partial = folder.with_name(folder.name + ".partial")
-    try:
-        partial.mkdir(parents=True)
-        for number, arrays in by_epoch.items():
-            save_arrays(partial / f"epoch_{number:04d}.npz", arrays)
-        if folder.is_dir():
-            folder.rmdir()
-        partial.rename(folder)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", where=str(folder)) from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    write_files(folder, {f"epoch_{number:04d}.npz": _npz(arrays) for number, arrays in by_epoch.items()})
 
 
 def _safe(name: str) -> str:

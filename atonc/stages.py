@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from atonc.emit import write
+from atonc.disk import write_files
 from atonc.frontends.read import read
 from atonc.ir import text
 from atonc.lower.map_ops import Mapped, map_ops
@@ -25,7 +25,7 @@ def dump(model: Path, options: Options, last: str, folder: Path) -> list[Path]:
         files[f"{number}_{stage}.txt"] = content.encode()
         if stage == last:
             break
-    return write.write_together(folder, files)
+    return write_files(folder, files)
 
 
 def _outputs(model: Path, options: Options) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from atonc.arrays import read_arrays
 from atonc.compare.inputs import make_inputs, make_noise
 from atonc.compare.metrics import Metrics, measure
 from atonc.compare.subgraph import code_size
@@ -23,7 +24,6 @@ from atonc.layer_checks import LayerCheck, check_program
 from atonc.pipeline import Compiled
 from atonc.reading_checks import ReadingCheck, check_reading
 from atonc.references import References
-from atonc.runs import load_npz
 
 Sample = Mapping[str, Array]
 NOISE_SEED = 1  # pictures leave corners of operators in the dark
@@ -138,7 +138,7 @@ def read_samples(source: Graph, files: Sequence[Path], limit: int | None) -> lis
     counts samples."""
     samples: list[Sample] = []
     for file in files:
-        arrays = load_npz(file) if file.suffix == ".npz" else {"": _load_array(file)}
+        arrays = read_arrays(file)
         named = {name: arrays[name] for name in source.inputs if name in arrays}
         if len(named) < len(source.inputs):
             if len(arrays) != len(source.inputs):
@@ -157,18 +157,10 @@ def read_labels(files: Sequence[Path]) -> list[int]:
     """Arrays called "labels" beside the inputs: the right class of each sample."""
     found: list[int] = []
     for file in files:
-        labels = load_npz(file).get("labels") if file.suffix == ".npz" else None
+        labels = read_arrays(file).get("labels")
         if labels is not None and labels.dtype.kind in "iu" and labels.ndim == 1:
             found += labels.tolist()
     return found
-
-
-def _load_array(file: Path) -> Array:
-    try:
-        loaded: Array = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"cannot be read as NumPy data: {error}", where=str(file)) from None
-    return loaded
 
 
 def _split(source: Graph, named: Mapping[str, Array], where: str) -> Iterator[Sample]:

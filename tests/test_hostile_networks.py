@@ -39,7 +39,7 @@ def _remove(data: bytearray, rng: random.Random) -> bytearray:
 def _digits(data: bytearray, rng: random.Random) -> bytearray:
     """Other numbers in the same places: programs that are well formed and wrong."""
     places = [k for k, c in enumerate(data) if chr(c) in "0123456789abcdef"]
-    for _ in range(rng.randint(1, 6)):
+    for _ in range(rng.randint(1, 6) if places else 0):
         data[rng.choice(places)] = ord(rng.choice("0123456789"))
     return data
 

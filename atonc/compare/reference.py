@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.errors import InputError, ToolError
+from atonc.errors import InputError, ToolError, plain
 from atonc.frontends import flatbuffer, limits
 from atonc.frontends.read import is_tflite
 from atonc.frontends.tflite import operator_name, unique_name
@@ -154,19 +154,20 @@ def _open_onnx(path: Path, kernels: str, tensors: Wanted) -> Kernels:
         output.ClearField("type")
     if tensors is not None:
         names = dict.fromkeys(name for node in model.graph.node for name in node.output if name)
-        wanted = list(names) if tensors == ALL else [name for name in names if name in set(tensors)]
+        wanted = list(names) if tensors == ALL else [name for name in names if plain(name) in set(tensors)]
         listed = {output.name for output in model.graph.output}
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in listed)
     session = _session(path, model.SerializeToString(), _LEVELS[kernels])
     names_in, names_out = ([edge.name for edge in side] for side in (session.get_inputs(), session.get_outputs()))
 
     def run(inputs: Values) -> dict[str, Array]:
-        given = inputs if isinstance(inputs, Mapping) else dict(zip(names_in, inputs, strict=True))
+        ours = [plain(name) for name in names_in]  # as our front end calls them
+        given = inputs if isinstance(inputs, Mapping) else dict(zip(ours, inputs, strict=True))
         try:
-            values = session.run(names_out, {name: value for name, value in given.items() if name in names_in})
+            values = session.run(names_out, {name: given[mine] for name, mine in zip(names_in, ours, strict=True)})
         except Exception as error:
             raise InputError(f"onnxruntime cannot run it: {str(error)[:300]}", where=str(path)) from error
-        return dict(zip(names_out, values, strict=True))
+        return dict(zip(map(plain, names_out), values, strict=True))
 
     return run
 

@@ -1,19 +1,12 @@
-"""The program as files for people and tools: assembly text and a description. What firmware needs is in `emit.c`.
-
-All files appear together or not at all.
-"""
+"""The program as files for people and tools: assembly text and a description. What firmware needs is in `emit.c`."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Mapping
 from itertools import groupby
 from json.encoder import encode_basestring_ascii
-from pathlib import Path
 from typing import Any
 
 from atonc.emit import relocs
@@ -118,34 +111,6 @@ def _json(value: Any, line: str = "\n") -> str:
     if isinstance(value, (list, tuple)) and value:
         return f"[{inner}{f',{inner}'.join([_json(item, inner) for item in value])}{line}]"
     return json.dumps(value)
-
-
-def write_together(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
-    """Into a folder beside the target first; other files that are in the target stay."""
-    partial = None
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        for file, content in files.items():
-            (partial / file).write_bytes(content)
-        partial.chmod(0o777 & ~_umask())
-        if folder.is_dir():
-            for file in files:
-                os.replace(partial / file, folder / file)
-        else:
-            os.replace(partial, folder)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", where=str(folder)) from None
-    finally:
-        if partial is not None:
-            shutil.rmtree(partial, ignore_errors=True)
-    return [folder / file for file in files]
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def _plain(text: str) -> str:

@@ -106,6 +106,12 @@ def run_chain(epoch: Epoch, chain: Chain, inputs: dict[str, tuple[Stream, Stream
             where=f"epoch {epoch.number}",
             rule="accumulator chain: equal output size and kernels in all units",
         )
+    if frames == 0 or sums[0].size == 0:
+        raise InputError(
+            f"{', '.join(chain.units)} get no whole frame",
+            where=f"epoch {epoch.number}",
+            rule="each writer takes exactly what its pipeline produces",
+        )
     outputs = _looped(configs, sums) if chain.loop else _straight(configs, sums, None)
     return {
         name: Stream(values.reshape(frames, -1).astype({1: np.int8, 2: np.int16}.get(config.out_bytes, np.int32)))

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.build_folder import read_whole
 from atonc.emu import cpu, tensors
 from atonc.emu.bus import Memory
-from atonc.emu.files.initialisers import load_initialisers
+from atonc.emu.files.initialisers import Segment, load_initialisers
 from atonc.emu.files.network_c import read_network
 from atonc.emu.files.types import BufferInfo, Call, CompiledNetwork, EpochBlock
 from atonc.emu.npu import Watch, run_epoch
@@ -91,11 +92,23 @@ def load(
     directory: Path, name: str | None = None, weights: Sequence[Path] | None = None, blob_file: Path | None = None
 ) -> EmulatedNetwork:
     """Reads a folder that the compiler wrote: C file, blobs, initialisers (or the named ones)."""
-    network = read_network(directory, name, blob_file=blob_file)
+    network, segments = read_contents(directory, name, weights, blob_file)
     memory = memory_of(network)
-    for segment in load_initialisers(network, weights):
+    for segment in segments:
         memory.write(segment.address, np.frombuffer(segment.data, np.uint8))
     return EmulatedNetwork(network, memory, tuple(plan_steps(network, memory)))
+
+
+def read_contents(
+    directory: Path, name: str | None, weights: Sequence[Path] | None, blob_file: Path | None = None
+) -> tuple[CompiledNetwork, Sequence[Segment]]:
+    """A network and what its memories hold at first, both of one build."""
+
+    def read() -> tuple[CompiledNetwork, Sequence[Segment]]:
+        network = read_network(directory, name, blob_file=blob_file)
+        return network, load_initialisers(network, weights)
+
+    return read_whole(directory, read)
 
 
 def memory_of(network: CompiledNetwork) -> Memory:

@@ -85,6 +85,8 @@ def as_elements(name: str, value: Array, dtype: np.dtype[Any], scale: float | No
 
     Bytes of the other sign are refused whatever their values: pixels of a dark picture would pass for codes.
     """
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        raise InputError(f"values for input {name} are not numbers, or infinite")
     if value.dtype == dtype:
         return value
     if value.dtype.kind == "f" and dtype.kind in "iu":
@@ -106,7 +108,7 @@ def _fits(value: Array, limits: np.iinfo[Any]) -> bool:
 
 
 def _quantised(name: str, value: Array, dtype: np.dtype[Any], scale: float | None, offset: int) -> Array:
-    if scale is None or not np.isfinite(value).all():
+    if scale is None:
         raise InputError(f"float data for input {name} cannot be quantised", remedy=f"give {dtype.name} codes")
     limits = np.iinfo(dtype)
     steps = value.astype(np.float64) / scale

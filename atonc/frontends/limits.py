@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atonc.errors import InputError, ModelError
+from atonc.disk import read_file
+from atonc.errors import ModelError
 
 MAX_FILE_BYTES = 512 << 20
 MAX_TENSORS = 100_000
@@ -19,13 +20,7 @@ MAX_NAME = 4_096
 
 def read_bytes(path: Path) -> bytes:
     """The whole file, if it is a file of reasonable size."""
-    try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise InputError(f"{size} bytes, at most {MAX_FILE_BYTES} are read", where=str(path))
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    return read_file(path, MAX_FILE_BYTES)
 
 
 def count(number: int, limit: int, what: str) -> int:

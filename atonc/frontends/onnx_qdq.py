@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.errors import AtoncError, ModelError, ToolError, UnsupportedError
+from atonc.errors import AtoncError, ModelError, ToolError, UnsupportedError, plain
 from atonc.frontends import (
     limits,
     onnx_composed,
@@ -27,6 +27,7 @@ from atonc.frontends.onnx_builder import Builder
 from atonc.frontends.onnx_cut import find_cuts, needed_nodes
 from atonc.frontends.onnx_elements import ELEMENT_TYPES, type_name
 from atonc.frontends.onnx_node import TRANSLATORS, Node
+from atonc.frontends.operands import check_operands, check_work
 from atonc.frontends.refusals import refuse
 from atonc.ir import Array, Graph, Tensor, check
 
@@ -60,7 +61,7 @@ def read_onnx(
     for index in in_order(graph.node):
         if needed is None or index in needed:
             _translate(_node(graph.node[index], index, opsets, builder))
-    return check(builder.finish(inputs, name))
+    return check_work(check_operands(check(builder.finish(inputs, name))))
 
 
 def in_order(nodes: Sequence[Any]) -> list[int]:
@@ -96,7 +97,27 @@ def _parse(data: bytes, name: str) -> Any:
         raise ModelError(f"not an ONNX file: {error}", where=name) from error
     if not model.graph.node and not model.graph.output:
         raise ModelError("not an ONNX file: it has no graph", where=name)
+    _require_text(model.graph, name)
     return model
+
+
+def _require_text(graph: Any, where: str) -> None:
+    """Strings of a damaged file may be no text; then they come as bytes."""
+    listed = [part.name for part in (*graph.initializer, *graph.input, *graph.output, *graph.node)]
+    listed += [text for node in graph.node for text in (node.op_type, node.domain, *node.input, *node.output)]
+    listed += [attribute.name for node in graph.node for attribute in node.attribute]
+    if not all(isinstance(text, str) for text in listed):
+        raise ModelError("not an ONNX file: a name is no text", where=where)
+    if not all(text.isprintable() for text in listed):
+        _rename(graph)
+
+
+def _rename(graph: Any) -> None:
+    """So that no name can act on a terminal, wherever it is shown."""
+    for part in (*graph.initializer, *graph.input, *graph.output, *graph.node):
+        part.name = plain(part.name)
+    for node in graph.node:
+        node.input[:], node.output[:] = map(plain, node.input), map(plain, node.output)
 
 
 def _start(graph: Any, outputs: Sequence[str]) -> Builder:

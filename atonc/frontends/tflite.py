@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.errors import InputError, ModelError, UnsupportedError
+from atonc.errors import InputError, ModelError, UnsupportedError, plain
 from atonc.frontends import flatbuffer, limits, tflite_formats, tflite_moves, tflite_ops
 from atonc.frontends.flatbuffer import Table
+from atonc.frontends.operands import check_operands, check_work
 from atonc.frontends.refusals import refuse
 from atonc.frontends.tflite_schema import (
     ELEMENT_TYPES,
@@ -51,7 +52,7 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
     used = {t for op in ops for t in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
     kept = {tensor.name: tensor for tensor in tensors.all() if tensor.name in used}
     graph = Graph(kept, tuple(ops), tuple(dict.fromkeys(inputs)), tuple(dict.fromkeys(outputs)), name, "tflite")
-    return check(graph)
+    return check_work(check_operands(check(graph)))
 
 
 def read_file(path: Path) -> Graph:
@@ -67,7 +68,7 @@ def operator_name(table: Table) -> str:
 
 def unique_name(name: str, index: int, taken: set[str]) -> str:
     """Of the tensor with this index; it is taken from now on."""
-    name = name[: limits.MAX_NAME] or f"tensor_{index}"
+    name = plain(name[: limits.MAX_NAME]) or f"tensor_{index}"
     while name in taken:
         name = f"{name}#{index}"
     taken.add(name)
@@ -179,8 +180,10 @@ def _with_positive_scales(data: Array, quant: Quantisation) -> tuple[Array, Quan
     """Some tools fold negative gains into the scales of channels: the codes get the sign. Zero counts nothing."""
     scales, axis = quant.scales, quant.axis or 0
     odd = ~(scales > 0)
-    plain = np.isfinite(scales).all() and not np.any(quant.zero_points[odd]) and axis < data.ndim
-    if not odd.any() or not plain or data.shape[axis] != scales.size:
+    if quant.zero_points.size != scales.size or data.size == 0:
+        return data, quant
+    usable = np.isfinite(scales).all() and not np.any(quant.zero_points[odd]) and axis < data.ndim
+    if not odd.any() or not usable or data.shape[axis] != scales.size:
         return data, quant
     turned = data * quant.along(np.sign(scales).astype(np.int64), data.ndim)
     if turned.min() < np.iinfo(data.dtype).min or turned.max() > np.iinfo(data.dtype).max:

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from atonc.disk import read_text
 from atonc.errors import InputError
 from atonc.hw.tolerant_json import MAX_BYTES, Node, read_json
 
@@ -156,11 +157,7 @@ def read_machine(path: Path) -> Machine:
     if path.suffix == ".mdesc":
         return read_mdesc(path)
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError("larger than any machine description", where=str(path))
-        return _machine(tomllib.loads(path.read_text("utf-8")))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
+        return _machine(tomllib.loads(read_text(path, MAX_BYTES)))
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(f"not a machine description: {error}", where=str(path)) from None
 

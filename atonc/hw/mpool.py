@@ -10,6 +10,7 @@ from atonc.hw.machine import PoolTiming
 from atonc.hw.tolerant_json import Node, parse_json, read_json
 
 MAX_POOLS = 256
+MAX_WIDTH, MAX_RATIO = 4096, 1_000_000
 
 _MAGNITUDES = {"BYTES": 1, "KBYTES": 1 << 10, "MBYTES": 1 << 20, "GBYTES": 1 << 30}
 
@@ -73,8 +74,9 @@ def _pool(node: Node) -> MemoryPool:
     prop = node.child("prop")
     width, ratio = int(prop.number("byteWidth", default=1)), prop.number("freqRatio", default=1.0)
     name = node.text("name") or node.text("fname")
-    if not name or width < 1 or ratio <= 0:
-        raise InputError("a pool needs a name, a byteWidth of at least 1 and a positive freqRatio", where=node.where)
+    if not name or not 1 <= width <= MAX_WIDTH or not 1 / MAX_RATIO <= ratio <= MAX_RATIO:
+        rule = f"a name, a byteWidth of 1 to {MAX_WIDTH}, a freqRatio of 1/{MAX_RATIO} to {MAX_RATIO}"
+        raise InputError("the pool lacks something that it needs", where=node.where, rule=rule)
     return MemoryPool(
         name=name,
         postfix=node.text("fname"),

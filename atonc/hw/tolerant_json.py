@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from atonc.errors import InputError
+from atonc.disk import read_text
+from atonc.errors import InputError, plain
 
 MAX_BYTES = 1 << 22
 
@@ -19,13 +20,7 @@ _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*+[}}\]])")
 
 def read_json(path: Path) -> Mapping[str, Any]:
     """The object that the file holds."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError("larger than any such file", where=str(path))
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
-    return parse_json(text, str(path))
+    return parse_json(read_text(path, MAX_BYTES), str(path))
 
 
 def parse_json(text: str, where: str = "") -> Mapping[str, Any]:
@@ -52,7 +47,7 @@ class Node:
 
     def text(self, *keys: str, default: str = "") -> str:
         value = self._first(keys, default)
-        return value if isinstance(value, str) else str(value)
+        return plain(value if isinstance(value, str) else str(value))
 
     def number(self, *keys: str, default: float = 0.0) -> float:
         value = self._first(keys, default)

@@ -8,12 +8,13 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+from atonc.build_folder import read_whole
 from atonc.costs import NetworkCost, StepCost, network_cost
 from atonc.emu.files.c_info import CInfo, find_c_info, mismatch, read_c_info
 from atonc.emu.files.network_c import read_network
 from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import EmulatedNetwork, Step, load, memory_of, plan_steps
-from atonc.errors import AtoncError, InputError
+from atonc.errors import AtoncError, InputError, plain
 from atonc.hw.cycles.flow import element_counts
 from atonc.hw.machine import Machine, stm32n6
 from atonc.hw.units.convacc import ConvaccConfig
@@ -27,6 +28,10 @@ _LONG_COMMAND = 2000  # characters that are shown of it
 
 def folder_view(directory: Path, name: str | None = None, machine: Machine | None = None) -> NetworkView:
     """Nothing is executed: weights may be missing, where the program does not need them, and even the program."""
+    return read_whole(directory, lambda: _folder_view(directory, name, machine))
+
+
+def _folder_view(directory: Path, name: str | None, machine: Machine | None) -> NetworkView:
     described = find_info(directory)
     if described is not None:
         return info_view(described, machine or stm32n6())
@@ -66,7 +71,7 @@ def view_of(net: EmulatedNetwork, machine: Machine | None = None) -> NetworkView
         layers = tuple(_layers(steps, views, buffers, external, _shapes(network)))
     return NetworkView(
         network.name,
-        saved.model if saved else network.c_file.name,
+        saved.model if saved else plain(network.c_file.name),
         _tool(network, info, saved),
         saved.board if saved else "",
         cost.npu_mhz,
@@ -108,7 +113,8 @@ def _info(network: CompiledNetwork) -> tuple[CInfo | None, tuple[str, ...]]:
 
 def _reproduce(network: CompiledNetwork, info: CInfo | None) -> dict[str, str]:
     """The commands that made the folder, as far as its files tell."""
-    found = {"C file": network.c_file.name, **({"compiler": network.atonn_version} if network.atonn_version else {})}
+    found = {"C file": plain(network.c_file.name)}
+    found |= {"compiler": network.atonn_version} if network.atonn_version else {}
     for tool, version in (info.tools if info else {}).items():
         found[tool] = version
     for tool, arguments in (info.arguments if info else {}).items():

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from atonc.emu.files.c_info import CInfo, InfoNode, read_c_info
-from atonc.errors import InputError
+from atonc.errors import InputError, plain
 from atonc.hw.machine import Machine
 from atonc.insight import decide, folder_memory, rules, vendor
 from atonc.insight.types import (
@@ -48,7 +48,7 @@ def info_view(path: Path, machine: Machine) -> NetworkView:
     moving = [b for b in buffers if b.kind != "constant"]
     return NetworkView(
         path.name.removesuffix("c_info.json").strip("_") or "network",
-        path.name,
+        plain(path.name),
         _tool(info.tools),
         "",
         machine.clocks.npu_mhz,

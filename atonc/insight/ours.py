@@ -24,9 +24,10 @@ def network_view(view: CompileView) -> NetworkView:
     compiled, layout = view.compiled, view.compiled.layout
     rows = list(zip(compiled.program.steps, view.cost.steps, compiled.mapped.owners, strict=True))
     external = {pool.name for pool in view.board.pools if is_external(pool)}
-    layers = tuple(
-        _layer(op, view, [(s, c) for s, c, owner in rows if owner == op.name], external) for op in _ops(view)
-    )
+    own: dict[str, list[tuple[ProgramStep, StepCost]]] = {}
+    for step, cost, owner in rows:
+        own.setdefault(owner, []).append((step, cost))
+    layers = tuple(_layer(op, view, own.get(op.name, []), external) for op in _ops(view))
     return NetworkView(
         view.name,
         view.model,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from atonc import __version__
 from atonc.costs import NetworkCost
+from atonc.errors import plain
 from atonc.options import Options
 
 _TEXT_FLAGS = {
@@ -59,7 +60,7 @@ def _flags(options: Options, name: str) -> Iterator[str]:
 
 def block(model: Path, options: Options, name: str, cost: NetworkCost) -> dict[str, str]:
     found = {
-        "command": command(model.name, options, name),
+        "command": command(plain(model.name), options, name),
         "atonc": __version__,
         "model sha256": hashlib.sha256(model.read_bytes()).hexdigest(),
         "clocks": f"NPU {cost.npu_mhz:g} MHz, CPU {cost.cpu_mhz:g} MHz",

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from atonc.disk import read_file
 from atonc.emu.files.types import CompiledNetwork
+from atonc.errors import InputError, plain
 from atonc.insight import rules as shaping
 from atonc.insight.types import Decision, LayerView, NetworkView
 from atonc.lower import rules as mapping
@@ -68,15 +69,9 @@ def read_saved(network: CompiledNetwork, kinds: Mapping[int, str]) -> Saved | No
     """None if there is no such file beside the network, or if it is not of this build; `kinds`: where epochs run."""
     path = network.directory / f"{network.stem}_program.json"
     try:
-        return _saved(_load(path), kinds)
-    except (OSError, ValueError, RecursionError):
+        return _saved(json.loads(read_file(path, MAX_BYTES)), kinds)
+    except (InputError, ValueError, RecursionError):
         return None
-
-
-def _load(path: Path) -> Any:
-    if path.stat().st_size > MAX_BYTES:
-        raise ValueError("too large")
-    return json.loads(path.read_bytes())
 
 
 def _saved(root: Any, kinds: Mapping[int, str]) -> Saved:
@@ -139,7 +134,7 @@ def _text(row: Mapping[str, Any], key: str) -> str:
     found = row.get(key)
     if not isinstance(found, str) or len(found) > _LONG:
         raise ValueError(key)
-    return found
+    return plain(found)
 
 
 def _integer(row: Mapping[str, Any], key: str) -> int:

@@ -23,6 +23,8 @@ Reals = NDArray[np.float64]
 
 CODES = np.arange(-128, 128, dtype=np.int64)
 FULL_RANGE = (-128, 127)
+_LATER = np.triu(np.ones((256, 256), bool), 1)  # pairs of codes, the second above the first
+_APART = np.maximum(CODES - CODES[:, None], 1)
 _A_LIMIT, _C_LIMIT = 32767, (1 << 31) - 1
 _MOST_SHIFT = 24  # of the output, as seen; more gains nothing on 8-bit results
 _MOST_PAIR_SHIFT = 26
@@ -141,9 +143,11 @@ def _common_slope(table: Reals, clip: tuple[int, int]) -> float | None:
     """A slope that leads from every code to every other one within the roundings; None if there is none."""
     low = np.where(table <= clip[0], -np.inf, table - 0.5)
     high = np.where(table >= clip[1], np.inf, table + 0.5)
-    i, j = np.triu_indices(256, 1)
-    least = float(((low[j] - high[i]) / (j - i)).max())
-    most = float(((high[j] - low[i]) / (j - i)).min())
+    steps = np.arange(1, 256)
+    if ((low[1:] - high[0]) / steps).max() > ((high[1:] - low[0]) / steps).min():
+        return None  # the lines from the first code alone have nothing in common
+    least = float(((low - high[:, None]) / _APART).max(where=_LATER, initial=-np.inf))
+    most = float(((high - low[:, None]) / _APART).min(where=_LATER, initial=np.inf))
     if not least <= most:
         return None
     if np.isinf(least) or np.isinf(most):

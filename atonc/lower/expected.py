@@ -133,7 +133,8 @@ def _deviation(
         many = max(gain.steepest * deviation.peak, SIGMAS * gain.spread * sqrt(deviation.square))
         peak += min(gain.total * deviation.peak, many)
         square += min(deviation.square * gain.spread**2, WHOLE_RANGE**2)
-    return Deviation(min(square, WHOLE_RANGE**2), min(ceil(min(peak, WHOLE_RANGE)) + ceil(local), WHOLE_RANGE))
+    whole = ceil(min(peak, WHOLE_RANGE)) + ceil(min(local, WHOLE_RANGE))
+    return Deviation(min(square, WHOLE_RANGE**2), min(whole, WHOLE_RANGE))
 
 
 def _jumps(table: NDArray[np.int64], reach: float) -> tuple[float, float]:

@@ -28,10 +28,12 @@ def max_pool(call: Call) -> list[Real]:
     geometry = Geometry.of(call.attrs, pair(call.attrs["window"]))
     picture = channel_last(x.real, layout)
     size = geometry.output_size(picture.shape[1], picture.shape[2])
-    padded = geometry.pad(picture, -np.inf)
     result = np.full((picture.shape[0], *size, picture.shape[3]), -np.inf)
-    for _, _, tap in geometry.taps(padded, size):
-        result = larger(result, tap) if x.tensor.is_float else np.maximum(result, tap)
+    if not x.tensor.is_float:
+        result = geometry.fold(picture, size, np.maximum, -np.inf)
+    else:
+        for _, _, tap in geometry.taps(geometry.pad(picture, -np.inf), size):
+            result = larger(result, tap)
     return [fused_activation(restore_layout(result, layout, x.codes.ndim), call)]
 
 
@@ -42,7 +44,7 @@ def average_pool(call: Call) -> list[Real]:
     geometry = Geometry.of(call.attrs, pair(call.attrs["window"]))
     picture = channel_last(x.centred, layout)
     size = geometry.output_size(picture.shape[1], picture.shape[2])
-    total = _window_sum(geometry, picture, size)
+    total = _window_sum(geometry, picture, size, x.tensor.is_float)
     count: Array | int = geometry.kernel[0] * geometry.kernel[1]
     if not call.attrs.get("count_include_pad", False):
         count = _window_sum(geometry, np.ones((1, *picture.shape[1:3], 1)), size)
@@ -50,7 +52,10 @@ def average_pool(call: Call) -> list[Real]:
     return [fused_activation(real, call)]
 
 
-def _window_sum(geometry: Geometry, picture: Array, size: tuple[int, int]) -> Real:
+def _window_sum(geometry: Geometry, picture: Array, size: tuple[int, int], in_order: bool = False) -> Real:
+    """`in_order`: row by row of the window, which matters to floats."""
+    if not in_order:
+        return geometry.fold(picture, size, np.add, 0.0)
     padded = geometry.pad(picture, 0)
     total = np.zeros((picture.shape[0], *size, picture.shape[3]))
     for _, _, tap in geometry.taps(padded, size):

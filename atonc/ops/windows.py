@@ -50,6 +50,31 @@ class Geometry:
                 stop_y, stop_x = y + (size[0] - 1) * self.stride[0] + 1, x + (size[1] - 1) * self.stride[1] + 1
                 yield i, j, padded[:, y : stop_y : self.stride[0], x : stop_x : self.stride[1], :]
 
+    def along(self, axis: int, size: int, outputs: int) -> Iterator[tuple[slice, slice]]:
+        """In one direction: for each kernel position that meets the picture, which outputs do and which pixels."""
+        step, spread, border = self.stride[axis], self.dilation[axis], self.padding[axis]
+        first = max(0, -(-(border - (outputs - 1) * step) // spread))
+        last = min(self.kernel[axis] - 1, (border + size - 1) // spread)
+        for position in range(first, last + 1):
+            offset = position * spread - border
+            start = max(0, -(offset // step))
+            stop = min(outputs, (size - 1 - offset) // step + 1)
+            if start < stop:
+                begin = start * step + offset
+                yield slice(start, stop), slice(begin, begin + (stop - start - 1) * step + 1, step)
+
+    def fold(self, picture: Array, size: Pair, function: np.ufunc, start: float) -> Array:
+        """The function over each window, first down the columns, then along the rows: for what is exact in any order,
+        and hardly slower for windows as large as the picture."""
+        count, height, width, channels = picture.shape
+        columns = np.full((count, size[0], width, channels), start)
+        for outputs, pixels in self.along(0, height, size[0]):
+            function(columns[:, outputs], picture[:, pixels], out=columns[:, outputs])
+        result = np.full((count, *size, channels), start)
+        for outputs, pixels in self.along(1, width, size[1]):
+            function(result[:, :, outputs], columns[:, :, pixels], out=result[:, :, outputs])
+        return result
+
 
 def channel_last(values: Array, layout: str) -> Array:
     """A view [n, height, width, channels]; sequences [n, length, channels] get height 1."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import resources
 from itertools import groupby, pairwise
 from pathlib import Path
 
+from atonc.disk import read_text
 from atonc.errors import InputError
 from atonc.hw.machine import secure, stm32n6
-from atonc.hw.mpool import MemoryPool, read_mpool
+from atonc.hw.mpool import MAX_RATIO, MAX_WIDTH, MemoryPool, read_mpool
+from atonc.hw.tolerant_json import MAX_BYTES
 from atonc.place.types import PREFETCH_BYTES, USER_BASE, USER_BYTES
 
 _XSPI_TAIL = 32  # bytes at the end of a memory-mapped device that must not be touched
@@ -169,10 +171,7 @@ def parse_board(text: str, where: str) -> Board:
 def read_board(path: Path) -> Board:
     """A board from its `.toml` or from any memory-pool file."""
     if path.suffix == ".toml":
-        try:
-            return parse_board(path.read_text("utf-8"), str(path))
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
+        return parse_board(read_text(path, MAX_BYTES), str(path))
     return board_of(path.stem, read_mpool(path).usable, str(path))
 
 
@@ -205,13 +204,18 @@ def _toml_pool(entry: dict[str, object]) -> MemoryPool:
     pool = MemoryPool(
         **{**_DEFAULTS, **entry}  # type: ignore[arg-type]
     )
-    if not isinstance(pool.base, int) or not isinstance(pool.size_bytes, int) or min(pool.base, pool.size_bytes) < 0:
+    for member in fields(pool):
+        value, wanted = getattr(pool, member.name), _TYPES[str(member.type)]
+        if not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool):
+            raise ValueError(f"{member.name} is {str(value)[:40]!r}")
+    if not (0 <= pool.base < 1 << 64 and 0 <= pool.size_bytes < 1 << 64):
         raise ValueError(f"pool {pool.name} needs base and size_bytes")
-    if pool.byte_width < 1 or pool.freq_ratio <= 0:
+    if not (1 <= pool.byte_width <= MAX_WIDTH and 1 / MAX_RATIO <= pool.freq_ratio <= MAX_RATIO):
         raise ValueError(f"pool {pool.name} needs byte_width and freq_ratio")
     return pool
 
 
+_TYPES: dict[str, type | tuple[type, ...]] = {"str": str, "int": int, "bool": bool, "float": (float, int)}
 _DEFAULTS: dict[str, object] = {
     "writable": True,
     "absolute": True,

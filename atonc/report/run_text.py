@@ -10,6 +10,7 @@ from typing import Any
 from atonc.compare.layers import LayerReport
 from atonc.comparing import BufferDifference
 from atonc.costs import NetworkCost
+from atonc.errors import plain
 from atonc.reasons import Severity, Violation
 from atonc.runs import RunResult, digest
 
@@ -52,8 +53,9 @@ def _head(view: RunView) -> list[str]:
     kinds = Counter(step.kind for step in view.result.steps if not step.empty)
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     flavour = "epoch controller" if any(block.blob for block in net.blocks) else "driven by the CPU"
+    compiler = net.atonn_version or "an unnamed compiler"
     return [
-        f"network {net.name} ({net.c_file.name}), compiled by {net.atonn_version or 'an unnamed compiler'}, {flavour}",
+        f"network {net.name} ({plain(net.c_file.name)}), compiled by {compiler}, {flavour}",
         f"emulated {sum(kinds.values())} epochs ({listed}) in {view.result.seconds:.2f} s",
         *(f"input  {i.name} {_shape(i.mem_shape or i.shape)} {i.type.lower()}" for i in view.result.net.inputs),
     ]

@@ -9,7 +9,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO, cast
+
+from atonc.errors import plain
 
 _HEAD = "bold"
 # first match wins; groups are coloured, the rest stays as it is
@@ -28,17 +32,49 @@ _STYLES = (
 )
 
 
+class PlainStream:
+    """Standard output or error as names of strangers may reach it: printable, and in the encoding that is there."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        encoding = self.stream.encoding or "utf-8"
+        lines = "\n".join(map(plain, text.split("\n")))
+        self.stream.write(lines.encode(encoding, "backslashreplace").decode(encoding))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def plain_streams() -> Iterator[None]:
+    """All that is printed meanwhile is plain."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast(TextIO, PlainStream(stream)) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def for_colours(stream: TextIO) -> TextIO:
+    """The stream itself, for what makes its colours out of plain text."""
+    return stream.stream if isinstance(stream, PlainStream) else stream
+
+
 def show(lines: Iterable[str]) -> None:
     """Prints; in colour on a terminal only."""
     if not coloured():
         for line in lines:
-            print(line)
+            print(plain(line))
         return
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False, soft_wrap=True)
-    for line in lines:
+    console = Console(file=for_colours(sys.stdout), highlight=False, soft_wrap=True)
+    for line in map(plain, lines):
         text = Text(line)
         for found, style in styles(line):
             text.stylize(style, *found)

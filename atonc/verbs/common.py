@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atonc.disk import write_file
 from atonc.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -105,13 +106,6 @@ def write_pictures(network: NetworkView, options: argparse.Namespace) -> None:
             write_file(path, make(network))
 
 
-def write_file(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", where=str(path)) from None
-
-
 def positive(text: str) -> float:
     try:
         value = float(text)
@@ -130,7 +124,7 @@ def model_path(options: argparse.Namespace) -> Path:
         raise InputError("no model given", remedy=f"name a .tflite or .onnx file{hint}")
     if options.positional and options.model and options.positional != options.model:
         raise InputError("two models given", remedy="name one, as an argument or with -m")
-    if not found.is_file():
+    if not found.exists():
         raise InputError("there is no such file", where=str(found))
     return found
 
@@ -205,7 +199,9 @@ def progress(silent: bool) -> Iterator[Callable[[int, int], None] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from atonc.report.terminal import for_colours
+
     columns = (TextColumn("epochs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Console(file=for_colours(sys.stderr)), transient=True) as bar:
         task = bar.add_task("epochs", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+from atonc.disk import write_file
 from atonc.errors import InputError
 
 
@@ -67,9 +68,8 @@ def _asm(options: argparse.Namespace) -> int:
     target = options.output or options.file.with_suffix(".bin")
     if not options.name.isidentifier():
         raise InputError(f"{options.name!r} is not a C identifier", remedy="name the array with letters and digits")
-    if target.suffix == ".h":
-        target.write_text(programs.to_header(container, options.name))
-    else:
-        target.write_bytes(programs.to_binary(container))
+    as_header = target.suffix == ".h"
+    text = programs.to_header(container, options.name).encode()
+    write_file(target, text if as_header else programs.to_binary(container))
     print(f"{target}: {len(container.blob.program)} words")
     return 0

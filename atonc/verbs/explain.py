@@ -36,12 +36,12 @@ def _explain(options: argparse.Namespace) -> int:
     from atonc.insight.fit import lever_lines, peak, peak_lines
     from atonc.place.explain import PlacementError
     from atonc.report import explain_text
-    from atonc.verbs.generate import too_large
+    from atonc.verbs.generate import with_levers
 
     try:
         network, tried = _network(options)
     except PlacementError as error:
-        return too_large(model_path(options), compiler_options(options, verify=False), error)
+        raise with_levers(model_path(options), compiler_options(options, verify=False), error) from None
     layers, worst = _chosen(network, options.node), peak(network)
     if options.json:
         print(json.dumps(explain_text.as_json(network, layers, worst, tried or ()), indent=1))

@@ -84,7 +84,7 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     try:
         view = generating.analyze(model, wanted, options.name)
     except PlacementError as error:
-        return too_large(model, wanted, error)
+        raise with_levers(model, wanted, error) from None
     broken = gates.broken(view)
     if folder is not None and not broken:
         view = generating.generate(view, folder, options.hex, options.stai)
@@ -101,15 +101,14 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     return 1 if broken else 0
 
 
-def too_large(model: Path, wanted: Options, error: PlacementError) -> int:
-    """The error, what lives at the worst step, and the levers, each tried."""
+def with_levers(model: Path, wanted: Options, error: PlacementError) -> PlacementError:
+    """The error with what lives at the worst step, and the levers, each tried."""
     from atonc.frontends.read import read
     from atonc.insight.fit import shortage_lines
 
-    print(f"atonc: {error}", file=sys.stderr)
     source = read(model, wanted.cut_outputs, wanted.fixed_shapes)
-    print("\n".join(shortage_lines(source, wanted, error)), file=sys.stderr)
-    return error.exit_code
+    error.details = tuple(shortage_lines(source, wanted, error))
+    return error
 
 
 def _size(text: str) -> int:

@@ -54,13 +54,13 @@ def _wanted(names: list[str], known: list[str]) -> tuple[str, ...]:
 
 
 def _write(names: tuple[str, ...], options: argparse.Namespace) -> int:
-    from atonc.emit import write
+    from atonc.disk import write_files
     from atonc.probes import with_controls
     from atonc.probes.build import build
     from atonc.probes.folder import folder_files
 
     built = [build(probe) for probe in with_controls(names)]
-    written = write.write_together(options.output, folder_files(built))
+    written = write_files(options.output, folder_files(built))
     if options.json:
         print(json.dumps({"probes": [one.probe.name for one in built], "files": [str(path) for path in written]}))
     elif not options.quiet:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from atonc.disk import write_file
 from atonc.errors import InputError
-from atonc.verbs.common import add_picture_options, write_file, write_pictures
+from atonc.verbs.common import add_picture_options, write_pictures
 from atonc.verbs.compare import network
 
 

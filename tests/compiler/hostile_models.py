@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -158,11 +159,13 @@ def onnx_model() -> onnx.ModelProto:
     return onnx.ModelProto.FromString(net.model({"x": (1, 3, 4, 4)}, [net.qdq(f, 0.05, -100)]))
 
 
-def hostile_onnx(rng: Random) -> bytes:
-    model = onnx_model()
+def hostile_onnx(rng: Random, model: onnx.ModelProto | None = None) -> bytes:
+    """Of the model above, or of another one, which is changed."""
+    model = onnx_model() if model is None else model
     wrongs = (_constant_wrong, _node_wrong, _node_wrong, _edge_wrong, _outside_wrong, _giant_wrong)
     for _ in range(pick(rng, (1, 1, 2))):
-        pick(rng, wrongs)(rng, model.graph)
+        with suppress(IndexError, ValueError):  # other models may lack what is to be changed
+            pick(rng, wrongs)(rng, model.graph)
     if rng.random() < 0.05:
         model.opset_import[0].version = pick(rng, (0, 1, 99, 1 << 40))
     return bytes(model.SerializeToString())

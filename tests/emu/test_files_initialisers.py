@@ -90,7 +90,7 @@ def test_missing_short_and_oversized_files(folder: Path) -> None:
     path.write_bytes(bytes(5000))
     with pytest.raises(InputError, match="do not fit pool xSPI2"):
         load_initialisers(network)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="there is no such file"):
         load_initialisers(network, [folder / "absent.xSPI2.raw"])
 
 

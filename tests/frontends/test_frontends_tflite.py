@@ -93,7 +93,7 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "chain.tflite"
     path.write_bytes(chain_model())
     assert read_file(path).name == "chain"
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="there is no such file"):
         read_file(tmp_path / "missing.tflite")
     monkeypatch.setattr(limits, "MAX_FILE_BYTES", 100)
     with pytest.raises(InputError, match="at most"):

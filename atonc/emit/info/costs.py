@@ -165,8 +165,8 @@ def step_macs(network: CNetwork, graph: Graph) -> dict[int, int]:
     shares: dict[int, int] = {}
     for op in graph.ops:
         total = macs(op, graph.tensors)
-        steps = [step for step in network.program.steps if _computes(step, op)]
-        if not total or not steps:
+        steps = [step for step in network.program.steps if _computes(step, op)] if total else []
+        if not steps:
             continue
         weights = [_executed_macs(step) for step in steps]
         weights = weights if any(weights) else [1] * len(steps)

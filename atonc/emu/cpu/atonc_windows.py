@@ -16,6 +16,7 @@ from atonc.emu.cpu.atonc_numbers import Format, larger
 from atonc.emu.cpu.struct_view import StructView, fail
 from atonc.emu.cpu.tensors import Array
 
+MOST_ELEMENTS, MOST_LOOPS, MOST_PRODUCTS = 1 << 28, 1 << 22, 1 << 36  # of one layer
 EXACT_BYTES = 2  # integers up to 16 bits: their sums are exact in double precision, in any order
 
 
@@ -57,6 +58,8 @@ class Window:
         window = cls.of(info)
         if window.in_c != window.out_c:
             raise fail("a pool does not change the number of channels", info.where)
+        if window.batch * window.out_h * window.in_w * window.in_c > MOST_ELEMENTS:
+            raise fail("a window of this size", info.where)
         return window
 
     def picture(self, call: KernelCall, index: int, source: Format) -> Array:
@@ -70,11 +73,38 @@ class Window:
 
     def taps(self) -> Iterator[tuple[int, int, slice, slice, slice, slice]]:
         """Kernel position, the outputs that meet the picture there, and where in the picture."""
+        self.require_little_work()
         for i in range(self.k_h):
             out_y, in_y = _met(i * self.dilate_y - self.top, self.stride_y, self.out_h, self.in_h)
             for j in range(self.k_w):
                 out_x, in_x = _met(j * self.dilate_x - self.left, self.stride_x, self.out_w, self.in_w)
                 yield i, j, out_y, out_x, in_y, in_x
+
+
+    def require_little_work(self) -> None:
+        positions, outputs = self.k_h * self.k_w, self.batch * self.out_h * self.out_w * self.out_c
+        if positions * self.groups > MOST_LOOPS or positions * outputs * (self.in_c // self.groups) > MOST_PRODUCTS:
+            raise fail("more work than any layer has", f"a window of {self.k_h} x {self.k_w}")
+
+    def fold(self, picture: Array, function: np.ufunc, start: float) -> Array:
+        """The function over each window, first down the columns, then along the rows: for what is exact in any order,
+        and hardly slower for windows as large as the picture."""
+        count, channels = picture.shape[0], picture.shape[3]
+        columns = np.full((count, self.out_h, self.in_w, channels), start)
+        result = np.full((count, self.out_h, self.out_w, channels), start)
+        for i in _meeting(self.k_h, self.dilate_y, self.top, self.stride_y, self.out_h, self.in_h):
+            out_y, in_y = _met(i * self.dilate_y - self.top, self.stride_y, self.out_h, self.in_h)
+            columns[:, out_y] = function(columns[:, out_y], picture[:, in_y])
+        for j in _meeting(self.k_w, self.dilate_x, self.left, self.stride_x, self.out_w, self.in_w):
+            out_x, in_x = _met(j * self.dilate_x - self.left, self.stride_x, self.out_w, self.in_w)
+            result[:, :, out_x] = function(result[:, :, out_x], columns[:, :, in_x])
+        return result
+
+
+def _meeting(kernel: int, spread: int, border: int, step: int, outputs: int, size: int) -> range:
+    """The kernel positions that meet the picture at all."""
+    first = max(0, -(-(border - (outputs - 1) * step) // spread))
+    return range(first, min(kernel - 1, (border + size - 1) // spread) + 1)
 
 
 def _met(offset: int, stride: int, outputs: int, size: int) -> tuple[slice, slice]:
@@ -139,6 +169,7 @@ def transpose_conv(call: KernelCall) -> None:
     target, source, window = call.format(1), call.format(3), Window.of(call.struct(8))
     weights, floats = _weights(call, window)
     picture, total = window.picture(call, 2, source), np.zeros(window.output_shape(call))
+    window.require_little_work()
     for i in range(window.k_h):
         in_y, out_y = _met(i * window.dilate_y - window.top, window.stride_y, window.in_h, window.out_h)
         for j in range(window.k_w):
@@ -178,8 +209,11 @@ def max_pool(call: KernelCall) -> None:
     target, source, window = call.format(1), call.format(3), Window.of_pool(call.struct(4))
     picture = window.picture(call, 2, source)
     result = np.full(window.output_shape(call), -np.inf)
-    for _, _, out_y, out_x, in_y, in_x in window.taps():
-        result[:, out_y, out_x] = larger(result[:, out_y, out_x], picture[:, in_y, in_x])
+    if not _in_order(source, False):
+        result = window.fold(picture, np.maximum, -np.inf)
+    else:
+        for _, _, out_y, out_x, in_y, in_x in window.taps():
+            result[:, out_y, out_x] = larger(result[:, out_y, out_x], picture[:, in_y, in_x])
     call.write(0, target.codes(result * source.scale))
 
 
@@ -187,10 +221,12 @@ def max_pool(call: KernelCall) -> None:
 def average_pool(call: KernelCall) -> None:
     target, source, window = call.format(1), call.format(3), Window.of_pool(call.struct(4))
     picture, total = window.picture(call, 2, source), np.zeros(window.output_shape(call))
-    count = np.zeros((window.out_h, window.out_w, 1))
-    for _, _, out_y, out_x, in_y, in_x in window.taps():
-        total[:, out_y, out_x] += picture[:, in_y, in_x]
-        count[out_y, out_x] += 1.0
+    count = window.fold(np.ones((1, window.in_h, window.in_w, 1)), np.add, 0.0)
+    if not _in_order(source, False):
+        total = window.fold(picture, np.add, 0.0)
+    else:
+        for _, _, out_y, out_x, in_y, in_x in window.taps():
+            total[:, out_y, out_x] += picture[:, in_y, in_x]
     if call.integer(5):
         count[...] = float(window.k_h * window.k_w)
     call.write(0, target.codes(total / count * source.scale))

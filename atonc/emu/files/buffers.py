@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atonc.emu.files.types import BufferInfo, CValue, Symbol
-from atonc.errors import InputError
+from atonc.errors import InputError, plain
 
 MAX_BUFFER_BYTES = 1 << 30
 
@@ -21,6 +21,7 @@ def buffer_table(value: CValue, where: str) -> tuple[BufferInfo, ...]:
             break
         if not isinstance(name, str):
             raise InputError("a buffer has no name", where=where)
+        name = plain(name)
         result.append(_buffer(name, entry, f"{where}, buffer {name}"))
     return tuple(result)
 

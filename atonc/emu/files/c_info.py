@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from atonc.disk import read_file
 from atonc.emu.files.types import CompiledNetwork
-from atonc.errors import InputError
+from atonc.errors import InputError, plain
 
 MAX_JSON_BYTES = 1 << 28
 _EPOCH = re.compile(r"epoch_(\d{1,6})")
@@ -135,11 +136,7 @@ def read_c_info(path: Path) -> CInfo:
 
 def _load(path: Path) -> Any:
     try:
-        if path.stat().st_size > MAX_JSON_BYTES:
-            raise InputError("too large", where=str(path))
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
+        return json.loads(read_file(path, MAX_JSON_BYTES))
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON: {error}", where=str(path), remedy="fetch or generate it again") from None
 
@@ -171,7 +168,7 @@ class _Reader:
 
     def text(self, key: str) -> str:
         value = self.value.get(key, "")
-        return value if isinstance(value, str) else self._wrong(key, "a text")
+        return plain(value) if isinstance(value, str) else self._wrong(key, "a text")
 
     def part(self, key: str) -> _Reader:
         return _Reader(self.value.get(key, {}), f"{self.where}, {key}")
@@ -190,7 +187,7 @@ def _pool(row: _Reader) -> InfoPool:
         address=int(address) if re.fullmatch(r"\d{1,20}", address) else None,
         size_bytes=row.integer("size_bytes"),
         used_bytes=row.integer("used_size_bytes"),
-        byte_width=attributes.integer("byte_width"),
+        byte_width=max(1, attributes.integer("byte_width")),
         freq_ratio=attributes.number("freq_ratio"),
         cacheable=row.text("cacheable") == "CACHEABLE_ON",
         subpools=tuple(v for v in row.plain_list("subpools") if isinstance(v, int)),

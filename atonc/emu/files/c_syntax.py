@@ -8,6 +8,7 @@ from functools import lru_cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from atonc.disk import read_file
 from atonc.emu.files.c_preprocess import Preprocessed, preprocess
 from atonc.errors import InputError, ToolError
 
@@ -66,13 +67,7 @@ class Unit:
 
 def read_source(path: Path) -> bytes:
     """The bytes of a C file, or a clear error."""
-    try:
-        size = path.stat().st_size
-        if size > MAX_SOURCE_BYTES:
-            raise InputError(f"{size} bytes is too large for a generated C file", where=str(path))
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    return read_file(path, MAX_SOURCE_BYTES)
 
 
 def parse_unit(source: bytes, path: str) -> Unit:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from atonc.emu.files.types import Pool
+from atonc.errors import plain
 
 _GIT = re.compile(r'\bGIT_(BRANCH|DESCRIPTION)\s+"([^"\n]{0,200})"')
 _OPTION = re.compile(r'^[ *]*--([\w-]+) = (?:"([^"\n]*)"|(\S+))\s*$', re.MULTILINE)
@@ -24,7 +25,7 @@ def versions(comments: Iterable[str]) -> tuple[str, str]:
     found: dict[str, str] = {}
     for comment in comments:
         for match in _GIT.finditer(comment):
-            found.setdefault(match[1], match[2])
+            found.setdefault(match[1], plain(match[2]))
         if len(found) == 2:
             break
     return found.get("DESCRIPTION", ""), found.get("BRANCH", "")
@@ -34,7 +35,7 @@ def command_line(comments: Iterable[str]) -> dict[str, str]:
     """The compiler's options by name."""
     for comment in comments:
         if "Command Line options" in comment:
-            return {m[1]: m[2] if m[2] is not None else m[3] for m in _OPTION.finditer(comment)}
+            return {m[1]: plain(m[2] if m[2] is not None else m[3]) for m in _OPTION.finditer(comment)}
     return {}
 
 
@@ -60,19 +61,19 @@ def _pool(match: re.Match[str], used: str) -> Pool:
 
     def value(key: str, default: str) -> str:
         found = re.search(rf"{key}=(\S+)", rest)
-        return found[1] if found else default
+        return plain(found[1]) if found else default
 
     return Pool(
         index=int(match["index"]),
-        postfix=match["postfix"],
-        name=match["name"],
+        postfix=plain(match["postfix"]),
+        name=plain(match["name"]),
         base=int(match["offset"], 0) if _ADDRESS.fullmatch(match["offset"]) else 0,
         size_bytes=int(match["size"]),
         absolute=match["mode"] == "absolute",
         virtual=" vpool " in rest,
         writable="READ_WRITE" in rest,
         cacheable=value("cacheable", "OFF") == "ON",
-        byte_width=int(_number(value("byte width", "0"))),
+        byte_width=max(1, int(_number(value("byte width", "1")))),
         freq_ratio=_number(value("freq ratio", "1")),
         throughput=value("THROUGHPUT", ""),
         latency=value("LATENCY", ""),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from atonc.disk import read_file
 from atonc.emu.files.c_arrays import c_array_bytes
 from atonc.emu.files.intel_hex import read_hex
 from atonc.emu.files.types import CompiledNetwork, Pool
@@ -139,7 +140,7 @@ def _load(path: Path, network: CompiledNetwork, required: Sequence[Need], pool: 
         if array is None:
             raise InputError(f"no array _mem_pool_{pool.postfix}_{network.name} in it", where=str(path))
         return [_segment(pool, array, path)]
-    segment = _segment(pool, _read(path), path)
+    segment = _segment(pool, read_file(path, MAX_FILE_BYTES), path)
     _check_length(segment, next((n for n in required if n.pool == pool), None))
     return [segment]
 
@@ -157,15 +158,6 @@ def _pool_of_name(path: Path, network: CompiledNetwork, required: Sequence[Need]
         where=str(path),
         remedy=f"name it like {network.stem}_atonbuf.{required[0].pool.postfix if required else 'POOL'}.raw",
     )
-
-
-def _read(path: Path) -> bytes:
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise InputError("too large for an initialiser", where=str(path))
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
 
 
 def _segment(pool: Pool, data: bytes, path: Path) -> Segment:

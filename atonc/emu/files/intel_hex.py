@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from atonc.disk import read_file
 from atonc.errors import InputError
 
 MAX_HEX_BYTES = 1 << 29
@@ -13,13 +14,7 @@ _ADDRESS_BYTES = {_END: 0, _SEGMENT: 2, _START_SEGMENT: 4, _LINEAR: 2, _START_LI
 
 def read_hex(path: Path) -> list[tuple[int, bytes]]:
     """(address, bytes) of every contiguous run, ascending."""
-    try:
-        if path.stat().st_size > MAX_HEX_BYTES:
-            raise InputError("too large for a hex file", where=str(path))
-        text = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    return parse_hex(text, str(path))
+    return parse_hex(read_file(path, MAX_HEX_BYTES), str(path))
 
 
 def parse_hex(text: bytes, where: str) -> list[tuple[int, bytes]]:

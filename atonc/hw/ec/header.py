@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from atonc.disk import read_text
 from atonc.errors import InputError
 from atonc.hw.ec.blob import Container, read_container
 
@@ -71,13 +72,7 @@ class BlobHeader:
 
 def read_header_file(path: Path) -> BlobHeader:
     """Read a header from disk."""
-    try:
-        if path.stat().st_size > MAX_HEADER_BYTES:
-            raise InputError("larger than any generated header", where=str(path))
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
-    return read_header(text, str(path))
+    return read_header(read_text(path, MAX_HEADER_BYTES), str(path))
 
 
 def read_header(text: str, where: str = "header") -> BlobHeader:

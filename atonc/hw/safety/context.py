@@ -95,5 +95,7 @@ class Context:
 
     def buffer_at(self, address: int) -> Buffer | None:
         """The largest buffer around an address, so that a whole tensor wins over its parts."""
-        found = [buffer for buffer in self.buffers if buffer.holds(address)]
+        place = secure(address)
+        before = [buffer for buffer in self.buffers if buffer.address <= place]  # secure addresses are never lower
+        found = [buffer for buffer in before if buffer.holds(place)]
         return max(found, key=lambda buffer: buffer.size_bytes, default=None)

@@ -113,6 +113,10 @@ class StrengConfig(fields.UnitConfig):
         return self.address + low, self.address + high + self.element_bytes
 
 
+MOST_ELEMENTS, MOST_FRAMES = 1 << 28, 1 << 24
+_SIZES = f"an engine moves something, and at most {MOST_ELEMENTS:,} elements in {MOST_FRAMES:,} frames"
+
+
 def decode(words: Mapping[int, int]) -> StrengConfig:
     return fields.decode(StrengConfig, words)
 
@@ -176,6 +180,8 @@ def _may_collide(config: StrengConfig) -> bool:
 
 def check(config: StrengConfig, unit: str) -> None:
     config.require_modelled(unit)
+    if not (0 < config.elements <= MOST_ELEMENTS and config.frames <= MOST_FRAMES):
+        raise InputError(f"{config.elements:,} elements in {config.frames:,} frames", where=unit, rule=_SIZES)
     sizes = (config.size0, config.size1, config.size2)
     if sizes not in {(8, 0, 0), (8, 8, 0), (8, 8, 8)}:
         raise fields.not_modelled(unit, "CTRL.SIZE0..2", config.size0 | config.size1 << 4 | config.size2 << 8)

@@ -1,0 +1,71 @@
+"""Damaged files of every kind, each made from a seed and a number, and what a user would do with them.
+
+`attempt` does it in this process: an `AtoncError` is a good answer, and so is to work; everything else is a mistake of
+ours. The tests try a few hundred, `benchmarks/mutations.py` as many as one likes.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from atonc.errors import AtoncError, ToolError
+from tests.mutations import arrays, models, networks, pictures, pools, programs
+
+SECONDS = 10.0  # of the processor, for one file
+OUT_OF_MEMORY = ("out of memory", "Unable to allocate", "MemoryError")  # somebody asked for more than the limit
+
+Attempt = Callable[[random.Random, int, Path], None]
+KINDS: dict[str, Attempt] = {
+    "tflite": models.try_tflite,
+    "onnx": models.try_onnx,
+    "mpool": pools.try_pools,
+    "network": networks.try_network,
+    "arrays": arrays.try_arrays,
+    "pictures": pictures.try_picture,
+    "programs": programs.try_program,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    kind: str
+    seed: int
+    number: int
+    refused: bool
+    seconds: float
+    problem: str = ""  # empty: as it should be
+
+    def __str__(self) -> str:
+        return f"{self.kind} --seed {self.seed} --first {self.number}: {self.problem}"
+
+
+def attempt(kind: str, seed: int, number: int, work: Path) -> Outcome:
+    """Nothing but the kind, the seed and the number decides what is tried."""
+    refused, problem = False, ""
+    started = time.process_time()
+    try:
+        KINDS[kind](random.Random(f"{kind} {seed} {number}"), number, work)
+    except ToolError as error:  # nothing lacks here: a program against our own rules, or the like
+        problem = f"a mistake of ours: {error}"
+    except AtoncError as error:
+        refused, problem = True, _bad_words(str(error))
+    except Exception as error:
+        frames = [f"{f.filename.rpartition('/')[2]}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
+        problem = f"{type(error).__name__}: {str(error)[:160]} at {' < '.join(frames[:-6:-1])}"
+    seconds = time.process_time() - started
+    if seconds > SECONDS:
+        problem = f"{problem} {seconds:.0f} s".strip()
+    return Outcome(kind, seed, number, refused, seconds, problem)
+
+
+def _bad_words(said: str) -> str:
+    if any(words in said for words in OUT_OF_MEMORY):
+        return f"memory: {said[:200]}"
+    if not said.isprintable() or not said or len(said) > 4000:
+        return f"not a paragraph: {said[:200]!r}"
+    return ""

@@ -1,0 +1,171 @@
+"""A build folder is one whole build, whatever happens to those who write it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import atonc
+from atonc import build_folder
+from atonc.build_folder import read_whole, write_whole
+from atonc.cli import main
+from atonc.disk import read_file
+from atonc.errors import InputError
+from tests import unlucky_writers as unlucky
+
+ROOT = Path(__file__).resolve().parent.parent
+DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
+ONE = {f"{name}.c": f"one {name}".encode() * 999 for name in "abcd"}
+TWO = {f"{name}.c": f"two {name}".encode() * 999 for name in "bcde"}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith("_manifest.json")}
+
+
+def readings(tmp_path: Path) -> set[str]:
+    """What a reader of either build sees."""
+    for build in (ONE, TWO):
+        write_whole(tmp_path / str(build is ONE), build, unlucky.NAME)
+    return {unlucky.raw_reading(tmp_path / str(k)) for k in (False, True)}
+
+
+def test_every_moment_of_a_kill(tmp_path: Path) -> None:
+    seen = unlucky.aimed_kills(tmp_path / "out", [ONE, TWO], unlucky.raw_reading)
+    assert seen.pop(unlucky.BEHIND) == 8 and seen.pop(unlucky.BEFORE) == 2
+    assert set(seen) == readings(tmp_path)
+
+
+def test_kills_at_random_moments(tmp_path: Path) -> None:
+    write_whole(tmp_path / "out", ONE, unlucky.NAME)
+    seen = unlucky.kills(tmp_path / "out", [ONE, TWO], 12, 1, unlucky.raw_reading)
+    assert set(seen) - readings(tmp_path) <= {unlucky.BEFORE, unlucky.BEHIND, unlucky.BETWEEN}
+    write_whole(tmp_path / "out", ONE, unlucky.NAME)
+    assert not list((tmp_path / "out").glob(".*")), "the next writer clears what the dead ones left"
+
+
+def test_two_writers_at_once(tmp_path: Path) -> None:
+    write_whole(tmp_path / "out", ONE, unlucky.NAME)
+    seen = unlucky.pairs(tmp_path / "out", [ONE, TWO], 3, 4, unlucky.raw_reading)
+    assert set(seen) <= readings(tmp_path)
+
+
+def test_two_writers_at_once_where_there_are_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows and on some network drives: files that both builds have are of one of them."""
+    monkeypatch.setattr(build_folder, "fcntl", None)
+    common = sorted(set(ONE) & set(TWO))
+
+    def read(folder: Path) -> str:
+        return repr(read_whole(folder, lambda: [read_file(folder / name, 9999) for name in common]))
+
+    write_whole(tmp_path / "out", ONE, unlucky.NAME)
+    seen = unlucky.pairs(tmp_path / "out", [ONE, TWO], 3, 4, read)
+    assert set(seen) <= {repr([build[name] for name in common]) for build in (ONE, TWO)}
+
+
+def test_a_real_build_is_read_whole_or_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file of another build among the others: every reader says so."""
+    out, other = tmp_path / "out", tmp_path / "other"
+    for model, folder in ((DIGITS, out), (DIGITS.with_suffix(".onnx"), other)):
+        assert main(["generate", str(model), "-o", str(folder), "-q", "--no-verify"]) == 0
+    shutil.copy(other / "network.h", out)
+    for words in (["run"], ["view", "--save", str(tmp_path / "x.html")], ["explain"], ["compare", str(other)]):
+        assert main([words[0], str(out), *words[1:]]) == 2, words
+        said = capsys.readouterr().err
+        assert "network.h is not the file that was generated with the others" in said and said.count("\n") == 1
+    with pytest.raises(InputError, match="generate the folder again, or delete"):
+        atonc.load(out)
+    (out / "network_manifest.json").unlink()
+    assert main(["view", str(out), "--save", str(tmp_path / "x.html")]) == 0, "the user's way out"
+
+
+def test_other_files_stay_and_former_ones_go(tmp_path: Path) -> None:
+    mine = {"notes.txt": b"mine", "web_manifest.json": b'{"files": {"a.c": "x"}}', "a.c.orig": b"mine too"}
+    for name, content in mine.items():
+        (tmp_path / name).write_bytes(content)
+    write_whole(tmp_path, {**ONE, "x.c": b"x"}, "network")
+    (tmp_path / "x.c").write_bytes(b"changed by hand")
+    write_whole(tmp_path, TWO, "network")
+    found = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    manifest = json.loads(found.pop("network_manifest.json"))
+    assert found == {**mine, **TWO, "x.c": b"changed by hand"}, "a.c went, as it was as we had written it"
+    assert set(manifest["files"]) == set(TWO)
+
+
+def test_two_networks_share_a_folder(tmp_path: Path) -> None:
+    write_whole(tmp_path, {"one.c": b"1", "kernels.c": b"old"}, "one")
+    write_whole(tmp_path, {"two.c": b"2", "kernels.c": b"new"}, "two")
+    assert read_whole(tmp_path, lambda: contents(tmp_path)) == {"one.c": b"1", "two.c": b"2", "kernels.c": b"new"}
+    write_whole(tmp_path, {"two.c": b"2"}, "two")
+    assert (tmp_path / "kernels.c").exists(), "the other network lists it too"
+
+
+def test_the_manifest_depends_on_the_files_only(tmp_path: Path) -> None:
+    for k, build in enumerate((ONE, dict(reversed(ONE.items())))):
+        write_whole(tmp_path / str(k), build, "network")
+    one, other = ((tmp_path / str(k) / "network_manifest.json").read_bytes() for k in range(2))
+    assert one == other
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A folder on another device than the temporary files, if there is one."""
+    folder = Path("/dev/shm")
+    if not os.access(folder, os.W_OK) or folder.stat().st_dev == Path("/tmp").stat().st_dev:
+        pytest.skip("there is only one device")
+    made = folder / f"atonc_test_{os.getpid()}"
+    made.mkdir()
+    yield made
+    shutil.rmtree(made)
+
+
+def test_a_target_on_another_device(elsewhere: Path, tmp_path: Path) -> None:
+    """A mount point or a link: nothing is moved between devices."""
+    (tmp_path / "out").symlink_to(elsewhere)
+    write_whole(tmp_path / "out", ONE, "network")
+    write_whole(tmp_path / "out", TWO, "network")
+    assert contents(elsewhere) == TWO and (tmp_path / "out").is_symlink()
+
+
+def test_a_file_that_cannot_be_exchanged_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files may be mounted one by one."""
+    write_whole(tmp_path, ONE, "network")
+    replace = os.replace
+
+    def busy(source: Path, target: Path) -> None:
+        if Path(target).name == "b.c":
+            raise OSError(16, "Device or resource busy")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", busy)
+    write_whole(tmp_path, TWO, "network")
+    assert contents(tmp_path) == TWO
+
+
+def test_folders_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(InputError, match="cannot be written: File exists"):
+        write_whole(tmp_path / "file", ONE, "network")
+    (tmp_path / "out" / "b.c").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"b\.c: is a folder"):
+        write_whole(tmp_path / "out", ONE, "network")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["b.c"], "nothing was written"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b'"atonc build 1"', b'{"format": "atonc build 1", "files": {"../x": "' + b"0" * 64 + b'"}}', b"[" * 10**5],
+    ids=["no object", "a path", "nested"],
+)
+def test_a_damaged_manifest(damage: bytes, tmp_path: Path) -> None:
+    write_whole(tmp_path, ONE, "network")
+    (tmp_path / "network_manifest.json").write_bytes(damage + b" atonc build 1")
+    with pytest.raises(InputError, match=r"network_manifest\.json is not the file"):
+        read_whole(tmp_path, lambda: contents(tmp_path))
+    write_whole(tmp_path, TWO, "network")
+    assert read_whole(tmp_path, lambda: contents(tmp_path))["e.c"] == TWO["e.c"]

@@ -1,0 +1,157 @@
+"""Writers of one folder that are killed or run at the same time, and readers that must see one whole build.
+
+Two builds of the same network that differ in every file are made once; writers then put them into a folder again and
+again, so that kills fall into all moments of writing and hardly any into compiling. Each file of a build says which
+build it is of. Used by the tests and, with many more kills, by benchmarks/unlucky_writers.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from atonc import build_folder
+from atonc.disk import read_file
+from atonc.errors import AtoncError
+from atonc.insight.folder import folder_view
+from atonc.runs import RunOptions, run
+
+Build = Mapping[str, bytes]
+NAME = "network"
+BEFORE, BEHIND, BETWEEN = "before its manifest", "behind its manifest", "between two builds"  # where a writer died
+
+
+def fingerprint(folder: Path) -> str:
+    """What `atonc run` and `atonc view` make of the folder: outputs, layers and titles of the program they read."""
+    result = run(RunOptions(folder))
+    view = folder_view(folder)
+    seen = [sorted((name, value.tobytes()) for name, value in result.outputs.items()), view.layers, view.notes]
+    return hashlib.sha256(repr(seen).encode()).hexdigest()
+
+
+def raw_reading(folder: Path) -> str:
+    """The files of the folder as any reader finds them: many times faster than running the network."""
+
+    def read() -> dict[str, bytes]:
+        return {path.name: read_file(path, 1 << 24) for path in sorted(folder.glob("*")) if not path.is_dir()}
+
+    found = build_folder.read_whole(folder, read)
+    return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest() if found else ""
+
+
+def write_for_ever(folder: Path, builds: list[Build]) -> None:
+    while True:
+        for build in builds:
+            build_folder.write_whole(folder, build, NAME)
+
+
+def write_some(folder: Path, builds: list[Build], count: int) -> None:
+    for number in range(count):
+        build_folder.write_whole(folder, builds[number % len(builds)], NAME)
+
+
+@contextmanager
+def child(work: Callable[[], None]) -> Iterator[int]:
+    """A process that does the work; killed at the end if it still runs."""
+    process = os.fork()
+    if process == 0:
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    try:
+        yield process
+    finally:
+        try:
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
+
+
+def write_and_die(folder: Path, build: Build, move_number: int) -> None:
+    """Dies in front of one of the moves that put manifest and files into their places."""
+    made, move = 0, build_folder.move
+
+    def counted(source: Path, target: Path) -> None:
+        nonlocal made
+        if made == move_number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        made += 1
+        move(source, target)
+
+    build_folder.move = counted
+    build_folder.write_whole(folder, build, NAME)
+
+
+def kills(folder: Path, builds: list[Build], count: int, seed: int, read: Callable[[Path], str]) -> Counter[str]:
+    """What a reader sees after each kill at a random moment: the fingerprint, or the error."""
+    chooser, seen = random.Random(seed), Counter[str]()
+    for _ in range(count):
+        with child(lambda: write_for_ever(folder, builds)):
+            time.sleep(chooser.uniform(0.0, 0.1))
+        seen[_moment(folder)] += 1
+        seen[_sees(folder, read)] += 1
+    return seen
+
+
+def aimed_kills(folder: Path, builds: list[Build], read: Callable[[Path], str]) -> Counter[str]:
+    """The same for every moment between two moves, of each build over the other."""
+    seen = Counter[str]()
+    for old, new in (builds, builds[::-1]):
+        for number in range(len(new) + 1):
+            build_folder.write_whole(folder, old, NAME)
+            with child(lambda build=new, at=number: write_and_die(folder, build, at)) as process:  # type: ignore[misc]
+                os.waitpid(process, 0)
+            seen[_moment(folder)] += 1
+            seen[_sees(folder, read)] += 1
+    return seen
+
+
+def _moment(folder: Path) -> str:
+    """Where the writer died, as its folder shows it."""
+    if build_folder._stranger(folder, build_folder._manifests(folder)):
+        return BEHIND
+    return BEFORE if list(folder.glob(".atonc-*")) else BETWEEN
+
+
+def pairs(folder: Path, builds: list[Build], count: int, each: int, read: Callable[[Path], str]) -> Counter[str]:
+    """Two writers at the same time, and a reader that reads until both are done."""
+    seen = Counter[str]()
+    for _ in range(count):
+        with (
+            child(lambda: write_some(folder, builds, each)) as one,
+            child(lambda: write_some(folder, builds[::-1], each)) as other,
+        ):
+            running = {one, other}
+            while running:
+                seen[_sees(folder, read)] += 1
+                for process in list(running):
+                    ended, status = os.waitpid(process, os.WNOHANG)
+                    if ended:
+                        running.discard(process)
+                        seen["a writer failed"] += status != 0
+        seen[_sees(folder, read)] += 1
+    return +seen
+
+
+def _sees(folder: Path, read: Callable[[Path], str]) -> str:
+    try:
+        return read(folder)
+    except AtoncError as error:
+        return f"error: {error}"
+
+
+if __name__ == "__main__":
+    sys.exit("see benchmarks/unlucky_writers.py")
