@@ -86,7 +86,7 @@ def as_elements(name: str, value: Array, dtype: np.dtype[Any], scale: float | No
     Bytes of the other sign are refused whatever their values: pixels of a dark picture would pass for codes.
     """
     if value.dtype.kind == "f" and not np.isfinite(value).all():
-        raise InputError(f"values for input {name} are not numbers, or infinite")
+        raise InputError(f"values for input {name} are not numbers, or infinite", remedy="give finite numbers")
     if value.dtype == dtype:
         return value
     if value.dtype.kind == "f" and dtype.kind in "iu":
