@@ -148,8 +148,8 @@ class Forced:
 def forced_run(graph: Graph, inputs: Mapping[str, Array], held: Mapping[str, Array]) -> Iterator[Forced]:
     """The graph, in which every tensor that somebody else has is compared and then replaced by it."""
     values, distance = start_values(graph, inputs), dict[str, int]()
-    last = {name: op.name for op in graph.ops for name in op.inputs}
-    for op in graph.ops:
+    last = {name: index for index, op in enumerate(graph.ops) for name in op.inputs}
+    for index, op in enumerate(graph.ops):
         through = 1 + max((distance.get(name, 0) for name in op.inputs), default=0)
         given = {name: values[name] for name in op.inputs if name}
         for name, result in zip(op.outputs, run_op(graph, op, given), strict=True):
@@ -158,7 +158,7 @@ def forced_run(graph: Graph, inputs: Mapping[str, Array], held: Mapping[str, Arr
                 yield Forced(op, name, given, result.codes, through)
                 values[name], distance[name] = held[name].reshape(result.codes.shape), 0
         for name in given:
-            if last[name] == op.name and name not in graph.outputs:
+            if last[name] == index and name not in graph.outputs:
                 values.pop(name, None)  # pictures need room
 
 
