@@ -14,7 +14,8 @@ from atonc import judging, validating
 from atonc.cli import main
 from atonc.compare.metrics import Metrics
 from atonc.frontends.read import read
-from atonc.layer_checks import LayerCheck
+from atonc.ir import Graph, Op
+from atonc.layer_checks import LayerCheck, forced_run
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
 from atonc.reading_checks import ReadingCheck
@@ -22,6 +23,7 @@ from atonc.references import EXACT, References, exact_outputs
 from atonc.report import validate_text
 from atonc.validating import Distance, OutputResult, Validation
 from tests.compiler.test_planted_mistakes import planted
+from tests.lower.harness import activation
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits" / "digits.tflite"
 
@@ -128,3 +130,13 @@ def test_without_the_interpreters_exact_arithmetic_is_the_reference(monkeypatch:
     assert found.reference == EXACT and "not installed" in found.notes[0] and not found.reading
     (sample,) = validating.synthetic_samples(compiled.source, 1)
     assert np.array_equal(exact_outputs(compiled, sample)[0].shape, compiled.graph.tensors["probabilities"].shape)
+
+
+def test_operators_of_one_node_may_share_its_name() -> None:
+    tensors = {name: activation(name, (1, 4)) for name in "xyz"}
+    ops = (Op("relu", "node", ("x",), ("y",)), Op("maximum", "node", ("y", "x"), ("z",)))
+    inputs = {"x": np.array([[-3, 0, 5, 7]], np.int8)}
+    found = list(forced_run(Graph(tensors, ops, ("x",), ("z",)), inputs, {}))
+    assert not found  # nothing is held, and nothing is missing
+    held = {"y": np.array([[9, 9, 9, 9]], np.int8)}
+    assert [forced.name for forced in forced_run(Graph(tensors, ops, ("x",), ("z",)), inputs, held)] == ["y"]
