@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from atonc.compare.subgraph import WEIGHTED, code_size
 from atonc.errors import AtoncError
 from atonc.ir import Array, Graph, Tensor
-from atonc.layer_checks import differences, forced_run
+from atonc.layer_checks import Forced, differences, forced_run
+from atonc.ops.values import Arg
 from atonc.references import References
 
 LIMIT = 1.0  # code; two correct roundings of one number are never further apart
@@ -62,9 +66,24 @@ def _one_sample(
         got = held[forced.name].reshape(forced.exact.shape)
         difference = float(differences(source, forced.name, got, forced.exact).max(initial=0.0))
         node = ", ".join(forced.op.origin) or forced.op.name
-        yield ReadingCheck(forced.name, forced.op.kind, node, difference)
+        yield ReadingCheck(forced.name, forced.op.kind, node, difference, LIMIT + _hybrid_error(source, forced))
 
 
 def _same_kind(tensor: Tensor, value: Array) -> bool:
     """One name may stand for codes here and for real numbers there."""
     return value.size == tensor.elements and tensor.is_float == (value.dtype.kind == "f")
+
+
+def _hybrid_error(source: Graph, forced: Forced) -> float:
+    """In codes. Where weights are bytes and values are floats, TFLite turns the values into bytes on the way: each may
+    be half a 127th of the largest one off, and the weights of an output add that up."""
+    op, inputs = forced.op, [source.tensors[name] for name in forced.op.inputs if name]
+    if source.source != "tflite" or op.kind not in WEIGHTED or len(inputs) < 2:
+        return 0.0
+    x, weights = inputs[:2]
+    if not x.is_float or weights.data is None or weights.quant is None:
+        return 0.0
+    step = float(np.abs(forced.given[x.name]).max(initial=0.0)) / 127
+    real = Arg(weights, weights.data).real
+    most = float(np.abs(real.reshape(weights.shape[0], -1)).sum(axis=1).max(initial=0.0))
+    return step / 2 * most / code_size(source, source.tensors[forced.name], forced.exact)

@@ -14,15 +14,16 @@ from atonc import judging, validating
 from atonc.cli import main
 from atonc.compare.metrics import Metrics
 from atonc.frontends.read import read
-from atonc.ir import Graph, Op
+from atonc.ir import Graph, Op, Quantisation
 from atonc.layer_checks import LayerCheck, forced_run
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
-from atonc.reading_checks import ReadingCheck
+from atonc.reading_checks import ReadingCheck, check_reading
 from atonc.references import EXACT, References, exact_outputs
 from atonc.report import validate_text
 from atonc.validating import Distance, OutputResult, Validation
 from tests.compiler.test_planted_mistakes import planted
+from tests.frontends.tflite_models import O, T, build
 from tests.lower.harness import activation
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits" / "digits.tflite"
@@ -140,3 +141,23 @@ def test_operators_of_one_node_may_share_its_name() -> None:
     assert not found  # nothing is held, and nothing is missing
     held = {"y": np.array([[9, 9, 9, 9]], np.int8)}
     assert [forced.name for forced in forced_run(Graph(tensors, ops, ("x",), ("z",)), inputs, held)] == ["y"]
+
+
+def test_floats_that_tflite_turns_into_bytes_may_be_further(tmp_path: Path) -> None:
+    """Weights of bytes with values of floats: the kernel rounds the values, and that bound is known."""
+    pytest.importorskip("ai_edge_litert", exc_type=ImportError)
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-127, 128, (5, 3, 3, 8))
+    tensors = [T("x", (1, 6, 7, 8), "float32"), T("w", weights.shape, scale=[0.01] * 5, data=weights)]
+    tensors += [T("b", (5,), "float32", data=np.zeros(5)), T("y", (1, 6, 7, 5), "float32")]
+    fields = {0: ("b", 0), 1: ("i", 1), 2: ("i", 1), 4: ("i", 1), 5: ("i", 1)}
+    model = tmp_path / "hybrid.tflite"
+    model.write_bytes(build(tensors, [O("CONV_2D", ["x", "w", "b"], ["y"], "Conv2DOptions", fields)], ["x"], ["y"]))
+    with References(model) as references:
+        source = read(model)
+        sample = {"x": rng.normal(size=(1, 6, 7, 8)).astype(np.float32)}
+        (found,) = check_reading(references, source, [sample])
+        assert 0 < found.max_diff <= found.limit and found.limit > 1
+        doubled = replace(source.tensors["w"], quant=Quantisation(np.full(5, 0.02), np.zeros(5, np.int64), 0))
+        (wrong,) = check_reading(references, replace(source, tensors={**source.tensors, "w": doubled}), [sample])
+        assert wrong.bad
