@@ -49,6 +49,8 @@ def _run(words: Sequence[str]) -> int:
     except BrokenPipeError:  # the reader of a pipe had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # of a folder that cannot be listed, a name that is too long, a full disk
+        return _refused(InputError(error.strerror or str(error), where=str(error.filename or "")), words)
     except Exception as error:
         return _refused(_mistake(error), words)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,6 @@ from atonc.errors import InputError
 from atonc.hw.tolerant_json import Node, read_json
 
 DEFAULT = "default"
-_LONGEST = 4096  # characters of a file name
 _KEYS = ("memory_pool", "options", "machine_desc", "memory_desc")
 _POOL = ("--load-mpool", "--load-mpool-file")
 # What these ask for holds here in any case, or concerns only how the other compiler searches and what it prints.
@@ -54,7 +54,7 @@ def read_profile(text: str) -> Profile:
         return Profile(DEFAULT, None)
     path = Path(rest if at else text)
     name = name if at else DEFAULT
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise InputError(
             "there is no such profile file", where=str(path), remedy="write --st-neural-art PROFILE@FILE.json"
         )
@@ -81,10 +81,8 @@ def _profile(name: str, profile: Node, path: Path) -> Profile:
 
 def _find(pool: str, folder: Path) -> Path:
     """Relative to the file, or else to where the user is, as the other tool takes it."""
-    if len(pool) > _LONGEST or not pool.isprintable():
-        raise InputError(f"{pool[:60]!r} is no file name", where=str(folder), rule="memory_pool names a file")
     given = Path(pool.replace("\\", "/"))
-    return given if not (folder / given).is_file() and given.is_file() else folder / given
+    return given if not os.path.isfile(folder / given) and os.path.isfile(given) else folder / given
 
 
 def _is_option(word: str) -> bool:

@@ -84,6 +84,8 @@ def chunk(kind: str, seed: int, numbers: range) -> dict[str, object]:
         found["refused"] += one.refused
         found["seconds"] += one.seconds
         slowest = max(slowest, one.seconds)
+        if one.seconds > SECONDS / 4:
+            print(f"slow, {one.seconds:.1f} s: {one}", flush=True)
         if one.problem:
             failed.append(str(one))
             print(one, flush=True)

@@ -71,6 +71,14 @@ def test_a_folder_may_hold_pipes(tmp_path: Path, capsys: pytest.CaptureFixture[s
     refusal(["explain", str(tmp_path)], capsys)
 
 
+def test_impossible_names(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("x" * 5000 + ".tflite", "x" * 300 + ".tflite", "a\0b.tflite"):
+        for words in (["analyze", name], ["run", name], ["explain", name], ["compare", name, name], ["disasm", name],
+                      ["validate", DIGITS, "--input", name], ["analyze", DIGITS, "--mpool", name],
+                      ["analyze", DIGITS, "--st-neural-art", f"x@{name}"]):  # fmt: skip
+            refusal(words, capsys)
+
+
 # --------------------------------------------------------------------------------------------------------------- inputs
 
 

@@ -103,6 +103,10 @@ def _help(action: argparse.Action) -> str:
 def _errors() -> Iterator[str]:
     yield "# Errors and exit codes\n"
     yield "An error is one paragraph on standard error: what, where, which rule, what to do.\n"
+    yield (
+        'With `--json`, standard output holds `{"error": {...}}` with `kind`, `exit_code`, `what`, `where`, `rule`, '
+        "`remedy`, and `details`\n(a list of lines) where there is more to say.\n"
+    )
     yield "| exit code | error | meaning |\n|---|---|---|"
     yield "| 0 | | done |"
     yield "| 1 | | a gate or a validation failed |"

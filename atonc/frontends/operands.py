@@ -87,6 +87,15 @@ def _conv(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     return _layer_fits(inputs, _shape(inputs, 1)[0]) and _shape(inputs, 1)[0] % op.attrs.get("groups", 1) == 0
 
 
+@_needs("max_pool", "average_pool")
+def _pool(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
+    """Every window sees the picture: the border is narrower than the window."""
+    window = op.attrs["window"] if len(op.attrs["window"]) == 2 else (1, *op.attrs["window"])
+    spread = op.attrs.get("dilation", (1, 1))
+    reach = [(size - 1) * step + 1 for size, step in zip(window, spread, strict=True)]
+    return all(0 <= border < size for border, size in zip(op.attrs["padding"], (*reach, *reach), strict=True))
+
+
 @_needs("transpose_conv")
 def _transpose_conv(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     """Weights [out / groups x groups, height, width, in / groups] as `ops.conv` takes them."""

@@ -86,7 +86,7 @@ def hostile_tflite(rng: Random) -> bytes:
 def _tensor_wrong(rng: Random, tensors: list[T], ops: list[O]) -> None:
     k = int(rng.integers(len(tensors)))
     old = tensors[k]
-    shape = list(old.shape)
+    shape = list(old.shape) or [1]
     shape[int(rng.integers(len(shape)))] = pick(rng, SIZES)
     changes: list[dict[str, Any]] = [
         {"shape": tuple(shape)},
