@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/onnx_backend.py [--only TEXT] [--list OUTCOME] [--write]
 
 Each case is a model of one operator, or of the nodes that a composed operator expands to, with inputs and expected
-outputs. It is compiled as `atonc generate --allow-float` does and runs on the emulator, CPU steps as calls of our C
-kernels (by their twins in the emulator, which the tests hold equal to the C code byte for byte).
+outputs. It is compiled and verified as `atonc generate --allow-float` does and runs on the emulator, CPU steps as
+calls of our C kernels (by their twins in the emulator, which the tests hold equal to the C code byte for byte).
 
 - **right**: every output has the expected shape, element type and values: floats within the case's own tolerance
   (as a rule 0.001 of the value), integers exactly.
@@ -90,7 +90,7 @@ def cases(families: Sequence[str] = ()) -> list[Any]:
 def judge(case: Any) -> Outcome:
     try:
         source = read_onnx(case.model.SerializeToString(), case.name)
-        compiled = compile_graph(source, Options(allow_float=True, verify=False))
+        compiled = compile_graph(source, Options(allow_float=True))
         complaint = next(complaints(case, compiled), "")
     except AtoncError as error:
         return Outcome(case.name, "refused", str(error))

@@ -60,7 +60,7 @@ class Trial:
 def judge(model: Path) -> Trial:
     name = f"{model.parent.name}/{model.name}"
     try:
-        compiled = compile_file(model, Options(allow_float=True, verify=False))
+        compiled = compile_file(model, Options(allow_float=True))
     except AtoncError as error:
         return Trial(name, "refused", str(error))
     except Exception:

@@ -208,7 +208,16 @@ def _bound(value: int) -> int | None:
 def gather(node: Node) -> None:
     x = node.stored(0)
     axis = node.axis(node.integer("axis", 0), len(x.shape))
+    _require_inside(node, node.input(1), (x.shape[axis],))
     node.result("gather", [x, node.input(1)], {"axis": axis})
+
+
+def _require_inside(node: Node, indices: Tensor, sizes: tuple[int, ...]) -> None:
+    """Indices that are known; `sizes` of one axis, or of as many as the last axis of the indices picks from."""
+    if indices.data is None or np.all((indices.data >= -np.array(sizes)) & (indices.data < np.array(sizes))):
+        return
+    found = f"indices {int(indices.data.min())} to {int(indices.data.max())}"
+    raise ModelError(f"{node.kind} with {found} along {' x '.join(map(str, sizes))} values", where=node.name)
 
 
 @translates("GatherElements")
@@ -218,6 +227,7 @@ def gather_elements(node: Node) -> None:
     axis = node.axis(node.integer("axis", 0), len(x.shape))
     if len(indices.shape) != len(x.shape):
         raise ModelError(f"indices {indices.shape} for shape {x.shape}", where=node.name)
+    _require_inside(node, indices, (x.shape[axis],))
     steps = [int(np.prod(x.shape[k + 1 :], dtype=np.int64)) for k in range(len(x.shape))]
     places = sum(
         np.arange(n).reshape(tuple(-1 if j == k else 1 for j in range(len(x.shape)))) * steps[k]
@@ -242,6 +252,9 @@ def gather_nd(node: Node) -> None:
     x, indices = node.stored(0), node.input(1)
     if node.integer("batch_dims", 0) or not indices.shape:
         raise UnsupportedError("GatherND with batch_dims", where=node.name)
+    if not 1 <= indices.shape[-1] <= len(x.shape):
+        raise ModelError(f"indices {indices.shape} for shape {x.shape}", where=node.name)
+    _require_inside(node, indices, x.shape[: indices.shape[-1]])
     shape = (*indices.shape[:-1], *x.shape[indices.shape[-1] :])
     node.result("gather_nd", [x, indices], {}, shape=shape)
 

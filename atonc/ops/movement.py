@@ -60,9 +60,8 @@ def pad(call: Call, data: list[Array]) -> list[Array]:
         data, pads = [data[0][window]], [(max(0, a), max(0, b)) for a, b in pads]
     if mode != "constant":
         return [np.pad(data[0], pads, mode=mode)]
-    fill = round(call.attrs.get("value", 0.0) / call.out.scale) + call.out.zero_point
-    if call.out.is_float:
-        fill = call.attrs.get("value", 0.0)
+    value = call.attrs.get("value", 0.0)
+    fill = value if call.out.is_float else round(value / call.out.scale) + call.out.zero_point
     return [np.pad(data[0], pads, constant_values=fill)]
 
 
@@ -135,16 +134,24 @@ def batch_to_space(call: Call, data: list[Array]) -> list[Array]:
     return [picture[tuple(window)]]
 
 
+def _inside(indices: Array, size: int) -> Array:
+    """Negative indices count from the end, and all are kept inside, as on the processor: front ends see to it that no
+    constant one needs that."""
+    indices = indices.astype(np.int64)
+    return np.clip(np.where(indices < 0, indices + size, indices), 0, size - 1)
+
+
 @moves("gather", data_inputs=1)
 def gather(call: Call, data: list[Array]) -> list[Array]:
-    indices = call.arg(1).codes.astype(np.int64)
-    return [np.take(data[0], indices, axis=call.attrs["axis"])]
+    axis = call.attrs["axis"]
+    return [np.take(data[0], _inside(call.arg(1).codes, data[0].shape[axis]), axis=axis)]
 
 
 @moves("gather_nd", data_inputs=1)
 def gather_nd(call: Call, data: list[Array]) -> list[Array]:
-    indices = call.arg(1).codes.astype(np.int64)
-    return [data[0][tuple(np.moveaxis(indices, -1, 0))]]
+    columns = np.moveaxis(call.arg(1).codes, -1, 0)
+    sizes = data[0].shape[: len(columns)]
+    return [data[0][tuple(_inside(column, size) for column, size in zip(columns, sizes, strict=True))]]
 
 
 @moves("reverse", data_inputs=1)

@@ -10,6 +10,8 @@ from onnx import TensorProto
 
 from atonc.errors import AtoncError, ModelError, UnsupportedError
 from atonc.frontends.onnx_qdq import read_onnx
+from atonc.options import Options
+from atonc.pipeline import compile_graph
 from tests.frontends.onnx_models import Net, model_of, same
 
 pytest.importorskip("onnxruntime")
@@ -188,3 +190,21 @@ def test_operators_of_a_later_opset_are_refused() -> None:
     net = Net(opset=9)
     with pytest.raises(ModelError, match="no operator of opset 9"):
         read_onnx(net.model({"x": SHAPE}, [net.q("x", S)]))
+
+
+def test_indices_may_be_an_input() -> None:
+    """Verification does not know which indices make sense."""
+    net = Net()
+    made = net.node("Gather", [net.qdq("x", S, 3), "i"], axis=2)
+    data = model_of(net, {"x": (FLOAT, SHAPE), "i": (TensorProto.INT64, (3,))}, made)
+    x = np.random.default_rng(1).uniform(-2, 2, SHAPE).astype(np.float32)
+    same(data, {"x": x, "i": np.array([0, -1, 8])}, codes=1.0, scale=S)
+    assert compile_graph(read_onnx(data), Options()).report is not None
+
+
+@pytest.mark.parametrize("index", [9, -10])
+def test_constant_indices_outside_are_refused(index: int) -> None:
+    net = Net()
+    made = net.node("Gather", [net.qdq("x", S, 3), net.const(np.array([index]))], axis=2)
+    with pytest.raises(ModelError, match="indices"):
+        read_onnx(net.model({"x": SHAPE}, made))

@@ -152,8 +152,8 @@ def test_resize_nearest(dtype: str, size: tuple[int, int], coordinates: str, rou
 @given(TYPES, st.sampled_from(["int32", "int64", "uint8"]), st.integers(0, 2), st.integers(0, 99))
 def test_gather(dtype: str, index_type: str, axis: int, seed: int) -> None:
     x, rng = tensor("x", (3, 4, 5), dtype), np.random.default_rng(seed)
-    low = 0 if index_type == "uint8" else -x.shape[axis]
-    indices = rng.integers(low, x.shape[axis], (2, 3)).astype(index_type)
+    low = 0 if index_type == "uint8" else -x.shape[axis] - 2  # what lies outside is kept inside
+    indices = rng.integers(low, x.shape[axis] + 2, (2, 3)).astype(index_type)
     out = infer_shape("gather", {"axis": axis}, [x.shape, (2, 3)])
     assert out is not None
     graph, op = one_op("gather", [x, tensor("i", (2, 3), index_type)], [tensor("y", out, dtype)], axis=axis)
@@ -182,7 +182,7 @@ def test_blocks_to_batches_and_back(dtype: str, blocks: tuple[int, int], edges: 
 @given(TYPES, st.integers(1, 3), st.booleans(), st.integers(0, 99))
 def test_gather_nd(dtype: str, depth: int, constant: bool, seed: int) -> None:
     x, rng = tensor("x", (3, 4, 5), dtype), np.random.default_rng(seed)
-    indices = np.stack([rng.integers(0, n, 7) for n in x.shape[:depth]], axis=1).astype(np.int32)
+    indices = np.stack([rng.integers(-n - 1, n + 2, 7) for n in x.shape[:depth]], axis=1).astype(np.int32)
     index = tensor("i", (7, depth), "int32", data=indices if constant else None)
     graph, op = one_op("gather_nd", [x, index], [tensor("y", (7, *x.shape[depth:]), dtype)])
     same_three_ways(graph, op, {"x": random_values(rng, x)} | ({} if constant else {"i": indices}))
