@@ -97,7 +97,7 @@ class Walk:
         return self.reader.elements
 
     def pipeline(self) -> Pipeline:
-        return Pipeline(self._build, {"ARITH": len(self.units)}, cost=self.cost)
+        return Pipeline(self._build, self.cost)
 
     def _build(self, builder: EpochBuilder) -> None:
         stream = builder.read(self.source.buffer, self.reader)
@@ -216,7 +216,7 @@ def _fill_pipeline(part: Walk, code: int, source: str, source_bytes: int) -> Pip
         stream = builder.unit(config, builder.read(source, reader))
         builder.write(stream, part.target.buffer, part.writer)
 
-    return Pipeline(build, {"ARITH": 1}, cost=part.cost)
+    return Pipeline(build, part.cost)
 
 
 def _any_bytes(count: int, available: int) -> StrengConfig:
@@ -243,7 +243,7 @@ def _constant_pipeline(context: Context, part: Walk, by_place: dict[int, int], l
     name = context.constant(data, label)
     reader = engine(Area(1, 1, len(data), len(data), len(data)))
 
-    return Pipeline(partial(_build_constant, name, reader, part), {"ARITH": 1}, cost=part.cost)
+    return Pipeline(partial(_build_constant, name, reader, part), part.cost)
 
 
 def _build_constant(name: str, reader: StrengConfig, part: Walk, builder: EpochBuilder) -> None:

@@ -30,6 +30,7 @@ from tests.hw.safety_plants import (
     Fault,
     activ_into_convacc,
     flat,
+    interleaved,
     moved,
     other_kernel,
     pool_into_convacc,
@@ -178,6 +179,7 @@ MEMORY = [
     ),
     Fault("M13", "a write to flash", lambda: swap(CONV(), STRENG2=writer(FLASH, 2048, 2))),
     Fault("M14", "an engine behind the end of memory", lambda: swap(CONV(), STRENG2=writer(0x343F_F800, 2048, 2))),
+    Fault("M16", "two slices of channels that share words", lambda: interleaved(0)),
 ]
 
 ACCUMULATORS = [

@@ -101,6 +101,18 @@ def swapped_pools() -> Epoch:
     return with_events(replace(epoch, units=units, links=tuple(links)))
 
 
+def interleaved(first: int) -> Epoch:
+    """Two copies into slices of the same 16 channels: four channels from 4 on, and four from `first` on."""
+    slices = {"raw": 0, "depth": 4, "pixel_offset_low": 16, "line_offset_low": 256, "fsize_low": 16, "fsize_high": 16}
+    slices |= {"frame_repeat": 2, "frame_offset": 4096}
+    return add(
+        swap(legal.copy(), STRENG0=reader(NPU_RAM5, 1024, 2), STRENG1=writer(NPU_RAM3 + 4, 1024, 2, **slices)),
+        "STRENG3 > STRENG4",
+        STRENG3=reader(NPU_RAM5 + 0x4000, 1024, 2),
+        STRENG4=writer(NPU_RAM3 + first, 1024, 2, **slices),
+    )
+
+
 def six_writers() -> Epoch:
     names = ("STRENG3", "STRENG4", "STRENG5", "STRENG6", "STRENG7")
     more = {name: writer(NPU_RAM4 + 0x4000 * index, 2048, 4) for index, name in enumerate(names)}

@@ -13,7 +13,7 @@ from atonc.reasons import Severity, Violation
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_faults import FAULTS
 from tests.hw.safety_parts import NPU_RAM3, NPU_RAM4, NPU_RAM5, add, change, reader, with_events, writer
-from tests.hw.safety_plants import Fault, swap
+from tests.hw.safety_plants import Fault, interleaved, swap
 
 OTHERWISE_TESTED = {"O09", "M15"}  # they need more than one epoch, or buffers
 
@@ -156,6 +156,10 @@ class TestContext:
 
     def test_user_buffers_may_lie_anywhere(self) -> None:
         assert check_epoch(swap(legal.addition(), STRENG0=reader(0xA000_0000, 512))) == []
+
+
+def test_slices_may_lie_beside_each_other_in_words_of_their_own() -> None:
+    assert check_epoch(interleaved(8)) == []
 
 
 def test_two_pipelines_in_one_epoch() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 
+from atonc.hw.footprint import WORD, share_word
 from atonc.hw.machine import secure, stm32n6
 from atonc.hw.safety.balance import overshoots
 from atonc.hw.safety.context import PoolKind
@@ -249,6 +251,20 @@ def writers_inside_buffers(view: EpochView) -> Iterator[Finding]:
         end = secure(view.spans[unit][1] - 1) + 1
         if buffer is not None and end > buffer.end:
             yield Finding(unit, f"writes up to {end - 1:#010x}", f"{buffer.name} ends at {buffer.end - 1:#010x}")
+
+
+@rule(
+    "M16",
+    FAMILY,
+    f"the writers of an epoch do not meet in a word of {WORD} bytes",
+    Evidence(8943, 9031, "pairs of writers", "88 pairs of six user projects do; nobody reported that those ran"),
+    severity=Severity.UNPROVEN,
+    remedy="cut tensors between words, or write the parts one after the other",
+)
+def writers_apart(view: EpochView) -> Iterator[Finding]:
+    for (name, one), (unit, other) in combinations(view.writers.items(), 2):
+        if share_word(one, other):
+            yield Finding(unit, f"writes into words that {name} writes", f"words of {WORD} bytes for each")
 
 
 def _kind(view: EpochView, unit: str) -> PoolKind | None:

@@ -209,4 +209,4 @@ def _pipeline(
             stream = builder.unit(unit, stream)
         builder.write(stream, far.buffer, engines[2])
 
-    return Pipeline(build, {"ARITH": len(first) + len(after)}, 2, engines[2].elements)
+    return Pipeline(build, engines[2].elements)
