@@ -29,6 +29,7 @@ from atonc.options import Options
 from atonc.passes import order
 from atonc.place import Board, Layout, board, place, read_board
 from atonc.place.supplied import require_apart, supplied_edges
+from atonc.plan.contents import require_written
 from atonc.reasons import Severity, Violation
 from atonc.verify import VerifyReport, verify
 
@@ -66,6 +67,8 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     started = started or time.perf_counter()
     wishes = resolve(source, graph, options.on_cpu, options.on_npu)
     mapped = map_ops(graph, options.numerics, lambda: typical_runs(graph), wishes, supplied(graph, options))
+    context = mapped.context
+    require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
     layout = _place(mapped, graph, memory, options)
     program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools)
     findings = check(program, options, memory.pools)

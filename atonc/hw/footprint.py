@@ -52,9 +52,14 @@ def share_word(one: StrengConfig, other: StrengConfig) -> bool:
 def _flags(found: Sequence[Walk], low: int, high: int) -> Flags:
     flags = np.zeros(high - low, np.bool_)
     for walk in found:
-        counts, steps = zip(*walk.loops, strict=True)
-        np.lib.stride_tricks.as_strided(flags[walk.start - low :], counts, steps)[...] = True
+        view(flags, walk, low)[...] = True
     return flags
+
+
+def view(flags: Flags, walk: Walk, low: int = 0) -> Flags:
+    """The flags of the bytes of a walk; the first one of `flags` is that of address `low`."""
+    counts, steps = zip(*walk.loops, strict=True)
+    return np.lib.stride_tricks.as_strided(flags[walk.start - low :], counts, steps)
 
 
 def _in_one_turn(mine: list[Walk], theirs: list[Walk]) -> tuple[list[Walk], list[Walk]]:

@@ -19,7 +19,7 @@ def test_every_channel_is_read_once_and_nothing_behind_the_last(
         for number in range(slots.passes):
             for unit in range(units):
                 start, (first, end) = slots.start(unit, number), slots.own(unit, number)
-                assert start % aligned == 0 and 0 <= start and start + slots.batch <= channels
+                assert start % aligned == 0 and start >= 0 and start + slots.batch <= channels
                 assert first == next_channel and (first == end or start <= first < end <= start + slots.batch)
                 next_channel = end
         assert next_channel == channels

@@ -267,6 +267,21 @@ def writers_apart(view: EpochView) -> Iterator[Finding]:
             yield Finding(unit, f"writes into words that {name} writes", f"words of {WORD} bytes for each")
 
 
+@rule(
+    "M17",
+    FAMILY,
+    "a reader stays inside the buffer in which it starts; the last of its words may be filled up behind it",
+    Evidence(report="holds by construction where the caller names the buffers that live in the epoch"),
+    remedy="correct the reader's frames: what lies behind a buffer belongs to nobody",
+)
+def readers_inside_buffers(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.readers.items():
+        buffer = view.context.buffer_at(config.address)
+        end = secure(view.spans[unit][1] - config.element_bytes) + 1  # the last word begins inside
+        if buffer is not None and end > buffer.end:
+            yield Finding(unit, f"reads up to {end - 1:#010x}", f"{buffer.name} ends at {buffer.end - 1:#010x}")
+
+
 def _kind(view: EpochView, unit: str) -> PoolKind | None:
     pool = view.memory_of[unit]
     return None if pool is None else pool.kind
