@@ -67,8 +67,8 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     started = started or time.perf_counter()
     wishes = resolve(source, graph, options.on_cpu, options.on_npu)
     mapped = map_ops(graph, options.numerics, lambda: typical_runs(graph), wishes, supplied(graph, options))
-    context = mapped.context
-    require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
+    context, computed = mapped.context, [name for name in graph.outputs if not graph.tensors[name].is_constant]
+    require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, computed)
     layout = _place(mapped, graph, memory, options)
     program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools)
     findings = check(program, options, memory.pools)
