@@ -23,9 +23,9 @@ from atonc.lower.context import Context
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.pool_units import MOST_PIXELS, division, frame_of, global_unit
 from atonc.lower.registry import Refusal
-from atonc.lower.walks import Loop, walk
+from atonc.lower.walks import walk
 from atonc.plan.build import EpochBuilder
-from atonc.plan.streams import Area, engine
+from atonc.plan.streams import Area, Loop, engine
 from atonc.plan.types import StepPlan
 
 Kept = tuple[int, int, int]  # turns, bytes in the source, bytes in the target

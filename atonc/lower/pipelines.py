@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import wraps
 
 from atonc.hw.footprint import share_word
+from atonc.hw.units.stream_engine import StrengConfig, largest_raster
 from atonc.ir import Op
 from atonc.lower.context import Context
 from atonc.lower.registry import Recipe, Refusal
@@ -34,6 +35,8 @@ def pack(pipelines: Iterable[Pipeline], origin: tuple[str, ...], title: str) -> 
     for pipeline in sorted(pipelines, key=lambda p: -p.cost):
         alone = EpochBuilder(origin, title)
         pipeline.build(alone)
+        for use in alone.engines.values():
+            require_seen(use.config)
         room = next((epoch for epoch in epochs if _fits(alone, epoch)), None)
         if room is None:
             epochs.append(alone)
@@ -64,6 +67,14 @@ def _apart(one: EpochBuilder, other: EpochBuilder) -> bool:
 
 def _writers(epoch: EpochBuilder) -> list[EngineUse]:
     return [use for use in epoch.engines.values() if use.config.to_memory]
+
+
+def require_seen(config: StrengConfig) -> StrengConfig:
+    """Refuses a raster that is larger than those of public networks."""
+    if not config.raster_seen:
+        seen, most = (" x ".join(map(str, s)) for s in (config.shape, largest_raster(config.to_memory)))
+        raise Refusal("raster", seen, most, "use a smaller picture")
+    return config
 
 
 def placeable(recipe: Recipe) -> Recipe:

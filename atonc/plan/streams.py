@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from atonc.hw.units.stream_engine import StrengConfig
+from atonc.hw.units.stream_engine import StrengConfig, is_seen, largest_raster
+
+Loop = tuple[int, int]  # count, bytes from one turn to the next
 
 _SIZES = {1: (8, 0, 0), 2: (8, 8, 0), 3: (8, 8, 8)}
 
@@ -98,16 +101,67 @@ def _raw(base: StrengConfig, area: Area, size: int) -> StrengConfig:
 
 
 def _raster(base: StrengConfig, area: Area, depth: int) -> StrengConfig:
+    given = Raster((area.height, area.line), (area.width, area.pixel), depth)
+    body = merged([given.lines, given.pixels])
+    found = given if given.seen(base.to_memory) else shape_raster(body, depth, base.element_bytes, base.to_memory)
+    raster = found or given
+    (lines, line), (pixels, pixel) = raster.lines, raster.pixels
     return replace(
         base,
-        fsize_low=area.width,
-        fsize_high=area.height,
-        depth=depth,
-        pixel_offset_low=area.pixel & 0xFFFF,
-        pixel_offset_high=area.pixel >> 16,
-        line_offset_low=area.line & 0xFFFF,
-        line_offset_high=area.line >> 16 & 0xFFFF,
+        fsize_low=pixels,
+        fsize_high=lines,
+        depth=raster.depth,
+        pixel_offset_low=pixel & 0xFFFF,
+        pixel_offset_high=pixel >> 16,
+        line_offset_low=line & 0xFFFF,
+        line_offset_high=line >> 16 & 0xFFFF,
     )
+
+
+@dataclass(frozen=True)
+class Raster:
+    lines: Loop
+    pixels: Loop
+    depth: int  # elements of a pixel
+
+    def seen(self, write: int) -> bool:
+        """Whether published programs have rasters as large as this."""
+        return is_seen((self.lines[0], self.pixels[0], self.depth), write)
+
+
+def shape_raster(body: Sequence[Loop], depth: int, size: int, write: int) -> Raster | None:
+    """The loops around `depth` elements as a raster that is not larger than those seen; None if there is none."""
+    _, width, most = largest_raster(write)
+    loops = list(body)
+    if depth > most:  # pixels without gaps
+        pixels = depth // _divisor(depth, most)
+        loops, depth = [*loops, (pixels, depth // pixels * size)], depth // pixels
+    if len(loops) == 1 and loops[0][0] > width:  # lines without gaps
+        (count, step), pixels = loops[0], _divisor(loops[0][0], width)
+        loops = [(count // pixels, pixels * step), (pixels, step)]
+    if len(loops) > 2:
+        return None
+    count, step = loops.pop() if loops else (1, depth * size)
+    found = Raster(loops.pop() if loops else (1, max(count * step, 1)), (count, step), depth)
+    return found if found.seen(write) else None
+
+
+def merged(loops: Iterable[Loop]) -> list[Loop]:
+    """Loops of more than one turn; neighbours that are one even walk become one loop."""
+    found: list[Loop] = []
+    for count, step in loops:
+        if count == 1:
+            continue
+        if found and found[-1][1] == count * step:
+            found[-1] = (found[-1][0] * count, step)
+        else:
+            found.append((count, step))
+    return found
+
+
+def _divisor(number: int, most: int) -> int:
+    """The largest one up to a limit."""
+    return next(n for n in range(min(number, most), 0, -1) if number % n == 0)
 
 
 def _looped(config: StrengConfig, frames: Frames, looped: bool) -> StrengConfig:

@@ -282,6 +282,22 @@ def readers_inside_buffers(view: EpochView) -> Iterator[Finding]:
             yield Finding(unit, f"reads up to {end - 1:#010x}", f"{buffer.name} ends at {buffer.end - 1:#010x}")
 
 
+@rule(
+    "M18",
+    FAMILY,
+    "packed words of a raster are read from even addresses",
+    proven(1271, "rasters of 24 bits"),
+    severity=Severity.UNPROVEN,
+    remedy="begin pixels, lines and frames at even places",
+)
+def packed_words_even(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.readers.items():
+        loops = (*config.frame_loops(), *zip(config.shape, config.steps, strict=True))
+        places = (config.address, *(step for count, step in loops[:-1] if count > 1))
+        if config.element_bytes == 3 and not config.raw and any(place % 2 for place in places):
+            yield Finding(unit, f"starts at {config.address:#010x}, steps {', '.join(map(str, places[1:]))}", "even")
+
+
 def _kind(view: EpochView, unit: str) -> PoolKind | None:
     pool = view.memory_of[unit]
     return None if pool is None else pool.kind

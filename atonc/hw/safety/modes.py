@@ -10,6 +10,7 @@ from atonc.hw.safety.view import EpochView
 from atonc.hw.units import arith, pool
 from atonc.hw.units.activ import FUNCTION, THRESHOLD_RELU
 from atonc.hw.units.convacc import ConvaccConfig
+from atonc.hw.units.stream_engine import LARGEST_READ, LARGEST_WRITTEN
 from atonc.reasons import Evidence, Severity
 
 FAMILY = "modes"
@@ -308,6 +309,21 @@ def _difference(kind: str, key: mode_keys.Key) -> str:
     nearest = max(mode_keys.proven_modes(kind), key=lambda other: sum(a == b for a, b in zip(key, other, strict=True)))
     triples = zip(mode_keys.field_names(kind), key, nearest, strict=True)
     return ", ".join(f"{name} = {mine} (seen with {other})" for name, mine, other in triples if mine != other)
+
+
+@rule(
+    "U19",
+    FAMILY,
+    "rasters have no more lines, pixels and elements than those of public networks",
+    proven(14635, "rasters"),
+    limit=f"{' x '.join(map(str, LARGEST_READ))} read, {' x '.join(map(str, LARGEST_WRITTEN))} written",
+    severity=Severity.UNPROVEN,
+    remedy="count the same bytes with more lines of fewer pixels, or with more pixels of fewer elements",
+)
+def known_rasters(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.engines.items():
+        if not c.raster_seen:
+            yield Finding(unit, f"{c.shape[0]} x {c.shape[1]} x {c.shape[2]}")
 
 
 @rule(

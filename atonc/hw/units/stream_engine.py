@@ -21,7 +21,7 @@ from atonc.hw.stream import Array, Stream
 
 bits = fields.declare("STRENG")
 
-_LOW16 = 0xFFFF
+LARGEST_READ, LARGEST_WRITTEN = (6400, 512, 128), (25200, 2100, 256)  # lines, pixels, elements of rasters, as seen
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,11 @@ class StrengConfig(fields.UnitConfig):
         return self.fsize_high, self.fsize_low, self.depth
 
     @property
+    def raster_seen(self) -> bool:
+        """Whether published programs have rasters as large as this."""
+        return self.raw == 1 or is_seen(self.shape, self.to_memory)
+
+    @property
     def frame_elements(self) -> int:
         lines, pixels, depth = self.shape
         return lines * pixels * depth
@@ -111,6 +116,15 @@ class StrengConfig(fields.UnitConfig):
             reach = (max(count, 1) - 1) * step
             low, high = low + min(reach, 0), high + max(reach, 0)
         return self.address + low, self.address + high + self.element_bytes
+
+
+def is_seen(shape: tuple[int, int, int], to_memory: int) -> bool:
+    """Lines, pixels and elements of a raster against the largest that published programs read or write."""
+    return all(n <= most for n, most in zip(shape, largest_raster(to_memory), strict=True))
+
+
+def largest_raster(to_memory: int) -> tuple[int, int, int]:
+    return LARGEST_WRITTEN if to_memory else LARGEST_READ
 
 
 def decode(words: Mapping[int, int]) -> StrengConfig:
