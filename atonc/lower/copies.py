@@ -34,7 +34,7 @@ _MOST_LOOPS = 6
 _WORTH_SPLITTING = 4096  # cycles
 _FITS_NPU_RAM = 1 << 18  # bytes that may have to lie in the NPU's own RAM
 _ALIGNED = 16  # bytes, for the first of several words: elsewhere only bytes were seen to begin
-_WIDE_STEP = 8  # bytes, between words of three bytes
+_STEPS = {3: 16, 2: 8}  # bytes in a word -> what steps between lines, pixels and frames of words are multiples of
 _PARTS = {1: 4, 2: 3, 3: 2}  # parallel pipelines that the memory can feed, by word size
 
 
@@ -180,14 +180,12 @@ def _walks(source: View, target: View, nest: Nest, units: Units) -> list[Walk]:
 
 
 def _words(near: int, far: int, nest: Nest, units: Units) -> Iterator[int]:
-    """Word sizes that fit, the largest first. Copies in words begin at aligned addresses; what follows lies at even
-    places, words of three bytes at multiples of eight."""
+    """Word sizes that fit, the largest first. Copies in words were seen at aligned places only."""
     if not units and nest and nest[-1][1:] == (1, 1) and near % _ALIGNED == 0 == far % _ALIGNED:
         steps = [step for loop in nest[:-1] for step in loop[1:]]
-        if nest[-1][0] % 3 == 0 and all(step % _WIDE_STEP == 0 for step in steps):
-            yield 3
-        if nest[-1][0] % 2 == 0 and all(step % 2 == 0 for step in steps):
-            yield 2
+        for word, apart in _STEPS.items():
+            if nest[-1][0] % word == 0 and all(step % apart == 0 for step in steps):
+                yield word
     yield 1
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import wraps
 
 from atonc.hw.footprint import share_word
-from atonc.hw.units.stream_engine import StrengConfig, largest_raster
+from atonc.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER, StrengConfig
 from atonc.ir import Op
 from atonc.lower.context import Context
 from atonc.lower.registry import Recipe, Refusal
@@ -70,10 +70,15 @@ def _writers(epoch: EpochBuilder) -> list[EngineUse]:
 
 
 def require_seen(config: StrengConfig) -> StrengConfig:
-    """Refuses a raster that is larger than those of public networks."""
+    """Refuses a raster that counts or steps farther than those of public networks."""
     if not config.raster_seen:
-        seen, most = (" x ".join(map(str, s)) for s in (config.shape, largest_raster(config.to_memory)))
-        raise Refusal("raster", seen, most, "use a smaller picture")
+        (lines, pixels, depth), (most_lines, most_pixels, most) = config.shape, LARGEST_RASTER
+        raise Refusal(
+            "raster",
+            f"{lines} x {pixels} x {depth}, {config.line_offset} bytes a line and {config.pixel_offset} a pixel",
+            f"{most_lines} x {most_pixels} x {most}, {FARTHEST_LINE} bytes and {FARTHEST_PIXEL[config.to_memory]}",
+            "use a smaller picture",
+        )
     return config
 
 

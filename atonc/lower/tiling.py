@@ -22,7 +22,7 @@ from atonc.plan.streams import Area
 
 MAX_CHAIN = 4
 MOST_TRIED = 6  # sizes of batches
-EVEN = 2  # words of three bytes were never read from odd addresses
+EVEN, PACKED = 2, 4  # words of three bytes were read from even addresses, in steps of pixels and lines by four
 MAX_PADDING = 2  # rows or columns of zeros that a unit adds by itself
 MAX_PASSES = 128  # frames that a gate may drop and keep
 
@@ -200,7 +200,7 @@ def _candidates(
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
     width = max(part.area.width for part in parts)
     if mode.deep and not mode.packed_frame:
-        if not _even(parts[0].area):
+        if not _packable(parts[0].area):
             return
         aligned = lcm(aligned, EVEN)
     for units in _unit_counts(parts, channels):
@@ -221,11 +221,10 @@ def _candidates(
                 yield Candidate(mode, slots, kernels, units, form, cycles)
 
 
-def _even(area: Area) -> bool:
-    """Whether all pixels begin at even places."""
-    return not any(place % EVEN for place in (area.offset, area.pixel, area.line)) or (
-        area.height * area.width == 1 and not area.offset % EVEN
-    )
+def _packable(area: Area) -> bool:
+    """Whether packed words may be read from all pixels."""
+    steps = [area.pixel] * (area.width > 1) + [area.line] * (area.height > 1)
+    return area.offset % EVEN == 0 and not any(step % PACKED for step in steps)
 
 
 def _feature_words(part: Outline, mode: Mode, batch: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from atonc.hw.units.stream_engine import StrengConfig, is_seen, largest_raster
+from atonc.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER, StrengConfig, is_seen
 
 Loop = tuple[int, int]  # count, bytes from one turn to the next
 
@@ -125,25 +125,27 @@ class Raster:
     depth: int  # elements of a pixel
 
     def seen(self, write: int) -> bool:
-        """Whether published programs have rasters as large as this."""
-        return is_seen((self.lines[0], self.pixels[0], self.depth), write)
+        """Whether published programs count and step as far."""
+        (lines, line), (pixels, pixel) = self.lines, self.pixels
+        return is_seen((lines, pixels, self.depth), line, pixel, write)
 
 
 def shape_raster(body: Sequence[Loop], depth: int, size: int, write: int) -> Raster | None:
-    """The loops around `depth` elements as a raster that is not larger than those seen; None if there is none."""
-    _, width, most = largest_raster(write)
+    """The loops around `depth` elements as a raster like those that were seen; None if there is none."""
+    _, width, most = LARGEST_RASTER
     loops = list(body)
     if depth > most:  # pixels without gaps
-        pixels = depth // _divisor(depth, most)
-        loops, depth = [*loops, (pixels, depth // pixels * size)], depth // pixels
-    if len(loops) == 1 and loops[0][0] > width:  # lines without gaps
-        (count, step), pixels = loops[0], _divisor(loops[0][0], width)
-        loops = [(count // pixels, pixels * step), (pixels, step)]
-    if len(loops) > 2:
-        return None
-    count, step = loops.pop() if loops else (1, depth * size)
-    found = Raster(loops.pop() if loops else (1, max(count * step, 1)), (count, step), depth)
-    return found if found.seen(write) else None
+        part = _divisor(depth, most)
+        loops, depth = [*loops, (depth // part, part * size)], part
+    if len(loops) < 2:
+        count, step = loops[0] if loops else (1, depth * size)
+        if step > FARTHEST_PIXEL[write]:
+            loops = [(count, step), (1, depth * size)]
+        else:  # lines without gaps
+            pixels = _divisor(count, min(width, max(1, FARTHEST_LINE // max(step, 1))))
+            loops = [(count // pixels, pixels * step), (pixels, step)]
+    found = Raster(loops[0], loops[1], depth)
+    return found if len(loops) == 2 and found.seen(write) else None
 
 
 def merged(loops: Iterable[Loop]) -> list[Loop]:

@@ -244,8 +244,9 @@ MODES = [
     Fault("U16", "right aligned without sign", lambda: change(CONV(), "STRENG0", align_right=1)),
     Fault("U17", "settings that nobody combines", lambda: change(CONV(), "CONVACC0", raw_out=1)),
     Fault("U18", "a shift that was not seen", lambda: change(CONV(), "CONVACC0", out_shift=9)),
-    Fault("U19", "a line of too many pixels", lambda: raster(1, 513, 4)),
-    Fault("U19", "pixels of too many elements", lambda: raster(3, 4, 129)),
+    Fault("U19", "a line of too many pixels", lambda: raster(1, 2101, 4)),
+    Fault("U19", "pixels too far apart", lambda: raster(1, 4, 4, pixel=41_473)),
+    Fault("U19", "pixels of too many elements", lambda: raster(3, 4, 257)),
 ]
 
 

@@ -105,9 +105,10 @@ def raster(lines: int, pixels: int, depth: int, pixel: int = 0, offset: int = 0,
     """A copy of two frames of a raster in words of some bytes, with gaps between the pixels."""
     step = pixel or depth * word + 8
     shape = {"raw": 0, "fsize_high": lines, "fsize_low": pixels, "depth": depth, "element_bytes": word}
-    steps = {"pixel_offset_low": step, "line_offset_low": step * pixels, "frame_offset": step * pixels * lines}
+    line = step * pixels
+    steps = {"pixel_offset_low": step, "line_offset_low": line & 0xFFFF, "frame_offset": line * lines}
     wide = {"align_right": 1, "sign_extend": 1} if word == 3 else {}
-    near = reader(NPU_RAM5 + offset, 0, 2, frame_repeat=2, **shape, **steps, **wide)
+    near = reader(NPU_RAM5 + offset, 0, 2, frame_repeat=2, line_offset_high=line >> 16, **shape, **steps, **wide)
     return swap(legal.copy(), STRENG0=near, STRENG1=writer(NPU_RAM3, lines * pixels * depth, 2, element_bytes=word))
 
 

@@ -10,7 +10,7 @@ from atonc.hw.safety.view import EpochView
 from atonc.hw.units import arith, pool
 from atonc.hw.units.activ import FUNCTION, THRESHOLD_RELU
 from atonc.hw.units.convacc import ConvaccConfig
-from atonc.hw.units.stream_engine import LARGEST_READ, LARGEST_WRITTEN
+from atonc.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER
 from atonc.reasons import Evidence, Severity
 
 FAMILY = "modes"
@@ -314,16 +314,18 @@ def _difference(kind: str, key: mode_keys.Key) -> str:
 @rule(
     "U19",
     FAMILY,
-    "rasters have no more lines, pixels and elements than those of public networks",
+    "rasters count no more lines, pixels and elements and step no farther than those of public networks",
     proven(14635, "rasters"),
-    limit=f"{' x '.join(map(str, LARGEST_READ))} read, {' x '.join(map(str, LARGEST_WRITTEN))} written",
+    limit=f"{' x '.join(map(str, LARGEST_RASTER))}; lines {FARTHEST_LINE} bytes apart, pixels {FARTHEST_PIXEL[0]} "
+    f"(read) or {FARTHEST_PIXEL[1]} (written)",
     severity=Severity.UNPROVEN,
     remedy="count the same bytes with more lines of fewer pixels, or with more pixels of fewer elements",
 )
 def known_rasters(view: EpochView) -> Iterator[Finding]:
     for unit, c in view.engines.items():
         if not c.raster_seen:
-            yield Finding(unit, f"{c.shape[0]} x {c.shape[1]} x {c.shape[2]}")
+            steps = f"{c.line_offset} bytes a line, {c.pixel_offset} a pixel"
+            yield Finding(unit, f"{c.shape[0]} x {c.shape[1]} x {c.shape[2]}, {steps}")
 
 
 @rule(

@@ -21,7 +21,9 @@ from atonc.hw.stream import Array, Stream
 
 bits = fields.declare("STRENG")
 
-LARGEST_READ, LARGEST_WRITTEN = (6400, 512, 128), (25200, 2100, 256)  # lines, pixels, elements of rasters, as seen
+LARGEST_RASTER = (25_200, 2_100, 256)  # lines, pixels and elements that published programs count
+FARTHEST_PIXEL = (41_472, 131_072)  # bytes between pixels, of readers and of writers
+FARTHEST_LINE = 600_000
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ class StrengConfig(fields.UnitConfig):
 
     @property
     def raster_seen(self) -> bool:
-        """Whether published programs have rasters as large as this."""
-        return self.raw == 1 or is_seen(self.shape, self.to_memory)
+        """Whether published programs count and step as far."""
+        return self.raw == 1 or is_seen(self.shape, self.line_offset, self.pixel_offset, self.to_memory)
 
     @property
     def frame_elements(self) -> int:
@@ -118,13 +120,10 @@ class StrengConfig(fields.UnitConfig):
         return self.address + low, self.address + high + self.element_bytes
 
 
-def is_seen(shape: tuple[int, int, int], to_memory: int) -> bool:
-    """Lines, pixels and elements of a raster against the largest that published programs read or write."""
-    return all(n <= most for n, most in zip(shape, largest_raster(to_memory), strict=True))
-
-
-def largest_raster(to_memory: int) -> tuple[int, int, int]:
-    return LARGEST_WRITTEN if to_memory else LARGEST_READ
+def is_seen(shape: tuple[int, int, int], line: int, pixel: int, to_memory: int) -> bool:
+    """Lines, pixels and elements of a raster and the bytes between them, against those of published programs."""
+    small = all(n <= most for n, most in zip(shape, LARGEST_RASTER, strict=True))
+    return small and line <= FARTHEST_LINE and pixel <= FARTHEST_PIXEL[to_memory]
 
 
 def decode(words: Mapping[int, int]) -> StrengConfig:
