@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from itertools import groupby
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from atonc.emit import relocs
 from atonc.emit.program import Program, ProgramStep
+from atonc.emit.runs import npu_runs
 from atonc.errors import InputError
 from atonc.hw.ec import format_program
 from atonc.ir import Graph
@@ -25,12 +25,6 @@ def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise InputError(f"{name[:70]!r} cannot be a name", rule="letters, digits and _, at most 64", remedy="-n NAME")
     return name
-
-
-def npu_runs(program: Program) -> list[list[ProgramStep]]:
-    """The steps between CPU steps: the epoch controller runs each of these without help."""
-    runs = (list(steps) for on_npu, steps in groupby(program.steps, lambda s: s.epoch is not None) if on_npu)
-    return list(runs)
 
 
 def blob_name(name: str, run: list[ProgramStep]) -> str:

@@ -149,7 +149,7 @@ def chain_pipelines(source: str, target: str, shape: tuple[int, ...], units: Seq
         epoch.write(stream, target, engine(area, write=True, looped=not area.contiguous))
 
     return [
-        Pipeline(partial(wire, area, first), {"ARITH": len(units)}, cost=area.height * area.width * area.channels)
+        Pipeline(partial(wire, area, first), cost=area.height * area.width * area.channels)
         for area, first in areas(shape, 4 // len(units))
     ]
 

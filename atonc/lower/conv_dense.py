@@ -232,16 +232,22 @@ def _epoch(
 
 def _meaning(parts: tuple[Part, ...], tiling: Tiling) -> Chain:
     """Which channels every unit sums in every pass."""
-    one, batch = len(parts) == 1, tiling.batch
-    share = tiling.units if one else 1
     chains = []
     for number in range(tiling.passes):
-        start = number * share * batch
-        if one:
-            chains.append(tuple(Term(parts[0], start + k * batch, batch) for k in range(tiling.units)))
-        else:
-            chains.append(tuple(Term(part, start, batch) for part in parts))
+        ranges = [tiling.slots.own(unit, number) for unit in _readers(parts, tiling)]
+        units = zip(_each(parts, tiling), ranges, strict=True)
+        chains.append(tuple(Term(part, first, end - first) for part, (first, end) in units))
     return Chain(tuple(chains), tiling.mode.offset)
+
+
+def _each(parts: tuple[Part, ...], tiling: Tiling) -> tuple[Part, ...]:
+    """The part of every unit: one for all of them, or one for each."""
+    return parts * tiling.units if len(parts) == 1 else parts
+
+
+def _readers(parts: tuple[Part, ...], tiling: Tiling) -> list[int]:
+    """Of every unit, whose channels it reads: units with parts of their own all read the same."""
+    return list(range(tiling.units)) if len(parts) == 1 else [0] * tiling.units
 
 
 def add_chain(
@@ -290,29 +296,25 @@ def _loop_through_memory(b: EpochBuilder, context: Context, tail: str, head: str
 
 
 def _features(parts: tuple[Part, ...], tiling: Tiling, unit: int, groups: int) -> StrengConfig:
-    """Frames: for every group of kernels all passes; unit k of a chain starts k batches further."""
-    one = len(parts) == 1
-    part, share, start = parts[0 if one else unit], tiling.units if one else 1, unit * tiling.batch if one else 0
-    view = part.area.channels_from(start, tiling.batch)
-    return feature_engine(view, Frames(tiling.passes, share * tiling.batch, groups, 0), tiling.mode)
+    """Frames: for every group of kernels all passes."""
+    start = tiling.slots.start(_readers(parts, tiling)[unit])
+    view = _each(parts, tiling)[unit].area.channels_from(start, tiling.batch)
+    return feature_engine(view, Frames(tiling.passes, tiling.slots.step, groups, 0), tiling.mode)
 
 
 def kernel_bytes(parts: tuple[Part, ...], tiling: Tiling, first: int, groups: int) -> bytes:
-    """[group][pass][unit][kernel][row][column][channel]; channels beyond the last one weigh nothing."""
-    count = groups * tiling.kernels
-    share = tiling.units if len(parts) == 1 else 1
-    padded = tiling.passes * share * tiling.batch
-    blocks = []
-    for part in parts:
-        weights = part.weights[first : first + count]
-        weights = np.pad(weights, ((0, 0), (0, 0), (0, 0), (0, padded - weights.shape[3])))
-        # [group, kernel, row, column, pass, unit, channel] -> [group, pass, unit, kernel, row, column, channel]
-        shape = (groups, tiling.kernels, *part.window, tiling.passes, share, tiling.batch)
-        blocks.append(weights.reshape(shape).transpose(0, 4, 5, 1, 2, 3, 6))
-    ordered = blocks[0] if len(parts) == 1 else np.concatenate(blocks, axis=2)
+    """[group][pass][unit][kernel][row][column][channel]; channels that were read before weigh nothing."""
+    slots, window = tiling.slots, parts[0].window
+    ordered = np.zeros((groups, tiling.passes, tiling.units, tiling.kernels, *window, tiling.batch), np.int8)
+    for unit, (part, reader) in enumerate(zip(_each(parts, tiling), _readers(parts, tiling), strict=True)):
+        weights = part.weights[first : first + groups * tiling.kernels]
+        weights = weights.reshape(groups, tiling.kernels, *window, weights.shape[3])
+        for number in range(tiling.passes):
+            (start, end), at = slots.own(reader, number), slots.start(reader, number)
+            ordered[:, number, unit, ..., start - at : end - at] = weights[..., start:end]
     if tiling.mode.deep:
         return _deep_order(ordered.reshape(-1, tiling.kernels, tiling.batch))
-    return np.ascontiguousarray(ordered).tobytes()
+    return ordered.tobytes()
 
 
 def _deep_order(sets: NDArray[np.signedinteger]) -> bytes:

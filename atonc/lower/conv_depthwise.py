@@ -8,6 +8,7 @@ from math import lcm
 
 import numpy as np
 
+from atonc.hw.footprint import WORD
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.channel_groups import ranges
 from atonc.lower.context import Context
@@ -23,13 +24,14 @@ from atonc.lower.layer import (
 )
 from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.pad_first import lower_padded
+from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.requantise import Requantisation
 from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, limits, no_setting
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import StepPlan
 
-MAX_PIPELINES = 3
+ENGINES = 10
 BLOCK = 8  # channels of a usual block
 
 
@@ -155,31 +157,40 @@ def _blocks(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut, first: int, blocks: int
 ) -> list[StepPlan]:
     multiplier = layer.outputs // layer.area.channels
-    ariths = len(layer.code_units(layer.requantisation_of(cut.mode.offset, 1, 0, 1).units(0, 1, 1, 1)))
-    pipelines = min(MAX_PIPELINES, MAX_CHAIN // len(parts), MAX_CHAIN // ariths, 10 // (len(parts) + 2), blocks)
-    whole = lcm(cut.batch, cut.outputs, ALIGNED) // cut.batch  # blocks between aligned addresses
-    share = max(1, min(-(-blocks // pipelines), MAX_VECTOR // cut.outputs))
-    apart = blocks > whole and (share >= whole or layer.large)
-    if (apart or layer.huge) and share * cut.outputs < MAX_VECTOR - ALIGNED:
-        share = -(-share // whole) * whole
+    share = _share(layer, target, cut, blocks, _side_by_side(layer, len(parts), cut))
     step = lcm(cut.outputs, layer.alignment)
-    jobs = []
+    found = []
     for k in range(0, blocks, share):
         start, count = (first + k * cut.batch) * multiplier, min(share, blocks - k) * cut.outputs
         for out, some in ranges(layer, cut.mode.offset, 1, start, count, step):
-            jobs += _jobs(layer, parts, cut, out // multiplier, some // cut.outputs)
-    plans: list[StepPlan] = []
-    jobs.sort(key=lambda job: -job[1])  # an epoch takes as long as its longest pipeline
-    for start in range(0, len(jobs), pipelines):
-        b = EpochBuilder(layer.origin, f"depthwise conv {layer.op.name}")
-        for channel, count, own in jobs[start : start + pipelines]:
-            _pipeline(b, layer, context, parts, target, own, channel, count)
-        plans.append(b.done())
-    return plans
+            for job in _jobs(layer, parts, cut, out // multiplier, some // cut.outputs):
+                build = partial(_pipeline, layer, context, parts, target, *job)
+                found.append(Pipeline(build, cost=job[1]))
+    return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
+
+
+def _side_by_side(layer: Layer, units: int, cut: Cut) -> int:
+    """How many chains of so many units one epoch holds."""
+    ariths = len(layer.code_units(layer.requantisation_of(cut.mode.offset, 1, 0, 1).units(0, 1, 1, 1)))
+    return min(MAX_CHAIN // units, MAX_CHAIN // ariths, ENGINES // (units + 2))
+
+
+def _share(layer: Layer, target: Area, cut: Cut, blocks: int, pipelines: int) -> int:
+    """Blocks that one pipeline takes: as few as there are pipelines for, in slices that share no word of the bus."""
+    most = max(1, MAX_VECTOR // cut.outputs)
+    if (target.pixel | target.line) % WORD:
+        return min(blocks, most)  # slices of such pixels lie in the same words
+    share = min(-(-blocks // pipelines), most)
+    aligned, words = (lcm(cut.outputs, step) // cut.outputs for step in (ALIGNED, WORD))
+    apart = blocks > aligned and (share >= aligned or layer.large)
+    step = aligned if apart or layer.huge else words
+    whole = -(-share // step) * step
+    return whole if whole <= most else share
 
 
 def _jobs(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int) -> list[tuple[int, int, Cut]]:
-    """One pipeline, or one for every channel where the scales inside of a block differ too much."""
+    """First channel, blocks and cut of one pipeline, or of one for every channel where the scales inside of a block
+    differ too much."""
     multiplier = layer.outputs // layer.area.channels
     rule = layer.requantisation_of(cut.mode.offset, 1, channel * multiplier, blocks * cut.outputs)
     coarse = isinstance(rule, Requantisation) and rule.error > TOO_COARSE
@@ -190,14 +201,14 @@ def _jobs(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks:
 
 
 def _pipeline(
-    b: EpochBuilder,
     layer: Layer,
     context: Context,
     parts: tuple[Part, ...],
     target: Area,
-    cut: Cut,
     channel: int,
     blocks: int,
+    cut: Cut,
+    b: EpochBuilder,
 ) -> None:
     multiplier = layer.outputs // layer.area.channels
     out, count = channel * multiplier, blocks * cut.outputs

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
+from atonc.lower.pipelines import require_seen
 from atonc.lower.tiling import Mode
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, contiguous, engine
@@ -18,9 +19,9 @@ def kernel_engine(size_bytes: int, mode: Mode) -> StrengConfig:
 def feature_engine(view: Area, frames: Frames, mode: Mode) -> StrengConfig:
     """Features are always read in a loop, even if it turns only once."""
     if not mode.deep:
-        return engine(view, frames, signed=mode.simd == 2, looped=True)
+        return require_seen(engine(view, frames, signed=mode.simd == 2, looped=True))
     depth = 0 if mode.packed_frame else -(-view.channels // 3)
-    return replace(engine(view, frames, word_bytes=3, depth=depth, looped=True), raw_out=1)
+    return require_seen(replace(engine(view, frames, word_bytes=3, depth=depth, looped=True), raw_out=1))
 
 
 SHIFT_CODES = ArithConfig(  # (x + 128) mod 256, exactly as every public network writes it
@@ -40,4 +41,4 @@ def requantise(b: EpochBuilder, units: list[ArithConfig], source: str, gate: dic
 def output_engine(target: Area, kernels: int, first: int, groups: int) -> StrengConfig:
     """Groups of channels side by side in a channel-last picture."""
     view = target.channels_from(first, kernels)
-    return engine(view, Frames(groups, kernels), write=True, looped=not view.contiguous)
+    return require_seen(engine(view, Frames(groups, kernels), write=True, looped=not view.contiguous))

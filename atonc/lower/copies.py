@@ -33,7 +33,8 @@ MOST_MOVES = 320  # pipelines for one operator; beyond that the CPU is the bette
 _MOST_LOOPS = 6
 _WORTH_SPLITTING = 4096  # cycles
 _FITS_NPU_RAM = 1 << 18  # bytes that may have to lie in the NPU's own RAM
-_ALIGNED = 8  # bytes, for words of three bytes
+_ALIGNED = 16  # bytes, for the first of several words: elsewhere only bytes were seen to begin
+_STEPS = {3: 16, 2: 8}  # bytes in a word -> what steps between lines, pixels and frames of words are multiples of
 _PARTS = {1: 4, 2: 3, 3: 2}  # parallel pipelines that the memory can feed, by word size
 
 
@@ -97,7 +98,7 @@ class Walk:
         return self.reader.elements
 
     def pipeline(self) -> Pipeline:
-        return Pipeline(self._build, {"ARITH": len(self.units)}, cost=self.cost)
+        return Pipeline(self._build, self.cost)
 
     def _build(self, builder: EpochBuilder) -> None:
         stream = builder.read(self.source.buffer, self.reader)
@@ -109,9 +110,9 @@ class Walk:
         """The same move as several, if a loop can be cut; else itself."""
         axis = max(range(len(self.nest)), key=lambda i: (self.nest[i][1:] != (1, 1), self.nest[i][0]))
         count, near, far = self.nest[axis]
-        unit = 48 if (near, far) == (1, 1) else lcm(8 // gcd(8, near), 16 // gcd(16, far))
-        if unit * parts > count:  # no parts that start at places which any memory takes
-            unit = 1 if self.cost < _FITS_NPU_RAM else count
+        unit = 48 if (near, far) == (1, 1) else lcm(*(_ALIGNED // gcd(_ALIGNED, step) for step in (near, far)))
+        if unit * parts > count:  # no parts that start at places which any memory and any word takes
+            unit = 1 if self.cost < _FITS_NPU_RAM and self.word == 1 else count
         size = ceil(ceil(count / parts) / unit) * unit
         found: list[Walk] = []
         for start in range(0, count, size):
@@ -179,13 +180,12 @@ def _walks(source: View, target: View, nest: Nest, units: Units) -> list[Walk]:
 
 
 def _words(near: int, far: int, nest: Nest, units: Units) -> Iterator[int]:
-    """Word sizes that fit, the largest first. Words lie at even places, those of three bytes at multiples of eight."""
-    if not units and nest and nest[-1][1:] == (1, 1):
-        places = [near, far, *(step for loop in nest[:-1] for step in loop[1:])]
-        if nest[-1][0] % 3 == 0 and all(place % _ALIGNED == 0 for place in places):
-            yield 3
-        if nest[-1][0] % 2 == 0 and all(place % 2 == 0 for place in places):
-            yield 2
+    """Word sizes that fit, the largest first. Copies in words were seen at aligned places only."""
+    if not units and nest and nest[-1][1:] == (1, 1) and near % _ALIGNED == 0 == far % _ALIGNED:
+        steps = [step for loop in nest[:-1] for step in loop[1:]]
+        for word, apart in _STEPS.items():
+            if nest[-1][0] % word == 0 and all(step % apart == 0 for step in steps):
+                yield word
     yield 1
 
 
@@ -216,7 +216,7 @@ def _fill_pipeline(part: Walk, code: int, source: str, source_bytes: int) -> Pip
         stream = builder.unit(config, builder.read(source, reader))
         builder.write(stream, part.target.buffer, part.writer)
 
-    return Pipeline(build, {"ARITH": 1}, cost=part.cost)
+    return Pipeline(build, part.cost)
 
 
 def _any_bytes(count: int, available: int) -> StrengConfig:
@@ -243,7 +243,7 @@ def _constant_pipeline(context: Context, part: Walk, by_place: dict[int, int], l
     name = context.constant(data, label)
     reader = engine(Area(1, 1, len(data), len(data), len(data)))
 
-    return Pipeline(partial(_build_constant, name, reader, part), {"ARITH": 1}, cost=part.cost)
+    return Pipeline(partial(_build_constant, name, reader, part), part.cost)
 
 
 def _build_constant(name: str, reader: StrengConfig, part: Walk, builder: EpochBuilder) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from atonc.hw.footprint import WORD
 from atonc.hw.units.pool import PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context
@@ -112,6 +113,8 @@ class Windows:
                 half += (half * batch % _ALIGNED > 0) * (half + 1 < count)  # where any memory takes it
                 if (first + batch * half) % _ALIGNED and self.source.elements > _HUGE:
                     half = count  # such pictures do not fit the NPU's own RAM
+                if (first + batch * half) % WORD or any(step % WORD for step in self.target.strides[:2]):
+                    half = count  # both would write into the same words
                 yield self, first, batch, half
                 if half < count:
                     yield self, first + batch * half, batch, count - half
@@ -145,8 +148,7 @@ class Windows:
                 stream = builder.unit(unit, stream)
             builder.write(stream, far.buffer, writer)
 
-        needs = {"POOL": len(pools), "ARITH": len(self.units), "CONVACC": int(any(self.pads))}
-        return Pipeline(build, needs, 1 + int(any(self.pads)), reader.elements)
+        return Pipeline(build, reader.elements)
 
 
 def _frames(view: View, write: bool) -> StrengConfig:
@@ -187,7 +189,7 @@ def line_pipelines(source: View, target: View, window: int) -> Iterator[Pipeline
                 raise Refusal("pooling line", f"{near.shape} in steps {near.strides}", "two loops", "use the CPU")
             config = windows_unit(window, pixels, batch, window, 1)
             build = partial(_build_line, near.buffer, reader, config, far.buffer, writer)
-            yield Pipeline(build, {"POOL": 1}, 1, rows * window * pixels * batch)
+            yield Pipeline(build, rows * window * pixels * batch)
 
 
 def _build_line(

@@ -23,9 +23,9 @@ from atonc.lower.context import Context
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.pool_units import MOST_PIXELS, division, frame_of, global_unit
 from atonc.lower.registry import Refusal
-from atonc.lower.walks import Loop, walk
+from atonc.lower.walks import walk
 from atonc.plan.build import EpochBuilder
-from atonc.plan.streams import Area, engine
+from atonc.plan.streams import Area, Loop, engine
 from atonc.plan.types import StepPlan
 
 Kept = tuple[int, int, int]  # turns, bytes in the source, bytes in the target
@@ -153,7 +153,7 @@ class Means:
                 stream = builder.unit(unit, stream)
             builder.write(stream, self.target, writer)
 
-        yield Pipeline(build, {"POOL": 1, "ARITH": len(units) - 1}, 1, reader.elements)
+        yield Pipeline(build, reader.elements)
 
     def _unrolled(self) -> Iterator[Means]:
         if not self.kept:
@@ -221,7 +221,7 @@ def _part(means: Means, name: str) -> Pipeline:
         stream = builder.unit(unit, builder.read(means.source, reader))
         builder.write(stream, name, _words(means.results, True))
 
-    return Pipeline(build, {"POOL": 1}, 1, reader.elements)
+    return Pipeline(build, reader.elements)
 
 
 def average_weights(m: int, n: int) -> tuple[int, int]:
@@ -254,7 +254,7 @@ def _join(a: str, b: str, m: int, n: int, count: int, name: str) -> Pipeline:
         streams = [builder.read(part, _words(count)) for part in (a, b)]
         builder.write(builder.unit(average_unit(m, n), *streams), name, _words(count, True))
 
-    return Pipeline(build, {"ARITH": 1}, 2, count)
+    return Pipeline(build, count)
 
 
 def _last(parts: list[tuple[str, int]], means: Means) -> Pipeline:
@@ -270,4 +270,4 @@ def _last(parts: list[tuple[str, int]], means: Means) -> Pipeline:
             stream = builder.unit(unit, stream)
         builder.write(stream, means.target, writer)
 
-    return Pipeline(build, {"ARITH": len(parts) - 1 + len(units)}, len(parts), means.results)
+    return Pipeline(build, means.results)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import wraps
 
+from atonc.hw.footprint import share_word
+from atonc.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER, StrengConfig
 from atonc.ir import Op
 from atonc.lower.context import Context
 from atonc.lower.registry import Recipe, Refusal
 from atonc.plan.build import EpochBuilder
 from atonc.plan.types import EngineUse, EpochPlan, StepPlan
 
-_UNITS = {"STRENG": 10, "CONVACC": 4, "ARITH": 4, "ACTIV": 2, "POOL": 2, "readers": 8, "writers": 5}
+_MOST = {"STRENG": 10, "CONVACC": 4, "ARITH": 4, "ACTIV": 2, "POOL": 2, "readers": 8, "writers": 5}
 
 _NPU_RAM = 1_700_000  # bytes that one step may ask of the NPU's own RAM
 _READ_ALIGNMENT, _WRITE_ALIGNMENT = 8, 16  # where engines start in other memories
@@ -21,34 +23,63 @@ _READ_ALIGNMENT, _WRITE_ALIGNMENT = 8, 16  # where engines start in other memori
 
 @dataclass(frozen=True)
 class Pipeline:
-    """`build` wires it into an epoch; `needs` counts its units, `cost` its cycles, so that equals share an epoch."""
+    """`build` wires it into an epoch; `cost` counts its cycles, so that equals share an epoch."""
 
     build: Callable[[EpochBuilder], object]
-    needs: Mapping[str, int] = field(default_factory=dict)  # processing units
-    readers: int = 1
     cost: int = 0
-
-    @property
-    def units(self) -> Counter[str]:
-        engines = {"STRENG": self.readers + 1, "readers": self.readers, "writers": 1}
-        return Counter(engines) + Counter(dict(self.needs))
 
 
 def pack(pipelines: Iterable[Pipeline], origin: tuple[str, ...], title: str) -> list[StepPlan]:
     """Epochs of pipelines that do not depend on each other, the longest first."""
-    epochs: list[tuple[EpochBuilder, Counter[str]]] = []
+    epochs: list[EpochBuilder] = []
     for pipeline in sorted(pipelines, key=lambda p: -p.cost):
-        room = next((epoch for epoch in epochs if _fits(pipeline, epoch[1])), None)
+        alone = EpochBuilder(origin, title)
+        pipeline.build(alone)
+        for use in alone.engines.values():
+            require_seen(use.config)
+        room = next((epoch for epoch in epochs if _fits(alone, epoch)), None)
         if room is None:
-            room = (EpochBuilder(origin, title), Counter())
-            epochs.append(room)
-        room[1].update(pipeline.units)
-        pipeline.build(room[0])
-    return [builder.done() for builder, _ in epochs]
+            epochs.append(alone)
+        else:
+            room.absorb(alone)
+    return [epoch.done() for epoch in epochs]
 
 
-def _fits(pipeline: Pipeline, used: Counter[str]) -> bool:
-    return all(used[kind] + count <= _UNITS[kind] for kind, count in pipeline.units.items())
+def _fits(pipeline: EpochBuilder, epoch: EpochBuilder) -> bool:
+    used = _units(pipeline) + _units(epoch)
+    return all(count <= _MOST[kind] for kind, count in used.items()) and _apart(pipeline, epoch)
+
+
+def _units(epoch: EpochBuilder) -> Counter[str]:
+    writers = sum(use.config.to_memory for use in epoch.engines.values())
+    engines = {"STRENG": len(epoch.engines), "writers": writers, "readers": len(epoch.engines) - writers}
+    return Counter(config.KIND for config in epoch.units.values()) + Counter(engines)
+
+
+def _apart(one: EpochBuilder, other: EpochBuilder) -> bool:
+    """Whether no two writers meet in a word of the bus; buffers begin and end between words."""
+    return not any(
+        a.buffer == b.buffer and share_word(a.config, b.config)
+        for a in _writers(one)
+        for b in _writers(other)
+    )
+
+
+def _writers(epoch: EpochBuilder) -> list[EngineUse]:
+    return [use for use in epoch.engines.values() if use.config.to_memory]
+
+
+def require_seen(config: StrengConfig) -> StrengConfig:
+    """Refuses a raster that counts or steps farther than those of public networks."""
+    if not config.raster_seen:
+        (lines, pixels, depth), (most_lines, most_pixels, most) = config.shape, LARGEST_RASTER
+        raise Refusal(
+            "raster",
+            f"{lines} x {pixels} x {depth}, {config.line_offset} bytes a line and {config.pixel_offset} a pixel",
+            f"{most_lines} x {most_pixels} x {most}, {FARTHEST_LINE} bytes and {FARTHEST_PIXEL[config.to_memory]}",
+            "use a smaller picture",
+        )
+    return config
 
 
 def placeable(recipe: Recipe) -> Recipe:

@@ -91,6 +91,13 @@ _REFUSALS: dict[str, Rule] = {
     "dilated pooling": _rule("POOL-DILATION", "POOL has no dilation", "dilation 1", "dilation 1"),
     "maximum": _rule("POOL-AXES", "a maximum over these axes is no window", "height and width", "move the axes"),
     "picture": _rule("PICTURE", "the data does not lie as lines of pixels", "lines of pixels", "copy it first"),
+    "raster": _rule(
+        "RASTER",
+        "no engine of a public network walks so many lines, pixels or elements",
+        "rasters in public networks",
+        "a smaller picture",
+        _SEEN,
+    ),
     "layout": _rule("LAYOUT", "channels come first", "channels last", "export with channels last"),
     "CONV-WEIGHTS": _rule(
         "CONV-WEIGHTS", "weights must be known at compile time", "constant 8-bit weights", "quantise the weights"
@@ -162,7 +169,7 @@ def rule_of(key: str) -> Rule:
     """By the key of a refusal or by its id."""
     return _REFUSALS.get(key) or RULES[key]
 
-_BYTES = ("CODES", "PLACE-ALIGNED", "CPU-FLOAT")
+_BYTES = ("CODES", "PLACE-ALIGNED", "RASTER", "CPU-FLOAT")
 _CONVOLUTION = (
     "CONV-WEIGHTS", "CONV-SHAPE", "CONV-BIAS", "CONV-LINES", "CONV-PADDING", "CONV-MODE", "SCALES", *_BYTES,
 )  # fmt: skip

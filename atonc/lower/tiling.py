@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from atonc.lower.registry import Refusal
 from atonc.plan.streams import Area
 
 MAX_CHAIN = 4
-MAX_BEYOND = 63  # engines may read 64 bytes behind a buffer
+MOST_TRIED = 6  # sizes of batches
+EVEN, PACKED = 2, 4  # words of three bytes were read from even addresses, in steps of pixels and lines by four
 MAX_PADDING = 2  # rows or columns of zeros that a unit adds by itself
 MAX_PASSES = 128  # frames that a gate may drop and keep
 
@@ -43,14 +45,48 @@ class Mode:
 
 
 @dataclass(frozen=True)
+class Slots:
+    """Which channels each unit of a chain reads in each pass.
+
+    Passes begin `step` channels apart and see `reach` channels each; what is left of the last unit's batch lies over
+    that of the unit before, so that nothing behind the channels is read.
+    """
+
+    batch: int  # channels of one feature frame
+    passes: int  # frames that are summed through a loop
+    reach: int
+    step: int
+
+    def start(self, unit: int, number: int = 0) -> int:
+        return min(unit * self.batch, self.reach - self.batch) + number * self.step
+
+    def starts(self, units: int) -> list[int]:
+        """Where the units begin, and how far passes are apart."""
+        return [*(self.start(unit) for unit in range(units)), *([self.step] if self.passes > 1 else [])]
+
+    def own(self, unit: int, number: int) -> tuple[int, int]:
+        """First and one past the last channel that nobody has read before."""
+        earlier = (number - 1) * self.step + self.reach if number else 0
+        first = max(earlier, number * self.step + min(unit * self.batch, self.reach))
+        return first, max(first, self.start(unit, number) + self.batch)
+
+
+@dataclass(frozen=True)
 class Tiling:
     mode: Mode
-    batch: int  # channels of one feature frame
+    slots: Slots
     kernels: int  # outputs of one frame
     units: int  # CONVACCs in the chain
-    passes: int  # frames that are summed through a loop
     configs: tuple[ConvaccConfig, ...]
     cycles: int
+
+    @property
+    def batch(self) -> int:
+        return self.slots.batch
+
+    @property
+    def passes(self) -> int:
+        return self.slots.passes
 
     @property
     def loop(self) -> str:
@@ -82,7 +118,9 @@ def choose(
     `share`: that many channels in every pass. `aligned`: parts of the channels begin at multiples of this. `whole`:
     kernels that are left over begin at multiples of this.
     """
-    outlines = tuple(Outline(replace(p.area, offset=0), p.window, p.padding, p.stride) for p in parts)
+    outlines = tuple(
+        Outline(replace(p.area, offset=p.area.offset % EVEN), p.window, p.padding, p.stride) for p in parts
+    )
     return _chosen(outlines, channels, outputs, tuple(modes), memory_loops, share, aligned, whole)
 
 
@@ -114,15 +152,14 @@ def _chosen(
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
     candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, share, aligned, whole)]
-    candidates = [c for c in candidates if memory_loops or c.passes == 1 or c.form.ring]
-    candidates = [c for c in candidates if c.batch == channels or c.batch % aligned == 0]
+    candidates = [c for c in candidates if memory_loops or c.slots.passes == 1 or c.form.ring]
     candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
-    best = min(candidates, key=lambda c: (c.cycles, c.units, -c.kernels, -c.batch), default=None)
+    best = min(candidates, key=lambda c: (c.cycles, c.units, -c.kernels, -c.slots.batch), default=None)
     if best is None:
         return None
-    configs = chain_configs(parts, best.mode, best.batch, best.kernels, best.units, best.passes)
+    configs = chain_configs(parts, best.mode, best.slots.batch, best.kernels, best.units, best.slots.passes)
     assert configs is not None  # its form was looked up before
-    return Tiling(best.mode, best.batch, best.kernels, best.units, best.passes, configs, best.cycles)
+    return Tiling(best.mode, best.slots, best.kernels, best.units, configs, best.cycles)
 
 
 def no_setting(part: Part, channels: int, where: str) -> Refusal:
@@ -147,10 +184,9 @@ class Form:
 @dataclass(frozen=True)
 class Candidate:
     mode: Mode
-    batch: int
+    slots: Slots
     kernels: int
     units: int
-    passes: int
     form: Form
     cycles: int
 
@@ -163,14 +199,18 @@ def _candidates(
         return
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
     width = max(part.area.width for part in parts)
+    if mode.deep and not mode.packed_frame:
+        if not _packable(parts[0].area):
+            return
+        aligned = lcm(aligned, EVEN)
     for units in _unit_counts(parts, channels):
-        for batch in _batches(channels, units, len(parts), min(most_batch, most_line // width), share, aligned):
+        beside = units if len(parts) == 1 else 1  # units that read different channels
+        for slots in _slots(channels, beside, min(most_batch, most_line // width), share, aligned):
+            batch, passes = slots.batch, slots.passes
             if mode.packed_frame and not (parts[0].area.contiguous and batch == channels):
                 continue
             kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)), whole)
-            passes = -(-channels // (batch * (units if len(parts) == 1 else 1)))
-            beyond = passes * batch * (units if len(parts) == 1 else 1) - channels  # bytes read behind the last pixel
-            if not kernels or passes > MAX_PASSES or beyond > MAX_BEYOND:
+            if not kernels or passes > MAX_PASSES:
                 continue
             form = _form(tuple(map(_shape, parts)), mode, units, passes > 1)
             if form is not None:
@@ -178,7 +218,13 @@ def _candidates(
                 results = rows_out * columns_out * kernels
                 frame = max(*(_feature_words(part, mode, batch) for part in parts), results, 1)
                 cycles = frame * -(-outputs // kernels) * passes
-                yield Candidate(mode, batch, kernels, units, passes, form, cycles)
+                yield Candidate(mode, slots, kernels, units, form, cycles)
+
+
+def _packable(area: Area) -> bool:
+    """Whether packed words may be read from all pixels."""
+    steps = [area.pixel] * (area.width > 1) + [area.line] * (area.height > 1)
+    return area.offset % EVEN == 0 and not any(step % PACKED for step in steps)
 
 
 def _feature_words(part: Outline, mode: Mode, batch: int) -> int:
@@ -194,17 +240,26 @@ def _unit_counts(parts: tuple[Outline, ...], channels: int) -> list[int]:
     return list(range(1, MAX_CHAIN + 1))
 
 
-def _batches(channels: int, units: int, parts: int, most: int, wanted: int | None, aligned: int) -> list[int]:
-    """Batches worth trying: those that spread the channels evenly over units and passes."""
-    share = units if parts == 1 else 1
+def _slots(channels: int, units: int, most: int, wanted: int | None, aligned: int) -> list[Slots]:
+    """Ways worth trying to spread the channels over units and passes: evenly, all of them beginning at aligned
+    places, the largest batches first."""
     if wanted is not None:
-        return [wanted // share] if wanted % share == 0 and wanted // share <= most else []
-    found = set()
-    for passes in range(1, -(-channels // share) + 1):
-        batch = -(-channels // (share * passes))
-        if 1 <= batch <= most and (batch == channels or batch % aligned == 0):
-            found.add(batch)
-    return sorted(found, reverse=True)[:6]
+        found = [Slots(wanted // units, channels // wanted, wanted, wanted)] if wanted % units == 0 else []
+    else:
+        found = [_even_slots(channels, units, passes, aligned) for passes in range(1, -(-channels // units) + 1)]
+    kept: list[Slots] = []
+    for slots in found:
+        fits = 0 < slots.batch <= most and (not kept or slots.batch < kept[-1].batch)
+        if fits and not any(start % aligned for start in slots.starts(units)):
+            kept.append(slots)
+    return kept[:MOST_TRIED]
+
+
+def _even_slots(channels: int, units: int, passes: int, aligned: int) -> Slots:
+    step = channels // passes // aligned * aligned
+    reach = channels - (passes - 1) * step
+    batch = reach if units == 1 else -(-reach // units // aligned) * aligned
+    return Slots(min(batch, reach), passes, reach, step)
 
 
 def _kernels(outputs: int, most: int, whole: int) -> int:

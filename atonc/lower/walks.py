@@ -11,11 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from atonc.hw.units.stream_engine import StrengConfig
-from atonc.plan.streams import Area, Frames, engine
-
-Loop = tuple[int, int]  # count, bytes from one turn to the next
-
-MOST = 0xFFFF  # of lines, pixels and elements in a raster
+from atonc.plan.streams import Area, Frames, Loop, Raster, engine, merged, shape_raster
 
 
 def walk(
@@ -25,69 +21,37 @@ def walk(
 
     `raw`: only frames without gaps will do.
     """
-    merged = merge(loops)
-    run = merged.pop()[0] if merged and merged[-1][1] == 1 else 1
-    if run % word or len(merged) > 4 or any(step < 0 for _, step in merged):
+    left = merged(loops)
+    run = left.pop()[0] if left and left[-1][1] == 1 else 1
+    if run % word or len(left) > 4 or any(step < 0 for _, step in left):
         return None
-    if raw:
-        return _config(merged, [], run, offset, write, word, signed) if len(merged) < 2 else None
-    for frames in range(max(0, len(merged) - 2), min(2, len(merged)) + 1):
-        outer, body = merged[:frames], _lines(merged[frames:])
-        if body_fits(body, run, word, write):
-            return _config(outer, body, run, offset, write, word, signed)
+    for count in range(max(0, len(left) - 2), min(2, len(left)) + 1):
+        outer, body = left[:count], left[count:]
+        if not body and len(outer) < 2:  # a raw engine with two loops was never seen
+            area = Area(1, 1, run, run, run, offset)
+            return engine(area, _frames(outer), write=write, word_bytes=word, signed=signed)
+        raster = shape_raster(body, run // word, word, write)
+        if not raw and raster is not None and _apart(raster, word, write):
+            return _raster(outer, raster, offset, write, word, signed)
     return None
 
 
-def merge(loops: Sequence[Loop]) -> list[Loop]:
-    """Loops of more than one turn; neighbours that are one even walk become one loop."""
-    merged: list[Loop] = []
-    for count, step in loops:
-        if count == 1:
-            continue
-        if merged and merged[-1][1] == count * step:
-            merged[-1] = (merged[-1][0] * count, step)
-        else:
-            merged.append((count, step))
-    return merged
-
-
-def _lines(body: list[Loop]) -> list[Loop]:
-    """A loop that is too long for pixels, as lines of pixels."""
-    if len(body) != 1 or body[0][0] <= MOST:
-        return body
-    count, step = body[0]
-    width = next((n for n in range(MOST, 1, -1) if count % n == 0), count)
-    return [(count // width, width * step), (width, step)]
-
-
-def body_fits(body: Sequence[Loop], run: int, word: int, write: bool) -> bool:
-    """Whether lines and pixels may be stepped like this."""
-    if not body:
-        return True
-    if run // word > MOST or any(count > MOST for count, _ in body):
+def _apart(raster: Raster, word: int, write: bool) -> bool:
+    """Whether lines and pixels do not overlap; a writer may store transposed."""
+    (lines, line), (pixels, pixel) = raster.lines, raster.pixels
+    if pixel < raster.depth * word or pixels * pixel >= 1 << 32:
         return False
-    pixels, pixel = body[-1]
-    if pixel < run:
-        return False
-    if len(body) == 1:
-        return pixels * pixel < 1 << 32
-    line = body[0][1]
-    return line >= pixels * pixel or (write and 0 < line < pixel)
+    return lines == 1 or line >= pixels * pixel or (write and 0 < line < pixel)
 
 
-def _config(
-    outer: Sequence[Loop], body: Sequence[Loop], run: int, offset: int, write: bool, word: int, signed: bool
-) -> StrengConfig | None:
-    frames = _frames(outer)
-    if not body and (len(outer) < 2 or run // word > MOST):
-        if len(outer) > 1:
-            return None  # a raw engine with two loops was never seen
-        return engine(Area(1, 1, run, run, run, offset), frames, write=write, word_bytes=word, signed=signed)
-    pixels, pixel = body[-1] if body else (1, run)
-    lines, line = body[0] if len(body) > 1 else (1, max(pixels * pixel, 1))
+def _raster(
+    outer: Sequence[Loop], raster: Raster, offset: int, write: bool, word: int, signed: bool
+) -> StrengConfig:
+    (lines, line), (pixels, pixel) = raster.lines, raster.pixels
     wide = signed or (word == 3 and not write)  # 24-bit rasters are read right aligned wherever they occur
-    area = Area(lines, pixels, run, line, pixel, offset)
-    return raster_loop(engine(area, frames, write=write, word_bytes=word, depth=run // word, signed=wide))
+    area = Area(lines, pixels, raster.depth * word, line, pixel, offset)
+    config = engine(area, _frames(outer), write=write, word_bytes=word, depth=raster.depth, signed=wide)
+    return raster_loop(config)
 
 
 def raster_loop(config: StrengConfig) -> StrengConfig:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from atonc.errors import UnsupportedError
 from atonc.hw import regs
@@ -57,6 +57,26 @@ class EpochBuilder:
         else:
             gated = Link(source, destination, port)
         self.links.append(gated)
+
+    def absorb(self, other: EpochBuilder) -> None:
+        """Takes over what another builder collected, under names that are free here."""
+        names: dict[str, str] = {}
+        for name, config in other.units.items():
+            names[name] = self._next(config.KIND)
+            self.units[names[name]] = config
+        for name, use in other.engines.items():
+            names[name] = self._next("STRENG")
+            self.engines[names[name]] = use
+        for name, use in other.engines.items():
+            if use.config.sync:
+                writer = names[f"STRENG{use.config.sync_source}"]
+                synced = replace(use.config, sync_source=int(writer.removeprefix("STRENG")))
+                self.engines[names[name]] = replace(use, config=synced)
+        for link in other.links:
+            source, destination = names[link.source], names[link.destination]
+            other_source = 0 if link.permanent else regs.SOURCES[source]
+            self.links.append(replace(link, source=source, destination=destination, other_source=other_source))
+        self.scratch += other.scratch
 
     def available(self, kind: str) -> int:
         used = self.engines if kind == "STRENG" else self.units

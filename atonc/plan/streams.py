@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from atonc.hw.units.stream_engine import StrengConfig
+from atonc.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER, StrengConfig, is_seen
+
+Loop = tuple[int, int]  # count, bytes from one turn to the next
 
 _SIZES = {1: (8, 0, 0), 2: (8, 8, 0), 3: (8, 8, 8)}
 
@@ -98,16 +101,69 @@ def _raw(base: StrengConfig, area: Area, size: int) -> StrengConfig:
 
 
 def _raster(base: StrengConfig, area: Area, depth: int) -> StrengConfig:
+    given = Raster((area.height, area.line), (area.width, area.pixel), depth)
+    body = merged([given.lines, given.pixels])
+    found = given if given.seen(base.to_memory) else shape_raster(body, depth, base.element_bytes, base.to_memory)
+    raster = found or given
+    (lines, line), (pixels, pixel) = raster.lines, raster.pixels
     return replace(
         base,
-        fsize_low=area.width,
-        fsize_high=area.height,
-        depth=depth,
-        pixel_offset_low=area.pixel & 0xFFFF,
-        pixel_offset_high=area.pixel >> 16,
-        line_offset_low=area.line & 0xFFFF,
-        line_offset_high=area.line >> 16 & 0xFFFF,
+        fsize_low=pixels,
+        fsize_high=lines,
+        depth=raster.depth,
+        pixel_offset_low=pixel & 0xFFFF,
+        pixel_offset_high=pixel >> 16,
+        line_offset_low=line & 0xFFFF,
+        line_offset_high=line >> 16 & 0xFFFF,
     )
+
+
+@dataclass(frozen=True)
+class Raster:
+    lines: Loop
+    pixels: Loop
+    depth: int  # elements of a pixel
+
+    def seen(self, write: int) -> bool:
+        """Whether published programs count and step as far."""
+        (lines, line), (pixels, pixel) = self.lines, self.pixels
+        return is_seen((lines, pixels, self.depth), line, pixel, write)
+
+
+def shape_raster(body: Sequence[Loop], depth: int, size: int, write: int) -> Raster | None:
+    """The loops around `depth` elements as a raster like those that were seen; None if there is none."""
+    _, width, most = LARGEST_RASTER
+    loops = list(body)
+    if depth > most:  # pixels without gaps
+        part = _divisor(depth, most)
+        loops, depth = [*loops, (depth // part, part * size)], part
+    if len(loops) < 2:
+        count, step = loops[0] if loops else (1, depth * size)
+        if step > FARTHEST_PIXEL[write]:
+            loops = [(count, step), (1, depth * size)]
+        else:  # lines without gaps
+            pixels = _divisor(count, min(width, max(1, FARTHEST_LINE // max(step, 1))))
+            loops = [(count // pixels, pixels * step), (pixels, step)]
+    found = Raster(loops[0], loops[1], depth)
+    return found if len(loops) == 2 and found.seen(write) else None
+
+
+def merged(loops: Iterable[Loop]) -> list[Loop]:
+    """Loops of more than one turn; neighbours that are one even walk become one loop."""
+    found: list[Loop] = []
+    for count, step in loops:
+        if count == 1:
+            continue
+        if found and found[-1][1] == count * step:
+            found[-1] = (found[-1][0] * count, step)
+        else:
+            found.append((count, step))
+    return found
+
+
+def _divisor(number: int, most: int) -> int:
+    """The largest one up to a limit."""
+    return next(n for n in range(min(number, most), 0, -1) if number % n == 0)
 
 
 def _looped(config: StrengConfig, frames: Frames, looped: bool) -> StrengConfig:

@@ -13,7 +13,8 @@ import pytest
 from atonc import building, generating
 from atonc.compare.inputs import make_inputs
 from atonc.compile_view import CompileView
-from atonc.emit import ec_program, write
+from atonc.emit import ec_program, runs
+from atonc.emit.runs import npu_runs
 from atonc.emu import network as emulated
 from atonc.emu.files import EpochFlags, read_network
 from atonc.emulation import Emulation
@@ -73,14 +74,34 @@ def test_blobs_decode_to_the_program(tmp_path: Path) -> None:
     view = digits("digits")
     generating.generate(view, tmp_path / "out")
     network = read_network(tmp_path / "out")
-    runs = write.npu_runs(view.compiled.program)
+    expected = npu_runs(view.compiled.program)
     blocks = [block for block in network.blocks if block.blob]
-    assert len(blocks) == len(runs) > 0
-    for block, run in zip(blocks, runs, strict=True):
+    assert len(blocks) == len(expected) > 0
+    for block, run in zip(blocks, expected, strict=True):
         wanted = ec_program.program(step.epoch for step in run if step.epoch is not None)
         assert list(decode(network.block_program(block))) == wanted
         made = [e for e in decode_epochs(decode(network.block_program(block))) if not e.empty]
         assert [e.number for e in made] == [step.number for step in run]
+
+
+def test_long_programs_are_cut_between_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = digits("digits")
+    program = view.compiled.program
+    longest = max(ec_program.epoch_words(epoch) for epoch in program.epochs)
+    most = longest + len(ec_program.words([]))
+    whole = npu_runs(program)
+    monkeypatch.setattr(runs, "MOST_WORDS", most)
+    cut = npu_runs(program)
+    assert [step for run in cut for step in run] == [step for run in whole for step in run]
+    assert len(cut) > len(whole)
+    lengths = [len(ec_program.words(step.epoch for step in run if step.epoch is not None)) for run in cut]
+    assert max(lengths) <= most
+    generating.generate(view, tmp_path / "out")
+    assert len([block for block in read_network(tmp_path / "out").blocks if block.blob]) == len(cut)
+    inputs = make_inputs(view.compiled.graph, 0)
+    got = outputs_of(tmp_path / "out", [inputs[name] for name in view.compiled.graph.inputs])
+    expected = Emulation(program, view.compiled.graph).run(inputs)
+    assert [value.tobytes() for value in got] == [expected[name].tobytes() for name in view.compiled.graph.outputs]
 
 
 def test_blocks_have_the_flags_that_runtimes_walk_by(written: tuple[CompileView, Path]) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from atonc import pipeline
 from atonc.compare.inputs import make_inputs
-from atonc.emit import ec_program, relocs, write
+from atonc.emit import ec_program, relocs
 from atonc.emit.program import Program
+from atonc.emit.runs import npu_runs
 from atonc.emulation import Emulation
 from atonc.errors import UnsupportedError
 from atonc.hw.decode import decode_epochs
@@ -46,7 +47,7 @@ def two_inputs(*, swapped: bool = False) -> Graph:
 def moved(program: Program, bases: dict[str, int]) -> Program:
     """The program as the loader leaves it for other addresses: every word goes through a stored container."""
     steps = {step.number: step for step in program.steps}
-    for run in write.npu_runs(program):
+    for run in npu_runs(program):
         stored = read_container(relocs.container(program, run).to_bytes())
         wanted = {r.symbol: bases[r.symbol] for r in stored.relocations}
         epochs = decode_epochs(decode(relocate(stored, wanted).program))
@@ -70,7 +71,7 @@ def test_user_buffers_take_no_activations(own: pipeline.Compiled) -> None:
 
 def test_only_starts_and_limits_of_user_buffers_are_relocated(own: pipeline.Compiled) -> None:
     """Against the plain program: exactly those words differ, by the address that stands for the buffer."""
-    (run,) = write.npu_runs(own.program)
+    (run,) = npu_runs(own.program)
     plain = encode(ec_program.program(s.epoch for s in run if s.epoch is not None))
     symbolic = encode(relocs.instructions(own.program, run))
     bases = relocs.bases(own.program)
@@ -83,7 +84,7 @@ def test_only_starts_and_limits_of_user_buffers_are_relocated(own: pipeline.Comp
 
 @pytest.mark.parametrize("version", [0x20, 0x30, 0x50])
 def test_every_generation_of_containers(own: pipeline.Compiled, version: int) -> None:
-    (run,) = write.npu_runs(own.program)
+    (run,) = npu_runs(own.program)
     stored = read_container(relocs.container(own.program, run, version).to_bytes())
     assert stored.version == version and stored.relocations == relocs.relocations(own.program, run)
     plain = encode(ec_program.program(s.epoch for s in run if s.epoch is not None))
@@ -124,7 +125,7 @@ def test_one_side_alone() -> None:
 
 def test_without_user_buffers_blobs_stay_bare() -> None:
     program = pipeline.compile_graph(two_inputs(), Options(verify=False)).program
-    (run,) = write.npu_runs(program)
+    (run,) = npu_runs(program)
     assert program.user_io == () and relocs.container(program, run).version == 0
 
 

@@ -30,9 +30,11 @@ from tests.hw.safety_plants import (
     Fault,
     activ_into_convacc,
     flat,
+    interleaved,
     moved,
     other_kernel,
     pool_into_convacc,
+    raster,
     ring_of_two,
     six_writers,
     swap,
@@ -178,6 +180,9 @@ MEMORY = [
     ),
     Fault("M13", "a write to flash", lambda: swap(CONV(), STRENG2=writer(FLASH, 2048, 2))),
     Fault("M14", "an engine behind the end of memory", lambda: swap(CONV(), STRENG2=writer(0x343F_F800, 2048, 2))),
+    Fault("M18", "packed words at odd places", lambda: raster(2, 4, 8, pixel=27, word=3)),
+    Fault("M18", "packed words that begin at an odd address", lambda: raster(2, 4, 8, offset=1, word=3)),
+    Fault("M16", "two slices of channels that share words", lambda: interleaved(0)),
 ]
 
 ACCUMULATORS = [
@@ -239,6 +244,9 @@ MODES = [
     Fault("U16", "right aligned without sign", lambda: change(CONV(), "STRENG0", align_right=1)),
     Fault("U17", "settings that nobody combines", lambda: change(CONV(), "CONVACC0", raw_out=1)),
     Fault("U18", "a shift that was not seen", lambda: change(CONV(), "CONVACC0", out_shift=9)),
+    Fault("U19", "a line of too many pixels", lambda: raster(1, 2101, 4)),
+    Fault("U19", "pixels too far apart", lambda: raster(1, 4, 4, pixel=41_473)),
+    Fault("U19", "pixels of too many elements", lambda: raster(3, 4, 257)),
 ]
 
 

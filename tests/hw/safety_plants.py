@@ -101,6 +101,29 @@ def swapped_pools() -> Epoch:
     return with_events(replace(epoch, units=units, links=tuple(links)))
 
 
+def raster(lines: int, pixels: int, depth: int, pixel: int = 0, offset: int = 0, word: int = 1) -> Epoch:
+    """A copy of two frames of a raster in words of some bytes, with gaps between the pixels."""
+    step = pixel or depth * word + 8
+    shape = {"raw": 0, "fsize_high": lines, "fsize_low": pixels, "depth": depth, "element_bytes": word}
+    line = step * pixels
+    steps = {"pixel_offset_low": step, "line_offset_low": line & 0xFFFF, "frame_offset": line * lines}
+    wide = {"align_right": 1, "sign_extend": 1} if word == 3 else {}
+    near = reader(NPU_RAM5 + offset, 0, 2, frame_repeat=2, line_offset_high=line >> 16, **shape, **steps, **wide)
+    return swap(legal.copy(), STRENG0=near, STRENG1=writer(NPU_RAM3, lines * pixels * depth, 2, element_bytes=word))
+
+
+def interleaved(first: int) -> Epoch:
+    """Two copies into slices of the same 16 channels: four channels from 4 on, and four from `first` on."""
+    slices = {"raw": 0, "depth": 4, "pixel_offset_low": 16, "line_offset_low": 256, "fsize_low": 16, "fsize_high": 16}
+    slices |= {"frame_repeat": 2, "frame_offset": 4096}
+    return add(
+        swap(legal.copy(), STRENG0=reader(NPU_RAM5, 1024, 2), STRENG1=writer(NPU_RAM3 + 4, 1024, 2, **slices)),
+        "STRENG3 > STRENG4",
+        STRENG3=reader(NPU_RAM5 + 0x4000, 1024, 2),
+        STRENG4=writer(NPU_RAM3 + first, 1024, 2, **slices),
+    )
+
+
 def six_writers() -> Epoch:
     names = ("STRENG3", "STRENG4", "STRENG5", "STRENG6", "STRENG7")
     more = {name: writer(NPU_RAM4 + 0x4000 * index, 2048, 4) for index, name in enumerate(names)}

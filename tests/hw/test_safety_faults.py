@@ -13,9 +13,9 @@ from atonc.reasons import Severity, Violation
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_faults import FAULTS
 from tests.hw.safety_parts import NPU_RAM3, NPU_RAM4, NPU_RAM5, add, change, reader, with_events, writer
-from tests.hw.safety_plants import Fault, swap
+from tests.hw.safety_plants import Fault, interleaved, swap
 
-OTHERWISE_TESTED = {"O09", "M15"}  # they need more than one epoch, or buffers
+OTHERWISE_TESTED = {"O09", "M15", "M17"}  # they need more than one epoch, or buffers
 
 
 def ids(violations: list[Violation], severity: Severity) -> set[str]:
@@ -154,8 +154,23 @@ class TestContext:
         found = check_epoch(legal.convolution(), Context(buffers=(short,)))
         assert [(v.rule.id, v.unit) for v in found] == [("M15", "STRENG2")]
 
+    def test_a_reader_stays_inside_its_buffer(self) -> None:
+        fits, short = Buffer("in", NPU_RAM5, 4096), Buffer("in", NPU_RAM5, 4095)
+        assert check_epoch(legal.convolution(), Context(buffers=(fits,))) == []
+        found = check_epoch(legal.convolution(), Context(buffers=(short,)))
+        assert [(v.rule.id, v.unit) for v in found] == [("M17", "STRENG0")]
+
+    def test_packed_words_may_end_behind_the_buffer(self) -> None:
+        packed = swap(legal.copy(), STRENG0=reader(NPU_RAM5, 683, element_bytes=3))
+        sizes = {size: check_epoch(packed, Context(buffers=(Buffer("in", NPU_RAM5, size),))) for size in (2047, 2046)}
+        assert [("M17" in {v.rule.id for v in found}) for found in sizes.values()] == [False, True]
+
     def test_user_buffers_may_lie_anywhere(self) -> None:
         assert check_epoch(swap(legal.addition(), STRENG0=reader(0xA000_0000, 512))) == []
+
+
+def test_slices_may_lie_beside_each_other_in_words_of_their_own() -> None:
+    assert check_epoch(interleaved(8)) == []
 
 
 def test_two_pipelines_in_one_epoch() -> None:

@@ -180,9 +180,23 @@ def test_computed_indices_stay_on_the_cpu() -> None:
 
 
 def test_independent_moves_share_an_epoch() -> None:
-    parts = [activation(f"x{i}", (1, 20, 20, 24)) for i in range(5)]
-    whole = activation("y", (1, 20, 20, 120))
+    parts = [activation(f"x{i}", (1, 10, 20, 48)) for i in range(5)]
+    whole = activation("y", (1, 10, 20, 240))
     graph = graph_of(Op("concat", "op", tuple(p.name for p in parts), ("y",), {"axis": 3}, ("op",)), *parts, whole)
     (epoch,), _ = lower(graph)
     assert len(epoch.engines) == 10
     assert {use.config.element_bytes for use in epoch.engines.values()} == {3}
+
+
+@pytest.mark.parametrize("channels, word", [(16, 2), (48, 3), (24, 1), (8, 1), (3, 1)])
+def test_several_bytes_at_a_time_begin_at_aligned_addresses(channels: int, word: int) -> None:
+    parts = [activation(f"x{i}", (1, 4, 5, channels)) for i in range(2)]
+    whole = activation("y", (1, 4, 5, 2 * channels))
+    graph = graph_of(Op("concat", "op", ("x0", "x1"), ("y",), {"axis": 3}, ("op",)), *parts, whole)
+    plans, _ = lower(graph)
+    writers = [use.config for plan in plans for use in plan.engines.values() if use.config.to_memory]
+    assert [c.element_bytes for c in writers if c.address] == [word]
+    assert all(c.element_bytes == 1 or c.address % 16 == 0 for c in writers)
+    rng = np.random.default_rng(channels)
+    values = {p.name: rng.integers(-128, 128, p.shape).astype(np.int8) for p in parts}
+    assert np.array_equal(run(graph, values)["y"], np.concatenate([values["x0"], values["x1"]], axis=3))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
 from pathlib import PurePath
 
 from atonc.emit.c import names
 from atonc.emit.program import Program, ProgramStep, UserBuffer
+from atonc.emit.runs import npu_runs
 from atonc.hw.mpool import MemoryPool
 from atonc.ir import Graph
 from atonc.place.types import Placed
@@ -78,11 +78,9 @@ class CNetwork:
     def blocks(self) -> tuple[Block, ...]:
         if not self.epoch_controller:
             return tuple(Block((step,)) for step in self.program.steps)
-        found: list[Block] = []
-        for on_npu, group in groupby(self.program.steps, lambda s: s.epoch is not None):
-            steps = tuple(group)
-            found += [Block(steps)] if on_npu else [Block((step,)) for step in steps]
-        return tuple(found)
+        on_cpu = [Block((step,)) for step in self.program.steps if step.epoch is None]
+        on_npu = [Block(tuple(run)) for run in npu_runs(self.program)]
+        return tuple(sorted((*on_cpu, *on_npu), key=lambda block: block.first))
 
     @property
     def cpu_blocks(self) -> list[Block]:

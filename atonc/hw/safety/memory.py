@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 
+from atonc.hw.footprint import WORD, share_word
 from atonc.hw.machine import secure, stm32n6
 from atonc.hw.safety.balance import overshoots
 from atonc.hw.safety.context import PoolKind
@@ -249,6 +251,51 @@ def writers_inside_buffers(view: EpochView) -> Iterator[Finding]:
         end = secure(view.spans[unit][1] - 1) + 1
         if buffer is not None and end > buffer.end:
             yield Finding(unit, f"writes up to {end - 1:#010x}", f"{buffer.name} ends at {buffer.end - 1:#010x}")
+
+
+@rule(
+    "M16",
+    FAMILY,
+    f"the writers of an epoch do not meet in a word of {WORD} bytes",
+    Evidence(8943, 9031, "pairs of writers", "88 pairs of six user projects do; nobody reported that those ran"),
+    severity=Severity.UNPROVEN,
+    remedy="cut tensors between words, or write the parts one after the other",
+)
+def writers_apart(view: EpochView) -> Iterator[Finding]:
+    for (name, one), (unit, other) in combinations(view.writers.items(), 2):
+        if share_word(one, other):
+            yield Finding(unit, f"writes into words that {name} writes", f"words of {WORD} bytes for each")
+
+
+@rule(
+    "M17",
+    FAMILY,
+    "a reader stays inside the buffer in which it starts; the last of its words may be filled up behind it",
+    Evidence(report="holds by construction where the caller names the buffers that live in the epoch"),
+    remedy="correct the reader's frames: what lies behind a buffer belongs to nobody",
+)
+def readers_inside_buffers(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.readers.items():
+        buffer = view.context.buffer_at(config.address)
+        end = secure(view.spans[unit][1] - config.element_bytes) + 1  # the last word begins inside
+        if buffer is not None and end > buffer.end:
+            yield Finding(unit, f"reads up to {end - 1:#010x}", f"{buffer.name} ends at {buffer.end - 1:#010x}")
+
+
+@rule(
+    "M18",
+    FAMILY,
+    "packed words of a raster are read from even addresses",
+    proven(1271, "rasters of 24 bits"),
+    severity=Severity.UNPROVEN,
+    remedy="begin pixels, lines and frames at even places",
+)
+def packed_words_even(view: EpochView) -> Iterator[Finding]:
+    for unit, config in view.readers.items():
+        loops = (*config.frame_loops(), *zip(config.shape, config.steps, strict=True))
+        places = (config.address, *(step for count, step in loops[:-1] if count > 1))
+        if config.element_bytes == 3 and not config.raw and any(place % 2 for place in places):
+            yield Finding(unit, f"starts at {config.address:#010x}, steps {', '.join(map(str, places[1:]))}", "even")
 
 
 def _kind(view: EpochView, unit: str) -> PoolKind | None:

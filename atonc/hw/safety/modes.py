@@ -10,6 +10,7 @@ from atonc.hw.safety.view import EpochView
 from atonc.hw.units import arith, pool
 from atonc.hw.units.activ import FUNCTION, THRESHOLD_RELU
 from atonc.hw.units.convacc import ConvaccConfig
+from atonc.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER
 from atonc.reasons import Evidence, Severity
 
 FAMILY = "modes"
@@ -308,6 +309,23 @@ def _difference(kind: str, key: mode_keys.Key) -> str:
     nearest = max(mode_keys.proven_modes(kind), key=lambda other: sum(a == b for a, b in zip(key, other, strict=True)))
     triples = zip(mode_keys.field_names(kind), key, nearest, strict=True)
     return ", ".join(f"{name} = {mine} (seen with {other})" for name, mine, other in triples if mine != other)
+
+
+@rule(
+    "U19",
+    FAMILY,
+    "rasters count no more lines, pixels and elements and step no farther than those of public networks",
+    proven(14635, "rasters"),
+    limit=f"{' x '.join(map(str, LARGEST_RASTER))}; lines {FARTHEST_LINE} bytes apart, pixels {FARTHEST_PIXEL[0]} "
+    f"(read) or {FARTHEST_PIXEL[1]} (written)",
+    severity=Severity.UNPROVEN,
+    remedy="count the same bytes with more lines of fewer pixels, or with more pixels of fewer elements",
+)
+def known_rasters(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.engines.items():
+        if not c.raster_seen:
+            steps = f"{c.line_offset} bytes a line, {c.pixel_offset} a pixel"
+            yield Finding(unit, f"{c.shape[0]} x {c.shape[1]} x {c.shape[2]}, {steps}")
 
 
 @rule(

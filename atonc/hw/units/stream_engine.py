@@ -21,7 +21,9 @@ from atonc.hw.stream import Array, Stream
 
 bits = fields.declare("STRENG")
 
-_LOW16 = 0xFFFF
+LARGEST_RASTER = (25_200, 2_100, 256)  # lines, pixels and elements that published programs count
+FARTHEST_PIXEL = (41_472, 131_072)  # bytes between pixels, of readers and of writers
+FARTHEST_LINE = 600_000
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,11 @@ class StrengConfig(fields.UnitConfig):
         return self.fsize_high, self.fsize_low, self.depth
 
     @property
+    def raster_seen(self) -> bool:
+        """Whether published programs count and step as far."""
+        return self.raw == 1 or is_seen(self.shape, self.line_offset, self.pixel_offset, self.to_memory)
+
+    @property
     def frame_elements(self) -> int:
         lines, pixels, depth = self.shape
         return lines * pixels * depth
@@ -111,6 +118,12 @@ class StrengConfig(fields.UnitConfig):
             reach = (max(count, 1) - 1) * step
             low, high = low + min(reach, 0), high + max(reach, 0)
         return self.address + low, self.address + high + self.element_bytes
+
+
+def is_seen(shape: tuple[int, int, int], line: int, pixel: int, to_memory: int) -> bool:
+    """Lines, pixels and elements of a raster and the bytes between them, against those of published programs."""
+    small = all(n <= most for n, most in zip(shape, LARGEST_RASTER, strict=True))
+    return small and line <= FARTHEST_LINE and pixel <= FARTHEST_PIXEL[to_memory]
 
 
 MOST_ELEMENTS, MOST_FRAMES = 1 << 28, 1 << 24

@@ -5,7 +5,6 @@ Minimum and maximum come out of saturation: sat8(y - x - 128) + 128 is the posit
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -308,8 +307,8 @@ def _steps(
     """The output in parallel parts, each by the units that `wire` puts down, then clipped if need be."""
     target, elements = context.buffer(op.outputs[0]), context.tensor(op.outputs[0]).elements
     after = _clip_units(op, ariths)
-    needs = Counter({"ARITH": ariths}) + Counter(unit.KIND for unit in after)
-    ways = min(_ARITHS // needs["ARITH"], _READERS // readers, 3)
+    ariths += sum(unit.KIND == "ARITH" for unit in after)
+    ways = min(_ARITHS // ariths, _READERS // readers, 3)
     block = max(operand.repeats.block for operand in operands)
 
     def build(cut: tuple[int, int], epoch: EpochBuilder) -> None:
@@ -319,7 +318,7 @@ def _steps(
         epoch.write(stream, target, contiguous(cut[1], offset=cut[0], write=True))
 
     cuts = parts(elements, ways, block)
-    pipelines = [Pipeline(partial(build, cut), needs, readers, cost=cut[1]) for cut in cuts]
+    pipelines = [Pipeline(partial(build, cut), cost=cut[1]) for cut in cuts]
     return pack(pipelines, _origin(op), op.kind)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from math import floor, log2
@@ -118,7 +117,7 @@ def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, 
 def chain_pipelines(source: str, target: str, elements: int, units: tuple[UnitConfig, ...]) -> list[Pipeline]:
     kinds = tuple(unit.KIND for unit in units)
     wire = partial(_wire, source, target, units)
-    return [Pipeline(partial(wire, cut), Counter(kinds), cost=cut[1]) for cut in parts(elements, _WAYS[kinds])]
+    return [Pipeline(partial(wire, cut), cost=cut[1]) for cut in parts(elements, _WAYS[kinds])]
 
 
 def _wire(source: str, target: str, units: tuple[UnitConfig, ...], cut: tuple[int, int], epoch: EpochBuilder) -> None:

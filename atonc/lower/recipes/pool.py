@@ -21,9 +21,9 @@ from atonc.lower.pool_units import groups
 from atonc.lower.recipes.movement import change_between
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.views import View
-from atonc.lower.walks import Loop
 from atonc.ops.rounding import lift, rounding_of
 from atonc.ops.windows import Geometry, pair
+from atonc.plan.streams import Loop
 from atonc.plan.types import StepPlan
 
 Shape = tuple[int, ...]

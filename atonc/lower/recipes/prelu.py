@@ -176,9 +176,8 @@ def _sum_pipelines(
         total = epoch.unit(pair_unit(form.total), positive, negative)
         epoch.write(total, target, engine(area, write=True))
 
-    needs = {"ARITH": 1 + len(units), "ACTIV": int(table is not None)}
     whole = out.shape if units else (1, out.elements, 1)
     return [
-        Pipeline(partial(wire, area, first), needs, 2, cost=area.width * area.channels)
-        for area, first in areas(whole, min(2, 4 // needs["ARITH"]))
+        Pipeline(partial(wire, area, first), cost=area.width * area.channels)
+        for area, first in areas(whole, min(2, 4 // (1 + len(units))))
     ]

@@ -12,7 +12,7 @@ output codes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -25,8 +25,10 @@ from atonc.ir import Op, Tensor
 from atonc.lower.affine import Pair, fit_pair
 from atonc.lower.arith_units import clip_unit, pair_unit, product_unit
 from atonc.lower.context import Context
+from atonc.lower.copies import Move, copy, pipelines
 from atonc.lower.meaning.blends import along
 from atonc.lower.meaning.blends import between as along_lines
+from atonc.lower.padding import pad_view
 from atonc.lower.pipelines import Pipeline, computable, pack
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.views import View
@@ -38,6 +40,7 @@ from atonc.plan.types import StepPlan
 ONE = 256  # of the weights
 _STEEPEST = 1.9  # output codes for an input code
 _MOST_PIECES = 64  # along an axis
+_ALIGNED_CHANNELS = 8  # of 16 bits: pixels begin at aligned addresses
 
 
 @dataclass(frozen=True)
@@ -105,10 +108,28 @@ def lower_linear(op: Op, context: Context) -> list[StepPlan]:
         return [along(middle, 1, y.shape[1], axes[1], _ends(op, x, y, ONE))]
 
     context.explain(op, codes, 256 / ONE * x.scale / y.scale)
-    shape = (x.shape[1], y.shape[2], y.shape[3])
+    ends = _ends(op, x, y, ONE)
+    channels, whole = x.shape[3], -(-x.shape[3] // _ALIGNED_CHANNELS) * _ALIGNED_CHANNELS
+    if channels == whole:
+        return _both_axes(op, context, source, target, axes, ends)
+    near, far = (
+        View.whole(context.scratch(view.elements // channels * whole, op.name), (*view.shape[:2], whole))
+        for view in (source, target)
+    )
+    moves = pipelines([Move(source, near.cut(2, 0, channels))])
+    fills = pad_view([near.cut(2, channels, whole - channels)], 0, source.buffer, source.elements)
+    plans = pack([*moves, *fills], op.origin, title) + _both_axes(op, context, near, far, axes, ends)
+    return plans + copy([Move(far.cut(2, 0, channels), target)], op.origin, title)
+
+
+def _both_axes(
+    op: Op, context: Context, source: View, target: View, axes: Mapping[int, list[Piece]], ends: Ends
+) -> list[StepPlan]:
+    """First the lines, into 16 bits, then the columns. Engines of 16 bits begin at aligned addresses."""
+    shape, title = (source.shape[0], *target.shape[1:]), f"{op.kind} {op.name}"
     between = View.whole(context.scratch(2 * prod(shape), op.name), shape, 2)
     plans = pack([_along_lines(source, between, piece) for piece in axes[2]], op.origin, title)
-    found = [_along_columns(between, target, piece, _ends(op, x, y, ONE)) for piece in axes[1]]
+    found = [_along_columns(between, target, piece, ends) for piece in axes[1]]
     return plans + pack(found, op.origin, title)
 
 
@@ -209,4 +230,4 @@ def _pipeline(
             stream = builder.unit(unit, stream)
         builder.write(stream, far.buffer, engines[2])
 
-    return Pipeline(build, {"ARITH": len(first) + len(after)}, 2, engines[2].elements)
+    return Pipeline(build, engines[2].elements)

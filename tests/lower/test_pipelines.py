@@ -1,0 +1,100 @@
+"""Pipelines share epochs as long as units last and no two of them write into the same word of the bus."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from atonc.hw import regs
+from atonc.hw.footprint import share_word
+from atonc.ir import Op
+from atonc.lower.copies import SAME
+from atonc.lower.pipelines import Pipeline, pack
+from atonc.plan.build import EpochBuilder
+from atonc.plan.streams import Area, contiguous, engine
+from atonc.plan.types import EpochPlan, StepPlan
+from tests.lower import harness
+
+
+def copies(*slices: tuple[int, int], pixel: int = 16, cost: int = 0) -> list[Pipeline]:
+    """Each fills some channels (first, count) of a picture of 3 x 5 pixels."""
+
+    def build(area: Area, epoch: EpochBuilder) -> None:
+        stream = epoch.unit(SAME[0], epoch.read("source", contiguous(15 * area.channels)))
+        epoch.write(stream, "target", engine(area, write=True, looped=True))
+
+    whole = Area.whole(3, 5, pixel)
+    return [Pipeline(partial(build, whole.channels_from(*part)), cost) for part in slices]
+
+
+def writes(plans: list[StepPlan]) -> list[list[tuple[int, int]]]:
+    """First channel and channels that each epoch writes."""
+    return [
+        [(use.config.address, use.config.depth) for use in plan.engines.values() if use.config.to_memory]
+        for plan in plans
+        if isinstance(plan, EpochPlan)
+    ]
+
+
+def test_slices_in_words_of_their_own_share_an_epoch() -> None:
+    assert writes(pack(copies((0, 8), (8, 4)), ("a",), "t")) == [[(0, 8), (8, 4)]]
+
+
+def test_slices_in_the_same_words_take_turns() -> None:
+    found = writes(pack(copies((0, 4), (4, 4), (8, 4), (12, 4)), ("a",), "t"))
+    assert found == [[(0, 4), (8, 4)], [(4, 4), (12, 4)]]
+
+
+def test_pixels_that_end_inside_of_words_keep_slices_apart() -> None:
+    assert writes(pack(copies((0, 8), (8, 4), pixel=12), ("a",), "t")) == [[(0, 8)], [(8, 4)]]
+
+
+def test_no_more_units_than_there_are() -> None:
+    plans = pack(copies(*((8 * k, 8) for k in range(6)), pixel=48), ("a",), "t")
+    assert [len(epoch) for epoch in writes(plans)] == [4, 2]  # ARITHs
+
+
+def test_absorbed_units_get_free_names_and_keep_their_wiring() -> None:
+    def loop() -> EpochBuilder:
+        b = EpochBuilder(("a",), "t")
+        first = b.unit(SAME[0], b.read("source", contiguous(8)), drop=2, keep=1)
+        writer = b.write(first, "sums", contiguous(8, write=True))
+        b.read("sums", replace(contiguous(8), sync=1, sync_source=int(writer.removeprefix("STRENG"))))
+        return b
+
+    both = loop()
+    both.absorb(loop())
+    plan = both.done()
+    assert list(plan.units) == ["ARITH0", "ARITH1"] and len(plan.engines) == 6
+    mine, theirs = plan.links[:2], plan.links[2:]
+    assert [(k.source, k.destination) for k in theirs] == [("STRENG3", "ARITH1"), ("ARITH1", "STRENG4")]
+    assert [k.other_source for k in plan.links] == [regs.SOURCES["STRENG0"], 0, regs.SOURCES["STRENG3"], 0]
+    assert [replace(k, source="", destination="", other_source=0) for k in mine] == [
+        replace(k, source="", destination="", other_source=0) for k in theirs
+    ]
+    assert [plan.engines[name].config.sync_source for name in ("STRENG2", "STRENG5")] == [1, 4]
+
+
+@pytest.mark.parametrize("channels, pipelines", [(8, 1), (12, 1), (16, 2), (24, 3), (28, 1), (32, 2), (40, 3)])
+def test_depthwise_layers_write_words_of_their_own(channels: int, pipelines: int) -> None:
+    """Blocks of four channels (the zero point needs 16-bit features) in up to three pipelines."""
+    rng = np.random.default_rng(channels)
+    weights = rng.integers(-127, 128, (channels, 3, 3, 1)).astype(np.int8)
+    tensors = (
+        harness.activation("x", (1, 6, 5, channels), zero_point=3),
+        harness.constant("w", weights, np.full(channels, 0.01), axis=0),
+        harness.activation("y", (1, 6, 5, channels)),
+    )
+    op = Op("conv", "dw", ("x", "w"), ("y",), {"groups": channels, "padding": (1, 1, 1, 1)})
+    plans, _ = harness.lower(harness.graph_of(op, *tensors))
+    most = 0
+    for plan in plans:
+        assert isinstance(plan, EpochPlan)
+        configs = [use.config for use in plan.engines.values() if use.config.to_memory]
+        assert not any(share_word(a, b) for a, b in combinations(configs, 2))
+        most = max(most, len(configs))
+    assert most == pipelines
