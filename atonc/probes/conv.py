@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from atonc.lower.conv_dense import kernel_bytes
+from atonc.ir import Array
 from atonc.lower.conv_engines import feature_engine, kernel_engine
 from atonc.lower.convolution import Part
-from atonc.lower.tiling import Mode, Tiling, unit_config
+from atonc.lower.tiling import Mode, unit_config
 from atonc.plan.streams import Area, Frames, contiguous
 from atonc.probes.bench import Bench, to_codes
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
@@ -27,11 +27,10 @@ def _convolution(
 ) -> ProbeEpochs:
     """One unit, one frame, all kernels, requantised by one ARITH."""
     bench = Bench(height * width * channels, 0)
-    weights = bench.weights(kernels, window, window, channels).astype(np.int16)
-    part = Part(Area.whole(height, width, channels), weights, pads, 1)
+    weights = bench.weights(kernels, window, window, channels)
+    part = Part(Area.whole(height, width, channels), weights.astype(np.int16), pads, 1)
     config = replace(unit_config(part, mode, channels, kernels, 0, 1, 1, False), out_shift=_CUT)
-    tiling = Tiling(mode, channels, kernels, 1, 1, (config,), 0)
-    stream = kernel_bytes((part,), tiling, 0, 1)
+    stream = _kernels(weights, mode)
     results = config.out_elements
     bench.output_bytes = results
     b = bench.epoch("convolution")
@@ -42,6 +41,15 @@ def _convolution(
     b.write(codes, OUTPUT, contiguous(results, write=True))
     bench.add(b)
     return bench.done()
+
+
+def _kernels(weights: Array, mode: Mode) -> bytes:
+    """One kernel behind the other; in deep mode the weights of eight kernels for every channel, in whole words."""
+    if not mode.deep:
+        return weights.tobytes()
+    assert weights.shape[0] == 8
+    stream = weights.reshape(8, -1).T.tobytes()
+    return stream + bytes(-len(stream) % 3)
 
 
 _ONE = (1, 1, 1, 1)
