@@ -18,7 +18,7 @@ from atonc.errors import InputError, ToolError, plain
 from atonc.frontends import flatbuffer, limits
 from atonc.frontends.read import is_tflite
 from atonc.frontends.tflite import operator_name, unique_name
-from atonc.frontends.tflite_schema import CodeField, ModelField
+from atonc.frontends.tflite_schema import CodeField, ModelField, QuantField, SubgraphField, TensorField
 from atonc.ir import Array
 
 REFERENCE, OPTIMISED, XNNPACK = "reference", "optimised", "xnnpack"
@@ -98,11 +98,16 @@ def _unique_names(interpreter: Any) -> dict[int, str]:
 
 
 def _content(path: Path, kernels: str) -> bytes:
-    """The model; for the reference kernels with an older version of TILE, whose one kernel they register too low."""
+    """The model, with two harmless mistakes of files mended: the axis of biases, which some converters copy from their
+    weights; for the reference kernels the version of TILE, whose one kernel they register too low."""
     data = bytearray(limits.read_bytes(path))
-    if kernels != REFERENCE:
-        return bytes(data)
-    for code in flatbuffer.root(bytes(data), b"TFL3").tables(ModelField.OPERATOR_CODES):
+    model = flatbuffer.root(bytes(data), b"TFL3")
+    for subgraph in model.tables(ModelField.SUBGRAPHS):
+        for tensor in subgraph.tables(SubgraphField.TENSORS):
+            quant = tensor.table(TensorField.QUANTISATION)
+            if quant is not None and quant.int32(QuantField.AXIS) and tensor.array(TensorField.SHAPE, "<i4").size == 1:
+                struct.pack_into("<i", data, quant.position_of(QuantField.AXIS), 0)
+    for code in model.tables(ModelField.OPERATOR_CODES) if kernels == REFERENCE else ():
         if operator_name(code) == "TILE" and code.int32(CodeField.VERSION, 1) > 2:
             struct.pack_into("<i", data, code.position_of(CodeField.VERSION), 2)
     return bytes(data)

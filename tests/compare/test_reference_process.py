@@ -52,6 +52,16 @@ def test_answers_aborts_and_refusals(tmp_path: Path) -> None:
         assert np.array_equal(process.run(conv, {"x": x})["y"], first["y"]) and process._process.pid != number
 
 
+def test_biases_with_the_axis_of_their_weights_are_mended(tmp_path: Path) -> None:
+    """As TensorFlow's own person detection example has them; LiteRT refuses such a file."""
+    tensors = [T("x", (1, 3), scale=0.1), T("w", (2, 3), scale=[0.1, 0.2], data=np.ones((2, 3)))]
+    tensors += [T("b", (2,), "int32", scale=[0.01, 0.02], axis=3, data=[5, 6]), T("y", (1, 2), scale=0.1)]
+    op = O("FULLY_CONNECTED", ["x", "w", "b"], ["y"], "FullyConnectedOptions", {})
+    path = tmp_path / "axis.tflite"
+    path.write_bytes(build(tensors, [op], ["x"], ["y"]))
+    assert run_tflite(path, [np.zeros((1, 3), np.int8)])["y"].shape == (1, 2)
+
+
 def test_an_endless_run_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reference_process, "_SERVER", "import time; time.sleep(60)")
     with ReferenceProcess(limit_seconds=0.2) as process, pytest.raises(ReferenceDied, match=r"not end within 0\.2 s"):
