@@ -48,7 +48,8 @@ def raw_reading(folder: Path) -> str:
     return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest() if found else ""
 
 
-def write_for_ever(folder: Path, builds: list[Build]) -> None:
+def write_for_ever(folder: Path, builds: list[Build], begins: int) -> None:
+    os.write(begins, b"x")
     while True:
         for build in builds:
             build_folder.write_whole(folder, build, NAME)
@@ -99,8 +100,12 @@ def kills(folder: Path, builds: list[Build], count: int, seed: int, read: Callab
     """What a reader sees after each kill at a random moment: the fingerprint, or the error."""
     chooser, seen = random.Random(seed), Counter[str]()
     for _ in range(count):
-        with child(lambda: write_for_ever(folder, builds)):
+        begun, begins = os.pipe()
+        with child(lambda end=begins: write_for_ever(folder, builds, end)):  # type: ignore[misc]
+            os.read(begun, 1)  # a busy machine may take its time to start the process
             time.sleep(chooser.uniform(0.0, 0.1))
+        os.close(begun)
+        os.close(begins)
         seen[_moment(folder)] += 1
         seen[_sees(folder, read)] += 1
     return seen

@@ -35,6 +35,7 @@ _REGISTERED = (
     onnx_composed, onnx_dense, onnx_elements, onnx_layers, onnx_moves, onnx_norms, onnx_qlinear, onnx_resize,
 )  # fmt: skip
 _EXTERNAL = 1  # TensorProto.data_location
+_MOST_OPSETS = 1 << 30
 HALF_BYTES = {21: "uint8", 22: "int8"}  # constants of 4 bits are codes that use little of the element type
 
 
@@ -224,7 +225,7 @@ def _require_known(kind: str, opset: int, node: str) -> None:
     if kind not in TRANSLATORS or not defs.has(kind):
         return
     try:
-        defs.get_schema(kind, opset, "")
+        defs.get_schema(kind, max(0, min(opset, _MOST_OPSETS)), "")
     except defs.SchemaError:
         raise ModelError(
             f"{kind} is no operator of opset {opset}",

@@ -30,7 +30,7 @@ def check_operands(graph: Graph) -> Graph:
     for op in graph.ops:
         inputs = [graph.tensors[name] if name else None for name in op.inputs]
         outputs = [graph.tensors[name] for name in op.outputs if name]
-        _check_counts(op, inputs, outputs)
+        require_operands(op)
         for tensor in (*inputs, *outputs):
             _check_activation(op, tensor)
         try:
@@ -44,11 +44,12 @@ def check_operands(graph: Graph) -> Graph:
     return graph
 
 
-def _check_counts(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> None:
-    needed = INPUTS.get(op.kind, 1)
-    if len(inputs) < needed or any(tensor is None for tensor in inputs[:needed]):
+def require_operands(op: Op) -> None:
+    """As many as the operator needs, by name."""
+    needed = max(1, len(op.inputs)) if op.kind in ("concat", "pack") else INPUTS.get(op.kind, 1)
+    if len(op.inputs) < needed or not all(op.inputs[:needed]):
         raise ModelError(f"{op.kind} lacks one of its {needed} inputs", where=op.name)
-    if len(outputs) != len(op.outputs) or not outputs or (len(outputs) > 1 and op.kind not in SEVERAL_OUTPUTS):
+    if not op.outputs or not all(op.outputs) or (len(op.outputs) > 1 and op.kind not in SEVERAL_OUTPUTS):
         raise ModelError(f"{op.kind} with {len(op.outputs)} outputs", where=op.name)
 
 
@@ -176,11 +177,6 @@ def _gather(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
 def _gather_nd(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     x, indices = _shape(inputs), _shape(inputs, 1)
     return bool(indices) and outputs[0].shape == indices[:-1] + x[indices[-1] :] and indices[-1] <= len(x)
-
-
-@_needs("concat", "pack")
-def _joined(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
-    return all(tensor is not None for tensor in inputs)
 
 
 # ---------------------------------------------------------------------------------------------------------------- work

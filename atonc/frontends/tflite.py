@@ -12,7 +12,7 @@ import numpy as np
 from atonc.errors import InputError, ModelError, UnsupportedError, plain
 from atonc.frontends import flatbuffer, limits, tflite_formats, tflite_moves, tflite_ops
 from atonc.frontends.flatbuffer import Table
-from atonc.frontends.operands import check_operands, check_work
+from atonc.frontends.operands import check_operands, check_work, require_operands
 from atonc.frontends.refusals import refuse
 from atonc.frontends.tflite_schema import (
     ELEMENT_TYPES,
@@ -261,8 +261,8 @@ def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors) -> 
     outputs = tuple(tensor.name for tensor in source.outputs)
     attrs = {**done.attrs, **rounding.attribute(done.kind)}
     op = Op(done.kind, name, tuple(done.inputs), outputs, attrs, (name,))
-    if outputs:
-        _check_shape(op, operands[1][0], tensors)
+    require_operands(op)
+    _check_shape(op, operands[1][0], tensors)
     return [*done.before, *tflite_formats.on_codes(source.code, op, tensors.named, tensors.add)]
 
 
