@@ -68,8 +68,8 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     wishes = resolve(source, graph, options.on_cpu, options.on_npu)
     samples = partial(typical_runs, graph, memory)
     mapped = map_ops(graph, options.numerics, samples, wishes, supplied(graph, options))
-    context, computed = mapped.context, [name for name in graph.outputs if not graph.tensors[name].is_constant]
-    require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, computed)
+    context = mapped.context
+    require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
     layout = _place(mapped, graph, memory, options)
     program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools)
     findings = check(program, options, memory.pools)
