@@ -1,0 +1,132 @@
+"""The look at every form of a program: how near is it to what published programs do?
+
+`grade_unit` answers for one unit in its role and is what the lowering asks; `grade_epoch` adds links, pipelines and
+neighbours in memory; `grade_program` sums up. Data: table.py; arguments for what is composed: arguments.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from atonc.hw.epoch import Epoch
+from atonc.hw.fields import UnitConfig
+from atonc.hw.safety.context import Context
+from atonc.hw.safety.evidence import streng
+from atonc.hw.safety.evidence.arguments import argument_for
+from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind, unit_features
+from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, worst
+from atonc.hw.safety.evidence.table import grade as by_data
+from atonc.hw.safety.view import EpochView
+from atonc.hw.units.stream_engine import StrengConfig
+
+__all__ = [
+    "EpochGrade",
+    "Feature",
+    "Form",
+    "Grade",
+    "Graded",
+    "UnitGrade",
+    "counts",
+    "grade_epoch",
+    "grade_feature",
+    "grade_program",
+    "grade_unit",
+    "grade_view",
+    "unit_grade",
+]
+
+ON_CHIP = "on-chip"
+_MOST_UNITS = 1 << 14  # that are remembered
+_UNITS: dict[Hashable, UnitGrade] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A composed or unseen feature and the unit that has it (empty: the epoch)."""
+
+    unit: str
+    graded: Graded
+
+
+@dataclass(frozen=True, slots=True)
+class UnitGrade:
+    grade: Grade
+    features: tuple[Graded, ...]
+
+    @property
+    def remarkable(self) -> tuple[Graded, ...]:
+        return tuple(g for g in self.features if g.grade.rank >= Grade.COMPOSED.rank)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochGrade:
+    number: int
+    grade: Grade
+    forms: tuple[Form, ...]
+
+
+@lru_cache(maxsize=1 << 16)
+def grade_feature(feature: Feature) -> Graded:
+    """By the data; where that says unseen, by the arguments."""
+    found = by_data(feature)
+    if found.grade != Grade.UNSEEN:
+        return found
+    argument = argument_for(feature)
+    return found if argument is None else Graded(feature, Grade.COMPOSED, found.seen, argument.id)
+
+
+def grade_unit(config: UnitConfig, port: str = "", memory: str = ON_CHIP) -> UnitGrade:
+    """Every feature of a unit; `port` is what a stream engine is for: `to CONVACC:0`, `from ARITH`."""
+    key = (streng.likeness(config), port, memory) if isinstance(config, StrengConfig) else config
+    found = _UNITS.get(key)
+    if found is None:
+        graded = tuple(grade_feature(feature) for feature in unit_features(config, port, memory))
+        found = _UNITS[key] = UnitGrade(worst(g.grade for g in graded), graded)
+        if len(_UNITS) > _MOST_UNITS:
+            _UNITS.pop(next(iter(_UNITS)))
+    return found
+
+
+def unit_grade(config: UnitConfig, port: str = "", memory: str = ON_CHIP, but: tuple[str, ...] = ()) -> Grade:
+    """The worst of them; `but` names features that are not settled yet, by the end of their name."""
+    found = grade_unit(config, port, memory)
+    return worst([g.grade for g in found.features if not g.feature.name.endswith(but)]) if but else found.grade
+
+
+def grade_epoch(epoch: Epoch, context: Context | None = None) -> EpochGrade:
+    return grade_view(EpochView(epoch, context or Context()))
+
+
+def grade_view(view: EpochView) -> EpochGrade:
+    grades, forms = [], []
+    for unit, config in view.units.items():
+        engine = unit in view.engines
+        found = grade_unit(config, view.role(unit), memory_kind(view, unit)) if engine else grade_unit(config)
+        grades.append(found.grade)
+        if found.grade.rank >= Grade.COMPOSED.rank:
+            forms += [Form(unit, graded) for graded in found.remarkable]
+    for unit, feature in epoch_features(view):
+        graded = grade_feature(feature)
+        grades.append(graded.grade)
+        if graded.grade.rank >= Grade.COMPOSED.rank:
+            forms.append(Form(unit, graded))
+    return EpochGrade(view.epoch.number, worst(grades), tuple(forms))
+
+
+def grade_program(
+    epochs: Iterable[Epoch], context: Context | Mapping[int, Context] | None = None
+) -> tuple[EpochGrade, ...]:
+    return tuple(
+        grade_epoch(epoch, context.get(epoch.number) if isinstance(context, Mapping) else context)
+        for epoch in epochs
+        if not epoch.empty
+    )
+
+
+def counts(grades: Iterable[EpochGrade]) -> dict[str, int]:
+    """Epochs by grade, all four named."""
+    found = Counter(grade.grade for grade in grades)
+    return {str(grade): found[grade] for grade in Grade}
