@@ -68,8 +68,8 @@ def pair_unit(pair: Pair, bytes_x: int = 1, bytes_y: int = 1) -> ArithConfig:
 
 
 def multiply_unit() -> ArithConfig:
-    """The exact product of two bytes."""
-    return ArithConfig(operation=MULTIPLY, dual_input=1, **_widths(1, 1, 2))
+    """The exact product of two bytes. Its coefficients take no part in it; all public programs set them to one."""
+    return ArithConfig(operation=MULTIPLY, dual_input=1, a=1, b=1, c=1, **_widths(1, 1, 2))
 
 
 def clip_unit(low: int, high: int) -> ArithConfig:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from atonc.hw.epoch import Event
 from atonc.hw.units.activ import RELU, THRESHOLD_RELU
-from atonc.hw.units.arith import MIN
+from atonc.hw.units.arith import MIN, MULTIPLY
 from atonc.hw.units.decompress import DecunConfig
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_parts import (
@@ -241,6 +241,9 @@ MODES = [
     Fault("U18", "a shift that was not seen", lambda: change(CONV(), "CONVACC0", out_shift=9)),
 ]
 
+VALUES = [
+    Fault("V01", "a product with coefficients", lambda: change(ADD(), "ARITH0", operation=MULTIPLY, out_bytes=2)),
+]
 
 FORMS = [
     Fault(
@@ -315,4 +318,4 @@ HAZARDS = [
     Fault("H10", "a result over its input", lambda: swap(CONV(), STRENG2=writer(NPU_RAM5 + 1024, 2048, 2))),
 ]
 
-FAULTS = [*WIRING, *BALANCE, *ORDER, *MEMORY, *ACCUMULATORS, *MODES, *FORMS, *HAZARDS]
+FAULTS = [*WIRING, *BALANCE, *ORDER, *MEMORY, *ACCUMULATORS, *MODES, *VALUES, *FORMS, *HAZARDS]

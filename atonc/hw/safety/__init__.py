@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from atonc.hw.epoch import Epoch
-from atonc.hw.safety import accumulators, balance, forms, hazards, memory, modes, order, wiring
+from atonc.hw.safety import accumulators, balance, forms, hazards, memory, modes, order, values, wiring
 from atonc.hw.safety.context import Buffer, Context, Pool, PoolKind, pool
 from atonc.hw.safety.registry import registered
 from atonc.hw.safety.view import EpochView
@@ -17,7 +17,7 @@ from atonc.reasons import Rule, Severity, Violation
 
 __all__ = ["Buffer", "Context", "Pool", "PoolKind", "all_rules", "check_epoch", "check_program", "pool", "worst"]
 
-FAMILIES = (wiring, balance, order, memory, modes, accumulators, forms, hazards)
+FAMILIES = (wiring, balance, order, memory, modes, values, accumulators, forms, hazards)
 
 
 def check_epoch(epoch: Epoch, context: Context | None = None) -> list[Violation]:
