@@ -41,7 +41,7 @@ from tests.hw.safety_plants import (
     without,
 )
 
-CONV, LOOP, ADD = legal.convolution, legal.memory_loop, legal.addition
+CONV, LOOP, ADD, MEAN = legal.convolution, legal.memory_loop, legal.addition, legal.global_average
 
 WIRING = [
     Fault("W01", "a unit without links", lambda: add(CONV(), ARITH3=affine()), ("W11", "W13")),
@@ -243,6 +243,7 @@ MODES = [
 
 VALUES = [
     Fault("V01", "a product with coefficients", lambda: change(ADD(), "ARITH0", operation=MULTIPLY, out_bytes=2)),
+    Fault("V02", "OUTDIMS of what comes out", lambda: change(MEAN(), "POOL0", out_width=1, out_height=1)),
 ]
 
 FORMS = [

@@ -1,4 +1,4 @@
-"""Values: numbers inside known modes that all public programs agree on, although the modes themselves would allow more."""
+"""Values: numbers inside known modes that all public programs agree on, although the modes would allow more."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from atonc.hw.safety.registry import Finding, proven, rule
 from atonc.hw.safety.view import EpochView
-from atonc.hw.units import arith
+from atonc.hw.units import arith, pool
 from atonc.reasons import Severity
 
 FAMILY = "values"
@@ -24,3 +24,18 @@ def product_coefficients(view: EpochView) -> Iterator[Finding]:
     for unit, c in view.ariths.items():
         if c.operation == arith.MULTIPLY and (c.a, c.b, c.c) != (1, 1, 1):
             yield Finding(unit, f"A, B, C = {c.a}, {c.b}, {c.c}", "1, 1, 1")
+
+
+@rule(
+    "V02",
+    FAMILY,
+    "OUTDIMS of a global average is one more than the frame in both directions",
+    proven(195, "units"),
+    severity=Severity.UNPROVEN,
+    remedy="set OUTDIMS to width + 1 and height + 1; what comes out is one pixel all the same",
+)
+def global_average_size(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.poolings.items():
+        wanted = (c.line_elements // max(1, c.batch) + 1, c.height + 1)
+        if c.type == pool.GLOBAL_AVERAGE and (c.out_width, c.out_height) != wanted:
+            yield Finding(unit, f"OUTDIMS {c.out_width}x{c.out_height}", f"{wanted[0]}x{wanted[1]}")
