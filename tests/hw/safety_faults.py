@@ -31,6 +31,7 @@ from tests.hw.safety_plants import (
     activ_into_convacc,
     flat,
     moved,
+    one_frame,
     other_kernel,
     pool_into_convacc,
     ring_of_two,
@@ -244,6 +245,8 @@ MODES = [
 VALUES = [
     Fault("V01", "a product with coefficients", lambda: change(ADD(), "ARITH0", operation=MULTIPLY, out_bytes=2)),
     Fault("V02", "OUTDIMS of what comes out", lambda: change(MEAN(), "POOL0", out_width=1, out_height=1)),
+    Fault("V03", "a single raster", lambda: swap(legal.copy(), STRENG0=reader(NPU_RAM5, 512), STRENG1=one_frame(0))),
+    Fault("V03", "a result in a loop of one turn", lambda: swap(ADD(), STRENG2=one_frame(frame_repeat=1))),
 ]
 
 FORMS = [

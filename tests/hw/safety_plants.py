@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
+from atonc.hw.units.stream_engine import StrengConfig
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_parts import (
     NPU_RAM3,
@@ -105,6 +106,12 @@ def six_writers() -> Epoch:
     names = ("STRENG3", "STRENG4", "STRENG5", "STRENG6", "STRENG7")
     more = {name: writer(NPU_RAM4 + 0x4000 * index, 2048, 4) for index, name in enumerate(names)}
     return add(legal.copy(), *(f"STRENG0 > {name}" for name in names), **more)
+
+
+def one_frame(frame_repeat: int) -> StrengConfig:
+    """512 bytes into every second pixel of a picture of 8 x 8 x 16."""
+    raster = {"raw": 0, "depth": 8, "pixel_offset_low": 16, "line_offset_low": 128, "fsize_low": 8, "fsize_high": 8}
+    return writer(NPU_RAM3, 512, frame_repeat=frame_repeat, **raster)
 
 
 def pool_into_convacc() -> Epoch:

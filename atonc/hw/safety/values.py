@@ -10,6 +10,7 @@ from atonc.hw.units import arith, pool
 from atonc.reasons import Severity
 
 FAMILY = "values"
+_SINGLE_RASTERS = {"to CONVACC:0": 1, "from ARITH": 0}  # role of an engine -> FRAME_RPT
 
 
 @rule(
@@ -39,3 +40,20 @@ def global_average_size(view: EpochView) -> Iterator[Finding]:
         wanted = (c.line_elements // max(1, c.batch) + 1, c.height + 1)
         if c.type == pool.GLOBAL_AVERAGE and (c.out_width, c.out_height) != wanted:
             yield Finding(unit, f"OUTDIMS {c.out_width}x{c.out_height}", f"{wanted[0]}x{wanted[1]}")
+
+
+@rule(
+    "V03",
+    FAMILY,
+    "a raster of one frame is read for a CONVACC with FRAME_RPT = 1, or written behind an ARITH with FRAME_RPT = 0",
+    proven(188, "engines", "170 readers, 18 writers; all other rasters have several frames"),
+    severity=Severity.UNPROVEN,
+    remedy="write without a loop behind an ARITH; elsewhere cut the frame into several, line by line",
+)
+def single_rasters(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.engines.items():
+        if c.raw or c.frames != 1:
+            continue
+        role = view.role(unit)
+        if c.frame_repeat != _SINGLE_RASTERS.get(role):
+            yield Finding(unit, f"one raster frame {role}, FRAME_RPT = {c.frame_repeat}", "several frames")
