@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from atonc.hw.safety import mode_keys
+from atonc.hw.safety.values import LEAST_DEEP
 from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig, crop_end
 from atonc.lower.convolution import Part, out_size
 from atonc.lower.registry import Refusal
@@ -65,6 +66,11 @@ def limits(mode: Mode, rows: int) -> tuple[int, int, int, int]:
     if rows > 1:
         return (8, 8, 576, 1920) if mode.simd == 1 else (4, 8, 288, 1024)
     return 24, 24, 576, 33_600
+
+
+def least_batch(mode: Mode) -> int:
+    """Fewest channels of a unit that were seen: in deep mode plain units do as well below."""
+    return LEAST_DEEP[mode.feature_bytes] if mode.deep else 1
 
 
 def choose(
@@ -165,6 +171,8 @@ def _candidates(
     width = max(part.area.width for part in parts)
     for units in _unit_counts(parts, channels):
         for batch in _batches(channels, units, len(parts), min(most_batch, most_line // width), share, aligned):
+            if batch < least_batch(mode):
+                continue
             if mode.packed_frame and not (parts[0].area.contiguous and batch == channels):
                 continue
             kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)), whole)

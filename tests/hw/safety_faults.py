@@ -35,6 +35,7 @@ from tests.hw.safety_plants import (
     other_kernel,
     pool_into_convacc,
     ring_of_two,
+    shallow,
     six_writers,
     swap,
     swapped_pools,
@@ -247,6 +248,7 @@ VALUES = [
     Fault("V02", "OUTDIMS of what comes out", lambda: change(MEAN(), "POOL0", out_width=1, out_height=1)),
     Fault("V03", "a single raster", lambda: swap(legal.copy(), STRENG0=reader(NPU_RAM5, 512), STRENG1=one_frame(0))),
     Fault("V03", "a result in a loop of one turn", lambda: swap(ADD(), STRENG2=one_frame(frame_repeat=1))),
+    Fault("V04", "24 channels in deep mode", lambda: shallow(24)),
 ]
 
 FORMS = [

@@ -122,6 +122,18 @@ def pool_into_convacc() -> Epoch:
     return add(epoch, limited("POOL0", "CONVACC0", 2), POOL0=pool, STRENG0=reader(NPU_RAM5, 18 * 18 * 8, 2))
 
 
+def shallow(channels: int) -> Epoch:
+    """Deep mode with other channels."""
+    conv = replace(legal.deep().units["CONVACC0"], batch=channels, line_elements=6 * channels)
+    packed = {"element_bytes": 3}
+    units = {
+        "CONVACC0": conv,
+        "STRENG0": features(NPU_RAM5, 12 * channels, 2, raw_out=1, **packed),
+        "STRENG1": kernels(2 * conv.set_bytes, **packed),
+    }
+    return swap(legal.deep(), **units)
+
+
 def other_kernel(width: int, height: int, count: int = 8, **settings: int) -> Epoch:
     """A convolution of other kernels, padded to the same size and balanced."""
     pads = {"pad_left": width // 2, "pad_right": (width - 1) // 2, "pad_top": height // 2}

@@ -10,6 +10,7 @@ from atonc.hw.units import arith, pool
 from atonc.reasons import Severity
 
 FAMILY = "values"
+LEAST_DEEP = {3: 32, 1: 68}  # FBYTES in deep mode -> channels
 _SINGLE_RASTERS = {"to CONVACC:0": 1, "from ARITH": 0}  # role of an engine -> FRAME_RPT
 
 
@@ -57,3 +58,18 @@ def single_rasters(view: EpochView) -> Iterator[Finding]:
         role = view.role(unit)
         if c.frame_repeat != _SINGLE_RASTERS.get(role):
             yield Finding(unit, f"one raster frame {role}, FRAME_RPT = {c.frame_repeat}", "several frames")
+
+
+@rule(
+    "V04",
+    FAMILY,
+    f"deep mode sums at least {LEAST_DEEP[3]} channels of packed frames, {LEAST_DEEP[1]} of packed pixels",
+    proven(1731, "units"),
+    severity=Severity.UNPROVEN,
+    remedy="use plain 1 x 1 units for fewer channels, or one deep unit for channels that were spread over several",
+)
+def deep_channels(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.convaccs.items():
+        least = LEAST_DEEP.get(c.feature_bytes, 0)
+        if c.deep and c.batch < least:
+            yield Finding(unit, f"{c.batch} channels with FBYTES = {c.feature_bytes}", f">= {least}")
