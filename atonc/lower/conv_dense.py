@@ -15,6 +15,7 @@ from atonc.lower.channel_groups import WORTH_ALWAYS, ranges
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.conv_sums import add_up, chunks, flat
+from atonc.lower.conv_wide import lower_side_by_side
 from atonc.lower.convolution import Part, unit_parts
 from atonc.lower.forms_2x import lower_2x, one_patch
 from atonc.lower.layer import (
@@ -29,6 +30,7 @@ from atonc.lower.registry import Refusal
 from atonc.lower.requantise import TwoSteps
 from atonc.lower.shift_first import shift_first, worth_shifting
 from atonc.lower.tiling import MAX_CHAIN, Tiling, choose, no_setting
+from atonc.lower.wide_windows import MOST_BATCH
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import EpochPlan, StepPlan
@@ -85,6 +87,11 @@ def _lower(layer: Layer, context: Context) -> list[StepPlan]:
     """Chains of several windows with stride 2 were never seen with many channels: then windows without stride, on
     every second pixel."""
     before = context.snapshot()
+    if layer.area.channels <= MOST_BATCH:
+        try:
+            return lower_side_by_side(layer, context)
+        except Refusal:
+            context.restore(before)
     try:
         return _windows(layer, context)
     except Refusal as refusal:

@@ -11,12 +11,11 @@ from dataclasses import replace
 from functools import partial
 
 from atonc.lower.context import Context
-from atonc.lower.convolution import WIDEST, WINDOW
+from atonc.lower.convolution import MAX_PADDING, WINDOW
 from atonc.lower.copies import Move, copy
 from atonc.lower.layer import Layer
 from atonc.lower.pad_first import pad_first
 from atonc.lower.registry import Refusal
-from atonc.lower.tiling import MAX_PADDING
 from atonc.lower.views import View
 from atonc.lower.wide_2x import TOGETHER
 from atonc.plan.streams import Area
@@ -76,7 +75,7 @@ def _cuts(layer: Layer) -> tuple[int, ...]:
     columns = layer.weights.shape[2]
     if columns == TOGETHER + 1:
         return TOGETHER, WINDOW, 0
-    return (WIDEST, WINDOW, 0) if WINDOW < columns <= WIDEST else (WINDOW, 0)
+    return WINDOW, 0
 
 
 def _padded(layer: Layer, context: Context, rows: int, lower: Lower) -> list[StepPlan]:

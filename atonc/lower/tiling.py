@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 
 from atonc.hw.safety import mode_keys
-from atonc.hw.safety.values import LEAST_DEEP
+from atonc.hw.safety.values import LEAST_DEEP, padding_seen
 from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig, crop_end
-from atonc.lower.convolution import Part, out_size
+from atonc.lower.convolution import MAX_PADDING, Part, out_size
 from atonc.lower.registry import Refusal
 from atonc.plan.streams import Area
 
 MAX_CHAIN = 4
 MAX_BEYOND = 63  # engines may read 64 bytes behind a buffer
-MAX_PADDING = 2  # rows or columns of zeros that a unit adds by itself
 MAX_PASSES = 128  # frames that a gate may drop and keep
 
 
@@ -165,7 +164,7 @@ def _candidates(
     parts: tuple[Outline, ...], channels: int, outputs: int, mode: Mode, share: int | None, aligned: int, whole: int
 ) -> Iterator[Candidate]:
     rows, columns = parts[0].window
-    if mode.deep and (len(parts) > 1 or (rows, columns) != (1, 1)):
+    if mode.deep and (rows, columns) != (1, 1):
         return
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
     width = max(part.area.width for part in parts)
@@ -173,7 +172,7 @@ def _candidates(
         for batch in _batches(channels, units, len(parts), min(most_batch, most_line // width), share, aligned):
             if batch < least_batch(mode):
                 continue
-            if mode.packed_frame and not (parts[0].area.contiguous and batch == channels):
+            if mode.packed_frame and not (batch == channels and all(part.area.contiguous for part in parts)):
                 continue
             kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)), whole)
             passes = -(-channels // (batch * (units if len(parts) == 1 else 1)))
@@ -266,8 +265,16 @@ def chain_configs(
     )
 
 
+def as_seen(config: ConvaccConfig) -> ConvaccConfig | None:
+    """The unit with the RAW flag that it was seen with, if its settings were seen."""
+    raw = _seen_raw(config)
+    return None if raw is None else replace(config, raw_out=raw)
+
+
 def _seen_raw(config: ConvaccConfig) -> int | None:
     """The RAW flag with which the settings were seen (it changes nothing), or None."""
+    if not padding_seen(config):
+        return None
     for raw in (config.raw_out, 1 - config.raw_out):
         if mode_keys.mode_key(replace(config, raw_out=raw)) in mode_keys.proven_modes("CONVACC"):
             return raw

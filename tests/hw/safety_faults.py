@@ -36,6 +36,7 @@ from tests.hw.safety_plants import (
     pool_into_convacc,
     ring_of_two,
     shallow,
+    sided,
     six_writers,
     swap,
     swapped_pools,
@@ -249,6 +250,10 @@ VALUES = [
     Fault("V03", "a single raster", lambda: swap(legal.copy(), STRENG0=reader(NPU_RAM5, 512), STRENG1=one_frame(0))),
     Fault("V03", "a result in a loop of one turn", lambda: swap(ADD(), STRENG2=one_frame(frame_repeat=1))),
     Fault("V04", "24 channels in deep mode", lambda: shallow(24)),
+    Fault("V05", "two columns of padding", lambda: sided(16, 16, (1, 2, 1, 0))),
+    Fault("V05", "two lines of padding", lambda: sided(16, 16, (0, 1, 2, 1))),
+    Fault("V06", "a window over one line", lambda: sided(16, 1, (1, 1, 1, 1))),
+    Fault("V06", "a window over one column", lambda: sided(1, 16, (1, 1, 1, 1))),
 ]
 
 FORMS = [

@@ -122,6 +122,18 @@ def pool_into_convacc() -> Epoch:
     return add(epoch, limited("POOL0", "CONVACC0", 2), POOL0=pool, STRENG0=reader(NPU_RAM5, 18 * 18 * 8, 2))
 
 
+def sided(width: int, height: int, pads: tuple[int, int, int, int]) -> Epoch:
+    """3 x 3 on another frame, with other padding: top, left, bottom, right."""
+    sides = dict(zip(("pad_top", "pad_left", "pad_bottom", "pad_right"), pads, strict=True))
+    conv = convacc(width, height, 8, 8, (3, 3), **sides)
+    units = {
+        "CONVACC0": conv,
+        "STRENG0": features(NPU_RAM5, 8 * width * height, 2),
+        "STRENG2": writer(NPU_RAM3, conv.out_elements, 2),
+    }
+    return swap(legal.convolution(), **units)
+
+
 def shallow(channels: int) -> Epoch:
     """Deep mode with other channels."""
     conv = replace(legal.deep().units["CONVACC0"], batch=channels, line_elements=6 * channels)

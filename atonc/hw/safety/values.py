@@ -7,10 +7,30 @@ from collections.abc import Iterator
 from atonc.hw.safety.registry import Finding, proven, rule
 from atonc.hw.safety.view import EpochView
 from atonc.hw.units import arith, pool
+from atonc.hw.units.convacc import ConvaccConfig
 from atonc.reasons import Severity
 
 FAMILY = "values"
+LEAST_FRAME = 2
 LEAST_DEEP = {3: 32, 1: 68}  # FBYTES in deep mode -> channels
+# kernel width, height and stride of windows -> (top, left, bottom, right) of SAMPLE -> units of 96 programs
+WINDOW_PADDING = {
+    (2, 2, 1): {(1, 1, 1, 1): 40},
+    (3, 1, 1): {(0, 1, 0, 1): 8, (0, 2, 0, 0): 8},
+    (3, 3, 1): {(1, 1, 1, 1): 2324, (0, 0, 0, 0): 10},
+    (3, 3, 2): {(0, 0, 1, 1): 196, (1, 1, 0, 0): 222, (1, 1, 1, 1): 7, (1, 0, 1, 1): 1, (0, 0, 0, 0): 40},
+    (4, 1, 1): {(0, 1, 0, 2): 1},
+    (4, 3, 1): {(0, 1, 2, 2): 1, (1, 1, 1, 2): 1, (2, 1, 0, 2): 1},
+    (5, 2, 1): {(0, 2, 1, 2): 130},
+    (5, 2, 2): {(0, 1, 1, 2): 35, (0, 2, 1, 1): 1, (0, 2, 1, 2): 1},
+    (5, 3, 1): {(2, 2, 0, 2): 130},
+    (5, 3, 2): {(1, 1, 0, 2): 35, (2, 2, 0, 1): 1, (2, 2, 0, 2): 1},
+    (6, 1, 1): {(0, 0, 0, 0): 5},
+    (6, 3, 1): {(0, 0, 0, 0): 10},
+    (6, 3, 2): {(0, 2, 2, 2): 1, (2, 2, 0, 2): 1},
+    (7, 1, 2): {(0, 2, 0, 2): 1},
+    (7, 3, 2): {(0, 2, 2, 2): 3, (2, 2, 0, 2): 3},
+}
 _SINGLE_RASTERS = {"to CONVACC:0": 1, "from ARITH": 0}  # role of an engine -> FRAME_RPT
 
 
@@ -73,3 +93,41 @@ def deep_channels(view: EpochView) -> Iterator[Finding]:
         least = LEAST_DEEP.get(c.feature_bytes, 0)
         if c.deep and c.batch < least:
             yield Finding(unit, f"{c.batch} channels with FBYTES = {c.feature_bytes}", f">= {least}")
+
+
+@rule(
+    "V05",
+    FAMILY,
+    "windows are padded by as much on each side as was seen with their size and stride",
+    proven(2889, "units", "3 x 3: 0 or 1; 2 on the left of 3 x 1, above 5 x 3, beside 5 x 2 and 5 x 3, and wider ones"),
+    severity=Severity.UNPROVEN,
+    remedy="cut the kernel otherwise, or pad in memory",
+)
+def window_padding(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.convaccs.items():
+        if not padding_seen(c):
+            pads = (c.pad_top, c.pad_left, c.pad_bottom, c.pad_right)
+            yield Finding(unit, f"{c.kernel_width}x{c.kernel_height} padded top, left, bottom, right = {pads}")
+
+
+def padding_seen(c: ConvaccConfig) -> bool:
+    """Whether each side was seen, with whatever else on the other sides."""
+    seen = WINDOW_PADDING.get((c.kernel_width, c.kernel_height, c.stride_x))
+    if seen is None:
+        return True  # 1 x 1, or a size that another rule complains about
+    pads = (c.pad_top, c.pad_left, c.pad_bottom, c.pad_right)
+    return all(min(side) <= pad <= max(side) for pad, side in zip(pads, zip(*seen, strict=True), strict=True))
+
+
+@rule(
+    "V06",
+    FAMILY,
+    f"windows of several lines run on frames of at least {LEAST_FRAME} lines and columns",
+    proven(3092, "units", "a 3 x 1 convolution with stride 2 on one line never ended on a board"),
+    severity=Severity.UNPROVEN,
+    remedy="compute the taps of the kernel one by one, as 1 x 1 convolutions",
+)
+def window_frames(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.convaccs.items():
+        if c.kernel_height > 1 and min(c.width, c.height) < LEAST_FRAME:
+            yield Finding(unit, f"{c.kernel_width}x{c.kernel_height} on a frame of {c.width}x{c.height}")
