@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from atonc.hw.safety import mode_keys
-from atonc.hw.safety.values import LEAST_DEEP, padding_seen
+from atonc.hw.safety.values import LEAST_DEEP, LEAST_READ_BACK, padding_seen
 from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig, crop_end
 from atonc.lower.convolution import MAX_PADDING, Part, out_size
 from atonc.lower.registry import Refusal
@@ -23,6 +23,7 @@ from atonc.plan.streams import Area
 MAX_CHAIN = 4
 MAX_BEYOND = 63  # engines may read 64 bytes behind a buffer
 MAX_PASSES = 128  # frames that a gate may drop and keep
+RINGS = {1: (True, False), 4: (False, True)}  # units -> whether sums return through the switch, the better way first
 
 
 @dataclass(frozen=True)
@@ -179,10 +180,10 @@ def _candidates(
             beyond = passes * batch * (units if len(parts) == 1 else 1) - channels  # bytes read behind the last pixel
             if not kernels or passes > MAX_PASSES or beyond > MAX_BEYOND:
                 continue
-            form = _form(tuple(map(_shape, parts)), mode, units, passes > 1)
+            rows_out, columns_out = parts[0].out_size
+            results = rows_out * columns_out * kernels
+            form = _form(tuple(map(_shape, parts)), mode, units, passes > 1, results < LEAST_READ_BACK)
             if form is not None:
-                rows_out, columns_out = parts[0].out_size
-                results = rows_out * columns_out * kernels
                 frame = max(*(_feature_words(part, mode, batch) for part in parts), results, 1)
                 cycles = frame * -(-outputs // kernels) * passes
                 yield Candidate(mode, batch, kernels, units, passes, form, cycles)
@@ -232,9 +233,12 @@ def _shape(part: Part | Outline) -> _Shape:
 
 
 @cache
-def _form(shapes: tuple[_Shape, ...], mode: Mode, units: int, looped: bool) -> Form | None:
-    """The settings of a chain, if each of its units has some that were seen; sizes play no part in that."""
-    for ring in (True, False) if units == 1 and looped else (False,):
+def _form(shapes: tuple[_Shape, ...], mode: Mode, units: int, looped: bool, small: bool) -> Form | None:
+    """The settings of a chain, if each of its units has some that were seen; other sizes play no part in that.
+
+    Sums return through the switch or, if they are not small, through memory.
+    """
+    for ring in _loops(units, looped, small):
         raws = []
         for unit in range(units):
             rows, columns, stride, padded = shapes[unit if len(shapes) > 1 else 0]
@@ -247,13 +251,21 @@ def _form(shapes: tuple[_Shape, ...], mode: Mode, units: int, looped: bool) -> F
     return None
 
 
+def _loops(units: int, looped: bool, small: bool) -> tuple[bool, ...]:
+    """Whether to try the switch; rings of four units were seen, but rarely."""
+    if not looped:
+        return (False,)
+    return tuple(ring for ring in RINGS.get(units, (False,)) if ring or not small)
+
+
 def chain_configs(
     parts: Sequence[Part | Outline], mode: Mode, batch: int, kernels: int, units: int, passes: int = 1
 ) -> tuple[ConvaccConfig, ...] | None:
     """The units of a chain, if each of them has settings that were seen."""
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
-    form = _form(tuple(map(_shape, parts)), mode, units, passes > 1)
+    rows, columns = parts[0].out_size
+    form = _form(tuple(map(_shape, parts)), mode, units, passes > 1, rows * columns * kernels < LEAST_READ_BACK)
     if form is None:
         return None
     return tuple(

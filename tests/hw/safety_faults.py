@@ -17,6 +17,7 @@ from tests.hw.safety_parts import (
     NPU_RAM5,
     add,
     affine,
+    bias,
     change,
     exchange,
     features,
@@ -30,6 +31,7 @@ from tests.hw.safety_plants import (
     Fault,
     activ_into_convacc,
     flat,
+    four_channels,
     moved,
     one_frame,
     other_kernel,
@@ -45,6 +47,7 @@ from tests.hw.safety_plants import (
 )
 
 CONV, LOOP, ADD, MEAN = legal.convolution, legal.memory_loop, legal.addition, legal.global_average
+POOLED = legal.pooling
 
 WIRING = [
     Fault("W01", "a unit without links", lambda: add(CONV(), ARITH3=affine()), ("W11", "W13")),
@@ -254,6 +257,13 @@ VALUES = [
     Fault("V05", "two lines of padding", lambda: sided(16, 16, (0, 1, 2, 1))),
     Fault("V06", "a window over one line", lambda: sided(16, 1, (1, 1, 1, 1))),
     Fault("V06", "a window over one column", lambda: sided(1, 16, (1, 1, 1, 1))),
+    Fault("V07", "sums of 16 elements through memory", lambda: LOOP(side=1)),
+    Fault("V08", "3 x 3 over four channels", lambda: swap(POOLED(), POOL0=four_channels(12), POOL1=four_channels(10))),
+    Fault("V09", "the lowest coefficient", lambda: change(ADD(), "ARITH0", a=-32768)),
+    Fault("V09", "a table of one row", lambda: swap(CONV(), ARITH1=bias(256, 1, 1))),
+    Fault("V09", "a shift that no table has", lambda: change(CONV(), "ARITH1", shift_out=24)),
+    Fault("V10", "a long table behind the first window", lambda: swap(CONV(), ARITH1=bias(256, 400, 8))),
+    Fault("V10", "a short table behind the second window", lambda: change(CONV(), "ARITH1", translate=0)),
 ]
 
 FORMS = [

@@ -131,6 +131,7 @@ def per_channel(pixels: int, channels: int, batch: int, **settings: Any) -> Arit
         offset1=1 - batch,
         offset2=1,
         offset3=1 - channels,
+        translate=1,
         bytes_x=2,
         out_bytes_x=2,
         bytes_y=2,

@@ -122,6 +122,12 @@ def pool_into_convacc() -> Epoch:
     return add(epoch, limited("POOL0", "CONVACC0", 2), POOL0=pool, STRENG0=reader(NPU_RAM5, 18 * 18 * 8, 2))
 
 
+def four_channels(side: int) -> UnitConfig:
+    """The POOL of the legal epoch, which gets the same elements as one frame of four channels instead of four."""
+    pool = legal.pooling().units["POOL0"]
+    return replace(pool, batch=4, line_elements=4 * side, height=side, out_width=side - 2, out_height=side - 2)
+
+
 def sided(width: int, height: int, pads: tuple[int, int, int, int]) -> Epoch:
     """3 x 3 on another frame, with other padding: top, left, bottom, right."""
     sides = dict(zip(("pad_top", "pad_left", "pad_bottom", "pad_right"), pads, strict=True))
