@@ -17,7 +17,7 @@ from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engin
 from atonc.lower.conv_sums import add_up, chunks, flat
 from atonc.lower.conv_wide import lower_side_by_side
 from atonc.lower.convolution import Part, unit_parts
-from atonc.lower.forms_2x import lower_2x, one_patch
+from atonc.lower.forms_2x import lower_2x
 from atonc.lower.layer import (
     ALIGNED,
     MAX_VECTOR,
@@ -25,6 +25,7 @@ from atonc.lower.layer import (
     Layer,
 )
 from atonc.lower.meaning.sums import Chain, Term, record
+from atonc.lower.one_patch import one_patch
 from atonc.lower.pad_first import lower_padded
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import TwoSteps
@@ -47,7 +48,7 @@ SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back w
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
     by = lower_2x if layer.numerics == "2.x" else lower_padded
-    layer = one_patch(layer) if layer.numerics == "2.x" else layer
+    layer = one_patch(layer)
     if not (worth_shifting(layer) or _closer_shifted(layer)):
         return by(layer, context, _lower)
     before = context.snapshot()

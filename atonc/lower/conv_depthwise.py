@@ -33,6 +33,8 @@ from atonc.plan.types import StepPlan
 
 BLOCK = 8  # channels of a usual block
 
+Job = tuple[int, int, Cut]  # first channel, blocks, how they are cut
+
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
     by = lower_2x if layer.numerics == "2.x" else lower_padded
@@ -122,7 +124,7 @@ def _blocks(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut, first: int, blocks: int
 ) -> list[StepPlan]:
     multiplier = layer.outputs // layer.area.channels
-    ariths = len(layer.code_units(layer.requantisation_of(cut.mode.offset, cut.roundings, 0, 1).units(0, 1, 1, 1)))
+    ariths = layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs)
     pipelines = min(cut.pipelines(ariths), blocks)
     whole = lcm(cut.batch, cut.outputs, ALIGNED) // cut.batch  # blocks between aligned addresses
     share = max(1, min(-(-blocks // pipelines), MAX_VECTOR // cut.outputs))
@@ -130,22 +132,32 @@ def _blocks(
     if (apart or layer.huge) and share * cut.outputs < MAX_VECTOR - ALIGNED:
         share = -(-share // whole) * whole
     step = lcm(cut.outputs, layer.alignment)
-    jobs = []
+    jobs: list[Job] = []
     for k in range(0, blocks, share):
         start, count = (first + k * cut.batch) * multiplier, min(share, blocks - k) * cut.outputs
         for out, some in ranges(layer, cut.mode.offset, cut.roundings, start, count, step):
             jobs += _jobs(layer, parts, cut, out // multiplier, some // cut.outputs)
-    plans: list[StepPlan] = []
     jobs.sort(key=lambda job: -job[1])  # an epoch takes as long as its longest pipeline
-    for start in range(0, len(jobs), pipelines):
-        b = EpochBuilder(layer.origin, f"depthwise conv {layer.op.name}")
-        for channel, count, own in jobs[start : start + pipelines]:
-            _pipeline(b, layer, context, parts, target, own, channel, count)
-        plans.append(b.done())
-    return plans
+    return _packed(layer, context, parts, target, jobs, pipelines)
 
 
-def _jobs(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int) -> list[tuple[int, int, Cut]]:
+def _packed(
+    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, jobs: list[Job], pipelines: int
+) -> list[StepPlan]:
+    """Epochs of at most so many pipelines; some need an ARITH more than others."""
+    plans: list[StepPlan] = []
+    b, inside = EpochBuilder(layer.origin, f"depthwise conv {layer.op.name}"), 0
+    for channel, count, cut in jobs:
+        ariths = layer.code_units_behind(cut.mode.offset, cut.roundings, count * cut.outputs) + cut.joined
+        if inside == pipelines or b.available("ARITH") < ariths:
+            plans.append(b.done())
+            b, inside = EpochBuilder(layer.origin, f"depthwise conv {layer.op.name}"), 0
+        _pipeline(b, layer, context, parts, target, cut, channel, count)
+        inside += 1
+    return [*plans, b.done()]
+
+
+def _jobs(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int) -> list[Job]:
     """One pipeline, or one for every channel where the scales inside of a block differ too much."""
     multiplier = layer.outputs // layer.area.channels
     rule = layer.requantisation_of(cut.mode.offset, cut.roundings, channel * multiplier, blocks * cut.outputs)

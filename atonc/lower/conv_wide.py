@@ -60,7 +60,7 @@ def _epochs(
     layer: Layer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
 ) -> list[StepPlan]:
     """Two pipelines at a time where their results do not share words of memory."""
-    ariths = 1 + len(layer.code_units(layer.requantisation_of(units.mode.offset, ROUNDINGS, 0, 1).units(0, 1, 1, 1)))
+    ariths = 1 + layer.code_units_behind(units.mode.offset, ROUNDINGS, count)
     step = lcm(units.kernels, layer.alignment)
     jobs = ranges(layer, units.mode.offset, ROUNDINGS, first, count, step)
     apart = lcm(units.kernels, WORD)

@@ -55,7 +55,7 @@ class Cut:
 
 def best_cut(layer: Layer, parts: tuple[Part, ...], channels: int, joined: bool = False) -> Cut | None:
     """The proven block of at most so many channels that takes the fewest cycles."""
-    ariths = len(layer.code_units(layer.requantisation_of(layer.zero, 1, 0, 1).units(0, 1, 1, 1)))
+    ariths = layer.code_units_behind(layer.zero, 1, channels)
     for mode in layer.modes():
         cuts = list(_cuts(layer, parts, mode, range(channels, 0, -1), joined))
         if cuts:

@@ -23,19 +23,6 @@ from atonc.plan.types import StepPlan
 
 Lower = Callable[[Layer, Context], list[StepPlan]]
 
-MOST_STRIDE = 2
-
-
-def one_patch(layer: Layer) -> Layer:
-    """A window as large as the picture, where the stride is beyond what units do: one pixel with all values as
-    channels. (With smaller strides nobody knows.)"""
-    outputs, rows, columns, channels = layer.weights.shape
-    whole = (rows, columns, channels) == (layer.area.height, layer.area.width, layer.area.channels)
-    if not whole or min(layer.stride) <= MOST_STRIDE or any(layer.padding) or not layer.area.contiguous:
-        return layer
-    values = rows * columns * channels
-    weights = layer.weights.reshape(outputs, 1, 1, values)
-    return replace(layer, area=Area.whole(1, 1, values), weights=weights, stride=(1, 1), dilation=(1, 1))
 
 
 def lower_2x(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]:

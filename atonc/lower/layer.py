@@ -231,6 +231,12 @@ class Layer:
         """The ARITHs that make codes, and the one that shifts them where they are stored so."""
         return [*units, SHIFT_CODES] if self.codes_shifted else units
 
+    def code_units_behind(self, subtracted: int, roundings: int, channels: int) -> int:
+        """ARITHs behind the sums of so many channels."""
+        count = min(channels, 2)
+        rule = self.requantisation_of(subtracted, roundings, 0, min(count, self.outputs))
+        return len(self.code_units(rule.units(0, count, 1, 1)))
+
     def modes(self) -> list[Mode]:
         """Without padding the unit may subtract any number: the bias makes up for it.
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from atonc.hw.fixed import finish
 from atonc.hw.safety.values import MOST_TABLE_SHIFT
 from atonc.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
+from atonc.lower.arith_units import clip_unit
 from atonc.lower.registry import Refusal
 
 Real = NDArray[np.float64]
@@ -46,7 +47,7 @@ class Requantisation:
         """For `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
         part = slice(first, first + count)
         unit = _unit(self.factors[part], self.addends[part], batch, pixels)
-        return [_clipped(replace(unit, shift_out=self.shift), self.clip)]
+        return _clipped(replace(unit, shift_out=self.shift), self.clip)
 
     def apply(self, sums: Ints) -> Ints:
         """What the units compute from exact sums [..., channels]."""
@@ -167,7 +168,7 @@ class TwoSteps:
         scale = _unit(self.factors[part], zeros, batch, pixels)
         scale = replace(scale, combine_bc=0, shift_out=self.shift, out_bytes=2, a=1 if scale.is_vector else scale.a)
         bias = replace(_unit(same, self.addends[part], batch, pixels), shift_out=self.bias_shift)
-        return [scale, _clipped(bias, self.clip)]
+        return [scale, *_clipped(bias, self.clip)]
 
 
 def two_steps(
@@ -231,8 +232,11 @@ def channel_table(factors: Ints, addends: Ints) -> bytes:
     return table.tobytes()
 
 
-def _clipped(unit: ArithConfig, clip: tuple[int, int] | None) -> ArithConfig:
-    return unit if clip is None else replace(unit, clip_out=1, clip_min=clip[0], clip_max=clip[1])
+def _clipped(unit: ArithConfig, clip: tuple[int, int] | None) -> list[ArithConfig]:
+    """Units with tables clip what they give; behind scalar coefficients there is a unit for that."""
+    if clip is None or unit.is_vector:
+        return [unit if clip is None else replace(unit, clip_out=1, clip_min=clip[0], clip_max=clip[1])]
+    return [unit, clip_unit(*clip)]
 
 
 def _unit(factors: Ints, addends: Ints, batch: int, pixels: int) -> ArithConfig:

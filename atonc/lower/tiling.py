@@ -120,7 +120,7 @@ def _chosen(
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
     candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, share, aligned, whole)]
-    candidates = [c for c in candidates if memory_loops or c.passes == 1 or c.form.ring]
+    candidates = [c for c in candidates if memory_loops or c.passes == 1 or (c.form.ring and c.units == 1)]
     candidates = [c for c in candidates if c.batch == channels or c.batch % aligned == 0]
     candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
     best = min(candidates, key=lambda c: (c.cycles, c.units, -c.kernels, -c.batch), default=None)

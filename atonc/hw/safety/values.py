@@ -161,7 +161,8 @@ def read_back_frames(view: EpochView) -> Iterator[Finding]:
 )
 def maximum_channels(view: EpochView) -> Iterator[Finding]:
     for unit, c in view.poolings.items():
-        if c.type == pool.MAX and c.batch > most_pooled(c.window_x, c.stride_x):
+        square = c.window_x == c.window_y
+        if c.type == pool.MAX and square and c.batch > most_pooled(c.window_x, c.stride_x):
             yield Finding(unit, f"{c.batch} channels with {c.window_x}x{c.window_y} and stride {c.stride_x}", "1")
 
 
