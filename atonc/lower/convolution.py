@@ -197,6 +197,8 @@ def axis_of(
         return None
     used = slice(met[0], met[-1] + 1)
     origin += used.start * step
+    if outputs == 1 and len(met) == 1:
+        step = 1  # there is only one place, so that its neighbours may be any
     reach = (outputs - 1) * (2 if native else 1) + used.stop - used.start  # view positions that are looked at
     before = max(0, -(origin // step)) if origin < 0 else 0
     first = origin + before * step
@@ -215,7 +217,8 @@ def _meets(size: int, first: int, step: int, outputs: int) -> bool:
 def part_of(area: Area, weights: Weights, rows: Axis, columns: Axis, stride: int) -> Part:
     view = stepped(area, rows.first, rows.step, rows.count, columns.first, columns.step, columns.count)
     padding = (rows.before, columns.before, rows.after, columns.after)
-    room = (rows.room[0], columns.room[0], rows.room[1], columns.room[1])
+    free = rows.room if view.line == area.line * rows.step else (0, 0)  # else one line alone, longer than it is
+    room = (free[0], columns.room[0], free[1], columns.room[1])
     spare = (rows.spare[0], columns.spare[0], rows.spare[1], columns.spare[1])
     return Part(view, weights[:, rows.taps][:, :, columns.taps], padding, stride, room=room, spare=spare)
 

@@ -26,6 +26,7 @@ from atonc.plan.types import StepPlan
 Lower = Callable[[Layer, Context], list[StepPlan]]
 
 ABOUT_LINES = ("CONV-PADDING", "CONV-LINES")
+MANY_TAPS = 16
 
 
 def lower_padded(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]:
@@ -37,7 +38,7 @@ def lower_padded(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]
         if not (any(layer.padding) or refusal.rule in ABOUT_LINES):
             raise
         refused = refusal
-    for attempt in _other_ways(layer, context, lower):
+    for attempt in _other_ways(layer, context, lower, refused.rule):
         context.restore(before)
         try:
             return attempt()
@@ -46,20 +47,25 @@ def lower_padded(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]
     raise refused
 
 
-def _other_ways(layer: Layer, context: Context, lower: Lower) -> Iterator[Callable[[], list[StepPlan]]]:
-    if _few_taps(by_taps := replace(layer, by_taps=True)):
+def _other_ways(layer: Layer, context: Context, lower: Lower, rule: str) -> Iterator[Callable[[], list[StepPlan]]]:
+    by_taps, taps = replace(layer, by_taps=True), _most_taps(layer)
+    if taps <= MAX_CHAIN:
         yield partial(lower, by_taps, context)
     yield partial(_on_a_copy, layer, context, lower)
     yield partial(_on_a_copy, layer, context, _without_border(lower))
+    if MAX_CHAIN < taps <= MANY_TAPS and rule in ABOUT_LINES:  # other rules may allow a better form of other features
+        yield partial(lower, by_taps, context)
 
 
-def _few_taps(layer: Layer) -> bool:
-    """Whether one chain of units has them all."""
+def _most_taps(layer: Layer) -> int:
+    """Of any output, or more than any number where they cannot go by themselves."""
+    if layer.op.kind == "transpose_conv":
+        return MANY_TAPS + 1
     try:
-        phases = layer.phases((layer.out.height, layer.out.width))
+        phases = replace(layer, by_taps=True).phases((layer.out.height, layer.out.width))
     except Refusal:
-        return False
-    return layer.op.kind != "transpose_conv" and max(len(phase.parts) for phase in phases) <= MAX_CHAIN
+        return MANY_TAPS + 1
+    return max(len(phase.parts) for phase in phases)
 
 
 def _on_a_copy(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]:
