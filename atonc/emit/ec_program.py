@@ -18,7 +18,7 @@ from atonc.hw.fields import UnitConfig
 from atonc.hw.once import once_per_object
 from atonc.hw.units import activ
 from atonc.hw.units.activ import ActivConfig
-from atonc.hw.units.arith import ROWS, ArithConfig
+from atonc.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
 from atonc.hw.units.switch import encode_link
 
 _CLOCK, _CLOCK_GATES = 0, 4
@@ -26,7 +26,6 @@ _SWITCH = regs.UNIT_BY_NAME["STRSWITCH0"].id
 _TRANSLATE = regs.registers("ARITH")["TRANSLATEADDR"].index
 _EN, _CLR, _CONFCLR, _RUNNING = 0, 1, 30, 31
 _TIMEOUT = 100  # in every public program; its unit is unknown
-_WINDOW_ROWS = 384  # coefficient rows that the bus sees at a time
 
 
 def program(epochs: Iterable[Epoch]) -> list[Instruction]:
@@ -104,20 +103,21 @@ def _configure(name: str, config: UnitConfig) -> Iterator[Instruction | Barrier]
 
 
 def _coefficients(unit: int, config: ArithConfig) -> Iterator[Instruction | Barrier]:
-    """Rows 0..383 through the translated window, the rest through the plain one."""
+    """Rows 0..383 through the translated window, the rest through the plain one, which then stays."""
     rows = config.rows().astype(np.uint16).tolist()
     used = _used_rows(config)
     yield Barrier()
     yield Write(unit, _TRANSLATE, 1)
     yield Barrier()
-    yield _rows(unit, 256, rows[: min(used, _WINDOW_ROWS)])
-    if used > _WINDOW_ROWS:
+    yield _rows(unit, 256, rows[: min(used, WINDOW_ROWS)])
+    if used > WINDOW_ROWS:
         yield Barrier()
         yield Write(unit, _TRANSLATE, 0)
         yield Barrier()
-        yield _rows(unit, 2 * _WINDOW_ROWS, rows[_WINDOW_ROWS:used])
+        yield _rows(unit, 2 * WINDOW_ROWS, rows[WINDOW_ROWS:used])
+    if config.translate != (used <= WINDOW_ROWS):
         yield Barrier()
-        yield Write(unit, _TRANSLATE, 1)
+        yield Write(unit, _TRANSLATE, config.translate)
     yield Barrier()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.hw.units.arith import AFFINE, CLIP, MULTIPLY, ROWS, ArithConfig
+from atonc.hw.units.arith import AFFINE, CLIP, MULTIPLY, ROWS, WINDOW_ROWS, ArithConfig
 from atonc.lower.affine import Affine, Array, Pair
 
 
@@ -48,7 +48,8 @@ def _per_channel(rows: Array, elements: int) -> dict[str, Any]:
     return {
         **{"vector_a": 1, "vector_b": 1, "vector_c": 1, "count1": 1, "count2": 1, "count3": 1},
         **{"step": 1, "reset1_every": channels - 1, "reset2_every": elements - 1, "reset3_every": elements - 1},
-        **{"offset1": back, "offset2": 1, "offset3": back, "translate": 1, "table": table.tobytes()},
+        **{"offset1": back, "offset2": 1, "offset3": back, "translate": int(channels <= WINDOW_ROWS)},
+        "table": table.tobytes(),
     }
 
 
@@ -68,8 +69,8 @@ def pair_unit(pair: Pair, bytes_x: int = 1, bytes_y: int = 1) -> ArithConfig:
 
 
 def multiply_unit() -> ArithConfig:
-    """The exact product of two bytes."""
-    return ArithConfig(operation=MULTIPLY, dual_input=1, **_widths(1, 1, 2))
+    """The exact product of two bytes. Its coefficients take no part in it; all public programs set them to one."""
+    return ArithConfig(operation=MULTIPLY, dual_input=1, a=1, b=1, c=1, **_widths(1, 1, 2))
 
 
 def clip_unit(low: int, high: int) -> ArithConfig:

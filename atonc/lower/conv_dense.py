@@ -15,8 +15,9 @@ from atonc.lower.channel_groups import WORTH_ALWAYS, ranges
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.conv_sums import add_up, chunks, flat
+from atonc.lower.conv_wide import lower_side_by_side
 from atonc.lower.convolution import Part, unit_parts
-from atonc.lower.forms_2x import lower_2x, one_patch
+from atonc.lower.forms_2x import lower_2x
 from atonc.lower.layer import (
     ALIGNED,
     MAX_VECTOR,
@@ -24,11 +25,13 @@ from atonc.lower.layer import (
     Layer,
 )
 from atonc.lower.meaning.sums import Chain, Term, record
+from atonc.lower.one_patch import one_patch
 from atonc.lower.pad_first import lower_padded
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import TwoSteps
 from atonc.lower.shift_first import shift_first, worth_shifting
 from atonc.lower.tiling import MAX_CHAIN, Tiling, choose, no_setting
+from atonc.lower.wide_windows import MOST_BATCH
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import EpochPlan, StepPlan
@@ -45,7 +48,7 @@ SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back w
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
     by = lower_2x if layer.numerics == "2.x" else lower_padded
-    layer = one_patch(layer) if layer.numerics == "2.x" else layer
+    layer = one_patch(layer)
     if not (worth_shifting(layer) or _closer_shifted(layer)):
         return by(layer, context, _lower)
     before = context.snapshot()
@@ -85,6 +88,11 @@ def _lower(layer: Layer, context: Context) -> list[StepPlan]:
     """Chains of several windows with stride 2 were never seen with many channels: then windows without stride, on
     every second pixel."""
     before = context.snapshot()
+    if layer.area.channels <= MOST_BATCH:
+        try:
+            return lower_side_by_side(layer, context)
+        except Refusal:
+            context.restore(before)
     try:
         return _windows(layer, context)
     except Refusal as refusal:

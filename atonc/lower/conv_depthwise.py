@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import lcm
 
 import numpy as np
 
 from atonc.hw.footprint import WORD
-from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.channel_groups import ranges
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.conv_sums import add_up, chunks, flat, silent
 from atonc.lower.convolution import Part, unit_parts
+from atonc.lower.depthwise_cuts import Cut, best_cut, exact_cut
 from atonc.lower.forms_2x import lower_2x
 from atonc.lower.layer import (
     ALIGNED,
@@ -25,29 +25,17 @@ from atonc.lower.layer import (
 from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.pad_first import lower_padded
 from atonc.lower.pipelines import Pipeline, pack
+from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation
-from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, limits, no_setting
+from atonc.lower.tiling import MAX_CHAIN, no_setting
+from atonc.lower.wide_windows import frame, joined, wide_parts
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import StepPlan
 
-ENGINES = 10
 BLOCK = 8  # channels of a usual block
 
-
-@dataclass(frozen=True)
-class Cut:
-    """`batch` channels a frame, `kernels` outputs a frame, `repeats` frames for the same channels."""
-
-    mode: Mode
-    batch: int
-    kernels: int
-    repeats: int
-    configs: tuple[ConvaccConfig, ...]
-
-    @property
-    def outputs(self) -> int:
-        return self.kernels * self.repeats
+Job = tuple[int, int, Cut]  # first channel, blocks, how they are cut
 
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
@@ -56,6 +44,12 @@ def lower(layer: Layer, context: Context) -> list[StepPlan]:
 
 
 def _lower(layer: Layer, context: Context) -> list[StepPlan]:
+    if wide := wide_parts(layer):
+        before = context.snapshot()
+        try:
+            return _channels(layer, context, wide, layer.out, 0, layer.area.channels, wide=True)
+        except Refusal:
+            context.restore(before)
     plans: list[StepPlan] = []
     size = (layer.out.height, layer.out.width)
     for phase in layer.phases(size):
@@ -67,12 +61,20 @@ def _lower(layer: Layer, context: Context) -> list[StepPlan]:
 
 
 def _channels(
-    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, channels: int
+    layer: Layer,
+    context: Context,
+    parts: tuple[Part, ...],
+    target: Area,
+    first: int,
+    channels: int,
+    wide: bool = False,
 ) -> list[StepPlan]:
     """Whole blocks first, then a smaller block for the channels that are left."""
     plans: list[StepPlan] = []
     while channels:
-        chain, cut = _one_chain(layer, parts, channels)
+        chain, cut = (parts, best_cut(layer, parts, channels, True)) if wide else _one_chain(layer, parts, channels)
+        if cut is None and wide:
+            raise no_setting(parts[0], layer.area.channels, layer.op.name)
         if cut is None:
             return [*plans, *_summed(layer, context, parts, target, first, channels)]
         blocks = channels // cut.batch
@@ -85,7 +87,7 @@ def _one_chain(layer: Layer, parts: tuple[Part, ...], channels: int) -> tuple[tu
     """All parts in one chain, with a partner that adds nothing where a shorter chain was never seen."""
     for chain in (parts, (*parts, silent(parts[0]))):
         groups = {part.group for part in chain}
-        if len(chain) <= MAX_CHAIN and len(groups) == 1 and (cut := _cut(layer, chain, channels)) is not None:
+        if len(chain) <= MAX_CHAIN and len(groups) == 1 and (cut := best_cut(layer, chain, channels)) is not None:
             return chain, cut
     return parts, None
 
@@ -100,7 +102,7 @@ def _summed(
     for start in range(first, first + channels, step):
         count = min(step, first + channels - start)
         batch = next(k for k in (4, 2, 1) if count % k == 0)
-        tried = (chunks(parts, partial(_exact_cut, layer, batch, subtracted)) for subtracted in layer.subtracted())
+        tried = (chunks(parts, partial(exact_cut, layer, batch, subtracted)) for subtracted in layer.subtracted())
         found = next((chains for chains in tried if chains), [])  # one bias for all chains, so one zero point
         if len(found) < 2 or len({cut.kernels for _, cut in found}) > 1:
             raise no_setting(parts[0], layer.area.channels, layer.op.name)
@@ -110,7 +112,7 @@ def _summed(
         for chain, cut in found:
             sums.append(context.scratch(2 * target.height * target.width * count * multiplier, "parts of a kernel"))
             b = EpochBuilder(layer.origin, f"part of depthwise conv {layer.op.name}")
-            tail = _add_chain(b, layer, context, chain, cut, rule.out_shift, start, count // cut.batch)
+            tail = _add_units(b, layer, context, chain, cut, rule.out_shift, start, count // cut.batch)
             b.write(tail, sums[-1], engine(flat(target.height * target.width * count * multiplier), write=True))
             plans.append(b.done())
         chains = [_meaning(chain, cut) for chain, cut in found]
@@ -120,59 +122,21 @@ def _summed(
     return plans
 
 
-def _exact_cut(layer: Layer, batch: int, subtracted: int, parts: tuple[Part, ...]) -> Cut | None:
-    return _cut(layer, parts, batch, exactly=True, subtracted=subtracted)
-
-
-def _cut(
-    layer: Layer, parts: tuple[Part, ...], channels: int, exactly: bool = False, subtracted: int | None = None
-) -> Cut | None:
-    """The largest proven block of at most (or exactly) so many channels."""
-    multiplier = layer.outputs // layer.area.channels
-    rows, columns = parts[0].window
-    for mode in (mode for mode in layer.modes() if not mode.deep and subtracted in (None, mode.offset)):
-        most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
-        width = max(part.area.width for part in parts)
-        most = min(most_kernels, most_batch, channels, most_line // width)
-        for batch in range(most, channels - 1 if exactly else 0, -1):
-            if not exactly and layer.large and ALIGNED % batch:
-                continue  # parts of large buffers begin at aligned addresses
-            kernels, repeats = _kernels(batch, multiplier, most_kernels)
-            if kernels * batch * rows * columns > most_weights:
-                continue
-            configs = chain_configs(parts, mode, batch, kernels, len(parts))
-            if configs is not None:
-                return Cut(mode, batch, kernels, repeats, configs)
-    return None
-
-
-def _kernels(batch: int, multiplier: int, most: int) -> tuple[int, int]:
-    """Kernels a frame and frames for the same channels."""
-    total = batch * multiplier
-    kernels = max(k for k in range(1, min(total, most) + 1) if total % k == 0)
-    return kernels, total // kernels
-
-
 def _blocks(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut, first: int, blocks: int
 ) -> list[StepPlan]:
     multiplier = layer.outputs // layer.area.channels
-    share = _share(layer, target, cut, blocks, _side_by_side(layer, len(parts), cut))
+    ariths = layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs)
+    share = _share(layer, target, cut, blocks, min(cut.pipelines(ariths), blocks))
     step = lcm(cut.outputs, layer.alignment)
     found = []
     for k in range(0, blocks, share):
         start, count = (first + k * cut.batch) * multiplier, min(share, blocks - k) * cut.outputs
-        for out, some in ranges(layer, cut.mode.offset, 1, start, count, step):
+        for out, some in ranges(layer, cut.mode.offset, cut.roundings, start, count, step):
             for job in _jobs(layer, parts, cut, out // multiplier, some // cut.outputs):
                 build = partial(_pipeline, layer, context, parts, target, *job)
                 found.append(Pipeline(build, cost=job[1]))
     return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
-
-
-def _side_by_side(layer: Layer, units: int, cut: Cut) -> int:
-    """How many chains of so many units one epoch holds."""
-    ariths = len(layer.code_units(layer.requantisation_of(cut.mode.offset, 1, 0, 1).units(0, 1, 1, 1)))
-    return min(MAX_CHAIN // units, MAX_CHAIN // ariths, ENGINES // (units + 2))
 
 
 def _share(layer: Layer, target: Area, cut: Cut, blocks: int, pipelines: int) -> int:
@@ -188,13 +152,12 @@ def _share(layer: Layer, target: Area, cut: Cut, blocks: int, pipelines: int) ->
     return whole if whole <= most else share
 
 
-def _jobs(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int) -> list[tuple[int, int, Cut]]:
-    """First channel, blocks and cut of one pipeline, or of one for every channel where the scales inside of a block
-    differ too much."""
+def _jobs(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int) -> list[Job]:
+    """One pipeline, or one for every channel where the scales inside of a block differ too much."""
     multiplier = layer.outputs // layer.area.channels
-    rule = layer.requantisation_of(cut.mode.offset, 1, channel * multiplier, blocks * cut.outputs)
+    rule = layer.requantisation_of(cut.mode.offset, cut.roundings, channel * multiplier, blocks * cut.outputs)
     coarse = isinstance(rule, Requantisation) and rule.error > TOO_COARSE
-    single = _cut(layer, parts, 1) if coarse and blocks == 1 and cut.batch > 1 else None
+    single = best_cut(layer, parts, 1, cut.joined) if coarse and blocks == 1 and cut.batch > 1 else None
     if single is None:
         return [(channel, blocks, cut)]
     return [(channel + k, 1, single) for k in range(cut.batch)]
@@ -212,19 +175,20 @@ def _pipeline(
 ) -> None:
     multiplier = layer.outputs // layer.area.channels
     out, count = channel * multiplier, blocks * cut.outputs
-    rule = layer.requantisation_of(cut.mode.offset, 1, out, count)
-    tail = _add_chain(b, layer, context, parts, cut, rule.out_shift, channel, blocks)
+    rule = layer.requantisation_of(cut.mode.offset, cut.roundings, out, count)
+    tail = _add_units(b, layer, context, parts, cut, rule.out_shift, channel, blocks)
     units = layer.code_units(rule.units(0, count, cut.kernels, target.height * target.width))
     codes = requantise(b, units, tail, {})
     b.write(codes, layer.target, output_engine(target, cut.kernels, out, count // cut.kernels))
-    record(context, layer, [_meaning(parts, cut)], rule, target, out, count, multiplier)
+    chains = [_meaning((part,), cut) for part in parts] if cut.joined else [_meaning(parts, cut)]
+    record(context, layer, chains, rule, target, out, count, multiplier)
 
 
 def _meaning(parts: tuple[Part, ...], cut: Cut) -> Chain:
     return Chain((tuple(Term(part, 0, 1) for part in parts),), cut.mode.offset)
 
 
-def _add_chain(
+def _add_units(
     b: EpochBuilder,
     layer: Layer,
     context: Context,
@@ -234,15 +198,21 @@ def _add_chain(
     channel: int,
     blocks: int,
 ) -> str:
-    stream = _kernel_bytes(layer, parts, cut, channel, blocks)
-    kernels = b.read(context.constant(stream, "kernels"), kernel_engine(len(stream), cut.mode))
-    tail = ""
-    for unit, (part, config) in enumerate(zip(parts, cut.configs, strict=True)):
-        view = part.area.channels_from(channel, cut.batch)
-        features = b.read(layer.source, feature_engine(view, Frames(cut.repeats, 0, blocks, cut.batch), cut.mode))
-        shifted = replace(config, out_shift=out_shift) if unit == len(parts) - 1 else config
-        tail = b.unit(shifted, features, kernels, tail or None)
-    return tail
+    """One chain with one stream of kernels, or units side by side with a stream each."""
+    streams = [(part,) for part in parts] if cut.joined else [parts]
+    tails = []
+    configs = iter(cut.configs)
+    for chain in streams:
+        data = _kernel_bytes(layer, chain, cut, channel, blocks)
+        kernels = b.read(context.constant(data, "kernels"), kernel_engine(len(data), cut.mode))
+        tail = ""
+        for unit, part in enumerate(chain, 1):
+            view = frame(part).channels_from(channel, cut.batch)
+            features = b.read(layer.source, feature_engine(view, Frames(cut.repeats, 0, blocks, cut.batch), cut.mode))
+            config = replace(next(configs), out_shift=out_shift if unit == len(chain) else 0)
+            tail = b.unit(config, features, kernels, tail or None)
+        tails.append(tail)
+    return joined(b, tails) if cut.joined else tails[0]
 
 
 def _kernel_bytes(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int) -> bytes:

@@ -39,6 +39,7 @@ def requantise(b: EpochBuilder, units: list[ArithConfig], source: str, gate: dic
 
 
 def output_engine(target: Area, kernels: int, first: int, groups: int) -> StrengConfig:
-    """Groups of channels side by side in a channel-last picture."""
+    """Groups of channels side by side in a channel-last picture. A single one is written without a loop."""
     view = target.channels_from(first, kernels)
-    return require_seen(engine(view, Frames(groups, kernels), write=True, looped=not view.contiguous))
+    looped = groups > 1 and not view.contiguous
+    return require_seen(engine(view, Frames(groups, kernels), write=True, looped=looped))

@@ -11,13 +11,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from atonc.hw.units.arith import ArithConfig
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import output_engine, requantise
 from atonc.lower.convolution import Part
 from atonc.lower.layer import Layer
 from atonc.lower.requantise import Requantisation, TwoSteps
 from atonc.lower.tiling import MAX_CHAIN
+from atonc.lower.wide_windows import SUM
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, engine
 from atonc.plan.types import StepPlan
@@ -25,11 +25,6 @@ from atonc.plan.types import StepPlan
 T = TypeVar("T")
 
 MOST_UNITS = 3  # ARITHs in a row, as seen
-
-SUM = ArithConfig(
-    dual_input=1, a=1, b=1, bytes_x=2, out_bytes_x=2, bytes_y=2, out_bytes_y=2, out_bytes=2, rounded=1, saturated=1,
-    round_mode=1,
-)  # fmt: skip
 
 
 def chunks(

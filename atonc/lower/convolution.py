@@ -7,17 +7,22 @@ strides become views that skip rows and columns. All terms of a convolution have
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.hw.safety.values import LEAST_FRAME
 from atonc.lower.registry import Refusal
 from atonc.plan.streams import Area
 
 Weights = NDArray[np.int16]  # up to 9 bits: codes without their zero point
 WINDOW = 3  # height and width of the windows that large kernels are cut into
 WIDEST = 5  # columns of a window, where a kernel is cut as ST's releases 2.x do
+MAX_PADDING = 1  # rows or columns of zeros that a unit adds to a 3x3 window
+
+Sides = tuple[int, int, int, int]  # top, left, bottom, right
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +31,12 @@ class Part:
 
     area: Area
     weights: Weights
-    padding: tuple[int, int, int, int]  # top, left, bottom, right
+    padding: Sides
     stride: int
     group: tuple[int, int] = (0, 0)  # parts of one group must be summed before anything is rounded
+    room: Sides = (0, 0, 0, 0)  # rows and columns of the picture that the area could be larger by
+    spare: Sides = (0, 0, 0, 0)  # rows and columns of the area that hold zeros only: padding would do as well
+    cropped: tuple[int, int] = (0, 0)  # lines above and below the area that the unit reads and leaves out
 
     @property
     def window(self) -> tuple[int, int]:
@@ -47,7 +55,7 @@ class Windowed(Protocol):
     @property
     def window(self) -> tuple[int, int]: ...
     @property
-    def padding(self) -> tuple[int, int, int, int]: ...
+    def padding(self) -> Sides: ...
     @property
     def stride(self) -> int: ...
 
@@ -70,6 +78,9 @@ class Axis:
     count: int
     before: int  # padding
     after: int
+    taps: slice  # of the given ones, those that meet anything but padding
+    room: tuple[int, int]  # how much further the view could go on both sides
+    spare: tuple[int, int]  # how much of the view is border on both sides
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,15 +101,17 @@ def phases(
     weights: Weights,
     stride: tuple[int, int],
     dilation: tuple[int, int],
-    padding: tuple[int, int, int, int],
+    padding: Sides,
     out_size: tuple[int, int],
     cut: int = 0,
     native: bool = True,
+    border: Sides = (0, 0, 0, 0),
 ) -> list[Phase]:
     """With dilation d every d-th output meets the same view of the input: one phase for each remainder.
 
     `cut`: large kernels in pieces as ST's releases 2.x have them, each rounded by itself: three rows, up to six
-    columns; that many in one window, the others of the piece in further windows.
+    columns; that many in one window, the others of the piece in further windows. `border`: what of the picture is
+    padding in memory.
     """
     result = []
     rows, columns = (_phase_steps(s, d) for s, d in zip(stride, dilation, strict=True))
@@ -106,7 +119,7 @@ def phases(
         for column in range(min(columns, out_size[1])):
             height, width = -(-(out_size[0] - row) // rows), -(-(out_size[1] - column) // columns)
             place = (row, column)
-            parts = _parts(area, weights, stride, dilation, padding, place, (height, width), cut, native)
+            parts = _parts(area, weights, stride, dilation, padding, place, (height, width), cut, native, border)
             if not parts:
                 raise Refusal("CONV-PADDING", "outputs that see only padding", "at least one input each", "pad first")
             result.append(Phase(row, column, rows, columns, height, width, tuple(parts)))
@@ -123,11 +136,12 @@ def _parts(
     weights: Weights,
     stride: tuple[int, int],
     dilation: tuple[int, int],
-    padding: tuple[int, int, int, int],
+    padding: Sides,
     first: tuple[int, int],
     size: tuple[int, int],
     cut: int,
-    native: bool = True,
+    native: bool,
+    border: Sides,
 ) -> list[Part]:
     """`native`: stride 2 in the unit, where its frames have two lines and two columns."""
     steps = [_phase_steps(s, d) for s, d in zip(stride, dilation, strict=True)]
@@ -140,15 +154,15 @@ def _parts(
     for taps_y in _groups(weights.shape[1], jump[0], native, WINDOW):
         for taps_x in _groups(weights.shape[2], jump[1], native, columns_wide):
             part = weights[:, taps_y][:, :, taps_x]
-            rows = axis_of(area.height, start[0], dilation[0], jump[0], taps_y, size[0], native)
-            columns = axis_of(area.width, start[1], dilation[1], jump[1], taps_x, size[1], native)
+            rows = axis_of(area.height, start[0], dilation[0], jump[0], taps_y, size[0], native, border[::2])
+            columns = axis_of(area.width, start[1], dilation[1], jump[1], taps_x, size[1], native, border[1::2])
             if rows is None or columns is None:
                 continue  # this part of the kernel only ever meets padding
             made = part_of(area, part, rows, columns, 2 if native else 1)
             group = (taps_y.start // WINDOW, taps_x.start // (2 * WINDOW)) if cut else (0, 0)
             parts.append(replace(made, group=group))
     if native and any(min(part.area.height, part.area.width) < 2 for part in parts):
-        return _parts(area, weights, stride, dilation, padding, first, size, cut, native=False)
+        return _parts(area, weights, stride, dilation, padding, first, size, cut, False, border)
     return parts
 
 
@@ -164,33 +178,56 @@ def _groups(taps: int, jump: int, native: bool, most: int) -> list[slice]:
     return found
 
 
-def axis_of(size: int, start: int, dilation: int, jump: int, taps: slice, outputs: int, native: bool) -> Axis | None:
+def axis_of(
+    size: int,
+    start: int,
+    dilation: int,
+    jump: int,
+    taps: slice,
+    outputs: int,
+    native: bool,
+    border: tuple[int, ...] = (0, 0),
+) -> Axis | None:
+    """The view of `size` indices that some taps look at, the first of them at `start` for the first output."""
     count = len(range(taps.start, taps.stop, taps.step or 1))
     step = dilation if native else dilation * jump
     origin = start + taps.start * dilation  # input index of the first tap for the first output
-    reach = (outputs - 1) * (2 if native else 1) + count  # view positions that are looked at
+    met = [tap for tap in range(count) if _meets(size, origin + tap * step, step * (2 if native else 1), outputs)]
+    if not met:
+        return None
+    used = slice(met[0], met[-1] + 1)
+    origin += used.start * step
+    if outputs == 1 and len(met) == 1:
+        step = 1  # there is only one place, so that its neighbours may be any
+    reach = (outputs - 1) * (2 if native else 1) + used.stop - used.start  # view positions that are looked at
     before = max(0, -(origin // step)) if origin < 0 else 0
     first = origin + before * step
-    inside = max(0, -(-(size - first) // step)) if first < size else 0
-    used = min(inside, reach - before)
-    if used <= 0:
-        return None
-    return Axis(first, step, used, before, reach - before - used)
+    inside = -(-(size - first) // step)
+    seen = min(inside, reach - before)
+    last = first + (seen - 1) * step
+    spare = (max(0, -((first - border[0]) // step)), max(0, -((size - border[1] - 1 - last) // step)))
+    return Axis(first, step, seen, before, reach - before - seen, used, (first // step, inside - seen), spare)
+
+
+def _meets(size: int, first: int, step: int, outputs: int) -> bool:
+    """Whether a tap that is at `first` for the first output is inside for any."""
+    return any(0 <= first + k * step < size for k in range(outputs))
 
 
 def part_of(area: Area, weights: Weights, rows: Axis, columns: Axis, stride: int) -> Part:
     view = stepped(area, rows.first, rows.step, rows.count, columns.first, columns.step, columns.count)
-    return Part(view, weights, (rows.before, columns.before, rows.after, columns.after), stride)
+    padding = (rows.before, columns.before, rows.after, columns.after)
+    free = rows.room if view.line == area.line * rows.step else (0, 0)  # else one line alone, longer than it is
+    room = (free[0], columns.room[0], free[1], columns.room[1])
+    spare = (rows.spare[0], columns.spare[0], rows.spare[1], columns.spare[1])
+    return Part(view, weights[:, rows.taps][:, :, columns.taps], padding, stride, room=room, spare=spare)
 
 
 def stepped(area: Area, row: int, row_step: int, rows: int, column: int, column_step: int, columns: int) -> Area:
     """Every so manieth row and column. Engines want lines that do not overlap, last step included."""
     pixel, line = area.pixel * column_step, area.line * row_step
     if line < columns * pixel and rows > 1:
-        raise Refusal(
-            "CONV-LINES", f"{columns} pixels {pixel} bytes apart in lines of {line}", "lines that do not overlap",
-            "use an even width",
-        )  # fmt: skip
+        raise lines_overlap(replace(area, width=columns, pixel=pixel, line=line))
     return replace(
         area,
         height=rows,
@@ -201,26 +238,65 @@ def stepped(area: Area, row: int, row_step: int, rows: int, column: int, column_
     )
 
 
+def lines_overlap(area: Area) -> Refusal:
+    seen = f"{area.width} pixels {area.pixel} bytes apart in lines of {area.line}"
+    return Refusal("CONV-LINES", seen, "lines that do not overlap", "use an even width")
+
+
 def is_plain(part: Part) -> bool:
     """1x1 without padding: the unit needs no window."""
     return part.window == (1, 1) and not any(part.padding) and part.stride == 1
 
 
 def widen(part: Part) -> Part:
-    """A 3x3 window with zeros where the part's own window is smaller."""
+    """A window of 3 rows and at least 3 columns, with zeros where the part's own window is smaller."""
     rows, columns = part.window
-    more_rows, more_columns = WINDOW - rows, max(WINDOW, columns) - columns
     top, left, bottom, right = part.padding
-    # zeros go to the side with less padding: at most two rows of padding are free
-    above = more_rows if top + more_rows <= bottom else 0
-    before = more_columns if left + more_columns <= right else 0
-    weights = np.pad(part.weights, ((0, 0), (above, more_rows - above), (before, more_columns - before), (0, 0)))
-    padding = (top + above, left + before, bottom + more_rows - above, right + more_columns - before)
-    if part.stride == 2 and not any(padding):
+    vertical = _widened(rows, part.area.height, (top, bottom), part.room[::2], part.spare[::2])
+    horizontal = _widened(columns, part.area.width, (left, right), part.room[1::2], part.spare[1::2])
+    if part.stride == 2 and not (any(vertical.padding) or any(horizontal.padding)):
         # the view ends with the last row and column that count, so one more changes nothing with stride 2; stride 2
         # was never seen without padding
-        padding = (0, 0, 1, 1)
-    return replace(part, weights=weights, padding=padding)
+        vertical, horizontal = (replace(side, padding=(0, 1)) for side in (vertical, horizontal))
+    weights = np.pad(part.weights, ((0, 0), vertical.zeros, horizontal.zeros, (0, 0)))
+    padding = (vertical.padding[0], horizontal.padding[0], vertical.padding[1], horizontal.padding[1])
+    area = replace(
+        part.area,
+        height=part.area.height + sum(vertical.more),
+        width=part.area.width + sum(horizontal.more),
+        offset=part.area.offset - vertical.more[0] * part.area.line - horizontal.more[0] * part.area.pixel,
+    )
+    if area.height > 1 and area.line < area.width * area.pixel:
+        raise lines_overlap(area)
+    return replace(part, area=area, weights=weights, padding=padding, room=(0, 0, 0, 0), spare=(0, 0, 0, 0))
+
+
+@dataclass(frozen=True)
+class Widening:
+    """Taps without weight before and after the others, indices that the view grows by, padding in the end."""
+
+    zeros: tuple[int, int]
+    more: tuple[int, int]
+    padding: tuple[int, int]
+
+
+def _widened(
+    taps: int, size: int, padding: tuple[int, int], room: tuple[int, ...], spare: tuple[int, ...]
+) -> Widening:
+    """Zeros meet padding or, where that is too much or the frame too small, pixels of the picture. Borders in memory
+    become padding where there is none: windows were seen with it rather than without."""
+    found = []
+    for before in range(max(0, WINDOW - taps) + 1):
+        zeros = (before, max(0, WINDOW - taps) - before)
+        ways = (range(-min(less, 1), min(n, free) + 1) for n, free, less in zip(zeros, room, spare, strict=True))
+        for more in product(*ways):
+            sides = tuple(p + n - m for p, n, m in zip(padding, zeros, more, strict=True))
+            if max(sides) <= MAX_PADDING and size + sum(more) >= LEAST_FRAME:
+                found.append(Widening(zeros, (more[0], more[1]), (sides[0], sides[1])))
+    if found:
+        return max(found, key=lambda way: (sum(way.padding), way.zeros[1]))
+    seen = f"{taps} taps on {size} pixels with padding {padding}"
+    raise Refusal("CONV-PADDING", seen, "padding of 1, frames of 2x2", "pad first")
 
 
 def narrow(part: Part, outputs: slice) -> list[Part]:

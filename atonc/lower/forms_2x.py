@@ -11,12 +11,11 @@ from dataclasses import replace
 from functools import partial
 
 from atonc.lower.context import Context
-from atonc.lower.convolution import WIDEST, WINDOW
+from atonc.lower.convolution import MAX_PADDING, WINDOW
 from atonc.lower.copies import Move, copy
 from atonc.lower.layer import Layer
 from atonc.lower.pad_first import pad_first
 from atonc.lower.registry import Refusal
-from atonc.lower.tiling import MAX_PADDING
 from atonc.lower.views import View
 from atonc.lower.wide_2x import TOGETHER
 from atonc.plan.streams import Area
@@ -24,19 +23,6 @@ from atonc.plan.types import StepPlan
 
 Lower = Callable[[Layer, Context], list[StepPlan]]
 
-MOST_STRIDE = 2
-
-
-def one_patch(layer: Layer) -> Layer:
-    """A window as large as the picture, where the stride is beyond what units do: one pixel with all values as
-    channels. (With smaller strides nobody knows.)"""
-    outputs, rows, columns, channels = layer.weights.shape
-    whole = (rows, columns, channels) == (layer.area.height, layer.area.width, layer.area.channels)
-    if not whole or min(layer.stride) <= MOST_STRIDE or any(layer.padding) or not layer.area.contiguous:
-        return layer
-    values = rows * columns * channels
-    weights = layer.weights.reshape(outputs, 1, 1, values)
-    return replace(layer, area=Area.whole(1, 1, values), weights=weights, stride=(1, 1), dilation=(1, 1))
 
 
 def lower_2x(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]:
@@ -76,7 +62,7 @@ def _cuts(layer: Layer) -> tuple[int, ...]:
     columns = layer.weights.shape[2]
     if columns == TOGETHER + 1:
         return TOGETHER, WINDOW, 0
-    return (WIDEST, WINDOW, 0) if WINDOW < columns <= WIDEST else (WINDOW, 0)
+    return WINDOW, 0
 
 
 def _padded(layer: Layer, context: Context, rows: int, lower: Lower) -> list[StepPlan]:

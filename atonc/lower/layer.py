@@ -14,10 +14,11 @@ from atonc.hw.units.arith import ArithConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import SHIFT_CODES
-from atonc.lower.convolution import Phase, phases, stepped
+from atonc.lower.convolution import Phase, Sides, phases, stepped
 from atonc.lower.passes_2x import Form, channels_a_pass
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation, TwoSteps, cut_costs, matters, requantisation, two_steps
+from atonc.lower.taps import tap_phases
 from atonc.lower.tiling import Mode
 from atonc.lower.transposed import transposed_phases
 from atonc.lower.typical_sums import largest_part, sample_patches
@@ -54,7 +55,7 @@ class Layer:
     offset: Real
     stride: tuple[int, int]
     dilation: tuple[int, int]
-    padding: tuple[int, int, int, int]
+    padding: Sides
     clip: tuple[int, int] | None
     out_scale: float
     out_zero: int
@@ -66,6 +67,8 @@ class Layer:
     usual: float = 0.0  # a code in the midst of the results of all channels
     cut: int = 0  # columns of a window, where large kernels are cut and rounded as ST's releases 2.x do
     native: bool = True  # stride 2 in the units, else views of every second pixel
+    by_taps: bool = False  # every tap of the kernel by itself
+    border: Sides = (0, 0, 0, 0)  # what of the area is padding in memory
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
 
     @property
@@ -228,23 +231,25 @@ class Layer:
         """The ARITHs that make codes, and the one that shifts them where they are stored so."""
         return [*units, SHIFT_CODES] if self.codes_shifted else units
 
+    def code_units_behind(self, subtracted: int, roundings: int, channels: int) -> int:
+        """ARITHs behind the sums of so many channels."""
+        count = min(channels, 2)
+        rule = self.requantisation_of(subtracted, roundings, 0, min(count, self.outputs))
+        return len(self.code_units(rule.units(0, count, 1, 1)))
+
     def modes(self) -> list[Mode]:
         """Without padding the unit may subtract any number: the bias makes up for it.
 
         (Parts may have padding of their own where zeros widen their windows; it meets no weight.)
         """
+        deep = [Mode(1, self.features_shifted, deep=True, packed_frame=packed) for packed in (True, False)]
         if self.features_shifted:
-            deep = [Mode(1, unsigned=True, deep=True, packed_frame=p) for p in (True, False)]
-            return [Mode(1, unsigned=True), *([] if any(self.padding) else deep)]
-        padded = any(self.padding) or self.op.kind == "transpose_conv"
-        modes = [Mode(1)] if self.zero == 0 else [Mode(2, offset=self.zero)]
-        if self.cut and self.zero == 0 and not padded:
-            return [*modes, Mode(1, deep=True, packed_frame=True), Mode(1, deep=True)]
-        if padded or self.cut:  # numbers as in ST's releases 2.x need the zero point
-            return modes
+            return [Mode(1, unsigned=True), *deep]
+        exact = [Mode(1), *deep] if self.zero == 0 else [Mode(2, offset=self.zero)]
+        if any(self.padding) or any(self.border) or self.op.kind == "transpose_conv" or self.cut:
+            return exact  # numbers as in ST's releases 2.x need the zero point as well
         # features of one byte, all as they are: the bias makes up for the zero point
-        plain = [Mode(1)] if self.zero else [Mode(2, offset=1)]
-        return [*modes, *plain, Mode(1, deep=True, packed_frame=True), Mode(1, deep=True)]
+        return [*exact, Mode(2, offset=1)] if self.zero == 0 else [*exact, Mode(1), *deep]
 
     def subtracted(self) -> tuple[int, ...]:
         """What units can take from the features, the zero point first."""
@@ -270,9 +275,11 @@ class Layer:
             cut = (self.padding[0], self.padding[1])
             return transposed_phases(self.area, self.weights, self.stride, cut, size)
         if self.cut == TOGETHER and has_pairs(self.weights, self.stride, self.dilation, self.padding):
-            return paired_phases(self.area, self.weights, self.padding, size)
+            return paired_phases(self.area, self.weights, self.padding, size, self.border)
         geometry = (self.stride, self.dilation, self.padding, size)
-        return phases(self.area, self.weights, *geometry, self.cut, self.native)
+        if self.by_taps:
+            return tap_phases(self.area, self.weights, *geometry)
+        return phases(self.area, self.weights, *geometry, self.cut, self.native, self.border)
 
     def outputs_of(self, phase: Phase) -> Area:
         """Where the outputs of a phase lie."""

@@ -1,6 +1,6 @@
 """Maximum over windows: cascades of 2x2 and 3x3 windows, padded by an identity CONVACC on the way.
 
-Lines or columns alone: the POOL has square windows only, so it gets every line two or three times.
+Lines or columns alone: the POOL has square windows only, so every line is stored two or three times.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from atonc.hw.footprint import WORD
+from atonc.hw.safety.values import most_pooled
 from atonc.hw.units.pool import PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context
@@ -29,7 +30,6 @@ Pads = tuple[int, int, int, int]  # top, left, bottom, right
 NO_PADS: Pads = (0, 0, 0, 0)
 LOWEST = -128
 MOST_STAGES = 32
-_ZFRAME = 255  # elements of the frame that a CONVACC adds
 _WORTH_SPLITTING = 4096
 _ALIGNED = 16  # outside the NPU's own RAM engines start at multiples of this
 _HUGE = 960 << 10  # bytes: more than half of that RAM
@@ -105,8 +105,10 @@ class Windows:
     def _by_channels(self) -> Iterator[tuple[Windows, int, int, int]]:
         width = self.source.shape[1] + self.pads[1] + self.pads[3]
         most = MOST_LINE // width
-        if any(self.pads):
-            most = min(most, _ZFRAME // max(self.pads[1], self.pads[3], 1))
+        if any(self.pads):  # identity CONVACCs were seen with one channel only
+            most = 1
+        if not self.average:
+            most = min(most, *(most_pooled(*stage) for stage in self.stages))
         for first, batch, count in groups(self.source.shape[2], most):
             if count > 1 and len(self.stages) == 1:  # for both POOL units
                 half = -(-count // 2)
@@ -173,23 +175,26 @@ def padded(
     return builder.unit(config, builder.read(near.buffer, looped), builder.read(name, stream))
 
 
-def line_pipelines(source: View, target: View, window: int) -> Iterator[Pipeline]:
-    """A window of 1 x 2 or 1 x 3 pixels on rows [rows, pixels, channels] that are the only frames."""
-    rows, pixels, channels = source.shape
+def line_pipelines(source: View, target: View) -> Iterator[Pipeline]:
+    """Windows of 2 or 3 pixels along rows [rows, window, pixels, channels] that are stored once for every line of the
+    window; channel by channel, half of them in each POOL."""
+    _rows, window, pixels, channels = source.shape
     if pixels > MOST_LINE:
         raise Refusal("pooling line", f"{pixels} pixels", f"{MOST_LINE}", "pool in two dimensions")
-    for first, batch, count in groups(channels, MOST_LINE // pixels):
-        for number in range(count):
-            near = source.cut(2, first + number * batch, batch)
-            far = target.cut(2, first + number * batch, batch)
-            row, pixel, channel = zip(near.shape, near.strides, strict=True)
-            reader = walk([row, (window, 0), pixel, channel], near.offset, write=False)
-            writer = walk(list(zip(far.shape, far.strides, strict=True)), far.offset, write=True)
-            if reader is None or writer is None:
-                raise Refusal("pooling line", f"{near.shape} in steps {near.strides}", "two loops", "use the CPU")
-            config = windows_unit(window, pixels, batch, window, 1)
-            build = partial(_build_line, near.buffer, reader, config, far.buffer, writer)
-            yield Pipeline(build, rows * window * pixels * batch)
+    half = -(-channels // 2)
+    for first in range(0, channels, half):
+        some = min(half, channels - first)
+        near, far = source.cut(3, first, some), target.cut(2, first, some)
+        loops = (list(zip(view.shape, view.strides, strict=True)) for view in (near, far))
+        reader, writer = (
+            walk([loop[-1], *loop[:-1]], view.offset, write=write)
+            for loop, view, write in zip(loops, (near, far), (False, True), strict=True)
+        )
+        if reader is None or writer is None:
+            raise Refusal("pooling line", f"{near.shape} in steps {near.strides}", "two loops", "use the CPU")
+        config = windows_unit(window, pixels, 1, window, 1)
+        build = partial(_build_line, near.buffer, reader, config, far.buffer, writer)
+        yield Pipeline(build, near.elements)
 
 
 def _build_line(

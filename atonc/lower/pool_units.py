@@ -30,7 +30,10 @@ def windows_unit(height: int, width: int, batch: int, window: int, stride: int, 
 
 
 def global_unit(height: int, width: int, batch: int, divisor: int) -> PoolConfig:
-    """Sums of whole frames divided by `divisor`, with 8 fractional bits."""
+    """Sums of whole frames divided by `divisor`, with 8 fractional bits.
+
+    One pixel comes out, but all public programs set OUTDIMS to one more than the frame.
+    """
     multiplier, shift = division(divisor)
     return PoolConfig(
         type=GLOBAL_AVERAGE,
@@ -38,8 +41,8 @@ def global_unit(height: int, width: int, batch: int, divisor: int) -> PoolConfig
         out_shift=shift,
         stride_x=1,
         stride_y=1,
-        out_width=1,
-        out_height=1,
+        out_width=width + 1,
+        out_height=height + 1,
         **_common(height, width, batch, 2),
     )
 

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.fixed import finish
-from atonc.hw.units.arith import ROWS, ArithConfig
+from atonc.hw.safety.values import MOST_TABLE_SHIFT
+from atonc.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
+from atonc.lower.arith_units import clip_unit
 from atonc.lower.registry import Refusal
 
 Real = NDArray[np.float64]
@@ -44,8 +46,8 @@ class Requantisation:
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         """For `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
         part = slice(first, first + count)
-        unit = _vector_unit(self.factors[part], self.addends[part], batch, pixels)
-        return [_clipped(replace(unit, shift_out=self.shift), self.clip)]
+        unit = _unit(self.factors[part], self.addends[part], batch, pixels)
+        return _clipped(replace(unit, shift_out=self.shift), self.clip)
 
     def apply(self, sums: Ints) -> Ints:
         """What the units compute from exact sums [..., channels]."""
@@ -138,7 +140,7 @@ def _shift(unit: Real, offset: Real) -> int:
     steepest = max(float(np.abs(unit).max()), 1e-30)
     by_factor = floor(log2(_A_MAX / steepest))
     by_addend = floor(log2(_C_MAX / max(float(np.abs(offset).max()), 1.0)))
-    return max(0, min(by_factor, by_addend, 31))
+    return max(0, min(by_factor, by_addend, MOST_TABLE_SHIFT))
 
 
 @dataclass(frozen=True)
@@ -163,11 +165,10 @@ class TwoSteps:
         part = slice(first, first + count)
         same = np.full(count, self.bias_factor)
         zeros = np.zeros(count, np.int64)
-        scale = replace(
-            _vector_unit(self.factors[part], zeros, batch, pixels), combine_bc=0, shift_out=self.shift, out_bytes=2, a=1
-        )
-        bias = replace(_vector_unit(same, self.addends[part], batch, pixels), shift_out=self.bias_shift)
-        return [scale, _clipped(bias, self.clip)]
+        scale = _unit(self.factors[part], zeros, batch, pixels)
+        scale = replace(scale, combine_bc=0, shift_out=self.shift, out_bytes=2, a=1 if scale.is_vector else scale.a)
+        bias = replace(_unit(same, self.addends[part], batch, pixels), shift_out=self.bias_shift)
+        return [scale, *_clipped(bias, self.clip)]
 
 
 def two_steps(
@@ -183,7 +184,9 @@ def two_steps(
     bias_shift = TwoSteps.BIAS_SHIFT - (middle - usual)
     real = accumulator * 2.0 ** (out_shift - middle)
     shift = 14 - floor(log2(float(np.abs(real).max())))
-    factor = int(half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0])
+    if half_away(np.abs(real) * 2.0**shift).max() > _A_MAX:  # rounded up to the next power of two
+        shift -= 1
+    factor = min(_A_MAX, int(half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0]))
     if bias.size <= ROWS:
         addends = cut_to_32_bits((bias / out_scale + zero) * 2.0**bias_shift)
     else:  # more channels than coefficients: there biases are a second input of 16 bits
@@ -229,14 +232,32 @@ def channel_table(factors: Ints, addends: Ints) -> bytes:
     return table.tobytes()
 
 
-def _clipped(unit: ArithConfig, clip: tuple[int, int] | None) -> ArithConfig:
-    return unit if clip is None else replace(unit, clip_out=1, clip_min=clip[0], clip_max=clip[1])
+def _clipped(unit: ArithConfig, clip: tuple[int, int] | None) -> list[ArithConfig]:
+    """Units with tables clip what they give; behind scalar coefficients there is a unit for that."""
+    if clip is None or unit.is_vector:
+        return [unit if clip is None else replace(unit, clip_out=1, clip_min=clip[0], clip_max=clip[1])]
+    return [unit, clip_unit(*clip)]
 
 
-def _vector_unit(factors: Ints, addends: Ints, batch: int, pixels: int) -> ArithConfig:
+def _unit(factors: Ints, addends: Ints, batch: int, pixels: int) -> ArithConfig:
     """A and a 32-bit addend per channel; channels come in groups of `batch`, each with all its pixels."""
     count = factors.size
-    return ArithConfig(
+    plain = ArithConfig(
+        combine_bc=1,
+        rounded=1,
+        saturated=1,
+        round_mode=1,
+        out_bytes=1,
+        bytes_x=2,
+        out_bytes_x=2,
+        bytes_y=2,
+        out_bytes_y=2,
+    )
+    if count == 1:  # tables of one row were never seen
+        low = int(addends[0]) & 0xFFFF
+        return replace(plain, a=int(factors[0]), b=int(addends[0]) >> 16, c=low - (low >> 15 << 16))
+    return replace(
+        plain,
         vector_a=1,
         vector_b=1,
         vector_c=1,
@@ -250,15 +271,6 @@ def _vector_unit(factors: Ints, addends: Ints, batch: int, pixels: int) -> Arith
         offset2=1,
         reset3_every=count * pixels - 1,
         offset3=1 - count,
-        combine_bc=1,
-        translate=1,
+        translate=int(count <= WINDOW_ROWS),
         table=channel_table(factors, addends),
-        rounded=1,
-        saturated=1,
-        round_mode=1,
-        out_bytes=1,
-        bytes_x=2,
-        out_bytes_x=2,
-        bytes_y=2,
-        out_bytes_y=2,
     )

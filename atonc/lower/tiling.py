@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 
 from atonc.hw.safety import mode_keys
+from atonc.hw.safety.values import LEAST_DEEP, LEAST_READ_BACK, padding_seen
 from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig, crop_end
-from atonc.lower.convolution import Part, out_size
+from atonc.lower.convolution import MAX_PADDING, Part, out_size
 from atonc.lower.registry import Refusal
 from atonc.plan.streams import Area
 
 MAX_CHAIN = 4
 MOST_TRIED = 6  # sizes of batches
 EVEN, PACKED = 2, 4  # words of three bytes were read from even addresses, in steps of pixels and lines by four
-MAX_PADDING = 2  # rows or columns of zeros that a unit adds by itself
 MAX_PASSES = 128  # frames that a gate may drop and keep
+RINGS = {1: (True, False), 4: (False, True)}  # units -> whether sums return through the switch, the better way first
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,11 @@ def limits(mode: Mode, rows: int) -> tuple[int, int, int, int]:
     return 24, 24, 576, 33_600
 
 
+def least_batch(mode: Mode) -> int:
+    """Fewest channels of a unit that were seen: in deep mode plain units do as well below."""
+    return LEAST_DEEP[mode.feature_bytes] if mode.deep else 1
+
+
 def choose(
     parts: tuple[Part, ...],
     channels: int,
@@ -152,7 +158,7 @@ def _chosen(
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
     candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, share, aligned, whole)]
-    candidates = [c for c in candidates if memory_loops or c.slots.passes == 1 or c.form.ring]
+    candidates = [c for c in candidates if memory_loops or c.slots.passes == 1 or (c.form.ring and c.units == 1)]
     candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
     best = min(candidates, key=lambda c: (c.cycles, c.units, -c.kernels, -c.slots.batch), default=None)
     if best is None:
@@ -195,27 +201,29 @@ def _candidates(
     parts: tuple[Outline, ...], channels: int, outputs: int, mode: Mode, share: int | None, aligned: int, whole: int
 ) -> Iterator[Candidate]:
     rows, columns = parts[0].window
-    if mode.deep and (len(parts) > 1 or (rows, columns) != (1, 1)):
+    if mode.deep and (rows, columns) != (1, 1):
         return
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
     width = max(part.area.width for part in parts)
     if mode.deep and not mode.packed_frame:
-        if not _packable(parts[0].area):
+        if not all(_packable(part.area) for part in parts):
             return
         aligned = lcm(aligned, EVEN)
     for units in _unit_counts(parts, channels):
         beside = units if len(parts) == 1 else 1  # units that read different channels
         for slots in _slots(channels, beside, min(most_batch, most_line // width), share, aligned):
             batch, passes = slots.batch, slots.passes
-            if mode.packed_frame and not (parts[0].area.contiguous and batch == channels):
+            if batch < least_batch(mode):
+                continue
+            if mode.packed_frame and not (batch == channels and all(part.area.contiguous for part in parts)):
                 continue
             kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)), whole)
             if not kernels or passes > MAX_PASSES:
                 continue
-            form = _form(tuple(map(_shape, parts)), mode, units, passes > 1)
+            rows_out, columns_out = parts[0].out_size
+            results = rows_out * columns_out * kernels
+            form = _form(tuple(map(_shape, parts)), mode, units, passes > 1, results < LEAST_READ_BACK)
             if form is not None:
-                rows_out, columns_out = parts[0].out_size
-                results = rows_out * columns_out * kernels
                 frame = max(*(_feature_words(part, mode, batch) for part in parts), results, 1)
                 cycles = frame * -(-outputs // kernels) * passes
                 yield Candidate(mode, slots, kernels, units, form, cycles)
@@ -280,9 +288,12 @@ def _shape(part: Part | Outline) -> _Shape:
 
 
 @cache
-def _form(shapes: tuple[_Shape, ...], mode: Mode, units: int, looped: bool) -> Form | None:
-    """The settings of a chain, if each of its units has some that were seen; sizes play no part in that."""
-    for ring in (True, False) if units == 1 and looped else (False,):
+def _form(shapes: tuple[_Shape, ...], mode: Mode, units: int, looped: bool, small: bool) -> Form | None:
+    """The settings of a chain, if each of its units has some that were seen; other sizes play no part in that.
+
+    Sums return through the switch or, if they are not small, through memory.
+    """
+    for ring in _loops(units, looped, small):
         raws = []
         for unit in range(units):
             rows, columns, stride, padded = shapes[unit if len(shapes) > 1 else 0]
@@ -295,13 +306,21 @@ def _form(shapes: tuple[_Shape, ...], mode: Mode, units: int, looped: bool) -> F
     return None
 
 
+def _loops(units: int, looped: bool, small: bool) -> tuple[bool, ...]:
+    """Whether to try the switch; rings of four units were seen, but rarely."""
+    if not looped:
+        return (False,)
+    return tuple(ring for ring in RINGS.get(units, (False,)) if ring or not small)
+
+
 def chain_configs(
     parts: Sequence[Part | Outline], mode: Mode, batch: int, kernels: int, units: int, passes: int = 1
 ) -> tuple[ConvaccConfig, ...] | None:
     """The units of a chain, if each of them has settings that were seen."""
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
-    form = _form(tuple(map(_shape, parts)), mode, units, passes > 1)
+    rows, columns = parts[0].out_size
+    form = _form(tuple(map(_shape, parts)), mode, units, passes > 1, rows * columns * kernels < LEAST_READ_BACK)
     if form is None:
         return None
     return tuple(
@@ -313,8 +332,16 @@ def chain_configs(
     )
 
 
+def as_seen(config: ConvaccConfig) -> ConvaccConfig | None:
+    """The unit with the RAW flag that it was seen with, if its settings were seen."""
+    raw = _seen_raw(config)
+    return None if raw is None else replace(config, raw_out=raw)
+
+
 def _seen_raw(config: ConvaccConfig) -> int | None:
     """The RAW flag with which the settings were seen (it changes nothing), or None."""
+    if not padding_seen(config):
+        return None
     for raw in (config.raw_out, 1 - config.raw_out):
         if mode_keys.mode_key(replace(config, raw_out=raw)) in mode_keys.proven_modes("CONVACC"):
             return raw

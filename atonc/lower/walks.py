@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from atonc.hw.units.stream_engine import StrengConfig
-from atonc.plan.streams import Area, Frames, Loop, Raster, engine, merged, shape_raster
+from atonc.plan.streams import Area, Frames, Loop, Raster, engine, in_frames, merged, shape_raster
 
 
 def walk(
@@ -55,10 +55,10 @@ def _raster(
 
 
 def raster_loop(config: StrengConfig) -> StrengConfig:
-    """Rasters run in the frame loop even if it has one turn."""
+    """Rasters run in the frame loop, which has several turns wherever it was seen."""
     if config.raw or config.frame_repeat:
         return config
-    return replace(config, frame_repeat=config.frames)
+    return replace(in_frames(config), frame_repeat=in_frames(config).frames)
 
 
 def _frames(outer: Sequence[Loop]) -> Frames:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from atonc.lower.convolution import WINDOW, Phase, Weights, axis_of, part_of
+from atonc.lower.convolution import WINDOW, Phase, Sides, Weights, axis_of, part_of
 from atonc.plan.streams import Area
 
 TOGETHER = 2 * WINDOW
@@ -21,7 +21,7 @@ def has_pairs(weights: Weights, stride: tuple[int, int], dilation: tuple[int, in
 
 
 def paired_phases(
-    area: Area, weights: Weights, padding: tuple[int, int, int, int], out_size: tuple[int, int]
+    area: Area, weights: Weights, padding: Sides, out_size: tuple[int, int], border: Sides
 ) -> list[Phase]:
     """Parts of one group are summed before anything is rounded; here every part is a group."""
     found = []
@@ -30,7 +30,7 @@ def paired_phases(
         parts = []
         for number, first in enumerate(range(0, weights.shape[1], WINDOW)):
             taps = slice(first, min(first + WINDOW, weights.shape[1]))
-            rows = axis_of(area.height, -padding[0], 1, 1, taps, out_size[0], False)
+            rows = axis_of(area.height, -padding[0], 1, 1, taps, out_size[0], False, border[::2])
             if rows is None:
                 continue  # these rows only ever meet padding
             some = weights[:, taps]

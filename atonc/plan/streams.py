@@ -174,6 +174,26 @@ def _looped(config: StrengConfig, frames: Frames, looped: bool) -> StrengConfig:
     )
 
 
+def in_frames(config: StrengConfig) -> StrengConfig:
+    """A raster of one frame as several frames of lines or pixels: the same walk, and the form that copies, pools and
+    readers of ARITH were seen in."""
+    if config.raw or config.frames > 1:
+        return config
+    lines, pixels, _ = config.shape
+    count, step = (lines, config.line_offset) if lines > 1 else (pixels, config.pixel_offset)
+    frames = next((n for n in range(2, count + 1) if count % n == 0), 1)
+    lines, pixels = (lines // frames, pixels) if lines > 1 else (1, pixels // frames)
+    return replace(
+        config,
+        fsize_high=lines,
+        fsize_low=pixels,
+        frames=frames,
+        single=int(frames == 1),
+        frame_offset=step * (count // frames),
+        frame_repeat=frames,
+    )
+
+
 def contiguous(size_bytes: int, *, write: bool = False, word_bytes: int = 1, offset: int = 0) -> StrengConfig:
     """One frame of bytes in a row."""
     return engine(

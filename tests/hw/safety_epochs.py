@@ -7,7 +7,7 @@ from dataclasses import replace
 from atonc.hw.epoch import Epoch
 from atonc.hw.units.activ import FUNCTION, ROM0_ROWS, ROM1_ROWS, ActivConfig
 from atonc.hw.units.convacc import FRAME_ZERO
-from atonc.hw.units.pool import MAX, PoolConfig
+from atonc.hw.units.pool import GLOBAL_AVERAGE, MAX, PoolConfig
 from tests.hw.safety_parts import (
     NPU_RAM3,
     NPU_RAM4,
@@ -196,6 +196,31 @@ def pooling() -> Epoch:
     )
 
 
+def global_average() -> Epoch:
+    """IN>POOL>ARITH>OUT: one pixel of four frames of 8 x 8 x 4."""
+    pool = PoolConfig(
+        type=GLOBAL_AVERAGE,
+        rounded=1,
+        saturated=1,
+        dual_line=1,
+        feature_bytes=1,
+        out_bytes=2,
+        round_mode=1,
+        multiplier=1 << 14,
+        out_shift=12,
+        stride_x=1,
+        stride_y=1,
+        batch=4,
+        line_elements=32,
+        height=8,
+        out_width=9,
+        out_height=9,
+    )
+    mean = affine(bytes_x=2, out_bytes_x=2, shift_a=8)
+    units = {"STRENG0": reader(NPU_RAM5, 256, 4), "POOL0": pool, "ARITH0": mean, "STRENG1": writer(NPU_RAM3, 4, 4)}
+    return build(units, ["STRENG0 > POOL0", "POOL0 > ARITH0", "ARITH0 > STRENG1"])
+
+
 def activation() -> Epoch:
     """IN>ACTIV>OUT."""
     table = ActivConfig(
@@ -250,6 +275,7 @@ LEGAL = {
     "chained features": chained_features,
     "copy": copy,
     "pooling": pooling,
+    "global average": global_average,
     "activation": activation,
     "deep": deep,
 }

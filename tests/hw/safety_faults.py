@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from atonc.hw.epoch import Event
 from atonc.hw.units.activ import RELU, THRESHOLD_RELU
-from atonc.hw.units.arith import MIN
+from atonc.hw.units.arith import MIN, MULTIPLY
 from atonc.hw.units.decompress import DecunConfig
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_parts import (
@@ -17,6 +17,7 @@ from tests.hw.safety_parts import (
     NPU_RAM5,
     add,
     affine,
+    bias,
     change,
     exchange,
     features,
@@ -30,12 +31,16 @@ from tests.hw.safety_plants import (
     Fault,
     activ_into_convacc,
     flat,
+    four_channels,
     interleaved,
     moved,
+    one_frame,
     other_kernel,
     pool_into_convacc,
     raster,
     ring_of_two,
+    shallow,
+    sided,
     six_writers,
     swap,
     swapped_pools,
@@ -43,7 +48,8 @@ from tests.hw.safety_plants import (
     without,
 )
 
-CONV, LOOP, ADD = legal.convolution, legal.memory_loop, legal.addition
+CONV, LOOP, ADD, MEAN = legal.convolution, legal.memory_loop, legal.addition, legal.global_average
+POOLED = legal.pooling
 
 WIRING = [
     Fault("W01", "a unit without links", lambda: add(CONV(), ARITH3=affine()), ("W11", "W13")),
@@ -248,6 +254,24 @@ MODES = [
     Fault("U19", "pixels of too many elements", lambda: raster(3, 4, 257)),
 ]
 
+VALUES = [
+    Fault("V01", "a product with coefficients", lambda: change(ADD(), "ARITH0", operation=MULTIPLY, out_bytes=2)),
+    Fault("V02", "OUTDIMS of what comes out", lambda: change(MEAN(), "POOL0", out_width=1, out_height=1)),
+    Fault("V03", "a single raster", lambda: swap(legal.copy(), STRENG0=reader(NPU_RAM5, 512), STRENG1=one_frame(0))),
+    Fault("V03", "a result in a loop of one turn", lambda: swap(ADD(), STRENG2=one_frame(frame_repeat=1))),
+    Fault("V04", "24 channels in deep mode", lambda: shallow(24)),
+    Fault("V05", "two columns of padding", lambda: sided(16, 16, (1, 2, 1, 0))),
+    Fault("V05", "two lines of padding", lambda: sided(16, 16, (0, 1, 2, 1))),
+    Fault("V06", "a window over one line", lambda: sided(16, 1, (1, 1, 1, 1))),
+    Fault("V06", "a window over one column", lambda: sided(1, 16, (1, 1, 1, 1))),
+    Fault("V07", "sums of 16 elements through memory", lambda: LOOP(side=1)),
+    Fault("V08", "3 x 3 over four channels", lambda: swap(POOLED(), POOL0=four_channels(12), POOL1=four_channels(10))),
+    Fault("V09", "the lowest coefficient", lambda: change(ADD(), "ARITH0", a=-32768)),
+    Fault("V09", "a table of one row", lambda: swap(CONV(), ARITH1=bias(256, 1, 1))),
+    Fault("V09", "a shift that no table has", lambda: change(CONV(), "ARITH1", shift_out=24)),
+    Fault("V10", "a long table behind the first window", lambda: swap(CONV(), ARITH1=bias(256, 400, 8))),
+    Fault("V10", "a short table behind the second window", lambda: change(CONV(), "ARITH1", translate=0)),
+]
 
 FORMS = [
     Fault(
@@ -323,4 +347,4 @@ HAZARDS = [
     Fault("H10", "a result over its input", lambda: swap(CONV(), STRENG2=writer(NPU_RAM5 + 1024, 2048, 2))),
 ]
 
-FAULTS = [*WIRING, *BALANCE, *ORDER, *MEMORY, *ACCUMULATORS, *MODES, *FORMS, *HAZARDS]
+FAULTS = [*WIRING, *BALANCE, *ORDER, *MEMORY, *ACCUMULATORS, *MODES, *VALUES, *FORMS, *HAZARDS]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
+from atonc.hw.units.stream_engine import StrengConfig
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_parts import (
     NPU_RAM3,
@@ -130,12 +131,48 @@ def six_writers() -> Epoch:
     return add(legal.copy(), *(f"STRENG0 > {name}" for name in names), **more)
 
 
+def one_frame(frame_repeat: int) -> StrengConfig:
+    """512 bytes into every second pixel of a picture of 8 x 8 x 16."""
+    raster = {"raw": 0, "depth": 8, "pixel_offset_low": 16, "line_offset_low": 128, "fsize_low": 8, "fsize_high": 8}
+    return writer(NPU_RAM3, 512, frame_repeat=frame_repeat, **raster)
+
+
 def pool_into_convacc() -> Epoch:
     """A maximum of 3 x 3 over 18 x 18 gives the 16 x 16 that the convolution wants."""
     size = {"line_elements": 18 * 8, "batch": 8, "height": 18, "out_width": 16, "out_height": 16}
     pool = replace(legal.pooling().units["POOL0"], **size)
     epoch = exchange(legal.convolution(), "STRENG0 > CONVACC0:0", "STRENG0 > POOL0")
     return add(epoch, limited("POOL0", "CONVACC0", 2), POOL0=pool, STRENG0=reader(NPU_RAM5, 18 * 18 * 8, 2))
+
+
+def four_channels(side: int) -> UnitConfig:
+    """The POOL of the legal epoch, which gets the same elements as one frame of four channels instead of four."""
+    pool = legal.pooling().units["POOL0"]
+    return replace(pool, batch=4, line_elements=4 * side, height=side, out_width=side - 2, out_height=side - 2)
+
+
+def sided(width: int, height: int, pads: tuple[int, int, int, int]) -> Epoch:
+    """3 x 3 on another frame, with other padding: top, left, bottom, right."""
+    sides = dict(zip(("pad_top", "pad_left", "pad_bottom", "pad_right"), pads, strict=True))
+    conv = convacc(width, height, 8, 8, (3, 3), **sides)
+    units = {
+        "CONVACC0": conv,
+        "STRENG0": features(NPU_RAM5, 8 * width * height, 2),
+        "STRENG2": writer(NPU_RAM3, conv.out_elements, 2),
+    }
+    return swap(legal.convolution(), **units)
+
+
+def shallow(channels: int) -> Epoch:
+    """Deep mode with other channels."""
+    conv = replace(legal.deep().units["CONVACC0"], batch=channels, line_elements=6 * channels)
+    packed = {"element_bytes": 3}
+    units = {
+        "CONVACC0": conv,
+        "STRENG0": features(NPU_RAM5, 12 * channels, 2, raw_out=1, **packed),
+        "STRENG1": kernels(2 * conv.set_bytes, **packed),
+    }
+    return swap(legal.deep(), **units)
 
 
 def other_kernel(width: int, height: int, count: int = 8, **settings: int) -> Epoch:

@@ -134,6 +134,14 @@ def test_a_mean_has_eight_fractional_bits() -> None:
     assert pool.execute(config, x).tolist() == [3 * 256, -5 * 256]
 
 
+def test_outdims_of_a_global_average_say_nothing() -> None:
+    """Public programs have one more than the frame there."""
+    config = replace(PLAIN, type=pool.GLOBAL_AVERAGE, multiplier=1 << 14, out_shift=18 - 8, out_bytes=2)
+    x = np.arange(32, dtype=np.int8)
+    wide = replace(config, out_width=5, out_height=5)
+    np.testing.assert_array_equal(pool.execute(config, x), pool.execute(wide, x))
+
+
 @pytest.mark.parametrize("kind", [pool.MAX, pool.AVERAGE, pool.GLOBAL_AVERAGE])
 def test_less_than_one_frame_gives_nothing(kind: int) -> None:
     assert pool.execute(replace(PLAIN, type=kind), np.zeros(31, np.int8)).tolist() == []

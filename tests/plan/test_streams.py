@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from atonc.hw.units import stream_engine
 from atonc.lower.pipelines import require_seen
 from atonc.lower.registry import Refusal
 from atonc.lower.walks import walk
-from atonc.plan.streams import Area, engine, shape_raster
+from atonc.plan.streams import Area, Frames, engine, in_frames, shape_raster
 from tests.hw import scalar_models as scalar
 
 
@@ -79,3 +81,19 @@ def test_shapes_are_within_those_seen(count: int, depth: int, size: int, write: 
     if found is not None:
         assert found.seen(write)
         assert found.lines[0] * found.pixels[0] * found.depth == count * depth
+
+
+@pytest.mark.parametrize("size, frames", [((6, 5), 2), ((7, 4), 7), ((1, 9), 3), ((1, 5), 5), ((9, 1), 3)])
+def test_one_frame_as_several_is_the_same_walk(size: tuple[int, int], frames: int) -> None:
+    config = engine(Area(*size, channels=3, line=64, pixel=7, offset=11))
+    several = in_frames(config)
+    memory = np.random.default_rng(0).integers(0, 256, 1024).astype(np.uint8)
+    assert (several.frames, several.frame_repeat, several.single) == (frames, frames, 0)
+    assert several.span() == config.span()
+    expected, found = (stream_engine.read(c, memory, 0).flat() for c in (config, several))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_frames_and_runs_stay_as_they_are() -> None:
+    several, run = engine(Area(4, 4, 2, 64, 4), Frames(3, 2)), engine(Area.whole(4, 4, 2))
+    assert in_frames(several) == several and in_frames(run) == run

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from atonc.hw.epoch import Epoch
-from atonc.hw.safety import accumulators, balance, forms, grading, hazards, memory, modes, order, wiring
+from atonc.hw.safety import accumulators, balance, forms, grading, hazards, memory, modes, order, values, wiring
 from atonc.hw.safety.context import Buffer, Context, Pool, PoolKind, pool
 from atonc.hw.safety.evidence import EpochGrade
 from atonc.hw.safety.registry import registered
@@ -31,7 +31,7 @@ __all__ = [
     "worst",
 ]
 
-FAMILIES = (wiring, balance, order, memory, modes, accumulators, forms, hazards, grading)
+FAMILIES = (wiring, balance, order, memory, modes, values, accumulators, forms, hazards, grading)
 
 
 @dataclass(frozen=True)

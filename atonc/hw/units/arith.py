@@ -18,7 +18,8 @@ AFFINE, MIN, MAX, MULTIPLY, CLIP = 0, 1, 2, 7, 55
 OP_NAMES = {AFFINE: "affine", MIN: "min", MAX: "max", MULTIPLY: "mul", CLIP: "clip"}
 
 ROWS = 512  # entries of the coefficient memory
-_MEMORY, _WINDOW = 256, 384  # first register index and number of rows of the bus window
+WINDOW_ROWS = 384  # those that the bus sees at a time
+_MEMORY = 256  # first register index of the bus window
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class ArithConfig(fields.UnitConfig):
 def memory_row(register: int, translate: bool) -> tuple[int, int] | None:
     """Coefficient row and word (0: A and B, 1: C) behind a register index; None for an ordinary register."""
     slot = register - _MEMORY
-    if not 0 <= slot < 2 * _WINDOW:
+    if not 0 <= slot < 2 * WINDOW_ROWS:
         return None
     return slot // 2 + (0 if translate else _MEMORY // 2), slot % 2
 

@@ -150,11 +150,12 @@ class Cascade:
         height, width, channels = self.now.shape
         shape = (height - window + 1, width, channels) if axis == 0 else (height, width - window + 1, channels)
         result = self.target if last else self._scratch(shape)
-        if axis == 1:
-            found = list(line_pipelines(self.now, result, window))
-        else:
-            found = list(line_pipelines(_columns(self.now), _columns(result), window))
-        self.steps += pack(found, self.op.origin, self.title)
+        near, far = (view if axis == 1 else _columns(view) for view in (self.now, result))
+        rows, pixels, elements = near.shape
+        again = self._scratch((rows, window, pixels, elements))
+        moves = [Move(near, again.pick(1, k)) for k in range(window)]
+        self.steps += copy(moves, self.op.origin, self.title)
+        self.steps += pack(list(line_pipelines(again, far)), self.op.origin, self.title)
         self.now = result
 
     def _finish(self, down: int, right: int) -> None:
@@ -175,11 +176,9 @@ def _needed(source: View, out: tuple[int, ...], geometry: Geometry) -> tuple[Vie
 
 
 def _columns(picture: View) -> View:
-    """[elements of a line in groups, lines, group]: along the columns all elements of a line are alike."""
+    """[1, lines, elements of a line]: along the columns all elements of a line are alike."""
     height, width, channels = picture.shape
-    size = max(n for n in range(1, 9) if width * channels % n == 0)
-    flat = View(picture.buffer, (height, width * channels), (picture.strides[0], 1), picture.offset)
-    return flat.split(1, width * channels // size, size).transpose((1, 0, 2))
+    return View(picture.buffer, (1, height, width * channels), (0, picture.strides[0], 1), picture.offset)
 
 
 @recipe("average_pool")

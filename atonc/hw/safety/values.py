@@ -1,0 +1,211 @@
+"""Values: numbers inside known modes that all public programs agree on, although the modes would allow more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from atonc.hw.safety.registry import Finding, proven, rule
+from atonc.hw.safety.view import EpochView
+from atonc.hw.units import arith, pool
+from atonc.hw.units.arith import ArithConfig
+from atonc.hw.units.convacc import ConvaccConfig
+from atonc.reasons import Severity
+
+FAMILY = "values"
+LEAST_FRAME = 2
+LEAST_DEEP = {3: 32, 1: 68}  # FBYTES in deep mode -> channels
+LEAST_READ_BACK = 40  # elements of a frame of sums
+MOST_POOL_BATCH = {(2, 2): 8}  # window and stride of a maximum -> channels; others: 1
+MOST_TABLE_SHIFT = 23
+# kernel width, height and stride of windows -> (top, left, bottom, right) of SAMPLE -> units of 96 programs
+WINDOW_PADDING = {
+    (2, 2, 1): {(1, 1, 1, 1): 40},
+    (3, 1, 1): {(0, 1, 0, 1): 8, (0, 2, 0, 0): 8},
+    (3, 3, 1): {(1, 1, 1, 1): 2324, (0, 0, 0, 0): 10},
+    (3, 3, 2): {(0, 0, 1, 1): 196, (1, 1, 0, 0): 222, (1, 1, 1, 1): 7, (1, 0, 1, 1): 1, (0, 0, 0, 0): 40},
+    (4, 1, 1): {(0, 1, 0, 2): 1},
+    (4, 3, 1): {(0, 1, 2, 2): 1, (1, 1, 1, 2): 1, (2, 1, 0, 2): 1},
+    (5, 2, 1): {(0, 2, 1, 2): 130},
+    (5, 2, 2): {(0, 1, 1, 2): 35, (0, 2, 1, 1): 1, (0, 2, 1, 2): 1},
+    (5, 3, 1): {(2, 2, 0, 2): 130},
+    (5, 3, 2): {(1, 1, 0, 2): 35, (2, 2, 0, 1): 1, (2, 2, 0, 2): 1},
+    (6, 1, 1): {(0, 0, 0, 0): 5},
+    (6, 3, 1): {(0, 0, 0, 0): 10},
+    (6, 3, 2): {(0, 2, 2, 2): 1, (2, 2, 0, 2): 1},
+    (7, 1, 2): {(0, 2, 0, 2): 1},
+    (7, 3, 2): {(0, 2, 2, 2): 3, (2, 2, 0, 2): 3},
+}
+_SINGLE_RASTERS = {"to CONVACC:0": 1, "from ARITH": 0}  # role of an engine -> FRAME_RPT
+
+
+@rule(
+    "V01",
+    FAMILY,
+    "an ARITH that multiplies has A = B = C = 1",
+    proven(1346, "units"),
+    severity=Severity.UNPROVEN,
+    remedy="set the three coefficients to 1; they take no part in the product",
+)
+def product_coefficients(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.ariths.items():
+        if c.operation == arith.MULTIPLY and (c.a, c.b, c.c) != (1, 1, 1):
+            yield Finding(unit, f"A, B, C = {c.a}, {c.b}, {c.c}", "1, 1, 1")
+
+
+@rule(
+    "V02",
+    FAMILY,
+    "OUTDIMS of a global average is one more than the frame in both directions",
+    proven(195, "units"),
+    severity=Severity.UNPROVEN,
+    remedy="set OUTDIMS to width + 1 and height + 1; what comes out is one pixel all the same",
+)
+def global_average_size(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.poolings.items():
+        wanted = (c.line_elements // max(1, c.batch) + 1, c.height + 1)
+        if c.type == pool.GLOBAL_AVERAGE and (c.out_width, c.out_height) != wanted:
+            yield Finding(unit, f"OUTDIMS {c.out_width}x{c.out_height}", f"{wanted[0]}x{wanted[1]}")
+
+
+@rule(
+    "V03",
+    FAMILY,
+    "a raster of one frame is read for a CONVACC with FRAME_RPT = 1, or written behind an ARITH with FRAME_RPT = 0",
+    proven(188, "engines", "170 readers, 18 writers; all other rasters have several frames"),
+    severity=Severity.UNPROVEN,
+    remedy="write without a loop behind an ARITH; elsewhere cut the frame into several, line by line",
+)
+def single_rasters(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.engines.items():
+        if c.raw or c.frames != 1:
+            continue
+        role = view.role(unit)
+        if c.frame_repeat != _SINGLE_RASTERS.get(role):
+            yield Finding(unit, f"one raster frame {role}, FRAME_RPT = {c.frame_repeat}", "several frames")
+
+
+@rule(
+    "V04",
+    FAMILY,
+    f"deep mode sums at least {LEAST_DEEP[3]} channels of packed frames, {LEAST_DEEP[1]} of packed pixels",
+    proven(1731, "units"),
+    severity=Severity.UNPROVEN,
+    remedy="use plain 1 x 1 units for fewer channels, or one deep unit for channels that were spread over several",
+)
+def deep_channels(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.convaccs.items():
+        least = LEAST_DEEP.get(c.feature_bytes, 0)
+        if c.deep and c.batch < least:
+            yield Finding(unit, f"{c.batch} channels with FBYTES = {c.feature_bytes}", f">= {least}")
+
+
+@rule(
+    "V05",
+    FAMILY,
+    "windows are padded by as much on each side as was seen with their size and stride",
+    proven(3218, "units", "3 x 3: 0 or 1; 2 on the left of 3 x 1, above 5 x 3, beside 5 x 2 and 5 x 3, and wider ones"),
+    severity=Severity.UNPROVEN,
+    remedy="cut the kernel otherwise, or pad in memory",
+)
+def window_padding(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.convaccs.items():
+        if not padding_seen(c):
+            pads = (c.pad_top, c.pad_left, c.pad_bottom, c.pad_right)
+            yield Finding(unit, f"{c.kernel_width}x{c.kernel_height} padded top, left, bottom, right = {pads}")
+
+
+def padding_seen(c: ConvaccConfig) -> bool:
+    """Whether each side was seen, with whatever else on the other sides."""
+    seen = WINDOW_PADDING.get((c.kernel_width, c.kernel_height, c.stride_x))
+    if seen is None:
+        return True  # 1 x 1, or a size that another rule complains about
+    pads = (c.pad_top, c.pad_left, c.pad_bottom, c.pad_right)
+    return all(min(side) <= pad <= max(side) for pad, side in zip(pads, zip(*seen, strict=True), strict=True))
+
+
+@rule(
+    "V06",
+    FAMILY,
+    f"windows of several lines run on frames of at least {LEAST_FRAME} lines and columns",
+    proven(3195, "units", "a 3 x 1 convolution with stride 2 on one line never ended on a board"),
+    severity=Severity.UNPROVEN,
+    remedy="compute the taps of the kernel one by one, as 1 x 1 convolutions",
+)
+def window_frames(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.convaccs.items():
+        if c.kernel_height > 1 and min(c.width, c.height) < LEAST_FRAME:
+            yield Finding(unit, f"{c.kernel_width}x{c.kernel_height} on a frame of {c.width}x{c.height}")
+
+
+@rule(
+    "V07",
+    FAMILY,
+    f"frames of sums that return through memory have at least {LEAST_READ_BACK} elements",
+    proven(1332, "readers"),
+    severity=Severity.UNPROVEN,
+    remedy="let smaller sums return through the switch (GEN1SUM)",
+)
+def read_back_frames(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.readers.items():
+        if view.role(unit) == "to CONVACC:2" and c.frame_elements < LEAST_READ_BACK:
+            yield Finding(unit, f"frames of {c.frame_elements} elements", f">= {LEAST_READ_BACK}")
+
+
+@rule(
+    "V08",
+    FAMILY,
+    "maxima of 3 x 3, or of 2 x 2 with stride 1, are taken of one channel at a time",
+    proven(137, "units"),
+    severity=Severity.UNPROVEN,
+    remedy="set the batch to 1 and read channel by channel",
+)
+def maximum_channels(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.poolings.items():
+        square = c.window_x == c.window_y
+        if c.type == pool.MAX and square and c.batch > most_pooled(c.window_x, c.stride_x):
+            yield Finding(unit, f"{c.batch} channels with {c.window_x}x{c.window_y} and stride {c.stride_x}", "1")
+
+
+def most_pooled(window: int, stride: int) -> int:
+    """Channels of a maximum."""
+    return MOST_POOL_BATCH.get((window, stride), 1)
+
+
+@rule(
+    "V09",
+    FAMILY,
+    f"coefficients of an ARITH are above -32768, tables have several rows and shifts up to {MOST_TABLE_SHIFT}",
+    proven(18601, "units", "A from -128 on, B and C too where they are no halves of one number"),
+    severity=Severity.UNPROVEN,
+    remedy="halve the coefficients and the shift; use scalar coefficients for one channel",
+)
+def arith_coefficients(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.ariths.items():
+        rows = used_rows(c)
+        lowest = int(c.rows()[:rows, 0].min(initial=0)) if c.vector_a else c.a
+        if lowest == -(1 << 15):
+            yield Finding(unit, "A = -32768", "-32767..32767")
+        if c.is_vector and c.count3 and rows < 2:
+            yield Finding(unit, "a table of one row per channel", "2..512 rows")
+        if c.is_vector and c.shift_out > MOST_TABLE_SHIFT:
+            yield Finding(unit, f"RES = {c.shift_out} behind a table", f"<= {MOST_TABLE_SHIFT}")
+
+
+def used_rows(c: ArithConfig) -> int:
+    """Rows of the table that the counters reach."""
+    last = -c.offset3 if c.count3 else c.reset1_every // (c.step_every + 1)
+    return last % arith.ROWS + 1
+
+
+@rule(
+    "V10",
+    FAMILY,
+    f"TRANSLATEADDR is 1 behind tables of up to {arith.WINDOW_ROWS} rows, 0 behind longer ones",
+    proven(7571, "units"),
+    severity=Severity.UNPROVEN,
+    remedy="write the rows behind the first 384 last, and leave the window there",
+)
+def table_window(view: EpochView) -> Iterator[Finding]:
+    for unit, c in view.ariths.items():
+        if c.is_vector and c.translate != (used_rows(c) <= arith.WINDOW_ROWS):
+            yield Finding(unit, f"TRANSLATEADDR = {c.translate} with {used_rows(c)} rows")

@@ -1,0 +1,114 @@
+"""How channels of a depthwise convolution are cut into blocks: as many at a time as the units, the memory and the
+flash can follow best.
+
+Every kernel of a block is stored with zeros for the other channels of its block, so large blocks read more from flash;
+small blocks read fewer bytes at a time from the picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from atonc.hw.machine import stm32n6
+from atonc.hw.units.convacc import ConvaccConfig
+from atonc.lower.convolution import Part
+from atonc.lower.layer import ALIGNED, Layer
+from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, limits
+from atonc.lower.wide_windows import frame, side_by_side
+
+MAX_PIPELINES = 3
+ENGINES = 10
+REST_CYCLES = 5000  # an epoch more, for channels that are left over
+FLASH_BYTE = 2.5  # cycles
+
+
+@dataclass(frozen=True)
+class Cut:
+    """`batch` channels a frame, `kernels` outputs a frame, `repeats` frames for the same channels."""
+
+    mode: Mode
+    batch: int
+    kernels: int
+    repeats: int
+    configs: tuple[ConvaccConfig, ...]
+    joined: bool = False  # the units side by side and their rounded sums added, instead of one chain
+
+    @property
+    def outputs(self) -> int:
+        return self.kernels * self.repeats
+
+    @property
+    def roundings(self) -> int:
+        return 1 + len(self.configs) if self.joined else 1
+
+    def pipelines(self, ariths: int) -> int:
+        """How many of them an epoch holds, each with so many ARITHs behind the sums."""
+        units, kernel_streams = len(self.configs), len(self.configs) if self.joined else 1
+        return min(
+            MAX_PIPELINES,
+            MAX_CHAIN // units,
+            MAX_CHAIN // (ariths + self.joined),
+            ENGINES // (units + kernel_streams + 1),
+        )
+
+
+def best_cut(layer: Layer, parts: tuple[Part, ...], channels: int, joined: bool = False) -> Cut | None:
+    """The proven block of at most so many channels that takes the fewest cycles."""
+    ariths = layer.code_units_behind(layer.zero, 1, channels)
+    for mode in layer.modes():
+        cuts = list(_cuts(layer, parts, mode, range(channels, 0, -1), joined))
+        if cuts:
+            return min(cuts, key=lambda cut: _cycles(parts, cut, channels, ariths))
+    return None
+
+
+def exact_cut(layer: Layer, batch: int, subtracted: int, parts: tuple[Part, ...]) -> Cut | None:
+    """A chain for blocks of so many channels."""
+    modes = (mode for mode in layer.modes() if mode.offset == subtracted)
+    return next((cut for mode in modes for cut in _cuts(layer, parts, mode, [batch], False, exactly=True)), None)
+
+
+def _cuts(
+    layer: Layer, parts: tuple[Part, ...], mode: Mode, batches: range | list[int], joined: bool, exactly: bool = False
+) -> Iterator[Cut]:
+    multiplier = layer.outputs // layer.area.channels
+    rows, columns = parts[0].window
+    most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
+    most = min(most_kernels, most_batch, most_line // max(part.area.width for part in parts))
+    for batch in () if mode.deep else batches:
+        if batch > most or (not exactly and layer.large and ALIGNED % batch):
+            continue  # parts of large buffers begin at aligned addresses
+        kernels, repeats = _kernels(batch, multiplier, most_kernels)
+        if kernels * batch * rows * columns > most_weights:
+            continue
+        if joined:
+            configs = side_by_side(parts, mode, batch, kernels)
+        else:
+            configs = chain_configs(parts, mode, batch, kernels, len(parts))
+        if configs is not None:
+            yield Cut(mode, batch, kernels, repeats, configs, joined)
+
+
+def _kernels(batch: int, multiplier: int, most: int) -> tuple[int, int]:
+    """Kernels a frame and frames for the same channels."""
+    total = batch * multiplier
+    kernels = max(k for k in range(1, min(total, most) + 1) if total % k == 0)
+    return kernels, total // kernels
+
+
+def _cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int) -> float:
+    """For all channels, with as many pipelines as fit: the slowest of the units, the bank of the picture, the flash."""
+    timing = stm32n6().timing
+    blocks, rest = divmod(channels, cut.batch)
+    pixels = max(frame(part).height * part.area.width for part in parts)
+    rows_out, columns_out = parts[0].out_size
+    unit = float(max(pixels * cut.batch, rows_out * columns_out * cut.kernels))
+    if parts[0].window[0] > 1:
+        area = parts[0].area
+        unit += timing.fill_lines * area.width * cut.batch + timing.fill_per_line * area.height + timing.fill_constant
+    bank = timing.single_read_beat * len(parts) * pixels * -(-cut.batch // 8)
+    taps = sum(part.window[0] * part.window[1] for part in parts)
+    flash = FLASH_BYTE * taps * cut.kernels * cut.batch
+    lanes = max(1, min(cut.pipelines(ariths), blocks))
+    return blocks * cut.repeats * max(unit / lanes, bank, flash) + REST_CYCLES * (rest > 0)
