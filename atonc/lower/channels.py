@@ -22,7 +22,7 @@ from atonc.lower.pipelines import Pipeline, pack
 from atonc.ops.registry import evaluate
 from atonc.ops.values import Result
 from atonc.plan.build import EpochBuilder
-from atonc.plan.streams import Area, engine, in_frames
+from atonc.plan.streams import Area, Frames, engine, in_frames
 from atonc.plan.types import StepPlan
 
 UnitMaker = Callable[[int, int, int], ArithConfig]  # first channel, channels, elements of the stream
@@ -146,7 +146,7 @@ def chain_pipelines(source: str, target: str, shape: tuple[int, ...], units: Seq
         stream = read_area(epoch, source, area)
         for make in units:
             stream = epoch.unit(make(first, area.channels, area.height * area.width * area.channels), stream)
-        epoch.write(stream, target, engine(area, write=True))
+        epoch.write(stream, target, engine(area, Frames(1, area.channels), write=True))
 
     return [
         Pipeline(partial(wire, area, first), cost=area.height * area.width * area.channels)

@@ -65,10 +65,12 @@ def _closer_shifted(layer: Layer) -> bool:
     plain = layer.weights.shape[1:3] == (1, 1) and layer.stride == (1, 1) and not any(layer.padding)
     if layer.features_shifted or layer.numerics == "2.x" or not (plain and layer.area.contiguous):
         return False
+    if layer.area.channels < SOME_CHANNELS:
+        return False
     phases = layer.phases((layer.out.height, layer.out.width))
     first, count = max(layer.runs(MAX_VECTOR), key=lambda run: run[1])
     parts, other = unit_parts(phases[0], first, count), layer.shifted()
-    if len(phases) > 1 or len(parts) > 1 or layer.area.channels < SOME_CHANNELS:
+    if len(phases) > 1 or len(parts) > 1:
         return False
     signed, unsigned = (_tiling(some, parts, first, count) for some in (layer, other))
     if signed is None or unsigned is None:

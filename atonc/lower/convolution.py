@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.hw.safety.values import LEAST_FRAME
+from atonc.hw.safety.values import LEAST_FRAME, LEAST_PLAIN
 from atonc.lower.registry import Refusal
 from atonc.plan.streams import Area
 
@@ -311,6 +311,7 @@ def narrow(part: Part, outputs: slice) -> list[Part]:
 
 def unit_parts(phase: Phase, first: int, count: int) -> tuple[Part, ...]:
     """The parts of a phase as CONVACC units take them, for outputs first..first+count; all units of a chain have the
-    same window."""
-    parts = phase.parts if all(is_plain(part) for part in phase.parts) else [widen(part) for part in phase.parts]
+    same window. (1x1 windows were never seen on single channels.)"""
+    plain = all(is_plain(part) and part.area.channels >= LEAST_PLAIN for part in phase.parts)
+    parts = phase.parts if plain else [widen(part) for part in phase.parts]
     return tuple(piece for part in parts for piece in narrow(part, slice(first, first + count)))

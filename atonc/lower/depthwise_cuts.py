@@ -14,7 +14,7 @@ from atonc.hw.machine import stm32n6
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.convolution import Part
 from atonc.lower.layer import ALIGNED, Layer
-from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, limits
+from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, least_batch, limits
 from atonc.lower.wide_windows import frame, side_by_side
 
 MAX_PIPELINES = 3
@@ -77,8 +77,10 @@ def _cuts(
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
     most = min(most_kernels, most_batch, most_line // max(part.area.width for part in parts))
     for batch in () if mode.deep else batches:
-        if batch > most or (not exactly and layer.large and ALIGNED % batch):
+        if not least_batch(mode, rows) <= batch <= most or (not exactly and layer.large and ALIGNED % batch):
             continue  # parts of large buffers begin at aligned addresses
+        if 0 < max(batches) % batch < least_batch(mode, rows):
+            continue  # nothing would fit the channels that are left
         kernels, repeats = _kernels(batch, multiplier, most_kernels)
         if kernels * batch * rows * columns > most_weights:
             continue

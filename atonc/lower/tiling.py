@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from atonc.hw.safety import mode_keys
-from atonc.hw.safety.values import LEAST_DEEP, LEAST_READ_BACK, padding_seen
+from atonc.hw.safety.values import LEAST_DEEP, LEAST_PLAIN, LEAST_READ_BACK, frame_seen, padding_seen
 from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig, crop_end
 from atonc.lower.convolution import MAX_PADDING, Part, out_size
 from atonc.lower.registry import Refusal
@@ -104,9 +104,11 @@ def limits(mode: Mode, rows: int) -> tuple[int, int, int, int]:
     return 24, 24, 576, 33_600
 
 
-def least_batch(mode: Mode) -> int:
-    """Fewest channels of a unit that were seen: in deep mode plain units do as well below."""
-    return LEAST_DEEP[mode.feature_bytes] if mode.deep else 1
+def least_batch(mode: Mode, rows: int) -> int:
+    """Fewest channels of a unit that were seen."""
+    if mode.deep:
+        return LEAST_DEEP[mode.feature_bytes]
+    return LEAST_PLAIN if rows == 1 else 1
 
 
 def choose(
@@ -213,7 +215,7 @@ def _candidates(
         beside = units if len(parts) == 1 else 1  # units that read different channels
         for slots in _slots(channels, beside, min(most_batch, most_line // width), share, aligned):
             batch, passes = slots.batch, slots.passes
-            if batch < least_batch(mode):
+            if batch < least_batch(mode, rows):
                 continue
             if mode.packed_frame and not (batch == channels and all(part.area.contiguous for part in parts)):
                 continue
@@ -334,7 +336,7 @@ def chain_configs(
 
 def as_seen(config: ConvaccConfig) -> ConvaccConfig | None:
     """The unit with the RAW flag that it was seen with, if its settings were seen."""
-    raw = _seen_raw(config)
+    raw = _seen_raw(config) if frame_seen(config) else None
     return None if raw is None else replace(config, raw_out=raw)
 
 

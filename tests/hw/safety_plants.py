@@ -145,6 +145,16 @@ def pool_into_convacc() -> Epoch:
     return add(epoch, limited("POOL0", "CONVACC0", 2), POOL0=pool, STRENG0=reader(NPU_RAM5, 18 * 18 * 8, 2))
 
 
+def one_channel() -> Epoch:
+    """1 x 1 kernels over a single channel."""
+    units = {
+        "CONVACC0": convacc(16, 16, 1, 8, (1, 1)),
+        "STRENG0": features(NPU_RAM5, 256, 2),
+        "STRENG1": kernels(2 * 8),
+    }
+    return swap(legal.convolution(), **units)
+
+
 def four_channels(side: int) -> UnitConfig:
     """The POOL of the legal epoch, which gets the same elements as one frame of four channels instead of four."""
     pool = legal.pooling().units["POOL0"]

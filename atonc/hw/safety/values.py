@@ -12,8 +12,11 @@ from atonc.hw.units.convacc import ConvaccConfig
 from atonc.reasons import Severity
 
 FAMILY = "values"
-LEAST_FRAME = 2
+# kernel width, height and stride of windows -> lines and columns of the smallest frame
+LEAST_FRAMES = {(3, 3, 1): 2, (3, 3, 2): 2, (5, 2, 1): 5, (5, 3, 1): 5, (5, 2, 2): 10, (5, 3, 2): 10}
+LEAST_FRAME = 2  # for other sizes
 LEAST_DEEP = {3: 32, 1: 68}  # FBYTES in deep mode -> channels
+LEAST_PLAIN = 2  # channels of other 1 x 1 sums
 LEAST_READ_BACK = 40  # elements of a frame of sums
 MOST_POOL_BATCH = {(2, 2): 8}  # window and stride of a maximum -> channels; others: 1
 MOST_TABLE_SHIFT = 23
@@ -87,16 +90,19 @@ def single_rasters(view: EpochView) -> Iterator[Finding]:
 @rule(
     "V04",
     FAMILY,
-    f"deep mode sums at least {LEAST_DEEP[3]} channels of packed frames, {LEAST_DEEP[1]} of packed pixels",
-    proven(1731, "units"),
+    f"1 x 1 units sum at least {LEAST_PLAIN} channels, in deep mode {LEAST_DEEP[3]} of packed frames and "
+    f"{LEAST_DEEP[1]} of packed pixels",
+    proven(8700, "units"),
     severity=Severity.UNPROVEN,
     remedy="use plain 1 x 1 units for fewer channels, or one deep unit for channels that were spread over several",
 )
-def deep_channels(view: EpochView) -> Iterator[Finding]:
+def summed_channels(view: EpochView) -> Iterator[Finding]:
     for unit, c in view.convaccs.items():
-        least = LEAST_DEEP.get(c.feature_bytes, 0)
-        if c.deep and c.batch < least:
-            yield Finding(unit, f"{c.batch} channels with FBYTES = {c.feature_bytes}", f">= {least}")
+        if c.kernel_width * c.kernel_height > 1 or c.out_bytes == 1 or c.simd == 0:
+            continue  # windows, and copies with padding
+        least = LEAST_DEEP.get(c.feature_bytes, 0) if c.deep else LEAST_PLAIN
+        if c.batch < least:
+            yield Finding(unit, f"{c.batch} channels, DEEPMODE = {c.deep}, FBYTES = {c.feature_bytes}", f">= {least}")
 
 
 @rule(
@@ -126,15 +132,21 @@ def padding_seen(c: ConvaccConfig) -> bool:
 @rule(
     "V06",
     FAMILY,
-    f"windows of several lines run on frames of at least {LEAST_FRAME} lines and columns",
+    "windows of several lines run on frames of at least 2 lines and columns; of 5 columns: 5, with stride 2: 10",
     proven(3195, "units", "a 3 x 1 convolution with stride 2 on one line never ended on a board"),
     severity=Severity.UNPROVEN,
-    remedy="compute the taps of the kernel one by one, as 1 x 1 convolutions",
+    remedy="compute the taps of the kernel one by one, as 1 x 1 convolutions, or pad in memory",
 )
 def window_frames(view: EpochView) -> Iterator[Finding]:
     for unit, c in view.convaccs.items():
-        if c.kernel_height > 1 and min(c.width, c.height) < LEAST_FRAME:
+        if c.kernel_height > 1 and not frame_seen(c):
             yield Finding(unit, f"{c.kernel_width}x{c.kernel_height} on a frame of {c.width}x{c.height}")
+
+
+def frame_seen(c: ConvaccConfig) -> bool:
+    """Whether frames as small as this one were seen with these windows."""
+    least = LEAST_FRAMES.get((c.kernel_width, c.kernel_height, c.stride_x), LEAST_FRAME)
+    return min(c.width, c.height) >= least
 
 
 @rule(
