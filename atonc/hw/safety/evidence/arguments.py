@@ -102,6 +102,21 @@ def _shifts(feature: Feature) -> bool:
     return least <= int(feature.value) <= most
 
 
+_CHANNELS = ("CONVACC B", "CONVACC NR")
+
+
+def _other_stride(feature: Feature) -> bool:
+    """Channels and kernels of a window as seen with the other stride, all else equal."""
+    name, role = feature.name, feature.role
+    window, _, rest = role.partition(" ")
+    size = window.partition("/")[0]
+    alike = [r for r in evidence().get(name, {}) if r.startswith(f"{size}/") and r.partition(" ")[2] == rest]
+    if name not in _CHANNELS or role not in alike:
+        return False
+    least, most = _values(name, lambda other: other in alike)
+    return least <= int(feature.value) <= most
+
+
 def _read_beside_write(feature: Feature) -> bool:
     return feature.name == "reader and writer" and str(feature.value).startswith("interleaved")
 
@@ -187,6 +202,16 @@ ARGUMENTS = (
         "programs.",
         "a copy inside one buffer that reads other bytes than were there",
         _read_beside_write,
+    ),
+    Argument(
+        "S8",
+        "Windows with the other stride",
+        "as many channels and kernels of a CONVACC as were seen with the same window and the other stride",
+        "The stride decides which sums leave the unit. Lines, channels and kernels that it holds are the same, and "
+        "what they take of its buffers is judged by itself (W x B and NR x B x KW x KH).",
+        "5x3 and 5x2 hold 1 or 3 channels with stride 2 and 1 with stride 1; 3x3 holds 1 to 8 with both.",
+        "a window of 5x3 over three channels that is right with stride 2 and wrong with stride 1",
+        _other_stride,
     ),
 )
 
