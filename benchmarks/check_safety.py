@@ -9,56 +9,29 @@ and every C file of a network that the CPU drives is turned into the same epochs
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TypeVar
 
+from published import Program, Reading, read_programs
 from safety_mutations import mutations
 
-from atonc.emu.files.network_c import EPOCH_LIST, read_network
-from atonc.emu.files.types import CompiledNetwork
-from atonc.emu.network import memory_of, plan_steps
-from atonc.errors import AtoncError
-from atonc.hw.decode import Replay, decode_epochs
-from atonc.hw.ec import BlobHeader, HeaderBlob, decode, read_header_file, relocate
-from atonc.hw.epoch import Epoch
-from atonc.hw.machine import stm32n6
 from atonc.hw.pipelines import proven_pipelines, texts
-from atonc.hw.safety import Context, Pool, PoolKind, all_rules, check_epoch, check_program
-from atonc.hw.safety.context import pool_of_bank
+from atonc.hw.safety import all_rules, check_epoch, check_program
 from atonc.reasons import Severity, Violation
-
-T = TypeVar("T")
 
 RESULTS = Path(__file__).parent / "results" / "safety.md"
 EVERY = 8  # one epoch of so many is damaged
-USER_BASE = 0xA000_0000  # where buffers of the application go when nobody says
 MEASURED = "2026-11-15, 2-core x86-64 Linux"
 
 
-@dataclass(frozen=True)
-class Program:
-    """One compiled network as epochs."""
-
-    name: str
-    driven_by: str  # EC or CPU
-    compiler: str
-    epochs: tuple[Epoch, ...]
-    context: Context
-
-
 @dataclass
-class Tally:
+class Tally(Reading):
     rows: list[tuple[Program, list[Violation], float]] = field(default_factory=list)
-    unreadable: list[str] = field(default_factory=list)
-    equal: int = 0
     pipelines: int = 0
     unknown_pipelines: int = 0
     damaged: Counter[str] = field(default_factory=Counter)
@@ -82,98 +55,6 @@ class Tally:
                 self.damaged[kind] += 1
                 found = check_epoch(broken, program.context)
                 self.noticed[kind] += any(v.severity == Severity.VIOLATION for v in found)
-
-
-def read_programs(folders: Iterable[Path], tally: Tally) -> Iterator[Program]:
-    """Blob headers first: a C file that only drives blobs adds nothing to them."""
-    seen: set[str] = set()
-    for folder in folders:
-        for path in sorted(folder.rglob("*_ecblobs.h")):
-            header = _or_note(partial(read_header_file, path), tally)
-            if header is not None and header.blobs and _is_new(_words(header), seen, tally):
-                yield from _blob_program(path, header, str(path.relative_to(folder)), tally)
-        for path in sorted(folder.rglob("*.c")):
-            if _defines_network(path) and _is_new(path.read_bytes(), seen, tally):
-                yield from _cpu_program(path, str(path.relative_to(folder)), tally)
-
-
-def _words(header: BlobHeader) -> bytes:
-    return b"".join(blob.container.to_bytes() for blob in header.blobs)
-
-
-def _is_new(content: bytes, seen: set[str], tally: Tally) -> bool:
-    digest = hashlib.sha256(content).hexdigest()
-    tally.equal += digest in seen
-    new = digest not in seen
-    seen.add(digest)
-    return new
-
-
-def _defines_network(path: Path) -> bool:
-    """A network without blobs; those with blobs are read through their headers."""
-    if path.name.startswith("stai_") or path.name.endswith("_blob_trace.c"):
-        return False
-    text = path.read_bytes()
-    return EPOCH_LIST.encode() in text and b"_ecblobs.h" not in text
-
-
-def _blob_program(path: Path, header: BlobHeader, name: str, tally: Tally) -> Iterator[Program]:
-    source = path.with_name(path.name.replace("_ecblobs.h", ".c"))
-    whole = _quietly(lambda: _program(source, name, "EC", path)) if source.is_file() else None
-    if whole is not None and whole.epochs:
-        yield whole
-        return
-    replay = Replay()
-    decoded = _or_note(lambda: [e for blob in header.blobs for e in _blob_epochs(blob, replay)], tally)
-    if decoded is not None:
-        yield Program(name, "EC", "", tuple(e for e in decoded if not e.empty), Context())
-
-
-def _blob_epochs(blob: HeaderBlob, replay: Replay) -> list[Epoch]:
-    known = {binding.symbol: binding.address for binding in blob.bindings}
-    bases = {r.symbol: known.get(r.symbol) or USER_BASE for r in blob.container.relocations}
-    return decode_epochs(decode(relocate(blob.container, bases).program), replay)
-
-
-def _cpu_program(path: Path, name: str, tally: Tally) -> Iterator[Program]:
-    program = _or_note(lambda: _program(path, name, "CPU"), tally)
-    if program is not None and program.epochs:
-        yield program
-
-
-def _program(source: Path, name: str, driven_by: str, blob_file: Path | None = None) -> Program:
-    """A network with its own pools and user buffers."""
-    network = read_network(source, blob_file=blob_file)
-    steps = plan_steps(network, memory_of(network))
-    epochs = tuple(step.epoch for step in steps if step.epoch is not None and not step.epoch.empty)
-    return Program(name, driven_by, network.atonn_version, epochs, context_of(network))
-
-
-def context_of(network: CompiledNetwork) -> Context:
-    """The pools that the compiler was told about, user buffers, and the memories of the chip around them."""
-    pools = []
-    for pool in network.pools:
-        bank = stm32n6().memory_at(pool.base)
-        kind = pool_of_bank(bank).kind if bank is not None else PoolKind.USER
-        if pool.size_bytes and not pool.virtual:
-            pools.append(Pool(pool.name, pool.base, pool.size_bytes, kind, pool.writable))
-    users = [Pool(u.symbol, u.address, u.size_bytes, PoolKind.USER) for u in network.user_buffers]
-    return Context((*pools, *users))
-
-
-def _or_note(read: Callable[[], T], tally: Tally) -> T | None:
-    try:
-        return read()
-    except AtoncError as error:
-        tally.unreadable.append(str(error))
-        return None
-
-
-def _quietly(read: Callable[[], T]) -> T | None:
-    try:
-        return read()
-    except AtoncError:
-        return None
 
 
 def summary(tally: Tally) -> Iterator[str]:

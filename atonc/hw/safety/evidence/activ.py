@@ -1,0 +1,40 @@
+"""What of an ACTIV is compared with published programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from atonc.hw.safety.evidence.grades import Feature, Value
+from atonc.hw.safety.mode_keys import mode_key
+from atonc.hw.units.activ import FUNCTION, ActivConfig
+
+ANY_VALUE: dict[str, str] = {}
+
+
+def features(c: ActivConfig) -> Iterator[Feature]:
+    for name, role, value in _features(c):
+        yield Feature(f"ACTIV {name}", role, value)
+
+
+def _features(c: ActivConfig) -> Iterator[tuple[str, str, Value]]:
+    yield "mode", "", " ".join(map(str, mode_key(c)))
+    yield "FSHIFT FRNDMODE", "", f"{c.feature_shift} {c.feature_round_mode}"
+    role = "function" if c.type == FUNCTION else "threshold"
+    yield "PARAM FUNC PARAM2", role, f"{c.parameter} {c.normalise} {c.parameter2}"
+    yield from (("OUTSHIFT", role, c.out_shift), ("BSHIFT", role, c.shift_b), ("CSHIFT", role, c.shift_c))
+    yield "BWIDTH", role, c.index_bits
+    if c.type == FUNCTION:
+        yield from _tables(c)
+
+
+def _tables(c: ActivConfig) -> Iterator[tuple[str, str, Value]]:
+    selectors = np.frombuffer(c.rom0, np.uint8)[: 1 << c.index_bits].astype(int)
+    inner, base = selectors >> 6, selectors & 63
+    used = int((base + (1 << inner)).max(initial=0))
+    yield from (("most inner bits", "", int(inner.max(initial=0))), ("segments", "", used))
+    rows = np.frombuffer(c.rom1, "<i2").reshape(-1, 3)[:used]
+    for number, letter in enumerate("ABC"):
+        yield f"least {letter}", "", int(rows[:, number].min(initial=0))
+        yield f"most {letter}", "", int(rows[:, number].max(initial=0))

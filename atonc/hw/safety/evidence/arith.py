@@ -1,0 +1,90 @@
+"""What of an ARITH is compared with published programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from atonc.hw.safety.evidence.grades import Feature, Value
+from atonc.hw.safety.mode_keys import broadcast, mode_key
+from atonc.hw.units.arith import AFFINE, CLIP, MULTIPLY, ROWS, ArithConfig
+
+ANY_VALUE: dict[str, str] = {}
+_NAMES = {AFFINE: "AFFINE", MULTIPLY: "MUL", CLIP: "CLIP"}
+
+
+def features(c: ArithConfig) -> Iterator[Feature]:
+    for name, role, value in _features(c):
+        yield Feature(f"ARITH {name}", role, value)
+
+
+def operation(c: ArithConfig) -> str:
+    name = _NAMES.get(c.operation, str(c.operation))
+    return f"{name}{' dual' if c.dual_input else ''}"
+
+
+def _features(c: ArithConfig) -> Iterator[tuple[str, str, Value]]:
+    yield "mode", "", " ".join(map(str, mode_key(c)))
+    inputs = (c.shift_x, c.shift_y, c.round_y, c.saturate_y, c.round_mode_x, c.round_mode_y)
+    yield "LOGICALOP, shifts and rounding of inputs", "", _words(c.logical, *inputs)
+    yield from _coefficients(c)
+    role = f"{operation(c)} X{c.bytes_x}{f' Y{c.bytes_y}' if c.dual_input else ''}"
+    yield from (("SHIFT AX", role, c.shift_a), ("SHIFT BY", role, c.shift_b), ("SHIFT C", role, c.shift_c))
+    yield "SHIFT RES", f"{role} O{c.out_bytes}", c.shift_out
+    yield from _walk(c)
+    if c.clip_out or c.operation == CLIP:
+        role = f"{operation(c)}{' CLIPOUT' if c.clip_out else ''}"
+        yield from (("CLIPMIN", role, c.clip_min), ("CLIPMAX", role, c.clip_max))
+    else:
+        yield "CLIPRANGE unused", "", _words(c.clip_min, c.clip_max)
+
+
+def _coefficients(c: ArithConfig) -> Iterator[tuple[str, str, Value]]:
+    if c.operation == MULTIPLY:
+        yield "A B C", operation(c), _words(c.a, c.b, c.c)
+        return
+    role = f"{operation(c)} X{c.bytes_x}"
+    if not c.is_vector:
+        yield from (("A", role, c.a), ("B", role, c.b), ("C", role, c.c))
+        return
+    rows = c.rows()[: table_rows(c)]
+    low, high = (rows.min(axis=0), rows.max(axis=0)) if len(rows) else (np.zeros(3, int), np.zeros(3, int))
+    for letter, least, most in zip("ABC", low.tolist(), high.tolist(), strict=True):
+        yield f"least {letter} of a table", role, least
+        yield f"most {letter} of a table", role, most
+
+
+def table_rows(c: ArithConfig) -> int:
+    """Rows of coefficients in use."""
+    if c.count3:
+        return -c.offset3 % ROWS + 1
+    return c.reset1_every + 1 if c.step else 1
+
+
+def _walk(c: ArithConfig) -> Iterator[tuple[str, str, Value]]:
+    """How the coefficient row follows the elements."""
+    role = broadcast(c)
+    switches = (c.vector_a, c.vector_b, c.vector_c, c.count1, c.count2, c.count3)
+    yield "COEFF and CNT switches", role, _words(*switches, c.step_every, c.step, c.start_row)
+    if not c.is_vector:
+        rest = (c.reset1_every, c.reset2_every, c.reset3_every, c.offset1, c.offset2, c.offset3)
+        yield "counters unused", "", _words(*rest, c.translate)
+        return
+    batch = c.reset1_every + 1
+    back = (c.offset1 + c.reset1_every) % ROWS
+    yield "OFFSET1 + RSTCNT1, OFFSET2", role, _words(back, c.offset2)
+    yield "coefficient rows", role, table_rows(c)
+    yield "TRANSLATEADDR", f"{'more than' if table_rows(c) > 384 else 'at most'} 384 rows", str(c.translate)
+    if not c.count3:
+        yield "RSTCNT2, RSTCNT3, OFFSET3", role, _words(c.reset2_every, c.reset3_every, c.offset3)
+        return
+    yield from (("batch", role, batch), ("pixels", role, (c.reset2_every + 1) // batch))
+    whole = ((c.reset2_every + 1) % batch, (c.reset3_every + 1) % (c.reset2_every + 1), table_rows(c) % batch)
+    yield "whole batches, groups, rows", role, _words(*(int(bool(rest)) for rest in whole))
+    groups = (c.reset3_every + 1) // (c.reset2_every + 1) == -(-table_rows(c) // batch)
+    yield "as many groups as rows ask for", role, str(groups)
+
+
+def _words(*values: int) -> str:
+    return " ".join(map(str, values))

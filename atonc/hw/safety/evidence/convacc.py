@@ -1,0 +1,89 @@
+"""What of a CONVACC is compared with published programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from atonc.hw.safety.evidence.grades import Feature, Value
+from atonc.hw.safety.mode_keys import kernel_buffer, mode_key
+from atonc.hw.units.convacc import NO_CROP, ConvaccConfig
+
+ANY_VALUE: dict[str, str] = {}
+
+
+def features(c: ConvaccConfig) -> Iterator[Feature]:
+    for name, role, value in _features(c):
+        yield Feature(f"CONVACC {name}", role, value)
+
+
+def kernel(c: ConvaccConfig) -> str:
+    stride = f"{c.stride_x}" if c.stride_x == c.stride_y else f"{c.stride_x},{c.stride_y}"
+    return f"{c.kernel_width}x{c.kernel_height}/{stride}"
+
+
+def machine(c: ConvaccConfig) -> str:
+    """The settings by which lines and kernels are stored and multiplied."""
+    special = " deep" if c.deep else " dss2" if c.dss2 else ""
+    return f"{kernel(c)} simd{c.simd}{special} F{c.feature_bytes}"
+
+
+def _features(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
+    yield "mode", "", " ".join(map(str, mode_key(c)))
+    yield "FSHIFT FROUND FSAT FRNDMODE", "", _words(c.feature_shift, c.feature_round, c.feature_saturate, c.feature_round_mode)
+    yield from _sizes(c)
+    yield from _padding(c)
+    yield from _crop(c)
+    yield from _sums(c)
+    yield "FSUB", "unsigned" if c.features_unsigned else "signed", c.feature_offset
+    yield "FSTATCNT", "stationary" if c.feature_stationary else "", c.stationary_sets
+
+
+def _sizes(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
+    role = machine(c)
+    height, width = c.out_size
+    yield from (("B", role, c.batch), ("NR", role, c.kernels), ("NR x B x KW x KH", role, kernel_buffer(c)))
+    yield from (("W", role, c.width), ("H", role, c.height), ("W x B", role, c.line_elements))
+    yield from (("frame elements", role, c.line_elements * c.height), ("W x B mod B", "", c.line_elements % max(1, c.batch)))
+    yield from (("output width", role, width), ("output height", role, height))
+
+
+def _padding(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
+    role, batch = kernel(c), max(1, c.batch)
+    sides = {"left": c.pad_left, "right": c.pad_right, "top": c.pad_top, "bottom": c.pad_bottom}
+    for side, pad in sides.items():
+        yield f"pad {side}", role, pad
+    yield "pads left right top bottom", role, _words(*sides.values())
+    framed = {"left": c.frame_left, "right": c.frame_right, "top": c.frame_top * batch, "bottom": c.frame_bottom * batch}
+    if any(framed.values()):
+        for side, elements in framed.items():
+            yield f"frame {side}", role, -(-elements // batch)
+        yield "frame in whole pixels", "", str(not (c.frame_left % batch or c.frame_right % batch))
+    yield "ZFBIAS", "framed" if any(framed.values()) else "", c.frame_value
+
+
+def _crop(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
+    batch, role = max(1, c.batch), kernel(c)
+    columns, lines = (c.crop_columns[1] - c.width, c.crop_rows[1] - c.height)
+    yield from (("crop left", role, c.crop_left // batch), ("crop top", role, c.crop_top))
+    yield from (("crop right", role, -columns), ("crop bottom", role, -lines))
+    beyond = [end != NO_CROP and end + 1 > size for end, size in ((c.crop_right, c.line_elements), (c.crop_bottom, c.height))]
+    yield "crop end behind the frame", "", str(any(beyond))
+    yield "crop in whole pixels", "", str(not (c.crop_left % batch or (c.crop_right + 1) % batch) or c.crop_right == NO_CROP)
+
+
+def _sums(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
+    yield "OUTSHIFT", f"O{c.out_bytes}", c.out_shift
+    sums = "ring" if c.generate_first_sum else "no sums" if c.no_sum else "sums, none first" if c.no_first_sum else "sums"
+    yield "INSHIFT", sums, c.in_shift
+    looped = "looped" if c.accumulator_filter else ""
+    yield "AFILT TOT", looped, c.frames_per_sum
+    yield "AFILT FIRST, TOT - LAST", looped, _words(c.sum_first, c.frames_per_sum - c.sum_last)
+    filtered = (c.kernels_per_round, c.kernel_first, c.kernel_last) != (1, 0, 0)
+    yield "KFILT TOT / NR", "filtered" if filtered else "", c.kernels_per_round // max(1, c.kernels) if filtered else 0
+    if filtered:
+        rest = (c.kernels_per_round % max(1, c.kernels), c.kernel_first % max(1, c.kernels))
+        yield "KFILT whole sets", "", _words(*rest, c.kernel_last - c.kernel_first + 1 - c.kernels)
+
+
+def _words(*values: int) -> str:
+    return " ".join(map(str, values))

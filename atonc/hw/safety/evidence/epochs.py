@@ -1,0 +1,91 @@
+"""What of a whole epoch is compared with published programs: units in roles, links, pipelines, neighbours in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations
+
+from atonc.hw.fields import UnitConfig
+from atonc.hw.links import context_form
+from atonc.hw.safety.evidence import activ, arith, convacc, pool, streng
+from atonc.hw.safety.evidence.grades import Feature
+from atonc.hw.safety.evidence.neighbours import relation
+from atonc.hw.safety.view import EpochView, kind_of_name
+from atonc.hw.units.activ import ActivConfig
+from atonc.hw.units.arith import ArithConfig
+from atonc.hw.units.convacc import ConvaccConfig
+from atonc.hw.units.pool import PoolConfig
+from atonc.hw.units.stream_engine import StrengConfig
+
+READ_BACK = "to CONVACC:2"
+_OUTSIDE = "no pool"
+
+
+def unit_features(config: UnitConfig, port: str = "", memory: str = "") -> Iterator[Feature]:
+    """`port` and `memory` matter for stream engines: what it is for, and in which kind of pool it is."""
+    if isinstance(config, StrengConfig):
+        return streng.features(config, port, memory)
+    if isinstance(config, ConvaccConfig):
+        return convacc.features(config)
+    if isinstance(config, ArithConfig):
+        return arith.features(config)
+    if isinstance(config, ActivConfig):
+        return activ.features(config)
+    if isinstance(config, PoolConfig):
+        return pool.features(config)
+    return iter((Feature(f"{config.KIND} used", "", "yes"),))
+
+
+def memory_kind(view: EpochView, engine: str) -> str:
+    home = view.memory_of[engine]
+    return str(home.kind) if home else _OUTSIDE
+
+
+def epoch_features(view: EpochView) -> Iterator[tuple[str, Feature]]:
+    """Features of the epoch as a whole, each with the unit that it is about."""
+    yield from _links(view)
+    for units, text in view.pipelines.items():
+        yield units[0], Feature("pipeline", "", text)
+    texts = sorted(view.pipelines.values())
+    if len(texts) > 1:
+        yield "", Feature("pipelines side by side", "", " || ".join(texts))
+    yield from _counts(view)
+    yield from _neighbours(view)
+
+
+def _links(view: EpochView) -> Iterator[tuple[str, Feature]]:
+    for link in view.links:
+        kind = f"{kind_of_name(link.source)} -> {kind_of_name(link.destination)}:{link.port}"
+        form = context_form(link) or link.gate or "disabled"
+        yield link.destination, Feature("link", kind, form)
+        if not link.permanent:
+            yield link.destination, Feature("link frames in context 0", f"{kind} {form}", link.frames0)
+            yield link.destination, Feature("link frames in context 1", f"{kind} {form}", link.frames1)
+        yield link.destination, Feature("link LINK1 and TICKTYPE", "", f"{link.other_source} {link.tick_type}")
+    for unit in view.units:
+        fan = [f"{kind_of_name(link.destination)}:{link.port}" for link in view.destinations(unit)]
+        if len(fan) > 1:
+            yield unit, Feature("multicast", kind_of_name(unit), " ".join(sorted(fan)))
+
+
+def _counts(view: EpochView) -> Iterator[tuple[str, Feature]]:
+    yield "", Feature("readers in an epoch", "", len(view.readers))
+    yield "", Feature("writers in an epoch", "", len(view.writers))
+    for kind, count in Counter(config.KIND for config in view.units.values()).items():
+        yield "", Feature("units in an epoch", kind, count)
+    yield "", Feature("pipelines in an epoch", "", len(view.pipelines))
+    if view.epoch.words:
+        yield "", Feature("words of an epoch", "", view.epoch.words)
+
+
+def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:
+    home = {unit: number for number, units in enumerate(view.pipelines) for unit in units}
+    for (first, one), (second, other) in combinations(view.writers.items(), 2):
+        yield first, Feature("two writers", "", f"{relation(one, other)}")
+    for reader, one in view.readers.items():
+        role = view.role(reader)
+        for writer, other in view.writers.items():
+            related = "of one pipeline" if home.get(reader) == home.get(writer) else "of two pipelines"
+            purpose = f", {role}" if role == READ_BACK else ""
+            yield reader, Feature("reader and writer", f"{related}{purpose}", f"{relation(one, other)}")

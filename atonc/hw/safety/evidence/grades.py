@@ -1,0 +1,53 @@
+"""Grades: how near a form of ours is to what published programs do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+Value = int | str
+
+
+class Grade(StrEnum):
+    """From best to worst."""
+
+    SEEN = "seen"  # this value, in this role, is in a published program
+    WITHIN = "within"  # between values seen in the same role
+    COMPOSED = "composed"  # every part was seen, the combination was not: allowed by an argument
+    UNSEEN = "unseen"
+
+    @property
+    def rank(self) -> int:
+        return _ORDER[self]
+
+
+_ORDER = {grade: rank for rank, grade in enumerate(Grade)}
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One fact about a unit or an epoch: a number (judged by range) or a word (judged by equality), in a role."""
+
+    name: str  # kind and quantity: `CONVACC B`
+    role: str  # the settings that make it another machine: `3x3/1 simd1 F1`
+    value: Value
+
+    def __str__(self) -> str:
+        return f"{self.name}{f' of {self.role}' if self.role else ''} = {self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """A feature with its grade, what was seen instead and, where it is composed, the argument that allows it."""
+
+    feature: Feature
+    grade: Grade
+    seen: str = ""
+    argument: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.feature}{f' (seen: {self.seen})' if self.seen else ''}"
+
+
+def worst(grades: list[Grade]) -> Grade:
+    return max(grades, key=lambda grade: grade.rank, default=Grade.SEEN)

@@ -1,0 +1,80 @@
+"""The evidence: values of every feature in published programs. `data/evidence.json`, written by tools/gen_evidence.py.
+
+A word is stored with [times, programs, of these shipped by ST]; numbers as [times, programs, shipped, values], the
+values ascending as first value and differences.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import accumulate
+from typing import Any
+
+from atonc.hw.proven import Sighting
+from atonc.hw.safety.evidence.grades import Feature, Grade, Graded
+
+_SHOWN = 6  # seen words that a message lists
+
+
+@dataclass(frozen=True)
+class Words:
+    """Words seen in one role."""
+
+    seen: Mapping[str, Sighting]
+
+    def grade(self, value: int | str) -> Grade:
+        return Grade.SEEN if str(value) in self.seen else Grade.UNSEEN
+
+    def __str__(self) -> str:
+        common = sorted(self.seen, key=lambda word: (-self.seen[word].count, word))
+        return " | ".join(common[:_SHOWN]) + (f" | {len(common) - _SHOWN} more" if len(common) > _SHOWN else "")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers seen in one role."""
+
+    sighting: Sighting
+    values: tuple[int, ...]
+
+    def grade(self, value: int | str) -> Grade:
+        number = int(value)
+        place = bisect_left(self.values, number)
+        if place < len(self.values) and self.values[place] == number:
+            return Grade.SEEN
+        return Grade.WITHIN if 0 < place < len(self.values) else Grade.UNSEEN
+
+    def __str__(self) -> str:
+        return f"{self.values[0]}..{self.values[-1]}"
+
+
+Table = Words | Numbers
+
+
+@cache
+def evidence() -> Mapping[str, Mapping[str, Table]]:
+    """By name and role of the feature."""
+    text = resources.files("atonc.hw").joinpath("safety", "data", "evidence.json").read_text(encoding="ascii")
+    features: dict[str, dict[str, Any]] = json.loads(text)["features"]
+    return {name: {role: _table(row) for role, row in roles.items()} for name, roles in features.items()}
+
+
+def _table(row: Any) -> Table:
+    if isinstance(row, dict):
+        return Words({word: Sighting(*counts) for word, counts in row.items()})
+    count, programs, shipped, steps = row
+    return Numbers(Sighting(count, programs, shipped), tuple(accumulate(steps)))
+
+
+def grade(feature: Feature) -> Graded:
+    """By the data alone, without arguments."""
+    table = evidence().get(feature.name, {}).get(feature.role)
+    if table is None:
+        return Graded(feature, Grade.UNSEEN, "never in this role")
+    found = table.grade(feature.value)
+    return Graded(feature, found, "" if found == Grade.SEEN else str(table))

@@ -1,0 +1,174 @@
+"""How near to published programs are ours? Compiles the corpus, grades every form, and states the price in cycles.
+
+    python benchmarks/silicon.py [--only TEXT] [--shard K/N] [--silicon seen] [--cache DIR] [--fresh]
+                                 [--before FILE.json] [--list] [--write]
+
+One record a model, kept in the cache: cycles of the hardware model, epochs by grade, and every composed or unseen form
+with its count and first place. `--list` prints the forms over all models; `--before` compares cycles with an earlier
+`summary.json` (written to the cache folder by every run).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fetched import corpus_dir
+
+from atonc.emit import ec_program
+from atonc.emit.contexts import safety_contexts
+from atonc.errors import AtoncError
+from atonc.hw.decode import decode_epochs
+from atonc.hw.ec import instructions
+from atonc.hw.epoch import Epoch
+from atonc.hw.safety import Context
+from atonc.hw.safety.evidence import counts, grade_program
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_file
+from atonc.place import board
+from atonc.program_costs import program_cost
+
+RESULTS = Path(__file__).parent / "results" / "silicon.md"
+MEASURED = "2026-11-15, 2-core x86-64 Linux"
+Record = dict[str, Any]
+
+
+def judge(model: Path, options: Options) -> Record:
+    try:
+        compiled = compile_file(model, options)
+    except AtoncError as error:
+        return {"refused": str(error)}
+    pools = board("stm32n6570-dk").pools
+    cost = program_cost(compiled.program, compiled.graph, pools)
+    steps = compiled.program.steps
+    npu = sum(c.cycles for s, c in zip(steps, cost.steps, strict=True) if s.epoch is not None)
+    record = {"npu_cycles": npu, "latency_ms": cost.latency_ms, "cpu_steps": sum(s.epoch is None for s in steps)}
+    decoded = [e for e in decode_epochs(instructions.decode(ec_program.words(compiled.program.epochs))) if not e.empty]
+    return record | look(decoded, safety_contexts(compiled.program, pools), titles(compiled))
+
+
+def titles(compiled: Compiled) -> dict[int, str]:
+    return {step.number: step.plan.title for step in compiled.program.steps}
+
+
+def look(epochs: list[Epoch], context: Mapping[int, Context] | None, named: Mapping[int, str]) -> Record:
+    """Epochs by grade; forms by what they are, with how many units, how many epochs, and the first place."""
+    grades = grade_program(epochs, context)
+    units: Counter[tuple[str, ...]] = Counter()
+    places: dict[tuple[str, ...], list[int]] = {}
+    first: dict[tuple[str, ...], str] = {}
+    for found in grades:
+        for form in found.forms:
+            g = form.graded
+            key = (str(g.grade), g.argument, g.feature.name, g.feature.role, str(g.feature.value), g.seen)
+            units[key] += 1
+            first.setdefault(key, f"epoch {found.number} {form.unit} ({named.get(found.number, '')})")
+            if places.setdefault(key, [])[-1:] != [found.number]:
+                places[key].append(found.number)
+    forms = [[*key, units[key], len(places[key]), first[key]] for key in sorted(units)]
+    return {"epochs": len(grades), "grades": counts(grades), "forms": forms}
+
+
+def merged(records: Mapping[str, Record]) -> list[list[Any]]:
+    """Forms over all models: values of numbers that lie outside are put together as least..most."""
+    groups: dict[tuple[str, ...], list[Any]] = {}
+    for model, record in records.items():
+        for grade, argument, name, role, value, seen, units, epochs, place in record.get("forms", ()):
+            number = value.removeprefix("-").isdigit()
+            key = (grade, argument, name, role, "" if number else value, seen)
+            group = groups.setdefault(key, [0, 0, set(), [], f"{model}, {place}"])
+            group[0] += units
+            group[1] += epochs
+            group[2].add(model)
+            if number:
+                group[3].append(int(value))
+    rows = []
+    for (grade, argument, name, role, word, seen), (units, epochs, models, numbers, place) in groups.items():
+        value = word or (f"{min(numbers)}..{max(numbers)}" if min(numbers) < max(numbers) else str(numbers[0]))
+        rows.append([grade, argument, name, role, value, seen, units, epochs, len(models), place])
+    return sorted(rows, key=lambda row: (row[0], -row[6], row[2], row[3], row[4]))
+
+
+def form_lines(records: Mapping[str, Record]) -> Iterator[str]:
+    yield "| grade | argument | form | in role | value | seen | units | epochs | models | first |"
+    yield "|---|---|---|---|---|---|---:|---:|---:|---|"
+    for row in merged(records):
+        yield "| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |"
+
+
+def price_lines(records: Mapping[str, Record], before: Mapping[str, Record]) -> Iterator[str]:
+    yield "| model | cycles before | cycles | ratio | epochs | seen | within | composed | unseen |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    ratios = []
+    for model, record in sorted(records.items()):
+        if "refused" in record:
+            yield f"| {model} | | refused: {record['refused'][:120]} |"
+            continue
+        old, new = before.get(model, {}).get("npu_cycles", 0), record["npu_cycles"]
+        if old and new:
+            ratios.append(new / old)
+        grades = " | ".join(str(count) for count in record["grades"].values())
+        ratio = f"{new / old:.3f}" if old and new else ""
+        yield f"| {model} | {old or ''} | {new} | {ratio} | {record['epochs']} | {grades} |"
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        yield f"\nGeometric mean of the ratio over {len(ratios)} models: {mean:.4f}; worst {max(ratios):.3f}."
+
+
+def totals(records: Iterable[Record]) -> str:
+    found: Counter[str] = Counter()
+    for record in records:
+        found.update(record.get("grades", {}))
+    return ", ".join(f"{count} {grade}" for grade, count in found.items())
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Record]:
+    shard, shards = (int(part) for part in arguments.shard.split("/"))
+    models = [m for m in sorted((corpus_dir() / "models").iterdir()) if arguments.only in m.name]
+    arguments.cache.mkdir(parents=True, exist_ok=True)
+    records = {}
+    for number, model in enumerate(models):
+        kept = arguments.cache / f"{model.name}.json"
+        if number % shards == shard and (arguments.fresh or not kept.is_file()):
+            kept.write_text(json.dumps(judge(model, options_of(arguments))))
+            print(model.name, totals([json.loads(kept.read_text())]), flush=True)
+        if kept.is_file():
+            records[model.name] = json.loads(kept.read_text())
+    return records
+
+
+def options_of(arguments: argparse.Namespace) -> Options:
+    return Options(verify=False, allow_unproven=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("--only", default="", metavar="TEXT")
+    parser.add_argument("--shard", default="0/1", metavar="K/N")
+    parser.add_argument("--cache", type=Path, default=Path("/tmp/atonc_silicon"), metavar="DIR")
+    parser.add_argument("--fresh", action="store_true", help="compile again what is in the cache")
+    parser.add_argument("--before", type=Path, metavar="FILE", help="summary.json of an earlier run")
+    parser.add_argument("--list", action="store_true", help="print every composed and unseen form")
+    parser.add_argument("--write", action="store_true", help=f"also write {RESULTS.name}")
+    arguments = parser.parse_args()
+    records = run(arguments)
+    (arguments.cache / "summary.json").write_text(json.dumps(records, indent=0))
+    before = json.loads(arguments.before.read_text()) if arguments.before else {}
+    lines = [f"Epochs: {totals(records.values())}.", "", *price_lines(records, before)]
+    if arguments.list or arguments.write:
+        lines += ["", *form_lines(records)]
+    print("\n".join(lines))
+    if arguments.write:
+        head = ["# Forms of our programs against published ones", "", f"`python benchmarks/silicon.py`, {MEASURED}.", ""]
+        RESULTS.write_text("\n".join([*head, *lines]) + "\n")
+    return 1 if any(record.get("grades", {}).get("unseen") for record in records.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
