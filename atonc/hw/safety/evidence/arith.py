@@ -51,8 +51,8 @@ def _coefficients(c: ArithConfig) -> Iterator[tuple[str, str, Value]]:
     rows = c.rows()[: table_rows(c)]
     low, high = (rows.min(axis=0), rows.max(axis=0)) if len(rows) else (np.zeros(3, int), np.zeros(3, int))
     for letter, least, most in zip("ABC", low.tolist(), high.tolist(), strict=True):
-        yield f"least {letter} of a table", role, least
-        yield f"most {letter} of a table", role, most
+        yield f"{letter} of a table", role, least
+        yield f"{letter} of a table", role, most
 
 
 def table_rows(c: ArithConfig) -> int:

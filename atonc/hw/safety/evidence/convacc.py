@@ -38,12 +38,18 @@ def _features(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
     yield "FSTATCNT", "stationary" if c.feature_stationary else "", c.stationary_sets
 
 
+def _line_buffer(c: ConvaccConfig) -> str:
+    """What decides how lines are kept: neither the width of the kernel nor the stride."""
+    lines = "one line" if c.kernel_height == 1 else "several lines"
+    return f"{lines} simd{c.simd}{' deep' if c.deep else ' dss2' if c.dss2 else ''} F{c.feature_bytes}"
+
+
 def _sizes(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
     role = machine(c)
     height, width = c.out_size
     yield from (("B", role, c.batch), ("NR", role, c.kernels), ("NR x B x KW x KH", role, kernel_buffer(c)))
-    yield from (("W", role, c.width), ("H", role, c.height), ("W x B", role, c.line_elements))
-    yield from (("frame elements", role, c.line_elements * c.height), ("W x B mod B", "", c.line_elements % max(1, c.batch)))
+    yield from (("W", role, c.width), ("H", role, c.height), ("W x B", _line_buffer(c), c.line_elements))
+    yield "W x B mod B", "", str(c.line_elements % max(1, c.batch))
     yield from (("output width", role, width), ("output height", role, height))
 
 
@@ -73,8 +79,7 @@ def _crop(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
 
 def _sums(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
     yield "OUTSHIFT", f"O{c.out_bytes}", c.out_shift
-    sums = "ring" if c.generate_first_sum else "no sums" if c.no_sum else "sums, none first" if c.no_first_sum else "sums"
-    yield "INSHIFT", sums, c.in_shift
+    yield "INSHIFT", "no sums" if c.no_sum else "sums", c.in_shift
     looped = "looped" if c.accumulator_filter else ""
     yield "AFILT TOT", looped, c.frames_per_sum
     yield "AFILT FIRST, TOT - LAST", looped, _words(c.sum_first, c.frames_per_sum - c.sum_last)

@@ -32,7 +32,7 @@ def _features(c: PoolConfig) -> Iterator[tuple[str, str, Value]]:
     yield "inputs, CROPEN, ORNDMODE", "", " ".join(map(str, (*inputs, c.crop_enable, c.round_mode)))
     yield "pads", "", f"{c.pad_top} {c.pad_bottom} {c.pad_left} {c.pad_right}"
     yield from (("B", role, c.batch), ("W", role, width), ("H", role, c.height), ("W x B", role, c.line_elements))
-    yield "W x B mod B", "", c.line_elements % batch
+    yield "W x B mod B", "", str(c.line_elements % batch)
     yield from (("MULVAL", role, c.multiplier), ("OUTSHIFT", role, c.out_shift))
     crop = (c.crop_left, c.line_elements - 1 - c.crop_right, c.crop_top, c.height - 1 - c.crop_bottom)
     yield "crop left right top bottom", "", " ".join(map(str, crop))

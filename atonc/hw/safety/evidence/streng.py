@@ -1,4 +1,9 @@
-"""What of a stream engine is compared with published programs; `role` is what it is for: `to CONVACC:0`."""
+"""What of a stream engine is compared with published programs; `port` is what it is for: `to CONVACC:0`.
+
+How an engine counts and steps through memory does not depend on the unit at the other end of the switch, so counts and
+steps are judged by direction and form (raw or raster). What the unit could notice (length of a frame that is read back,
+whether frames are read again) is judged by port.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,13 @@ from atonc.hw.safety.evidence.grades import Feature, Value
 from atonc.hw.safety.mode_keys import mode_key
 from atonc.hw.units.stream_engine import StrengConfig
 
-ANY_VALUE: dict[str, str] = {
+ANY_VALUE = {
+    "address": "its alignment and pool are judged; the address itself is where the allocator found room",
     "sync_source": "engine numbers do not matter: every one occurs in every role",
 }
 MARGIN = 64  # bytes that ST leaves between the last byte touched and the limit
+READ_BACK = "to CONVACC:2"
+_ALIGNMENTS = (16, 8, 4, 2, 1)
 
 
 def features(c: StrengConfig, port: str, memory: str) -> Iterator[Feature]:
@@ -20,69 +28,78 @@ def features(c: StrengConfig, port: str, memory: str) -> Iterator[Feature]:
         yield Feature(f"STRENG {name}", role, value)
 
 
+def direction(c: StrengConfig) -> str:
+    return "write" if c.to_memory else "read"
+
+
 def form(c: StrengConfig) -> str:
-    return f"{'write' if c.to_memory else 'read'} {'raw' if c.raw else 'raster'}"
+    return f"{direction(c)} {'raw' if c.raw else 'raster'}"
 
 
 def _features(c: StrengConfig, port: str, memory: str) -> Iterator[tuple[str, str, Value]]:
-    role = form(c)
-    sized = f"{role} {8 * c.element_bytes}"
-    used = f"{role} {port}"
+    role, sized = form(c), f"{form(c)} {8 * c.element_bytes}"
     yield "mode", "", " ".join(map(str, mode_key(c, port)))
     yield "SIZE0 SIZE1 SIZE2", role, f"{c.size0} {c.size1} {c.size2}"
     yield "SINGLE with one frame", role, f"{c.single} {int(c.frames == 1)}"
     enables = (c.illegal_config_event, c.address_limit_enabled, c.stop_prefetch, c.frame_limit_enabled, c.gap_cycles)
     yield "ILLCFG, limits, GAPCYCLES", "", " ".join(map(str, enables))
-    yield "EN_OFLOW_FRM", "write" if c.to_memory else "read", str(c.overflow_event)
-    yield "CACHEABLE ALLOC", f"{'write' if c.to_memory else 'read'} {memory}", f"{c.cacheable} {c.cache_allocate}"
-    yield from (("frames", used, c.frames), ("frame elements", used, c.frame_elements))
-    yield "elements", used, c.elements
-    if port == "to CONVACC:2":
+    yield "EN_OFLOW_FRM", direction(c), str(c.overflow_event)
+    yield "CACHEABLE ALLOC", f"{direction(c)} {memory}", f"{c.cacheable} {c.cache_allocate}"
+    yield "frames", role, c.frames
+    if port == READ_BACK:
         yield "read-back frame elements", "sync" if c.sync else "no sync", c.frame_elements
-    if c.raw:
-        rest = (c.depth, c.pixel_offset, c.line_offset)
-        yield "raster registers of a raw engine", "", " ".join(map(str, rest))
-    else:
-        yield from _raster(c, used)
-    yield from _frames(c, role, used)
-    yield "address alignment", f"{sized} {memory}", alignment(c.address)
-    yield "limit margin", sized, _margin(c)
+    yield from _raw(c) if c.raw else _raster(c)
+    yield from _frames(c, port)
+    yield "address alignment", sized, alignment(c.address)
+    yield "limit behind the last byte", sized, _margin(c)
 
 
-def _raster(c: StrengConfig, used: str) -> Iterator[tuple[str, str, Value]]:
-    role = "write" if c.to_memory else "read"
+def _raw(c: StrengConfig) -> Iterator[tuple[str, str, Value]]:
+    yield "elements of a raw frame", direction(c), c.frame_elements
+    yield "raster registers of a raw engine", "", f"{c.depth} {c.pixel_offset} {c.line_offset}"
+
+
+def _raster(c: StrengConfig) -> Iterator[tuple[str, str, Value]]:
+    role = direction(c)
     lines, pixels, depth = c.shape
-    yield from (("raster width", role, pixels), ("raster height", role, lines), ("raster depth", role, depth))
+    yield from (("raster width", "", pixels), ("raster height", "", lines), ("raster depth", "", depth))
     yield from (("pixel step", role, c.pixel_offset), ("line step", role, c.line_offset))
     bits = f"{role} {8 * c.element_bytes}"
     yield "pixel step alignment", bits, alignment(c.pixel_offset)
-    yield "line step alignment", bits, alignment(c.line_offset)
-    yield "pixels", used, _step(c.pixel_offset, depth * c.element_bytes)
+    yield "pixels", role, _step(c.pixel_offset, depth * c.element_bytes)
     if lines > 1:
-        yield "lines", used, _step(c.line_offset, pixels * c.pixel_offset)
+        yield "line step alignment", bits, alignment(c.line_offset)
+        yield "lines", role, _step(c.line_offset, pixels * c.pixel_offset)
 
 
 def _step(step: int, size: int) -> str:
     return "packed" if step == size else "gaps" if step > size else "below its size"
 
 
-def _frames(c: StrengConfig, role: str, used: str) -> Iterator[tuple[str, str, Value]]:
+def _frames(c: StrengConfig, port: str) -> Iterator[tuple[str, str, Value]]:
+    role, bits = form(c), f"{form(c)} {8 * c.element_bytes}"
     yield "FRAME_RPT", role, _repeat(c)
+    size = c.frame_elements * c.element_bytes
     if c.frames > 1 and not c.continuous:
-        bytes_ = c.frame_elements * c.element_bytes
-        step = "same" if c.frame_offset == 0 else _step(c.frame_offset, bytes_)
-        yield "frame offset", used, step
-        yield "frame offset bytes", role, c.frame_offset
-        yield "frame offset alignment", f"{role} {8 * c.element_bytes}", alignment(c.frame_offset)
-    if c.frame_repeat:
-        yield "repeat offset bytes", role, c.repeat_offset
-        yield "repeat offset alignment", f"{role} {8 * c.element_bytes}", alignment(c.repeat_offset)
-        yield "FRAME_RPT frames", used, c.frame_repeat
-        if c.frame_repeat < c.frames:
-            yield "whole turns", role, str(c.frames % c.frame_repeat == 0)
-            yield "turns", used, c.frames // c.frame_repeat
+        step = "same" if c.frame_offset == 0 else _step(c.frame_offset, size)
+        yield "frame after frame", f"{role} {port}" if step == "same" else role, step
+        yield "frame offset", role, c.frame_offset
+        yield "frame offset alignment", bits, alignment(c.frame_offset)
     else:
-        yield "FRPTOFF without FRAME_RPT", role, str(c.repeat_offset)
+        yield "frame offset unused", f"{role}{' continuous' if c.continuous else ''}", _size(c.frame_offset, size)
+    if 0 < c.frame_repeat < c.frames:
+        yield "repeat offset", role, c.repeat_offset
+        yield "repeat offset alignment", bits, alignment(c.repeat_offset)
+        yield "frames in a turn", role, c.frame_repeat
+        yield "turns", role, c.frames // c.frame_repeat
+        yield "whole turns", role, str(c.frames % c.frame_repeat == 0)
+    else:
+        used = "one turn" if c.frame_repeat else "no turns"
+        yield "repeat offset unused", f"{role} {used}", _size(c.repeat_offset, c.frames * size)
+
+
+def _size(value: int, size: int) -> str:
+    return "0" if value == 0 else "its size" if value == size else "other"
 
 
 def _repeat(c: StrengConfig) -> str:
@@ -94,11 +111,11 @@ def _repeat(c: StrengConfig) -> str:
     return f"{relation}, {many}{', continuous' if c.continuous else ''}"
 
 
-def alignment(value: int) -> str:
+def alignment(value: int) -> int:
     """The largest power of two up to 16 that divides it."""
-    return str(next(step for step in (16, 8, 4, 2, 1) if value % step == 0))
+    return next(step for step in _ALIGNMENTS if value % step == 0)
 
 
 def _margin(c: StrengConfig) -> str:
     margin = c.address_limit - (c.span()[1] - 1)
-    return "negative" if margin < 0 else "below 64" if margin < MARGIN else "64" if margin == MARGIN else "more than 64"
+    return "negative" if margin < 0 else "below 64" if margin < MARGIN else "64 or more"

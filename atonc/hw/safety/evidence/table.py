@@ -19,6 +19,8 @@ from atonc.hw.proven import Sighting
 from atonc.hw.safety.evidence.grades import Feature, Grade, Graded
 
 _SHOWN = 6  # seen words that a message lists
+# lengths of programs and fills of buffers: less than the least seen is no other form
+ONLY_UPWARDS = ("words of an epoch", "words of a blob", "CONVACC NR x B x KW x KH", "CONVACC W x B", "POOL W x B")
 
 
 @dataclass(frozen=True)
@@ -77,4 +79,6 @@ def grade(feature: Feature) -> Graded:
     if table is None:
         return Graded(feature, Grade.UNSEEN, "never in this role")
     found = table.grade(feature.value)
+    if found == Grade.UNSEEN and feature.name in ONLY_UPWARDS and isinstance(table, Numbers):
+        found = Grade.WITHIN if int(feature.value) < table.values[0] else found
     return Graded(feature, found, "" if found == Grade.SEEN else str(table))
