@@ -165,8 +165,8 @@ def main() -> int:
         lines += ["", *form_lines(records)]
     print("\n".join(lines))
     if arguments.write:
-        head = ["# Forms of our programs against published ones", "", f"`python benchmarks/silicon.py`, {MEASURED}.", ""]
-        RESULTS.write_text("\n".join([*head, *lines]) + "\n")
+        head = f"# Forms of our programs against published ones\n\n`python benchmarks/silicon.py`, {MEASURED}.\n\n"
+        RESULTS.write_text(head + "\n".join(lines) + "\n")
     return 1 if any(record.get("grades", {}).get("unseen") for record in records.values()) else 0
 
 

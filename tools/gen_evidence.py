@@ -10,6 +10,7 @@ import json
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,10 @@ def program_features(program: Program) -> Iterator[Feature]:
     for epoch in program.epochs:
         view = EpochView(epoch, program.context)
         for unit, config in view.units.items():
-            engine = unit in view.engines
-            yield from unit_features(config, view.role(unit) if engine else "", memory_kind(view, unit) if engine else "")
+            if unit in view.engines:
+                yield from unit_features(config, view.role(unit), memory_kind(view, unit))
+            else:
+                yield from unit_features(config)
         yield from (feature for _, feature in epoch_features(view))
     for words in program.blob_words:
         yield Feature("words of a blob", "", words)
@@ -59,7 +62,7 @@ class Collected:
 def _row(values: dict[int | str, list[int]], programs: tuple[int, int]) -> Any:
     if all(isinstance(value, int) for value in values):
         ordered = sorted(int(value) for value in values)
-        steps = [ordered[0], *(b - a for a, b in zip(ordered, ordered[1:], strict=False))]
+        steps = [ordered[0], *(b - a for a, b in pairwise(ordered))]
         return [sum(row[0] for row in values.values()), *programs, steps]
     return {str(value): values[value] for value in sorted(values, key=str)}
 

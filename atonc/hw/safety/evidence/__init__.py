@@ -20,27 +20,52 @@ from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, worst
 from atonc.hw.safety.evidence.table import grade as by_data
 from atonc.hw.safety.view import EpochView
 
-__all__ = ["EpochGrade", "Feature", "Form", "Grade", "Graded", "grade_epoch", "grade_program", "grade_unit", "unit_grade"]
+__all__ = [
+    "EpochGrade",
+    "Feature",
+    "Form",
+    "Grade",
+    "Graded",
+    "UnitGrade",
+    "counts",
+    "grade_epoch",
+    "grade_feature",
+    "grade_program",
+    "grade_unit",
+    "unit_grade",
+]
 
 ON_CHIP = "on-chip"
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A feature of one unit (empty: of the epoch) that is not simply seen."""
+    """A composed or unseen feature and the unit that has it (empty: the epoch)."""
 
     unit: str
     graded: Graded
 
 
 @dataclass(frozen=True, slots=True)
+class UnitGrade:
+    grade: Grade
+    features: tuple[Graded, ...]
+
+    @property
+    def remarkable(self) -> tuple[Graded, ...]:
+        return tuple(g for g in self.features if g.grade.rank >= Grade.COMPOSED.rank)
+
+
+@dataclass(frozen=True, slots=True)
 class EpochGrade:
     number: int
     grade: Grade
-    forms: tuple[Form, ...]  # composed and unseen ones
+    forms: tuple[Form, ...]
 
 
-def grade(feature: Feature) -> Graded:
+@lru_cache(maxsize=1 << 16)
+def grade_feature(feature: Feature) -> Graded:
+    """By the data; where that says unseen, by the arguments."""
     found = by_data(feature)
     if found.grade != Grade.UNSEEN:
         return found
@@ -48,39 +73,34 @@ def grade(feature: Feature) -> Graded:
     return found if argument is None else Graded(feature, Grade.COMPOSED, found.seen, argument.id)
 
 
-@lru_cache(maxsize=1 << 16)
-def _graded(feature: Feature) -> Graded:
-    return grade(feature)
-
-
 @lru_cache(maxsize=1 << 14)
-def grade_unit(config: UnitConfig, port: str = "", memory: str = ON_CHIP) -> tuple[Graded, ...]:
+def grade_unit(config: UnitConfig, port: str = "", memory: str = ON_CHIP) -> UnitGrade:
     """Every feature of a unit; `port` is what a stream engine is for: `to CONVACC:0`, `from ARITH`."""
-    return tuple(_graded(feature) for feature in unit_features(config, port, memory))
+    graded = tuple(grade_feature(feature) for feature in unit_features(config, port, memory))
+    return UnitGrade(worst([g.grade for g in graded]), graded)
 
 
 def unit_grade(config: UnitConfig, port: str = "", memory: str = ON_CHIP, but: tuple[str, ...] = ()) -> Grade:
-    """The worst of them; `but` leaves out features (by the end of their name) that are not settled yet."""
-    return worst([g.grade for g in grade_unit(config, port, memory) if not (but and g.feature.name.endswith(but))])
+    """The worst of them; `but` names features that are not settled yet, by the end of their name."""
+    found = grade_unit(config, port, memory)
+    return worst([g.grade for g in found.features if not g.feature.name.endswith(but)]) if but else found.grade
 
 
 def grade_epoch(epoch: Epoch, context: Context | None = None) -> EpochGrade:
     view = EpochView(epoch, context or Context())
-    found: list[Form] = []
-    grades = set()
+    grades, forms = [], []
     for unit, config in view.units.items():
         engine = unit in view.engines
-        port, memory = (view.role(unit), memory_kind(view, unit)) if engine else ("", "")
-        for graded in grade_unit(config, port, memory):
-            grades.add(graded.grade)
-            if graded.grade.rank >= Grade.COMPOSED.rank:
-                found.append(Form(unit, graded))
+        found = grade_unit(config, view.role(unit), memory_kind(view, unit)) if engine else grade_unit(config)
+        grades.append(found.grade)
+        if found.grade.rank >= Grade.COMPOSED.rank:
+            forms += [Form(unit, graded) for graded in found.remarkable]
     for unit, feature in epoch_features(view):
-        graded = _graded(feature)
-        grades.add(graded.grade)
+        graded = grade_feature(feature)
+        grades.append(graded.grade)
         if graded.grade.rank >= Grade.COMPOSED.rank:
-            found.append(Form(unit, graded))
-    return EpochGrade(epoch.number, worst(list(grades)), tuple(found))
+            forms.append(Form(unit, graded))
+    return EpochGrade(epoch.number, worst(grades), tuple(forms))
 
 
 def grade_program(

@@ -36,5 +36,5 @@ def _tables(c: ActivConfig) -> Iterator[tuple[str, str, Value]]:
     yield from (("most inner bits", "", int(inner.max(initial=0))), ("segments", "", used))
     rows = np.frombuffer(c.rom1, "<i2").reshape(-1, 3)[:used]
     for number, letter in enumerate("ABC"):
-        yield f"{letter} of a table", "", int(rows[:, number].min(initial=0))
-        yield f"{letter} of a table", "", int(rows[:, number].max(initial=0))
+        yield f"{letter} of a table", "table", int(rows[:, number].min(initial=0))
+        yield f"{letter} of a table", "table", int(rows[:, number].max(initial=0))

@@ -1,6 +1,7 @@
 """Arguments: why a form whose parts were all seen may be used although the combination was not.
 
 Each is one entry with what it allows, the evidence, and what would disprove it; `docs/silicon.md` is written from them.
+There are at most ten: whatever they do not cover is unseen.
 """
 
 from __future__ import annotations
@@ -8,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from atonc.hw import pipelines
-from atonc.hw.proven import Level
-from atonc.hw.safety.evidence.grades import Feature
+from atonc.hw.safety.evidence.grades import Feature, Grade
+from atonc.hw.safety.evidence.table import Numbers, evidence, grade
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +19,88 @@ class Argument:
     title: str
     allows: str  # in words
     why: str
-    evidence: str
+    seen: str  # the evidence
     disproof: str  # what a board would have to show
     covers: Callable[[Feature], bool]
 
 
-def _pipelines_seen_alone(feature: Feature) -> bool:
+def _values(name: str, of: Callable[[str], bool] = lambda role: True) -> tuple[int, int]:
+    """Least and most value of a number over several roles."""
+    found = [t.values for role, t in evidence().get(name, {}).items() if isinstance(t, Numbers) and of(role)]
+    return min(v[0] for v in found), max(v[-1] for v in found)
+
+
+def _side_by_side(feature: Feature) -> bool:
     texts = str(feature.value).split(" || ")
-    return feature.name == "pipelines side by side" and all(
-        pipelines.evidence(text).level != Level.NEVER for text in texts
-    )
+    seen = evidence()["pipeline"][""]
+    return feature.name == "pipelines side by side" and all(seen.grade(text) == Grade.SEEN for text in texts)
+
+
+_SIDES = ("left", "right", "top", "bottom")
+
+
+def _sides_of_padding(feature: Feature) -> bool:
+    if feature.name != "CONVACC pads left right top bottom":
+        return False
+    pads = zip(_SIDES, str(feature.value).split(), strict=True)
+    return all(grade(Feature(f"CONVACC pad {s}", feature.role, int(pad))).grade != Grade.UNSEEN for s, pad in pads)
+
+
+_EXTENTS = ("CONVACC W", "CONVACC H", "CONVACC output width", "CONVACC output height")
+_POOL_EXTENTS = ("POOL W", "POOL H")
+_POOL_THREE_LINES = 896  # half of what was seen with two lines: one line more is kept
+
+
+def _counted(feature: Feature) -> bool:
+    name, role, value = feature.name, feature.role, feature.value
+    if name in _EXTENTS:
+        known = evidence()[name].get(role)
+        return isinstance(known, Numbers) and known.values[-1] < int(value) <= _values(name)[1]
+    if name in _POOL_EXTENTS and role in evidence()[name]:
+        windowed = not role.startswith("global")
+        least, most = _values(name, lambda other: other.startswith("global") != windowed)
+        return least <= int(value) <= most
+    return name == "POOL W x B" and role == "3 lines" and int(value) <= _POOL_THREE_LINES
+
+
+def _walks(feature: Feature) -> bool:
+    """Pixels, lines and frames of a raster step by registers of their own."""
+    name, role, value = feature.name, feature.role, feature.value
+    if name in ("STRENG pixels", "STRENG lines"):
+        return value in ("packed", "gaps")
+    if name == "STRENG frame after frame":
+        return role.startswith(("read raster", "write raster")) and value in ("packed", "gaps")
+    if name in ("STRENG line step", "STRENG frame offset", "STRENG repeat offset"):
+        return 0 <= int(value) <= _values(name)[1]
+    return name == "STRENG pixel step" and 0 < int(value) < _values(name, lambda other: other == role)[1]
+
+
+_TABLES = (("ARITH", ""), ("ARITH", " of a table"), ("ACTIV", " of a table"))
+_COEFFICIENTS = tuple(f"{unit} {letter}{of}" for unit, of in _TABLES for letter in "ABC")
+_BYTES = ("CONVACC FSUB", "CONVACC ZFBIAS", "ARITH CLIPMIN", "ARITH CLIPMAX")
+
+
+def _operands(feature: Feature) -> bool:
+    name, value = feature.name, feature.value
+    if name in _BYTES or (name == "ARITH C" and feature.role.startswith("CLIP")):
+        return -128 <= int(value) <= 127
+    if name in _COEFFICIENTS:
+        return feature.role.startswith(("AFFINE", "table")) and -(1 << 15) <= int(value) < 1 << 15
+    return name == "POOL MULVAL" and feature.role in ("global avg", "avg 2x2/2") and 16384 <= int(value) < 1 << 15
+
+
+def _shifts(feature: Feature) -> bool:
+    if feature.name not in ("ARITH SHIFT RES", "ARITH SHIFT AX", "ARITH SHIFT BY", "ARITH SHIFT C"):
+        return False
+    if not feature.role.startswith("AFFINE"):
+        return False
+    dual = feature.role.startswith("AFFINE dual")
+    least, most = _values(feature.name, lambda role: role.startswith("AFFINE dual" if dual else "AFFINE X"))
+    return least <= int(feature.value) <= most
+
+
+def _read_beside_write(feature: Feature) -> bool:
+    return feature.name == "reader and writer" and str(feature.value).startswith("interleaved")
 
 
 ARGUMENTS = (
@@ -36,11 +108,77 @@ ARGUMENTS = (
         "S1",
         "Pipelines side by side",
         "two or more independent pipelines in one epoch, each of a form that was seen",
-        "pipelines of one epoch share no unit and no link; what they share is the bus, which every epoch with several "
-        "engines shares as well",
-        "805 different combinations occur, with up to five pipelines in one epoch; unit numbers do not matter",
+        "Pipelines of one epoch share no unit and no link. What they share is the bus, as the engines of every epoch do, and"
+        " the wait for all writers.",
+        "More than 800 combinations occur, with up to five pipelines in an epoch; unit numbers do not matter.",
         "an epoch of two pipelines that hangs or differs although each of them alone runs",
-        _pipelines_seen_alone,
+        _side_by_side,
+    ),
+    Argument(
+        "S2",
+        "Padding side by side",
+        "a combination of paddings left, right, top and bottom of which each side was seen with this kernel and stride",
+        "The four sides are fields of their own, each compared with its own counter; a tile at the border of a layer has"
+        " padding on some sides only.",
+        "3x3 with stride 2 occurs with 0101, 1010, 0111, 1111 and 0000 (left, right, top, bottom); 5x3, 5x2 and 4x3 have"
+        " unequal sides as well.",
+        "a padded 3x3 unit whose border differs for one combination of sides only",
+        _sides_of_padding,
+    ),
+    Argument(
+        "S3",
+        "Larger frames",
+        "CONVACC frames wider or taller than seen with this kernel, up to the widest and tallest seen with any; POOL frames"
+        " of a size seen with another window",
+        "Width and height are 16-bit counters. What a width costs is the line buffer; that is judged by itself, as W x B."
+        " A kernel of one line keeps no lines at all.",
+        "CONVACC: width up to 2,100 and W x B up to 33,600 with 1x1, height up to 640 with 6x3. POOL: 2x2 from 6x6 to"
+        " 224x224, W x B up to 1,792; 3x3 keeps one line more and is allowed half of it.",
+        "a frame that is computed right up to some width or height and wrong above",
+        _counted,
+    ),
+    Argument(
+        "S4",
+        "Steps through memory",
+        "raster engines whose steps relate to each other in another way than seen: lines with gaps (a window of a tensor),"
+        " packed pixels, frames one behind the other; steps up to the largest seen in either direction",
+        "Lines, pixels and frames each have a step register; the address generator adds them and does not compare them."
+        " Readers and writers are the same engine with the direction bit changed.",
+        "Line steps of writers lie at, above and below width x pixel step; frame offsets of readers lie below, at and above"
+        " the size of a frame; line steps reach 82,944 (readers) and 600,000 (writers).",
+        "a reader of a window of a tensor that delivers other bytes than those of the window",
+        _walks,
+    ),
+    Argument(
+        "S5",
+        "Operands",
+        "values of factors, terms and thresholds inside the number format of their register: coefficients of 16 bits,"
+        " zero points and clip limits of one byte",
+        "They are operands of multipliers, adders and comparators, not settings: no value selects another behaviour.",
+        "ARITH: A up to 32,767, B from -32,768, C from -32,768 to 32,767, about 5,000 distinct factors. FSUB takes 167"
+        " values from -127 to 127 in a register of 24 bits, the limits of CLIP take 66.",
+        "a layer that is right but for channels with one particular coefficient",
+        _operands,
+    ),
+    Argument(
+        "S6",
+        "Shifts",
+        "shifts of an affine ARITH that were seen with other widths of its inputs or output",
+        "Products are summed at full width and shifted once; the width of an input only decides how many of its bits are"
+        " taken.",
+        "AFFINE of one input: RES 0 to 28; of two: RES 0 to 26, AX 0 to 30, BY 0 to 10, C 0 to 18.",
+        "a dual affine unit with 16-bit inputs whose result is shifted wrongly by one amount",
+        _shifts,
+    ),
+    Argument(
+        "S7",
+        "Reading beside writing",
+        "a reader and a writer of one epoch whose bytes interleave in one buffer, without a byte in common",
+        "Writes carry byte enables: a writer fills a pixel in several frames and the bytes of its neighbours survive. A byte"
+        " that nobody writes reads the same at any time.",
+        "In-place operation, where reader and writer even have bytes in common, occurs 279 times in 56 programs.",
+        "a copy inside one buffer that reads other bytes than were there",
+        _read_beside_write,
     ),
 )
 

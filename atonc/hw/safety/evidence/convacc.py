@@ -29,7 +29,8 @@ def machine(c: ConvaccConfig) -> str:
 
 def _features(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
     yield "mode", "", " ".join(map(str, mode_key(c)))
-    yield "FSHIFT FROUND FSAT FRNDMODE", "", _words(c.feature_shift, c.feature_round, c.feature_saturate, c.feature_round_mode)
+    inputs = (c.feature_shift, c.feature_round, c.feature_saturate, c.feature_round_mode)
+    yield "FSHIFT FROUND FSAT FRNDMODE", "", _words(*inputs)
     yield from _sizes(c)
     yield from _padding(c)
     yield from _crop(c)
@@ -39,9 +40,10 @@ def _features(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
 
 
 def _line_buffer(c: ConvaccConfig) -> str:
-    """What decides how lines are kept: neither the width of the kernel nor the stride."""
-    lines = "one line" if c.kernel_height == 1 else "several lines"
-    return f"{lines} simd{c.simd}{' deep' if c.deep else ' dss2' if c.dss2 else ''} F{c.feature_bytes}"
+    """What decides how lines are kept: not the width of the kernel, not the stride; a kernel of one line keeps none."""
+    if c.kernel_height == 1:
+        return "one line"
+    return f"several lines simd{c.simd}{' dss2' if c.dss2 else ''} F{c.feature_bytes}"
 
 
 def _sizes(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
@@ -59,10 +61,11 @@ def _padding(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
     for side, pad in sides.items():
         yield f"pad {side}", role, pad
     yield "pads left right top bottom", role, _words(*sides.values())
-    framed = {"left": c.frame_left, "right": c.frame_right, "top": c.frame_top * batch, "bottom": c.frame_bottom * batch}
+    columns = {"left": -(-c.frame_left // batch), "right": -(-c.frame_right // batch)}
+    framed = columns | {"top": c.frame_top, "bottom": c.frame_bottom}
     if any(framed.values()):
-        for side, elements in framed.items():
-            yield f"frame {side}", role, -(-elements // batch)
+        for side, pixels in framed.items():
+            yield f"frame {side}", role, pixels
         yield "frame in whole pixels", "", str(not (c.frame_left % batch or c.frame_right % batch))
     yield "ZFBIAS", "framed" if any(framed.values()) else "", c.frame_value
 
@@ -72,9 +75,10 @@ def _crop(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
     columns, lines = (c.crop_columns[1] - c.width, c.crop_rows[1] - c.height)
     yield from (("crop left", role, c.crop_left // batch), ("crop top", role, c.crop_top))
     yield from (("crop right", role, -columns), ("crop bottom", role, -lines))
-    beyond = [end != NO_CROP and end + 1 > size for end, size in ((c.crop_right, c.line_elements), (c.crop_bottom, c.height))]
-    yield "crop end behind the frame", "", str(any(beyond))
-    yield "crop in whole pixels", "", str(not (c.crop_left % batch or (c.crop_right + 1) % batch) or c.crop_right == NO_CROP)
+    ends = ((c.crop_right, c.line_elements), (c.crop_bottom, c.height))
+    yield "crop end behind the frame", "", str(any(end != NO_CROP and end + 1 > size for end, size in ends))
+    whole = c.crop_left % batch == 0 and (c.crop_right == NO_CROP or (c.crop_right + 1) % batch == 0)
+    yield "crop in whole pixels", "", str(whole)
 
 
 def _sums(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:

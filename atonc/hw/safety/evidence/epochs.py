@@ -10,7 +10,8 @@ from atonc.hw.fields import UnitConfig
 from atonc.hw.links import context_form
 from atonc.hw.safety.evidence import activ, arith, convacc, pool, streng
 from atonc.hw.safety.evidence.grades import Feature
-from atonc.hw.safety.evidence.neighbours import relation
+from atonc.hw.safety.evidence.neighbours import WORD, Relation, relation
+from atonc.hw.safety.evidence.streng import READ_BACK
 from atonc.hw.safety.view import EpochView, kind_of_name
 from atonc.hw.units.activ import ActivConfig
 from atonc.hw.units.arith import ArithConfig
@@ -18,7 +19,6 @@ from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.pool import PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
 
-READ_BACK = "to CONVACC:2"
 _OUTSIDE = "no pool"
 
 
@@ -80,12 +80,19 @@ def _counts(view: EpochView) -> Iterator[tuple[str, Feature]]:
 
 
 def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:
+    for first, second in combinations(view.writers, 2):
+        yield first, Feature("two writers", "", str(_relation(view, first, second)))
     home = {unit: number for number, units in enumerate(view.pipelines) for unit in units}
-    for (first, one), (second, other) in combinations(view.writers.items(), 2):
-        yield first, Feature("two writers", "", f"{relation(one, other)}")
-    for reader, one in view.readers.items():
-        role = view.role(reader)
-        for writer, other in view.writers.items():
-            related = "of one pipeline" if home.get(reader) == home.get(writer) else "of two pipelines"
-            purpose = f", {role}" if role == READ_BACK else ""
-            yield reader, Feature("reader and writer", f"{related}{purpose}", f"{relation(one, other)}")
+    for reader in view.readers:
+        purpose = f", {READ_BACK}" if view.role(reader) == READ_BACK else ""
+        for writer in view.writers:
+            pipelines = "of one pipeline" if home.get(reader) == home.get(writer) else "of two pipelines"
+            yield reader, Feature("reader and writer", f"{pipelines}{purpose}", str(_relation(view, reader, writer)))
+
+
+def _relation(view: EpochView, one: str, other: str) -> Relation:
+    """Most engines are far from each other: no need to look closer."""
+    (low, end), (low2, end2) = view.spans[one], view.spans[other]
+    if end + WORD <= low2 or end2 + WORD <= low:
+        return Relation.APART
+    return relation(view.engines[one], view.engines[other])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,12 +17,13 @@ class Grade(StrEnum):
     COMPOSED = "composed"  # every part was seen, the combination was not: allowed by an argument
     UNSEEN = "unseen"
 
-    @property
-    def rank(self) -> int:
-        return _ORDER[self]
+    rank: int
 
-
-_ORDER = {grade: rank for rank, grade in enumerate(Grade)}
+    def __new__(cls, value: str) -> Grade:
+        grade = str.__new__(cls, value)
+        grade._value_ = value
+        grade.rank = len(cls.__members__)
+        return grade
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +51,5 @@ class Graded:
         return f"{self.feature}{f' (seen: {self.seen})' if self.seen else ''}"
 
 
-def worst(grades: list[Grade]) -> Grade:
-    return max(grades, key=lambda grade: grade.rank, default=Grade.SEEN)
+def worst(grades: Iterable[Grade]) -> Grade:
+    return max(set(grades), key=lambda grade: grade.rank, default=Grade.SEEN)

@@ -1,8 +1,13 @@
-"""How two stream engines of one epoch lie to each other in memory: do their bytes or bus words meet?"""
+"""How two stream engines of one epoch lie to each other in memory: do their bytes or bus words meet?
+
+An engine touches runs of bytes in nested loops. Two engines that walk one tensor step by the same pixel, so it is
+enough to compare one period of their common step; only where that is not so are the runs listed one by one.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +15,8 @@ from numpy.typing import NDArray
 from atonc.hw.units.stream_engine import StrengConfig
 
 WORD = 8  # bytes of the bus
+_PERIODS = 3  # that two walks must share before one of them stands for all
+Loop = tuple[int, int]  # count, step in bytes
 
 
 class Relation(StrEnum):
@@ -21,34 +28,76 @@ class Relation(StrEnum):
 
 
 def relation(one: StrengConfig, other: StrengConfig) -> Relation:
-    (low, end), (low2, end2) = sorted((one.span(), other.span()))
-    if end <= low2:
-        return Relation.BORDER if (end - 1) // WORD == low2 // WORD else Relation.APART
-    starts, length = _runs(one)
-    starts2, length2 = _runs(other)
-    if not _meet(starts // WORD, (starts + length - 1) // WORD, starts2 // WORD, (starts2 + length2 - 1) // WORD):
-        return Relation.OWN_WORDS
-    bytes_meet = _meet(starts, starts + length - 1, starts2, starts2 + length2 - 1)
-    return Relation.OVERLAP if bytes_meet else Relation.SHARED_WORDS
+    (_, end), (start, _) = sorted((one.span(), other.span()))
+    if end <= start:
+        return Relation.BORDER if (end - 1) // WORD == start // WORD else Relation.APART
+    walks = (_Walk.of(one), _Walk.of(other))
+    if _meet(*walks, 1):
+        return Relation.OVERLAP
+    return Relation.SHARED_WORDS if _meet(*walks, WORD) else Relation.OWN_WORDS
 
 
-def _runs(config: StrengConfig) -> tuple[NDArray[np.int64], int]:
-    """First address of every contiguous piece that an engine touches, and their common length."""
-    length = config.element_bytes
-    starts = np.array([config.address], np.int64)
-    loops = [*config.frame_loops(), *zip(config.shape, config.steps, strict=True)]
-    for count, step in reversed(loops):
-        if step == length and starts.size == 1:
-            length *= count
-        elif step and count > 1:
-            starts = (np.arange(count, dtype=np.int64)[:, None] * step + starts).reshape(-1)
-    return np.unique(starts), length
+class _Walk:
+    """Runs of `length` bytes from `address` on, repeated by loops: the longest last."""
+
+    def __init__(self, address: int, length: int, loops: tuple[Loop, ...]) -> None:
+        self.address, self.length, self.loops = address, length, loops
+
+    @classmethod
+    def of(cls, config: StrengConfig) -> _Walk:
+        loops = [*config.frame_loops(), *zip(config.shape, config.steps, strict=True)]
+        length, merged = config.element_bytes, list[Loop]()
+        walked = sorted(((count, abs(step)) for count, step in loops if count > 1 and step), key=lambda loop: loop[1])
+        for count, step in walked:
+            if not merged and step == length:
+                length *= count
+            elif merged and step == merged[-1][0] * merged[-1][1]:
+                merged[-1] = (merged[-1][0] * count, merged[-1][1])
+            else:
+                merged.append((count, step))
+        return cls(config.span()[0], length, tuple(sorted(merged)))
+
+    def starts(self, loops: tuple[Loop, ...]) -> NDArray[np.int64]:
+        found = np.array([self.address], np.int64)
+        for count, step in loops:
+            found = (np.arange(count, dtype=np.int64)[:, None] * step + found).reshape(-1)
+        return found
 
 
-def _meet(
-    firsts: NDArray[np.int64], lasts: NDArray[np.int64], firsts2: NDArray[np.int64], lasts2: NDArray[np.int64]
-) -> bool:
-    """Whether any interval of one list (both ends included) touches one of the other; both ascend."""
-    place = np.searchsorted(firsts2, lasts, side="right")  # how many of the others begin before each one ends
+def _meet(one: _Walk, other: _Walk, unit: int) -> bool:
+    """Whether the two touch a unit of memory in common."""
+    answer = _by_period(one, other, unit)
+    if answer is None:
+        answer = _touch(one.starts(one.loops), one.length, other.starts(other.loops), other.length, unit)
+    return answer
+
+
+def _by_period(one: _Walk, other: _Walk, unit: int) -> bool | None:
+    """From one period, where both repeat by the same step; None where the ends of the walks may decide."""
+    if not one.loops or not other.loops or one.loops[-1][1] != other.loops[-1][1]:
+        return None
+    (count, step), (count2, _) = one.loops[-1], other.loops[-1]
+    fold = unit // gcd(unit, step)  # steps until the units are aligned as before
+    period = fold * step
+    shift = (other.address - one.address) // step
+    common = min(count, shift + count2) - max(0, shift)
+    if common < _PERIODS * fold:
+        return None
+    first = one.starts((*one.loops[:-1], (fold, step)))
+    second = other.starts((*other.loops[:-1], (fold, step))) - shift // fold * period
+    around = (second[:, None] + np.arange(-1, 2) * period).reshape(-1)
+    return _touch(first, one.length, around, other.length, unit)
+
+
+def _touch(starts: NDArray[np.int64], length: int, starts2: NDArray[np.int64], length2: int, unit: int) -> bool:
+    firsts, lasts = _units(starts, length, unit)
+    firsts2, lasts2 = _units(starts2, length2, unit)
+    begun = np.searchsorted(firsts2, lasts, side="right")  # how many of the others begin before each one ends
     reached = np.maximum.accumulate(lasts2)
-    return bool((reached[np.maximum(place - 1, 0)][place > 0] >= firsts[place > 0]).any())
+    some = begun > 0
+    return bool((reached[begun[some] - 1] >= firsts[some]).any())
+
+
+def _units(starts: NDArray[np.int64], length: int, unit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    ordered = np.unique(starts)
+    return ordered // unit, (ordered + length - 1) // unit

@@ -24,6 +24,11 @@ def machine(c: PoolConfig) -> str:
     return f"{name} {c.window_x}x{c.window_y}/{stride}"
 
 
+def _lines(c: PoolConfig) -> str:
+    """How many lines a window needs at a time."""
+    return "global" if c.is_global else f"{c.window_y} lines"
+
+
 def _features(c: PoolConfig) -> Iterator[tuple[str, str, Value]]:
     role, batch = machine(c), max(1, c.batch)
     width = c.line_elements // batch
@@ -31,7 +36,7 @@ def _features(c: PoolConfig) -> Iterator[tuple[str, str, Value]]:
     inputs = (c.feature_shift, c.feature_round, c.feature_saturate, c.feature_out_bytes, c.feature_round_mode)
     yield "inputs, CROPEN, ORNDMODE", "", " ".join(map(str, (*inputs, c.crop_enable, c.round_mode)))
     yield "pads", "", f"{c.pad_top} {c.pad_bottom} {c.pad_left} {c.pad_right}"
-    yield from (("B", role, c.batch), ("W", role, width), ("H", role, c.height), ("W x B", role, c.line_elements))
+    yield from (("B", role, c.batch), ("W", role, width), ("H", role, c.height), ("W x B", _lines(c), c.line_elements))
     yield "W x B mod B", "", str(c.line_elements % batch)
     yield from (("MULVAL", role, c.multiplier), ("OUTSHIFT", role, c.out_shift))
     crop = (c.crop_left, c.line_elements - 1 - c.crop_right, c.crop_top, c.height - 1 - c.crop_bottom)

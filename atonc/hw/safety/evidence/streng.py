@@ -16,6 +16,8 @@ from atonc.hw.units.stream_engine import StrengConfig
 ANY_VALUE = {
     "address": "its alignment and pool are judged; the address itself is where the allocator found room",
     "sync_source": "engine numbers do not matter: every one occurs in every role",
+    "frame_offset": "judged where a second frame follows; else readers of published programs leave anything in it",
+    "repeat_offset": "judged where a second turn follows; else readers of published programs leave anything in it",
 }
 MARGIN = 64  # bytes that ST leaves between the last byte touched and the limit
 READ_BACK = "to CONVACC:2"
@@ -81,21 +83,25 @@ def _frames(c: StrengConfig, port: str) -> Iterator[tuple[str, str, Value]]:
     yield "FRAME_RPT", role, _repeat(c)
     size = c.frame_elements * c.element_bytes
     if c.frames > 1 and not c.continuous:
-        step = "same" if c.frame_offset == 0 else _step(c.frame_offset, size)
-        yield "frame after frame", f"{role} {port}" if step == "same" else role, step
-        yield "frame offset", role, c.frame_offset
+        yield "frame after frame", f"{role} {port}" if c.to_memory else role, _follows(c.frame_offset, size)
+        yield "frame offset", direction(c), c.frame_offset
         yield "frame offset alignment", bits, alignment(c.frame_offset)
-    else:
-        yield "frame offset unused", f"{role}{' continuous' if c.continuous else ''}", _size(c.frame_offset, size)
+    elif c.to_memory:
+        run = (c.frame_elements if c.raw else c.depth) * c.element_bytes
+        yield "FOFFSET without a second frame", role, _size(c.frame_offset, run)
     if 0 < c.frame_repeat < c.frames:
-        yield "repeat offset", role, c.repeat_offset
+        yield "repeat offset", direction(c), c.repeat_offset
         yield "repeat offset alignment", bits, alignment(c.repeat_offset)
-        yield "frames in a turn", role, c.frame_repeat
-        yield "turns", role, c.frames // c.frame_repeat
+        yield "frames in a turn", direction(c), c.frame_repeat
+        yield "turns", direction(c), c.frames // c.frame_repeat
         yield "whole turns", role, str(c.frames % c.frame_repeat == 0)
-    else:
+    elif c.to_memory or not c.frame_repeat:
         used = "one turn" if c.frame_repeat else "no turns"
-        yield "repeat offset unused", f"{role} {used}", _size(c.repeat_offset, c.frames * size)
+        yield "FRPTOFF without a second turn", f"{role}, {used}", _size(c.repeat_offset, c.frames * size)
+
+
+def _follows(offset: int, size: int) -> str:
+    return "same" if offset == 0 else _step(offset, size)
 
 
 def _size(value: int, size: int) -> str:
