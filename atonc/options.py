@@ -25,7 +25,8 @@ class Options:
     on_cpu: tuple[str, ...] = ()  # nodes of the model
     on_npu: tuple[str, ...] = ()
     allow_float: bool = False  # also models without any quantised value
-    allow_unproven: bool = False
+    silicon: str = "composed"  # or "seen": no form whose parts alone were seen
+    allow_unproven: bool = False  # also forms that no published program comes near
     npu_mhz: float = 0.0  # 0: as the machine description says
     cpu_mhz: float = 0.0
     flash_mbps: float = 0.0

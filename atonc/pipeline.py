@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from atonc import silicon
 from atonc.compare.inputs import make_inputs, make_noise
 from atonc.emit import ec_program
 from atonc.emit.contexts import safety_contexts
@@ -20,8 +21,10 @@ from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import instructions
 from atonc.hw.machine import Machine, stm32n6
 from atonc.hw.mpool import MemoryPool
+from atonc.hw.safety.evidence import EpochGrade
 from atonc.ir import Array, Graph
 from atonc.lower.map_ops import Mapped, map_ops
+from atonc.lower.registry import Refusal
 from atonc.lower.wishes import resolve
 from atonc.ops import run_graph
 from atonc.options import Options
@@ -34,6 +37,7 @@ from atonc.verify import VerifyReport, verify
 
 _MOST_BYTES = 1 << 27  # of a tensor whose typical values are looked at, whatever a file says of memories
 CALIBRATION_SEEDS = (1001, 1002)  # not those of the verification
+ROUNDS = 6  # each moves the operators whose epochs were refused to the CPU; what they leave is placed anew
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Compiled:
     findings: tuple[Violation, ...]
     report: VerifyReport | None
     seconds: float
+    grades: tuple[EpochGrade, ...] = ()  # how near each epoch is to published programs
 
 
 def compile_file(path: Path, options: Options | None = None) -> Compiled:
@@ -67,15 +72,24 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     started = started or time.perf_counter()
     wishes = resolve(source, graph, options.on_cpu, options.on_npu)
     samples = partial(typical_runs, graph, memory)
-    mapped = map_ops(graph, options.numerics, samples, wishes, supplied(graph, options))
-    context = mapped.context
-    require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
-    layout = _place(mapped, graph, memory, options)
-    program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools)
-    findings = check(program, options, memory.pools)
+    avoided: dict[str, Refusal] = {}
+    for _ in range(ROUNDS):
+        mapped = map_ops(graph, options.numerics, samples, wishes, supplied(graph, options), avoided)
+        context = mapped.context
+        require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
+        layout = _place(mapped, graph, memory, options)
+        program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools)
+        found = inspect(program, memory.pools)
+        refused = silicon.refused(found.grades, program, mapped.owners, options)
+        if not refused:
+            break
+        avoided |= refused
+    else:
+        raise silicon.no_end(refused)
+    findings = require_safe(found, options)
     seconds = time.perf_counter() - started
     report = verify(program, graph, mapped, options.seed) if options.verify else None
-    return Compiled(source, graph, mapped, layout, program, findings, report, seconds)
+    return Compiled(source, graph, mapped, layout, program, findings, report, seconds, found.grades)
 
 
 def memories(options: Options) -> Board:
@@ -128,13 +142,17 @@ def supplied(graph: Graph, options: Options) -> tuple[str, ...]:
     return supplied_edges(graph.inputs, graph.outputs, options.inputs_allocation, options.outputs_allocation)
 
 
-def check(program: Program, options: Options, pools: Iterable[MemoryPool]) -> tuple[Violation, ...]:
-    """The program as the chip would read it, against the safety rules; what breaks one is never given out."""
+def inspect(program: Program, pools: Iterable[MemoryPool]) -> safety.Inspection:
+    """The program as the chip would read it, against the safety rules and the evidence."""
     words = ec_program.words(program.epochs)
     decoded = [e for e in decode_epochs(instructions.decode(words)) if not e.empty]
-    contexts = safety_contexts(program, pools)
-    found = tuple(v for v in safety.check_program(decoded, contexts) if v.severity != Severity.NOTE)
-    bad = [v for v in found if v.severity == Severity.VIOLATION or not options.allow_unproven]
+    return safety.inspect(decoded, safety_contexts(program, pools))
+
+
+def require_safe(found: safety.Inspection, options: Options) -> tuple[Violation, ...]:
+    """What breaks a rule is never given out; what is worth knowing of the rest."""
+    serious = tuple(v for v in found.violations if v.severity != Severity.NOTE)
+    bad = [v for v in serious if v.severity == Severity.VIOLATION or not options.allow_unproven]
     if bad:
         first = bad[0]
         raise InternalError(
@@ -143,4 +161,4 @@ def check(program: Program, options: Options, pools: Iterable[MemoryPool]) -> tu
             rule=first.rule.sentence,
             remedy="report the model: the compiler must not produce this",
         )
-    return found
+    return serious

@@ -10,6 +10,7 @@ from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.place.lifetimes import accesses
 from atonc.place.types import PREFETCH_BYTES, Placed
+from atonc.plan.streams import with_idle_steps
 from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, StepPlan
 
 
@@ -68,7 +69,7 @@ def bind_epoch(plan: EpochPlan, number: int, placed: Mapping[str, Placed], cache
     for name, use in plan.engines.items():
         home = placed[use.buffer]
         units[name] = replace(
-            use.config,
+            with_idle_steps(use.config),
             address=home.address + use.config.address,
             address_limit=home.end + PREFETCH_BYTES - 1,
             # only constants go through the NPU cache: activations in external RAM are also the CPU's

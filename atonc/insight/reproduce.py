@@ -16,6 +16,7 @@ _TEXT_FLAGS = {
     "board": "--board",
     "numerics": "--numerics",
     "prefer": "--prefer",
+    "silicon": "--silicon",
     "input_type": "--input-data-type",
     "output_type": "--output-data-type",
     "inputs_channel_position": "--inputs-ch-position",
@@ -26,6 +27,7 @@ _SWITCHES = {
     "outputs_allocation": "--no-outputs-allocation",
     "epoch_controller": "--no-epoch-controller",
     "allow_float": "--allow-float",
+    "allow_unproven": "--allow-unproven",
 }
 
 

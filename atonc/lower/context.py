@@ -32,7 +32,6 @@ Snapshot = tuple[dict[str, Buffer], dict[str, str], dict[str, str], dict[str, Me
 class Context:
     graph: Graph
     numerics: str = "best"  # or "2.x": the lowering of ST's releases 2.x, number for number
-    allow_unproven: bool = False
     buffers: dict[str, Buffer] = field(default_factory=dict)
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None  # runs of the graph on typical inputs
     shifted_copies: dict[str, str] = field(default_factory=dict)  # buffer -> its copy as code + 128

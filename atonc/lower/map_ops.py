@@ -45,17 +45,20 @@ def map_ops(
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None,
     wishes: Wishes | None = None,
     supplied: Collection[str] = (),
+    avoided: Mapping[str, Refusal] | None = None,
 ) -> Mapped:
-    """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect."""
-    wishes = wishes or Wishes()
-    context = Context(graph, numerics, calibrate=calibrate, on_cpu=wishes.on_cpu, supplied=frozenset(supplied))
+    """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect. `avoided`:
+    operators whose epochs were refused when the whole program was looked at."""
+    wishes, avoided = wishes or Wishes(), avoided or {}
+    on_cpu = wishes.on_cpu | frozenset(avoided)
+    context = Context(graph, numerics, calibrate=calibrate, on_cpu=on_cpu, supplied=frozenset(supplied))
     for name in graph.inputs:
         context.buffer(name)
     plans: list[StepPlan] = []
     reasons: list[CpuReason] = []
     owners: list[str] = []
     for op in graph.ops:
-        steps, reason = _where_wanted(op, context, wishes)
+        steps, reason = _where_wanted(op, context, wishes, avoided)
         plans += steps
         owners += [op.name] * len(steps)
         reasons += [reason] if reason else []
@@ -64,10 +67,13 @@ def map_ops(
     return Mapped(tuple(plans), context, tuple(reasons), tuple(owners))
 
 
-def _where_wanted(op: Op, context: Context, wishes: Wishes) -> tuple[list[StepPlan], CpuReason | None]:
+def _where_wanted(
+    op: Op, context: Context, wishes: Wishes, avoided: Mapping[str, Refusal]
+) -> tuple[list[StepPlan], CpuReason | None]:
     if op.name in wishes.on_cpu:
         return _on_cpu(op, context, chosen_by_user())
-    steps, reason = _lower(op, context)
+    refusal = avoided.get(op.name)
+    steps, reason = _on_cpu(op, context, refusal) if refusal else _lower(op, context)
     if reason is not None and op.name in wishes.on_npu:
         raise UnsupportedError(
             f"{op.kind} cannot run on the NPU: {reason.seen} (limit: {reason.limit})",

@@ -60,6 +60,13 @@ NOT_CODES = _rule(
     "int8 or uint8 activations",
     "quantise the whole model to int8 (TFLite: full integer; ONNX: quantize_static, QDQ); see the coverage",
 )
+NO_EVIDENCE = _rule(
+    "CPU-EVIDENCE",
+    "every way to put this operator on the NPU that the compiler knows has a form without evidence",
+    "what docs/silicon.md lists; --silicon seen allows less, --allow-unproven more",
+    "change the sizes of the layer, or try --allow-unproven on a board",
+    _SEEN,
+)
 ASKED = _rule("ON-CPU", "the user asked for the CPU", "--on cpu NODE", "leave out --on cpu for this node")
 
 _REFUSALS: dict[str, Rule] = {
@@ -158,6 +165,7 @@ _REFUSALS: dict[str, Rule] = {
         "TABLE-ERROR", "pieces of parabolas come no nearer to the function", "2 codes", "a smoother function"
     ),
     "ON-CPU": ASKED,
+    "CPU-EVIDENCE": NO_EVIDENCE,
     "CPU-NO-RECIPE": NO_RECIPE,
     "CPU-FLOAT": NOT_CODES,
 }

@@ -179,3 +179,16 @@ def contiguous(size_bytes: int, *, write: bool = False, word_bytes: int = 1, off
     return engine(
         Area(1, 1, size_bytes, size_bytes, size_bytes, offset), write=write, word_bytes=word_bytes
     )
+
+
+def with_idle_steps(config: StrengConfig) -> StrengConfig:
+    """Steps that a writer never takes, as all published programs set them: to the next frame behind a single one, to
+    the next turn behind the only one."""
+    if not config.to_memory:
+        return config
+    run = (config.frame_elements if config.raw else config.depth) * config.element_bytes
+    if config.frames == 1:
+        config = replace(config, frame_offset=run)
+    if not config.raw and config.frame_repeat == config.frames:
+        config = replace(config, repeat_offset=config.elements * config.element_bytes)
+    return config

@@ -84,6 +84,15 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{clock}", type=positive, default=0.0, metavar="MHZ", help=f"clock of {what}")
     parser.add_argument("--flash-mbps", type=positive, default=0.0, metavar="MBPS", help="speed of the flash, MB/s")
     parser.add_argument("--allow-float", action="store_true", help="also models without any quantised value")
+    parser.add_argument(
+        "--silicon",
+        choices=["seen", "composed"],
+        default="composed",
+        help="seen: only forms that published programs have as a whole (default: also combinations of seen parts)",
+    )
+    parser.add_argument(
+        "--allow-unproven", action="store_true", help="also forms that no published program comes near"
+    )
     parser.add_argument("--no-epoch-controller", action="store_true", help="the processor starts every epoch")
     parser.add_argument("-r", "--relocatable", action="store_true", help=argparse.SUPPRESS)
     for names in SETTLED:
@@ -159,6 +168,8 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
         on_cpu=tuple(node for where, node in options.on if where == "cpu"),
         on_npu=tuple(node for where, node in options.on if where == "npu"),
         allow_float=options.allow_float,
+        silicon=options.silicon,
+        allow_unproven=options.allow_unproven,
         epoch_controller=not options.no_epoch_controller,
         npu_mhz=options.npu_mhz,
         cpu_mhz=options.cpu_mhz,

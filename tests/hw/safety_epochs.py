@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from atonc.hw.epoch import Epoch
-from atonc.hw.units.activ import FUNCTION, ActivConfig
+from atonc.hw.units.activ import FUNCTION, ROM0_ROWS, ROM1_ROWS, ActivConfig
 from atonc.hw.units.convacc import FRAME_ZERO
 from atonc.hw.units.pool import MAX, PoolConfig
 from tests.hw.safety_parts import (
@@ -148,9 +148,9 @@ def chained_features() -> Epoch:
 
 
 def copy() -> Epoch:
-    """IN>OUT, a raster written into every second pixel of a larger one."""
-    raster = {"raw": 0, "depth": 8, "pixel_offset_low": 16, "line_offset_low": 256, "fsize_low": 16, "fsize_high": 16}
-    raster |= {"frame_repeat": 4, "frame_offset": 4096}
+    """IN>OUT, four groups of eight channels written between each other."""
+    raster = {"raw": 0, "depth": 8, "pixel_offset_low": 32, "line_offset_low": 512, "fsize_low": 16, "fsize_high": 16}
+    raster |= {"frame_repeat": 4, "frame_offset": 8, "repeat_offset": 8192}
     return build(
         {
             "STRENG0": reader(NPU_RAM5, 2048, 4),
@@ -167,8 +167,11 @@ def pooling() -> Epoch:
         rounded=1,
         saturated=1,
         dual_line=1,
+        crop_enable=1,
         feature_bytes=1,
+        feature_out_bytes=1,
         out_bytes=1,
+        round_mode=1,
         window_x=3,
         window_y=3,
         stride_x=1,
@@ -176,10 +179,12 @@ def pooling() -> Epoch:
         batch=1,
         line_elements=12,
         height=12,
+        crop_right=11,
+        crop_bottom=11,
         out_width=10,
         out_height=10,
     )
-    second = replace(first, line_elements=10, height=10, out_width=8, out_height=8)
+    second = replace(first, line_elements=10, height=10, crop_right=9, crop_bottom=9, out_width=8, out_height=8)
     return build(
         {
             "STRENG0": reader(NPU_RAM5, 144, 4),
@@ -204,6 +209,10 @@ def activation() -> Epoch:
         signed_operand=1,
         out_shift=15,
         index_bits=3,
+        normalise=8,
+        parameter=0x7F80,
+        rom0=bytes(ROM0_ROWS),
+        rom1=bytes(6 * ROM1_ROWS),
     )
     units = {"STRENG0": reader(NPU_RAM5, 512), "ACTIV0": table, "STRENG1": writer(NPU_RAM3, 512)}
     return build(units, ["STRENG0 > ACTIV0", "ACTIV0 > STRENG1"])

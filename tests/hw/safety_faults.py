@@ -243,7 +243,6 @@ MODES = [
     Fault("U15", "elements of 4 bits", lambda: change(ADD(), "STRENG0", size0=4)),
     Fault("U16", "right aligned without sign", lambda: change(CONV(), "STRENG0", align_right=1)),
     Fault("U17", "settings that nobody combines", lambda: change(CONV(), "CONVACC0", raw_out=1)),
-    Fault("U18", "a shift that was not seen", lambda: change(CONV(), "CONVACC0", out_shift=9)),
     Fault("U19", "a line of too many pixels", lambda: raster(1, 2101, 4)),
     Fault("U19", "pixels too far apart", lambda: raster(1, 4, 4, pixel=41_473)),
     Fault("U19", "pixels of too many elements", lambda: raster(3, 4, 257)),
@@ -275,7 +274,7 @@ FORMS = [
         ),
     ),
     Fault(
-        "P04",
+        "E02",
         "an unusual pair",
         lambda: add(
             legal.pooling(),
@@ -304,6 +303,7 @@ FORMS = [
         ("B01",),
     ),
     Fault("P07", "six writers", six_writers),
+    Fault("E01", "a shift that was not seen", lambda: change(CONV(), "CONVACC0", out_shift=13, in_shift=13), ("U04",)),
 ]
 
 HAZARDS = [

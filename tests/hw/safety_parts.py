@@ -23,6 +23,7 @@ def engine(address: int, elements: int, frames: int = 1, **settings: Any) -> Str
     """A contiguous engine as ST's driver programs it; `settings` name fields of the configuration."""
     size = settings.pop("element_bytes", 1)
     base = StrengConfig(
+        single=int(frames == 1),
         raw=1,
         size0=8,
         size1=8 if size > 1 else 0,
@@ -131,6 +132,7 @@ def per_channel(pixels: int, channels: int, batch: int, **settings: Any) -> Arit
         offset1=1 - batch,
         offset2=1,
         offset3=1 - channels,
+        translate=1,
         bytes_x=2,
         out_bytes_x=2,
         bytes_y=2,

@@ -7,42 +7,72 @@ are true of every public network compiled by ST's tool, or follow from reports o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from atonc.hw.epoch import Epoch
-from atonc.hw.safety import accumulators, balance, forms, hazards, memory, modes, order, wiring
+from atonc.hw.safety import accumulators, balance, forms, grading, hazards, memory, modes, order, wiring
 from atonc.hw.safety.context import Buffer, Context, Pool, PoolKind, pool
+from atonc.hw.safety.evidence import EpochGrade
 from atonc.hw.safety.registry import registered
 from atonc.hw.safety.view import EpochView
 from atonc.reasons import Rule, Severity, Violation
 
-__all__ = ["Buffer", "Context", "Pool", "PoolKind", "all_rules", "check_epoch", "check_program", "pool", "worst"]
+__all__ = [
+    "Buffer",
+    "Context",
+    "Inspection",
+    "Pool",
+    "PoolKind",
+    "all_rules",
+    "check_epoch",
+    "check_program",
+    "inspect",
+    "pool",
+    "worst",
+]
 
-FAMILIES = (wiring, balance, order, memory, modes, accumulators, forms, hazards)
+FAMILIES = (wiring, balance, order, memory, modes, accumulators, forms, hazards, grading)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What the rules say of a program, and how near each of its epochs is to published ones."""
+
+    violations: tuple[Violation, ...]
+    grades: tuple[EpochGrade, ...]
 
 
 def check_epoch(epoch: Epoch, context: Context | None = None) -> list[Violation]:
     """Everything that the rules say about one epoch; an epoch without units (a CPU epoch's label) is fine."""
     if epoch.empty and not epoch.links:
         return []
-    view = EpochView(epoch, context or Context())
-    return [
-        Violation(
-            checked.rule, found.seen, found.limit, epoch.number, found.unit, found.severity or checked.rule.severity
-        )
-        for checked in registered()
-        for found in checked.check(view)
-    ]
+    return list(_check(EpochView(epoch, context or Context())))
+
+
+def _check(view: EpochView) -> Iterator[Violation]:
+    for checked in registered():
+        for found in checked.check(view):
+            severity = found.severity or checked.rule.severity
+            yield Violation(checked.rule, found.seen, found.limit, view.epoch.number, found.unit, severity)
+
+
+def inspect(epochs: Iterable[Epoch], context: Context | Mapping[int, Context] | None = None) -> Inspection:
+    """All epochs, then the rules that compare epochs with each other. Contexts may be given by number of the epoch."""
+    found: list[Violation] = []
+    grades: list[EpochGrade] = []
+    epochs = list(epochs)
+    for epoch in epochs:
+        if epoch.empty and not epoch.links:
+            continue
+        known = context.get(epoch.number) if isinstance(context, Mapping) else context
+        view = EpochView(epoch, known or Context())
+        found += _check(view)
+        grades.append(grading.grade_of(view))
+    return Inspection((*found, *order.check_one_style(epochs)), tuple(grades))
 
 
 def check_program(epochs: Iterable[Epoch], context: Context | Mapping[int, Context] | None = None) -> list[Violation]:
-    """All epochs, then the rules that compare epochs with each other. Contexts may be given by number of the epoch."""
-    epochs = list(epochs)
-    return [*_each(epochs, context), *order.check_one_style(epochs)]
-
-
-def _each(epochs: list[Epoch], context: Context | Mapping[int, Context] | None) -> Iterator[Violation]:
-    for epoch in epochs:
-        yield from check_epoch(epoch, context.get(epoch.number) if isinstance(context, Mapping) else context)
+    return list(inspect(epochs, context).violations)
 
 
 def all_rules() -> tuple[Rule, ...]:

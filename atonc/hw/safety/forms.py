@@ -60,20 +60,6 @@ def known_pipelines(view: EpochView) -> Iterator[Finding]:
 
 
 @rule(
-    "P04",
-    FAMILY,
-    "pipelines share an epoch in combinations that public networks use",
-    Evidence(report="805 combinations occur"),
-    severity=Severity.NOTE,
-    remedy="nothing: independent pipelines do not touch each other",
-)
-def known_topologies(view: EpochView) -> Iterator[Finding]:
-    texts = sorted(view.pipelines.values())
-    if len(texts) > 1 and tuple(texts) not in pipelines.proven_topologies():
-        yield Finding("", " || ".join(texts))
-
-
-@rule(
     "P05",
     FAMILY,
     "a source feeds several ports in a pattern that public networks use",

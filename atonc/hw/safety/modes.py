@@ -35,7 +35,6 @@ _POOL_TYPES = (pool.MAX, pool.AVERAGE, pool.GLOBAL_AVERAGE)
 _BIT_SIZES = {(8, 0, 0), (8, 8, 0), (8, 8, 8)}
 _POOL_BATCH, _POOL_LINE = 8, 1792
 _OUT_SHIFT = 12
-_SMALL_MATTERS = ("CONVACC", "POOL")  # frames below those seen may be shorter than the pipeline
 
 
 @rule(
@@ -326,20 +325,3 @@ def known_rasters(view: EpochView) -> Iterator[Finding]:
         if not c.raster_seen:
             steps = f"{c.line_offset} bytes a line, {c.pixel_offset} a pixel"
             yield Finding(unit, f"{c.shape[0]} x {c.shape[1]} x {c.shape[2]}, {steps}")
-
-
-@rule(
-    "U18",
-    FAMILY,
-    "sizes and shifts stay in the range seen with these settings",
-    Evidence(report="ranges of 270 combinations of settings"),
-    severity=Severity.NOTE,
-    remedy="nothing, unless results differ: sizes between and beyond those seen are expected to work",
-)
-def known_sizes(view: EpochView) -> Iterator[Finding]:
-    for unit, config in view.units.items():
-        mode = mode_keys.proven_modes(config.KIND).get(view.modes[unit])
-        for name, value in mode_keys.sizes(config) if mode else ():
-            low, high = mode.ranges.get(name, (value, value)) if mode else (value, value)
-            if value > high or (value < low and config.KIND in _SMALL_MATTERS):
-                yield Finding(unit, f"{name} = {value}", f"{low}..{high}")

@@ -32,6 +32,7 @@ __all__ = [
     "grade_feature",
     "grade_program",
     "grade_unit",
+    "grade_view",
     "unit_grade",
 ]
 
@@ -87,7 +88,10 @@ def unit_grade(config: UnitConfig, port: str = "", memory: str = ON_CHIP, but: t
 
 
 def grade_epoch(epoch: Epoch, context: Context | None = None) -> EpochGrade:
-    view = EpochView(epoch, context or Context())
+    return grade_view(EpochView(epoch, context or Context()))
+
+
+def grade_view(view: EpochView) -> EpochGrade:
     grades, forms = [], []
     for unit, config in view.units.items():
         engine = unit in view.engines
@@ -100,7 +104,7 @@ def grade_epoch(epoch: Epoch, context: Context | None = None) -> EpochGrade:
         grades.append(graded.grade)
         if graded.grade.rank >= Grade.COMPOSED.rank:
             forms.append(Form(unit, graded))
-    return EpochGrade(epoch.number, worst(grades), tuple(forms))
+    return EpochGrade(view.epoch.number, worst(grades), tuple(forms))
 
 
 def grade_program(

@@ -108,8 +108,8 @@ ARGUMENTS = (
         "S1",
         "Pipelines side by side",
         "two or more independent pipelines in one epoch, each of a form that was seen",
-        "Pipelines of one epoch share no unit and no link. What they share is the bus, as the engines of every epoch do, and"
-        " the wait for all writers.",
+        "Pipelines of one epoch share no unit and no link. What they share is the bus, as the engines of every "
+        "epoch do, and the wait for all writers.",
         "More than 800 combinations occur, with up to five pipelines in an epoch; unit numbers do not matter.",
         "an epoch of two pipelines that hangs or differs although each of them alone runs",
         _side_by_side,
@@ -117,46 +117,49 @@ ARGUMENTS = (
     Argument(
         "S2",
         "Padding side by side",
-        "a combination of paddings left, right, top and bottom of which each side was seen with this kernel and stride",
-        "The four sides are fields of their own, each compared with its own counter; a tile at the border of a layer has"
-        " padding on some sides only.",
-        "3x3 with stride 2 occurs with 0101, 1010, 0111, 1111 and 0000 (left, right, top, bottom); 5x3, 5x2 and 4x3 have"
-        " unequal sides as well.",
+        "a combination of paddings left, right, top and bottom of which each side was seen with this kernel and "
+        "stride",
+        "The four sides are fields of their own, each compared with its own counter; a tile at the border of a "
+        "layer has padding on some sides only.",
+        "3x3 with stride 2 occurs with 0101, 1010, 0111, 1111 and 0000 (left, right, top, bottom); 5x3, 5x2 and "
+        "4x3 have unequal sides as well.",
         "a padded 3x3 unit whose border differs for one combination of sides only",
         _sides_of_padding,
     ),
     Argument(
         "S3",
         "Larger frames",
-        "CONVACC frames wider or taller than seen with this kernel, up to the widest and tallest seen with any; POOL frames"
-        " of a size seen with another window",
-        "Width and height are 16-bit counters. What a width costs is the line buffer; that is judged by itself, as W x B."
-        " A kernel of one line keeps no lines at all.",
-        "CONVACC: width up to 2,100 and W x B up to 33,600 with 1x1, height up to 640 with 6x3. POOL: 2x2 from 6x6 to"
-        " 224x224, W x B up to 1,792; 3x3 keeps one line more and is allowed half of it.",
+        "CONVACC frames wider or taller than seen with this kernel, up to the widest and tallest seen with any; "
+        "POOL frames of a size seen with another window",
+        "Width and height are 16-bit counters. What a width costs is the line buffer; that is judged by itself, "
+        "as W x B. A kernel of one line keeps no lines at all.",
+        "CONVACC: width up to 2,100 and W x B up to 33,600 with 1x1, height up to 640 with 6x3. POOL: 2x2 from "
+        "6x6 to 224x224, W x B up to 1,792; 3x3 keeps one line more and is allowed half of it.",
         "a frame that is computed right up to some width or height and wrong above",
         _counted,
     ),
     Argument(
         "S4",
         "Steps through memory",
-        "raster engines whose steps relate to each other in another way than seen: lines with gaps (a window of a tensor),"
-        " packed pixels, frames one behind the other; steps up to the largest seen in either direction",
-        "Lines, pixels and frames each have a step register; the address generator adds them and does not compare them."
-        " Readers and writers are the same engine with the direction bit changed.",
-        "Line steps of writers lie at, above and below width x pixel step; frame offsets of readers lie below, at and above"
-        " the size of a frame; line steps reach 82,944 (readers) and 600,000 (writers).",
+        "raster engines whose steps relate to each other in another way than seen: lines with gaps (a window of "
+        "a tensor), packed pixels, frames one behind the other; steps up to the largest seen in either "
+        "direction",
+        "Lines, pixels and frames each have a step register; the address generator adds them and does not "
+        "compare them. Readers and writers are the same engine with the direction bit changed.",
+        "Line steps of writers lie at, above and below width x pixel step; frame offsets of readers lie below, "
+        "at and above the size of a frame; line steps reach 82,944 (readers) and 600,000 (writers).",
         "a reader of a window of a tensor that delivers other bytes than those of the window",
         _walks,
     ),
     Argument(
         "S5",
         "Operands",
-        "values of factors, terms and thresholds inside the number format of their register: coefficients of 16 bits,"
-        " zero points and clip limits of one byte",
-        "They are operands of multipliers, adders and comparators, not settings: no value selects another behaviour.",
-        "ARITH: A up to 32,767, B from -32,768, C from -32,768 to 32,767, about 5,000 distinct factors. FSUB takes 167"
-        " values from -127 to 127 in a register of 24 bits, the limits of CLIP take 66.",
+        "values of factors, terms and thresholds inside the number format of their register: coefficients of 16 "
+        "bits, zero points and clip limits of one byte",
+        "They are operands of multipliers, adders and comparators, not settings: no value selects another "
+        "behaviour.",
+        "ARITH: A up to 32,767, B from -32,768, C from -32,768 to 32,767, about 5,000 distinct factors. FSUB "
+        "takes 167 values from -127 to 127 in a register of 24 bits, the limits of CLIP take 66.",
         "a layer that is right but for channels with one particular coefficient",
         _operands,
     ),
@@ -164,8 +167,8 @@ ARGUMENTS = (
         "S6",
         "Shifts",
         "shifts of an affine ARITH that were seen with other widths of its inputs or output",
-        "Products are summed at full width and shifted once; the width of an input only decides how many of its bits are"
-        " taken.",
+        "Products are summed at full width and shifted once; the width of an input only decides how many of its "
+        "bits are taken.",
         "AFFINE of one input: RES 0 to 28; of two: RES 0 to 26, AX 0 to 30, BY 0 to 10, C 0 to 18.",
         "a dual affine unit with 16-bit inputs whose result is shifted wrongly by one amount",
         _shifts,
@@ -174,9 +177,10 @@ ARGUMENTS = (
         "S7",
         "Reading beside writing",
         "a reader and a writer of one epoch whose bytes interleave in one buffer, without a byte in common",
-        "Writes carry byte enables: a writer fills a pixel in several frames and the bytes of its neighbours survive. A byte"
-        " that nobody writes reads the same at any time.",
-        "In-place operation, where reader and writer even have bytes in common, occurs 279 times in 56 programs.",
+        "Writes carry byte enables: a writer fills a pixel in several frames and the bytes of its neighbours "
+        "survive. A byte that nobody writes reads the same at any time.",
+        "In-place operation, where reader and writer even have bytes in common, occurs 279 times in 56 "
+        "programs.",
         "a copy inside one buffer that reads other bytes than were there",
         _read_beside_write,
     ),

@@ -8,6 +8,7 @@ from itertools import combinations
 
 from atonc.hw.fields import UnitConfig
 from atonc.hw.links import context_form
+from atonc.hw.safety.context import PoolKind
 from atonc.hw.safety.evidence import activ, arith, convacc, pool, streng
 from atonc.hw.safety.evidence.grades import Feature
 from atonc.hw.safety.evidence.neighbours import WORD, Relation, relation
@@ -18,8 +19,6 @@ from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.pool import PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
-
-_OUTSIDE = "no pool"
 
 
 def unit_features(config: UnitConfig, port: str = "", memory: str = "") -> Iterator[Feature]:
@@ -38,8 +37,9 @@ def unit_features(config: UnitConfig, port: str = "", memory: str = "") -> Itera
 
 
 def memory_kind(view: EpochView, engine: str) -> str:
+    """What is in no pool belongs to the application."""
     home = view.memory_of[engine]
-    return str(home.kind) if home else _OUTSIDE
+    return str(home.kind if home else PoolKind.USER)
 
 
 def epoch_features(view: EpochView) -> Iterator[tuple[str, Feature]]:

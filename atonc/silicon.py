@@ -1,0 +1,45 @@
+"""The gate of `--silicon`: operators whose epochs have a form without enough evidence leave the NPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from atonc.emit.program import Program
+from atonc.errors import ToolError
+from atonc.hw.safety.evidence import EpochGrade, Form, Grade
+from atonc.lower import rules
+from atonc.lower.registry import Refusal
+from atonc.options import Options
+
+SEEN, COMPOSED = "seen", "composed"
+
+
+def refused(
+    grades: Iterable[EpochGrade], program: Program, owners: Sequence[str], options: Options
+) -> dict[str, Refusal]:
+    """By operator, the first form of its epochs that the options do not allow."""
+    least = Grade.COMPOSED if options.silicon == SEEN else Grade.UNSEEN
+    owner = {step.number: name for step, name in zip(program.steps, owners, strict=True)}
+    found: dict[str, Refusal] = {}
+    for epoch in grades:
+        for form in epoch.forms if not options.allow_unproven else ():
+            if form.graded.grade.rank >= least.rank:
+                found.setdefault(owner[epoch.number], _refusal(form))
+    return found
+
+
+def no_end(refused: Mapping[str, Refusal]) -> ToolError:
+    """Operators went to the CPU round by round, and there was always another one."""
+    name, first = next(iter(refused.items()))
+    return ToolError(
+        f"after every attempt some epochs have a form without evidence, first {first.seen} ({first.limit})",
+        where=name,
+        rule=rules.NO_EVIDENCE.sentence,
+        remedy="report the model; --allow-unproven compiles it all the same",
+    )
+
+
+def _refusal(form: Form) -> Refusal:
+    graded, rule = form.graded, rules.NO_EVIDENCE
+    by = f" (argument {graded.argument})" if graded.argument else ""
+    return Refusal(rule.id, f"{graded.grade}: {graded.feature}{by}", f"seen: {graded.seen}", rule.remedy)
