@@ -1,10 +1,11 @@
 """How near to published programs are ours? Compiles the corpus, grades every form, and states the price in cycles.
 
-    python benchmarks/silicon.py [--only TEXT] [--shard K/N] [--silicon seen] [--cache DIR] [--fresh]
+    python benchmarks/silicon.py [--only TEXT] [--shard K/N] [--silicon composed|seen|any] [--cache DIR] [--fresh]
                                  [--before FILE.json] [--list] [--write]
 
-One record a model, kept in the cache: cycles of the hardware model, epochs by grade, and every composed or unseen form
-with its count and first place. `--list` prints the forms over all models; `--before` compares cycles with an earlier
+One record a model, kept in the cache: cycles of the hardware model, epochs by grade, every composed or unseen form with
+its count and first place, and the operators that went to the CPU for want of evidence. `--silicon any` lets all forms
+pass, to see what the lowering would do. `--list` prints the forms over all models; `--before` compares with an earlier
 `summary.json` (written to the cache folder by every run).
 """
 
@@ -29,6 +30,7 @@ from atonc.hw.ec import instructions
 from atonc.hw.epoch import Epoch
 from atonc.hw.safety import Context
 from atonc.hw.safety.evidence import counts, grade_program
+from atonc.lower.rules import NO_EVIDENCE
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file
 from atonc.place import board
@@ -36,6 +38,7 @@ from atonc.program_costs import program_cost
 
 RESULTS = Path(__file__).parent / "results" / "silicon.md"
 MEASURED = "2026-11-15, 2-core x86-64 Linux"
+ANY = "any"
 Record = dict[str, Any]
 
 
@@ -48,9 +51,15 @@ def judge(model: Path, options: Options) -> Record:
     cost = program_cost(compiled.program, compiled.graph, pools)
     steps = compiled.program.steps
     npu = sum(c.cycles for s, c in zip(steps, cost.steps, strict=True) if s.epoch is not None)
-    record = {"npu_cycles": npu, "latency_ms": cost.latency_ms, "cpu_steps": sum(s.epoch is None for s in steps)}
+    record = {"npu_cycles": npu, "cycles": cost.cycles, "latency_ms": cost.latency_ms}
+    record |= {"cpu_steps": sum(s.epoch is None for s in steps), "moved": moved(compiled)}
     decoded = [e for e in decode_epochs(instructions.decode(ec_program.words(compiled.program.epochs))) if not e.empty]
     return record | look(decoded, safety_contexts(compiled.program, pools), titles(compiled))
+
+
+def moved(compiled: Compiled) -> list[str]:
+    """What went to the CPU for want of evidence."""
+    return [f"{r.op} {r.name}: {r.seen}" for r in compiled.mapped.reasons if r.rule == NO_EVIDENCE.id]
 
 
 def titles(compiled: Compiled) -> dict[int, str]:
@@ -103,19 +112,22 @@ def form_lines(records: Mapping[str, Record]) -> Iterator[str]:
 
 
 def price_lines(records: Mapping[str, Record], before: Mapping[str, Record]) -> Iterator[str]:
-    yield "| model | cycles before | cycles | ratio | epochs | seen | within | composed | unseen |"
-    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    """Cycles with those of the steps on the CPU, so that a step that moves there shows."""
+    yield "| model | ms before | ms | ratio | NPU cycles before | NPU cycles | moved | seen | within | composed | unseen |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     ratios = []
     for model, record in sorted(records.items()):
         if "refused" in record:
             yield f"| {model} | | refused: {record['refused'][:120]} |"
             continue
-        old, new = before.get(model, {}).get("npu_cycles", 0), record["npu_cycles"]
-        if old and new:
-            ratios.append(new / old)
-        grades = " | ".join(str(count) for count in record["grades"].values())
-        ratio = f"{new / old:.3f}" if old and new else ""
-        yield f"| {model} | {old or ''} | {new} | {ratio} | {record['epochs']} | {grades} |"
+        old = before.get(model, {})
+        was, now = old.get("latency_ms", 0), record["latency_ms"]
+        if was and now and record["epochs"]:
+            ratios.append(now / was)
+        ratio = f"{now / was:.3f}" if was and now else ""
+        cells = [f"{was:.3f}", f"{now:.3f}", ratio, old.get("npu_cycles", ""), record["npu_cycles"]]
+        cells += [len(record["moved"]), *record["grades"].values()]
+        yield f"| {model} | " + " | ".join(map(str, cells)) + " |"
     if ratios:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         yield f"\nGeometric mean of the ratio over {len(ratios)} models: {mean:.4f}; worst {max(ratios):.3f}."
@@ -144,13 +156,15 @@ def run(arguments: argparse.Namespace) -> dict[str, Record]:
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
-    return Options(verify=False, allow_unproven=True)
+    gate = "composed" if arguments.silicon == ANY else arguments.silicon
+    return Options(verify=False, silicon=gate, allow_unproven=arguments.silicon == ANY)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--only", default="", metavar="TEXT")
     parser.add_argument("--shard", default="0/1", metavar="K/N")
+    parser.add_argument("--silicon", choices=["composed", "seen", ANY], default="composed")
     parser.add_argument("--cache", type=Path, default=Path("/tmp/atonc_silicon"), metavar="DIR")
     parser.add_argument("--fresh", action="store_true", help="compile again what is in the cache")
     parser.add_argument("--before", type=Path, metavar="FILE", help="summary.json of an earlier run")
@@ -162,7 +176,7 @@ def main() -> int:
     before = json.loads(arguments.before.read_text()) if arguments.before else {}
     lines = [f"Epochs: {totals(records.values())}.", "", *price_lines(records, before)]
     if arguments.list or arguments.write:
-        lines += ["", *form_lines(records)]
+        lines += ["", *form_lines(records), "", *(f"- {m}: {w}" for m, r in records.items() for w in r.get("moved", ()))]
     print("\n".join(lines))
     if arguments.write:
         head = f"# Forms of our programs against published ones\n\n`python benchmarks/silicon.py`, {MEASURED}.\n\n"
