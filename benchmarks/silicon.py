@@ -112,8 +112,8 @@ def form_lines(records: Mapping[str, Record]) -> Iterator[str]:
 
 
 def price_lines(records: Mapping[str, Record], before: Mapping[str, Record]) -> Iterator[str]:
-    """Cycles with those of the steps on the CPU, so that a step that moves there shows."""
-    yield "| model | ms before | ms | ratio | NPU cycles before | NPU cycles | moved | seen | within | composed | unseen |"
+    """Latency with the steps on the CPU, so that a step that moves there shows; cycles of the NPU alone."""
+    yield "| model | ms before | ms | ratio | cycles before | cycles | moved | seen | within | composed | unseen |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     ratios = []
     for model, record in sorted(records.items()):
@@ -131,6 +131,11 @@ def price_lines(records: Mapping[str, Record], before: Mapping[str, Record]) -> 
     if ratios:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         yield f"\nGeometric mean of the ratio over {len(ratios)} models: {mean:.4f}; worst {max(ratios):.3f}."
+
+
+def moved_lines(records: Mapping[str, Record]) -> Iterator[str]:
+    for model, record in records.items():
+        yield from (f"- {model}: {what}" for what in record.get("moved", ()))
 
 
 def totals(records: Iterable[Record]) -> str:
@@ -176,7 +181,7 @@ def main() -> int:
     before = json.loads(arguments.before.read_text()) if arguments.before else {}
     lines = [f"Epochs: {totals(records.values())}.", "", *price_lines(records, before)]
     if arguments.list or arguments.write:
-        lines += ["", *form_lines(records), "", *(f"- {m}: {w}" for m, r in records.items() for w in r.get("moved", ()))]
+        lines += ["", *form_lines(records), "", *moved_lines(records)]
     print("\n".join(lines))
     if arguments.write:
         head = f"# Forms of our programs against published ones\n\n`python benchmarks/silicon.py`, {MEASURED}.\n\n"

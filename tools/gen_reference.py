@@ -13,6 +13,9 @@ from pathlib import Path
 
 from atonc import cli, errors
 from atonc.hw.safety import all_rules
+from atonc.hw.safety.evidence.arguments import ARGUMENTS
+from atonc.hw.safety.evidence.epochs import any_value
+from atonc.hw.safety.evidence.table import Numbers, evidence, programs
 from atonc.insight import rules as shaping
 from atonc.insight.operators import operator_table, source_operators
 from atonc.lower import rules as mapping
@@ -28,6 +31,7 @@ def pages() -> dict[str, str]:
         "rules.md": HEAD + "\n".join(_rules()) + "\n",
         "options.md": HEAD + "\n".join(_options()) + "\n",
         "errors.md": HEAD + "\n".join(_errors()) + "\n",
+        "../silicon.md": HEAD + "\n".join(_silicon()) + "\n",
     }
 
 
@@ -98,6 +102,38 @@ def _metavars(action: argparse.Action) -> tuple[str, ...]:
 
 def _help(action: argparse.Action) -> str:
     return (action.help or "").replace("|", "\\|").replace("%%", "%")
+
+
+def _silicon() -> Iterator[str]:
+    known, features = programs(), evidence()
+    shipped = sum(program.shipped for program in known)
+    yield "# What the silicon is known to do\n"
+    yield "No board has run our programs, so every form of them is compared with programs that ST's compiler made and"
+    yield f"people published: {len(known)} programs with {sum(p.epochs for p in known):,} epochs, {shipped} of them"
+    yield "shipped by ST as working demos. For every register field of every unit in its role the values that occur are"
+    yield "data (`atonc/hw/safety/data/evidence.json`, written by `tools/gen_evidence.py`). Each form then has a grade:\n"
+    yield "- **seen**: this value or combination is in a published program;"
+    yield "- **within**: a number between seen ones of the same role;"
+    yield "- **composed**: every part was seen, the combination was not; one of the arguments below allows it;"
+    yield "- **unseen**: anything else. The operator goes to the CPU instead; `--allow-unproven` keeps it on the NPU.\n"
+    yield "`atonc analyze` says how many epochs have which grade, `-v` and `--json` name every composed form."
+    yield "`--silicon seen` allows no composed form either.\n"
+    yield "## Arguments\n"
+    for argument in ARGUMENTS:
+        yield f"### {argument.id} {argument.title}\n"
+        yield f"Allows {argument.allows}.\n\n{argument.why}\n"
+        yield f"- Evidence: {argument.seen}"
+        yield f"- It would be disproved by {argument.disproof}.\n"
+    yield "## What is judged\n"
+    yield "A number by its range, a word by equality, each in the roles that are another machine for it.\n"
+    yield "| form | judged as | roles | times seen |\n|---|---|---:|---:|"
+    for name, roles in features.items():
+        kind = "number" if all(isinstance(table, Numbers) for table in roles.values()) else "word"
+        yield f"| {name} | {kind} | {len(roles)} | {sum(table.count for table in roles.values()):,} |"
+    yield "\n## What may have any value\n"
+    yield "| field | why |\n|---|---|"
+    for unit, fields in any_value().items():
+        yield from (f"| {unit} {field} | {why} |" for field, why in fields.items())
 
 
 def _errors() -> Iterator[str]:

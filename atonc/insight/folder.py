@@ -17,11 +17,14 @@ from atonc.emu.network import EmulatedNetwork, Step, load, memory_of, plan_steps
 from atonc.errors import AtoncError, InputError, plain
 from atonc.hw.cycles.flow import element_counts
 from atonc.hw.machine import Machine, stm32n6
+from atonc.hw.safety.evidence import grade_program
+from atonc.hw.safety.evidence.summary import Summary, summarise
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.insight import decide, folder_memory, rules, vendor, wiring
 from atonc.insight.info_folder import find_info, info_view
 from atonc.insight.saved import Saved, SavedLayer, read_saved
 from atonc.insight.types import CPU, HYBRID, NOTHING, BufferView, Decision, LayerView, NetworkView, StepView
+from atonc.safety import network_context
 
 _LONG_COMMAND = 2000  # characters that are shown of it
 
@@ -86,7 +89,13 @@ def view_of(net: EmulatedNetwork, machine: Machine | None = None) -> NetworkView
         folder_memory.peak(activations),
         (*notes, *(() if saved else _guessed(cost)), *_unlisted(network, info)),
         _reproduce(network, info),
+        silicon=_silicon(network, steps),
     )
+
+
+def _silicon(network: CompiledNetwork, steps: Sequence[Step]) -> Summary:
+    epochs = [step.epoch for step in steps if step.epoch is not None]
+    return summarise(grade_program(epochs, network_context(network)))
 
 
 def _tool(network: CompiledNetwork, info: CInfo | None, saved: Saved | None) -> str:

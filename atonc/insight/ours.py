@@ -11,6 +11,7 @@ from atonc.emit.info.costs import epoch_figures
 from atonc.emit.program import ProgramStep
 from atonc.frontends.coverage import CONVERSIONS, coverage
 from atonc.hw.mpool import MemoryPool
+from atonc.hw.safety.evidence.summary import summarise
 from atonc.insight import decide, rules, wiring
 from atonc.insight.types import CPU, NOTHING, NPU, BufferView, Decision, LayerView, NetworkView, PoolView, StepView
 from atonc.ir import Op
@@ -49,6 +50,7 @@ def network_view(view: CompileView) -> NetworkView:
         tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
         dict(view.reproduce),
         coverage(view.compiled.source),
+        silicon=summarise(compiled.grades),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from atonc.frontends.coverage import Coverage
+from atonc.hw.safety.evidence.summary import Summary
 from atonc.reasons import Rule
 
 NPU, CPU, HYBRID, NOTHING = "npu", "cpu", "hybrid", "none"
@@ -141,6 +142,7 @@ class NetworkView:
     reproduce: Mapping[str, str] = field(default_factory=dict)
     coverage: Coverage | None = None  # of models that were compiled here
     basis: str = PREDICTED  # where cycles come from
+    silicon: Summary | None = None  # how near its epochs are to published ones, where they can be read
 
     @property
     def cycles(self) -> int:

@@ -11,11 +11,13 @@ from atonc.compile_view import CompileView
 from atonc.costs import spill_lines
 from atonc.emit.program import ProgramStep
 from atonc.frontends.coverage import coverage, quantiser
+from atonc.hw.safety.evidence.summary import summarise
 from atonc.insight.band import Band, band_of
 from atonc.ir import Graph
 from atonc.lower.map_ops import CpuReason
 from atonc.place.notes import placement_notes
 from atonc.plan.types import CpuPlan
+from atonc.report import silicon_text
 from atonc.report.error_text import error_data, error_lines
 from atonc.report.run_text import SLOWEST, cost_lines, violation_data
 from atonc.report.terminal import show
@@ -57,7 +59,7 @@ def print_compiled(view: CompileView, verbose: bool) -> None:
 
 def report_lines(view: CompileView, verbose: bool) -> list[str]:
     sections = (
-        _head(view),
+        _head(view, verbose),
         _memory(view),
         [*cost_lines(view.cost), f"expected error of the prediction: {_band(view)}"],
         _epochs(view, verbose),
@@ -78,7 +80,7 @@ def _band(view: CompileView) -> Band:
     return band_of(rows)
 
 
-def _head(view: CompileView) -> list[str]:
+def _head(view: CompileView, verbose: bool) -> list[str]:
     source, graph = view.compiled.source, view.compiled.graph
     number = counts(view.compiled.program.steps)
     found = Counter(op.kind for op in graph.ops)
@@ -94,6 +96,7 @@ def _head(view: CompileView) -> list[str]:
         f"mapped: {len(graph.ops)} operators after fusion ({kinds})",
         f"epochs: {number['total']}, of these {number['npu']} on the NPU and {number['cpu']} on the CPU",
         f"safety: {_count(view, 'violation')} violations, {_count(view, 'unproven')} unproven forms",
+        *silicon_text.lines(summarise(view.compiled.grades), verbose),
     ]
 
 
@@ -238,6 +241,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "cpu_ops": [_cpu_data(step) for step in cpu_steps(view)],
         "coverage": coverage_data(compiled.source),
         "unproven": [violation_data(v) for v in compiled.findings],
+        "silicon": summarise(compiled.grades).as_dict(),
         "errors": error_data(compiled),
         "verify": _verify_data(compiled.report),
         "notes": list(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes, *memory_notes(view)))),

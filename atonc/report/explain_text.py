@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from atonc.insight.band import error_band
 from atonc.insight.types import CPU, HYBRID, NOTHING, PREDICTED, Decision, LayerView, NetworkView
+from atonc.report import silicon_text
 from atonc.report.terminal import show
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> l
         *([f"energy of NPU and memories, by ST's powers: {network.energy_uj:,.2f} uJ"] if network.energy_uj else []),
         *band_lines(network),
         *(f"note: {note}" for note in network.notes),
+        *silicon_text.lines(network.silicon, verbose),
         *coverage_lines(network, verbose),
         "",
     ]
@@ -112,6 +114,7 @@ def as_json(
         "energy_uj": network.energy_uj,
         "notes": list(network.notes),
         "coverage": _coverage_data(network),
+        "silicon": network.silicon.as_dict() if network.silicon else None,
         "spilled_bytes": network.spilled_bytes,
         "peak": _peak_data(peak) if peak is not None else None,
         "levers": [_lever_data(lever) for lever in levers],

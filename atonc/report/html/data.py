@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from atonc.frontends.coverage import FloatNode
+from atonc.hw.safety.evidence.arguments import ARGUMENTS
+from atonc.hw.safety.evidence.summary import Summary
 from atonc.insight.band import error_band
 from atonc.insight.types import CPU, HYBRID, NPU, PREDICTED, BufferView, LayerView, NetworkView, StepView
+from atonc.report import silicon_text
 from atonc.report.explain_text import layer_data
 
 _MOST_FLOATS = 40
+_MOST_FORMS = 12  # of one argument
 _MOST_TEXT = 160  # of names, which models may make as long as they like
 
 
@@ -41,6 +45,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "uncertain": [[what, round(share, 3)] for what, share in band.parts] if network.basis == PREDICTED else [],
         "notes": [_cut(note) for note in network.notes],
         "floats": [[node.kind, _cut(node.name), node.size_bytes, _cut(node.why)] for node in _floats(network)],
+        "silicon": _silicon(network.silicon) if network.silicon else None,
         "reproduce": dict(network.reproduce),
         "steps": [_step(step) for step in network.steps],
         "layers": [_layer(layer) for layer in network.layers],
@@ -55,6 +60,20 @@ def network_data(network: NetworkView) -> dict[str, Any]:
 def _floats(network: NetworkView) -> list[FloatNode]:
     found = network.coverage.float_nodes if network.coverage else ()
     return sorted(found, key=lambda node: -node.size_bytes)[:_MOST_FLOATS]
+
+
+def _silicon(found: Summary) -> dict[str, Any]:
+    """Epochs by grade; the arguments that carry the composed ones, each with its forms in words."""
+    groups: list[Any] = [["unseen", found.epochs["unseen"], _forms(found, "")]] if found.epochs["unseen"] else []
+    for argument in ARGUMENTS:
+        if epochs := found.by_argument.get(argument.id):
+            groups.append([f"{argument.id} {argument.title}: {argument.allows}", epochs, _forms(found, argument.id)])
+    return {"head": silicon_text.head(found), "groups": groups}
+
+
+def _forms(found: Summary, argument: str) -> list[str]:
+    forms = [form for form in found.forms if form.graded.argument == argument]
+    return [_cut(f"{form.graded}: {form.epochs} epochs, first {form.first}") for form in forms[:_MOST_FORMS]]
 
 
 def _step(step: StepView) -> dict[str, Any]:

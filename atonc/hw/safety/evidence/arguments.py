@@ -110,7 +110,7 @@ ARGUMENTS = (
         "two or more independent pipelines in one epoch, each of a form that was seen",
         "Pipelines of one epoch share no unit and no link. What they share is the bus, as the engines of every "
         "epoch do, and the wait for all writers.",
-        "More than 800 combinations occur, with up to five pipelines in an epoch; unit numbers do not matter.",
+        "About 500 combinations occur, with up to five pipelines in an epoch; unit numbers do not matter.",
         "an epoch of two pipelines that hangs or differs although each of them alone runs",
         _side_by_side,
     ),

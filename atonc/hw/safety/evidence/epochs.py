@@ -36,6 +36,12 @@ def unit_features(config: UnitConfig, port: str = "", memory: str = "") -> Itera
     return iter((Feature(f"{config.KIND} used", "", "yes"),))
 
 
+def any_value() -> dict[str, dict[str, str]]:
+    """Fields that are not judged, or not always, by kind of unit, each with the reason."""
+    kinds = {"STRENG": streng, "CONVACC": convacc, "ARITH": arith, "ACTIV": activ, "POOL": pool}
+    return {kind: module.ANY_VALUE for kind, module in kinds.items()}
+
+
 def memory_kind(view: EpochView, engine: str) -> str:
     """What is in no pool belongs to the application."""
     home = view.memory_of[engine]

@@ -18,7 +18,7 @@ from typing import Any
 from atonc.hw.proven import Sighting
 from atonc.hw.safety.evidence.grades import Feature, Grade, Graded
 
-_SHOWN = 6  # seen words that a message lists
+_SHOWN = 8  # words that a message lists
 # lengths of programs and fills of buffers: less than the least seen is no other form
 ONLY_UPWARDS = ("words of an epoch", "words of a blob", "CONVACC NR x B x KW x KH", "CONVACC W x B", "POOL W x B")
 
@@ -32,9 +32,13 @@ class Words:
     def grade(self, value: int | str) -> Grade:
         return Grade.SEEN if str(value) in self.seen else Grade.UNSEEN
 
+    @property
+    def count(self) -> int:
+        return sum(sighting.count for sighting in self.seen.values())
+
     def __str__(self) -> str:
         common = sorted(self.seen, key=lambda word: (-self.seen[word].count, word))
-        return " | ".join(common[:_SHOWN]) + (f" | {len(common) - _SHOWN} more" if len(common) > _SHOWN else "")
+        return " | ".join(common) if len(common) <= _SHOWN else f"{len(common)} others"
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,10 @@ class Numbers:
             return Grade.SEEN
         return Grade.WITHIN if 0 < place < len(self.values) else Grade.UNSEEN
 
+    @property
+    def count(self) -> int:
+        return self.sighting.count
+
     def __str__(self) -> str:
         return f"{self.values[0]}..{self.values[-1]}"
 
@@ -58,11 +66,32 @@ class Numbers:
 Table = Words | Numbers
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One of the programs behind the evidence."""
+
+    name: str
+    compiler: str
+    driven_by: str  # EC or CPU
+    epochs: int
+    shipped: int  # 1: by ST, as a working demo
+
+
+@cache
+def _data() -> dict[str, Any]:
+    text = resources.files("atonc.hw").joinpath("safety", "data", "evidence.json").read_text(encoding="ascii")
+    data: dict[str, Any] = json.loads(text)
+    return data
+
+
+def programs() -> tuple[Program, ...]:
+    return tuple(Program(*row) for row in _data()["programs"])
+
+
 @cache
 def evidence() -> Mapping[str, Mapping[str, Table]]:
     """By name and role of the feature."""
-    text = resources.files("atonc.hw").joinpath("safety", "data", "evidence.json").read_text(encoding="ascii")
-    features: dict[str, dict[str, Any]] = json.loads(text)["features"]
+    features: dict[str, dict[str, Any]] = _data()["features"]
     return {name: {role: _table(row) for role, row in roles.items()} for name, roles in features.items()}
 
 

@@ -16,6 +16,7 @@
   $("alerts").append(...alerts.map(text => el("p", {}, text)), ...(D.floats.length ? [el("details", {}, el("summary", {}, "Which, and why"), el("ul", {}, ...D.floats.map(([kind, name, size, why]) => el("li", {}, `${kind} ${name} (${bytes(size)}): ${why}`))))] : []));
   const doubts = D.uncertain.map(([what, share]) => `${(100 * share).toFixed(0)} % of the predicted time is ${what}.`);
   $("notes").append(...[...doubts, ...D.notes].map(text => el("p", {}, text)));
+  if (D.silicon) $("notes").append(el("p", {}, `Evidence on silicon: ${D.silicon.head}.`), ...D.silicon.groups.map(([what, epochs, forms]) => el("details", {}, el("summary", {}, `${what} (${epochs} epochs)`), el("ul", {}, ...forms.map(text => el("li", {}, text))))));
   const list = Object.entries(D.reproduce);
   $("reproduce-list").append(...(list.length ? list : [["tool", D.tool]]).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, el("code", {}, value))]));
   select(D.steps.reduce((best, s, i) => s.ms > D.steps[best].ms ? i : best, 0), "start");

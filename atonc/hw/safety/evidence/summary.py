@@ -1,0 +1,63 @@
+"""The grades of a program in a few lines: epochs by grade, and what makes the composed and unseen ones so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from atonc.hw.safety.evidence import EpochGrade, Grade, Graded, counts
+from atonc.hw.safety.evidence.arguments import ARGUMENTS
+
+
+@dataclass(frozen=True)
+class FormCount:
+    """One form that is not simply seen, with how many units and epochs have it."""
+
+    graded: Graded
+    units: int
+    epochs: int
+    first: int  # number of the first epoch
+
+    def as_dict(self) -> dict[str, Any]:
+        feature = self.graded.feature
+        return {
+            "grade": str(self.graded.grade),
+            "argument": self.graded.argument,
+            "form": feature.name,
+            "role": feature.role,
+            "value": feature.value,
+            "seen": self.graded.seen,
+            "units": self.units,
+            "epochs": self.epochs,
+            "first_epoch": self.first,
+        }
+
+
+@dataclass(frozen=True)
+class Summary:
+    epochs: Mapping[str, int]  # by grade
+    by_argument: Mapping[str, int]  # epochs that need it
+    forms: tuple[FormCount, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        arguments = [
+            {"id": a.id, "title": a.title, "allows": a.allows, "epochs": self.by_argument[a.id]}
+            for a in ARGUMENTS
+            if a.id in self.by_argument
+        ]
+        return {**self.epochs, "arguments": arguments, "forms": [form.as_dict() for form in self.forms]}
+
+
+def summarise(grades: Iterable[EpochGrade]) -> Summary:
+    grades = tuple(grades)
+    arguments = Counter(a for epoch in grades for a in {form.graded.argument for form in epoch.forms} if a)
+    units = Counter(form.graded for epoch in grades for form in epoch.forms)
+    where: dict[Graded, list[int]] = {}
+    for epoch in grades:
+        for graded in dict.fromkeys(form.graded for form in epoch.forms):
+            where.setdefault(graded, []).append(epoch.number)
+    forms = [FormCount(graded, units[graded], len(numbers), numbers[0]) for graded, numbers in where.items()]
+    forms.sort(key=lambda form: (form.graded.grade != Grade.UNSEEN, form.graded.argument, -form.epochs, form.first))
+    return Summary(counts(grades), dict(sorted(arguments.items())), tuple(forms))
