@@ -111,7 +111,7 @@ def _silicon() -> Iterator[str]:
     yield "No board has run our programs, so every form of them is compared with programs that ST's compiler made and"
     yield f"people published: {len(known)} programs with {sum(p.epochs for p in known):,} epochs, {shipped} of them"
     yield "shipped by ST as working demos. For every register field of every unit in its role the values that occur are"
-    yield "data (`atonc/hw/safety/data/evidence.json`, written by `tools/gen_evidence.py`). Each form then has a grade:\n"
+    yield "data (`atonc/hw/safety/data/evidence.json`, written by `tools/gen_evidence.py`). Each form has a grade:\n"
     yield "- **seen**: this value or combination is in a published program;"
     yield "- **within**: a number between seen ones of the same role;"
     yield "- **composed**: every part was seen, the combination was not; one of the arguments below allows it;"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from atonc.hw.safety.evidence.grades import Feature, Value
-from atonc.hw.safety.mode_keys import mode_key
+from atonc.hw.safety.evidence.modes import mode
 from atonc.hw.units.activ import FUNCTION, ActivConfig
 
 ANY_VALUE: dict[str, str] = {}
@@ -19,7 +19,7 @@ def features(c: ActivConfig) -> Iterator[Feature]:
 
 
 def _features(c: ActivConfig) -> Iterator[tuple[str, str, Value]]:
-    yield "mode", "", " ".join(map(str, mode_key(c)))
+    yield mode(c)
     yield "FSHIFT FRNDMODE", "", f"{c.feature_shift} {c.feature_round_mode}"
     role = "function" if c.type == FUNCTION else "threshold"
     yield "PARAM FUNC PARAM2", role, f"{c.parameter} {c.normalise} {c.parameter2}"

@@ -117,8 +117,7 @@ ARGUMENTS = (
     Argument(
         "S2",
         "Padding side by side",
-        "a combination of paddings left, right, top and bottom of which each side was seen with this kernel and "
-        "stride",
+        "a combination of paddings left, right, top and bottom of which each side was seen with this kernel and stride",
         "The four sides are fields of their own, each compared with its own counter; a tile at the border of a "
         "layer has padding on some sides only.",
         "3x3 with stride 2 occurs with 0101, 1010, 0111, 1111 and 0000 (left, right, top, bottom); 5x3, 5x2 and "
@@ -156,8 +155,7 @@ ARGUMENTS = (
         "Operands",
         "values of factors, terms and thresholds inside the number format of their register: coefficients of 16 "
         "bits, zero points and clip limits of one byte",
-        "They are operands of multipliers, adders and comparators, not settings: no value selects another "
-        "behaviour.",
+        "They are operands of multipliers, adders and comparators, not settings: no value selects another behaviour.",
         "ARITH: A up to 32,767, B from -32,768, C from -32,768 to 32,767, about 5,000 distinct factors. FSUB "
         "takes 167 values from -127 to 127 in a register of 24 bits, the limits of CLIP take 66.",
         "a layer that is right but for channels with one particular coefficient",
@@ -179,8 +177,8 @@ ARGUMENTS = (
         "a reader and a writer of one epoch whose bytes interleave in one buffer, without a byte in common",
         "Writes carry byte enables: a writer fills a pixel in several frames and the bytes of its neighbours "
         "survive. A byte that nobody writes reads the same at any time.",
-        "In-place operation, where reader and writer even have bytes in common, occurs 279 times in 56 "
-        "programs.",
+        "In-place operation, where reader and writer even have bytes in common, occurs 279 times in at "
+        "least 47 programs.",
         "a copy inside one buffer that reads other bytes than were there",
         _read_beside_write,
     ),

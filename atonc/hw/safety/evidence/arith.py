@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from atonc.hw.safety.evidence.grades import Feature, Value
-from atonc.hw.safety.mode_keys import broadcast, mode_key
+from atonc.hw.safety.evidence.modes import mode
+from atonc.hw.safety.mode_keys import broadcast
 from atonc.hw.units.arith import AFFINE, CLIP, MULTIPLY, ROWS, ArithConfig
 
 ANY_VALUE: dict[str, str] = {}
@@ -25,7 +26,7 @@ def operation(c: ArithConfig) -> str:
 
 
 def _features(c: ArithConfig) -> Iterator[tuple[str, str, Value]]:
-    yield "mode", "", " ".join(map(str, mode_key(c)))
+    yield mode(c)
     inputs = (c.shift_x, c.shift_y, c.round_y, c.saturate_y, c.round_mode_x, c.round_mode_y)
     yield "LOGICALOP, shifts and rounding of inputs", "", _words(c.logical, *inputs)
     yield from _coefficients(c)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.hw.safety.evidence.grades import Feature, Value
-from atonc.hw.safety.mode_keys import kernel_buffer, mode_key
+from atonc.hw.safety.evidence.modes import mode
+from atonc.hw.safety.mode_keys import kernel_buffer
 from atonc.hw.units.convacc import NO_CROP, ConvaccConfig
 
 ANY_VALUE: dict[str, str] = {}
@@ -28,7 +29,7 @@ def machine(c: ConvaccConfig) -> str:
 
 
 def _features(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
-    yield "mode", "", " ".join(map(str, mode_key(c)))
+    yield mode(c)
     inputs = (c.feature_shift, c.feature_round, c.feature_saturate, c.feature_round_mode)
     yield "FSHIFT FROUND FSAT FRNDMODE", "", _words(*inputs)
     yield from _sizes(c)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.hw.safety.evidence.grades import Feature, Value
-from atonc.hw.safety.mode_keys import mode_key
+from atonc.hw.safety.evidence.modes import mode
 from atonc.hw.units.pool import TYPE_NAMES, PoolConfig
 
 ANY_VALUE: dict[str, str] = {}
@@ -32,7 +32,7 @@ def _lines(c: PoolConfig) -> str:
 def _features(c: PoolConfig) -> Iterator[tuple[str, str, Value]]:
     role, batch = machine(c), max(1, c.batch)
     width = c.line_elements // batch
-    yield "mode", "", " ".join(map(str, mode_key(c)))
+    yield mode(c)
     inputs = (c.feature_shift, c.feature_round, c.feature_saturate, c.feature_out_bytes, c.feature_round_mode)
     yield "inputs, CROPEN, ORNDMODE", "", " ".join(map(str, (*inputs, c.crop_enable, c.round_mode)))
     yield "pads", "", f"{c.pad_top} {c.pad_bottom} {c.pad_left} {c.pad_right}"

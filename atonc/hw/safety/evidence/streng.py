@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.hw.safety.evidence.grades import Feature, Value
-from atonc.hw.safety.mode_keys import mode_key
+from atonc.hw.safety.evidence.modes import mode
 from atonc.hw.units.stream_engine import StrengConfig
 
 ANY_VALUE = {
@@ -40,8 +40,9 @@ def form(c: StrengConfig) -> str:
 
 def _features(c: StrengConfig, port: str, memory: str) -> Iterator[tuple[str, str, Value]]:
     role, sized = form(c), f"{form(c)} {8 * c.element_bytes}"
-    yield "mode", "", " ".join(map(str, mode_key(c, port)))
+    yield mode(c, port)
     yield "SIZE0 SIZE1 SIZE2", role, f"{c.size0} {c.size1} {c.size2}"
+    yield "LSBMODE SIGNEXT", direction(c), f"{c.align_right} {c.sign_extend}"
     yield "SINGLE with one frame", role, f"{c.single} {int(c.frames == 1)}"
     enables = (c.illegal_config_event, c.address_limit_enabled, c.stop_prefetch, c.frame_limit_enabled, c.gap_cycles)
     yield "ILLCFG, limits, GAPCYCLES", "", " ".join(map(str, enables))

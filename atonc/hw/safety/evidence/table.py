@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import Any
 
 from atonc.hw.proven import Sighting
+from atonc.hw.safety.evidence import modes
 from atonc.hw.safety.evidence.grades import Feature, Grade, Graded
 
 _SHOWN = 8  # words that a message lists
@@ -108,6 +109,8 @@ def grade(feature: Feature) -> Graded:
     if table is None:
         return Graded(feature, Grade.UNSEEN, "never in this role")
     found = table.grade(feature.value)
+    if found == Grade.UNSEEN and feature.name.endswith(f" {modes.NAME}") and isinstance(table, Words):
+        return Graded(feature, found, modes.difference(feature.name, str(feature.value), table.seen))
     if found == Grade.UNSEEN and feature.name in ONLY_UPWARDS and isinstance(table, Numbers):
         found = Grade.WITHIN if int(feature.value) < table.values[0] else found
     return Graded(feature, found, "" if found == Grade.SEEN else str(table))
