@@ -47,10 +47,17 @@ def _line_buffer(c: ConvaccConfig) -> str:
     return f"several lines simd{c.simd}{' dss2' if c.dss2 else ''} F{c.feature_bytes}"
 
 
+def _kernel_memory(c: ConvaccConfig) -> str:
+    """What decides how kernels are kept: not the bytes of a feature, not the stride."""
+    if c.deep or c.dss2:
+        return "deep" if c.deep else "dss2"
+    return f"simd{c.simd} {'one line' if c.kernel_height == 1 else 'several lines'}"
+
+
 def _sizes(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
     role = machine(c)
     height, width = c.out_size
-    yield from (("B", role, c.batch), ("NR", role, c.kernels), ("NR x B x KW x KH", role, kernel_buffer(c)))
+    yield from (("B", role, c.batch), ("NR", role, c.kernels), ("NR x B x KW x KH", _kernel_memory(c), kernel_buffer(c)))
     yield from (("W", role, c.width), ("H", role, c.height), ("W x B", _line_buffer(c), c.line_elements))
     yield "W x B mod B", "", str(c.line_elements % max(1, c.batch))
     yield from (("output width", role, width), ("output height", role, height))
