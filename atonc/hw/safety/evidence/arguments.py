@@ -60,6 +60,9 @@ def _counted(feature: Feature) -> bool:
         windowed = not role.startswith("global")
         least, most = _values(name, lambda other: other.startswith("global") != windowed)
         return least <= int(value) <= most
+    if name == "STRENG read-back frame elements":
+        longest = _values("STRENG elements of a raw frame", lambda other: other == "read")[1]
+        return role == "no sync" and _values(name, lambda other: other == role)[1] < int(value) <= longest
     return name == "POOL W x B" and role == "3 lines" and int(value) <= _POOL_THREE_LINES
 
 
@@ -117,7 +120,8 @@ ARGUMENTS = (
     Argument(
         "S2",
         "Padding side by side",
-        "a combination of paddings left, right, top and bottom of which each side was seen with this kernel and stride",
+        "a combination of paddings left, right, top and bottom of which each side was seen with this kernel and "
+        "stride",
         "The four sides are fields of their own, each compared with its own counter; a tile at the border of a "
         "layer has padding on some sides only.",
         "3x3 with stride 2 occurs with 0101, 1010, 0111, 1111 and 0000 (left, right, top, bottom); 5x3, 5x2 and "
@@ -129,9 +133,10 @@ ARGUMENTS = (
         "S3",
         "Larger frames",
         "CONVACC frames wider or taller than seen with this kernel, up to the widest and tallest seen with any; "
-        "POOL frames of a size seen with another window",
+        "POOL frames of a size seen with another window; longer frames of sums read back without sync",
         "Width and height are 16-bit counters. What a width costs is the line buffer; that is judged by itself, "
-        "as W x B. A kernel of one line keeps no lines at all.",
+        "as W x B. A kernel of one line keeps no lines at all. The longer a frame of sums, the further the "
+        "reader stays behind the writer.",
         "CONVACC: width up to 2,100 and W x B up to 33,600 with 1x1, height up to 640 with 6x3. POOL: 2x2 from "
         "6x6 to 224x224, W x B up to 1,792; 3x3 keeps one line more and is allowed half of it.",
         "a frame that is computed right up to some width or height and wrong above",
@@ -155,7 +160,8 @@ ARGUMENTS = (
         "Operands",
         "values of factors, terms and thresholds inside the number format of their register: coefficients of 16 "
         "bits, zero points and clip limits of one byte",
-        "They are operands of multipliers, adders and comparators, not settings: no value selects another behaviour.",
+        "They are operands of multipliers, adders and comparators, not settings: no value selects another "
+        "behaviour.",
         "ARITH: A up to 32,767, B from -32,768, C from -32,768 to 32,767, about 5,000 distinct factors. FSUB "
         "takes 167 values from -127 to 127 in a register of 24 bits, the limits of CLIP take 66.",
         "a layer that is right but for channels with one particular coefficient",
@@ -177,8 +183,8 @@ ARGUMENTS = (
         "a reader and a writer of one epoch whose bytes interleave in one buffer, without a byte in common",
         "Writes carry byte enables: a writer fills a pixel in several frames and the bytes of its neighbours "
         "survive. A byte that nobody writes reads the same at any time.",
-        "In-place operation, where reader and writer even have bytes in common, occurs 279 times in at "
-        "least 47 programs.",
+        "In-place operation, where reader and writer even have bytes in common, occurs 279 times in at least 47 "
+        "programs.",
         "a copy inside one buffer that reads other bytes than were there",
         _read_beside_write,
     ),

@@ -57,7 +57,8 @@ def _kernel_memory(c: ConvaccConfig) -> str:
 def _sizes(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
     role = machine(c)
     height, width = c.out_size
-    yield from (("B", role, c.batch), ("NR", role, c.kernels), ("NR x B x KW x KH", _kernel_memory(c), kernel_buffer(c)))
+    yield from (("B", role, c.batch), ("NR", role, c.kernels))
+    yield "NR x B x KW x KH", _kernel_memory(c), kernel_buffer(c)
     yield from (("W", role, c.width), ("H", role, c.height), ("W x B", _line_buffer(c), c.line_elements))
     yield "W x B mod B", "", str(c.line_elements % max(1, c.batch))
     yield from (("output width", role, width), ("output height", role, height))

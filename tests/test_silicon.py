@@ -1,0 +1,108 @@
+"""`--silicon`: operators whose epochs lack evidence leave the NPU, with the form as the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from atonc import silicon
+from atonc.errors import ToolError
+from atonc.hw.safety.evidence import EpochGrade, Form, Grade, Graded
+from atonc.hw.safety.evidence.grades import Feature
+from atonc.hw.safety.evidence.summary import summarise
+from atonc.insight.reproduce import command
+from atonc.ir import Graph, Op
+from atonc.lower import rules
+from atonc.options import Options
+from atonc.pipeline import compile_graph
+from atonc.report import silicon_text
+from tests.lower.harness import activation, constant, graph_of
+
+
+def graph(zero: int = -128) -> Graph:
+    """1 x 1 over 16 channels. A zero point of -128 at the input is the composed form of FSUB = -128."""
+    rng = np.random.default_rng(0)
+    attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "groups": 1, "layout": "NHWC"}
+    return graph_of(
+        Op("conv", "conv", ("x", "w", "b"), ("y",), attrs),
+        activation("x", (1, 12, 12, 16), 0.02, zero),
+        constant("w", rng.integers(-127, 128, (16, 1, 1, 16)).astype(np.int8), rng.uniform(0.002, 0.004, 16), axis=0),
+        constant("b", rng.integers(-2000, 2000, 16).astype(np.int32)),
+        activation("y", (1, 12, 12, 16), 0.05, 3),
+    )
+
+
+def test_composed_forms_are_allowed_and_named() -> None:
+    compiled = compile_graph(graph(), Options())
+    found = summarise(compiled.grades)
+    assert found.epochs["unseen"] == 0 < found.epochs["composed"] and not compiled.mapped.reasons
+    assert "S5" in found.by_argument
+    text = "\n".join(silicon_text.lines(found, verbose=True))
+    assert "0 unseen" in text and "S5 Operands: 1 epochs" in text and "CONVACC FSUB of signed = -128" in text
+    data = found.as_dict()
+    assert data["composed"] == found.epochs["composed"]
+    assert {a["id"] for a in data["arguments"]} == set(found.by_argument)
+    assert {f["value"] for f in data["forms"] if f["form"] == "CONVACC FSUB"} == {-128}
+
+
+def test_only_seen_forms() -> None:
+    compiled = compile_graph(graph(), Options(silicon="seen"))
+    assert all(epoch.grade in (Grade.SEEN, Grade.WITHIN) for epoch in compiled.grades)
+    (reason,) = compiled.mapped.reasons
+    assert reason.rule == rules.NO_EVIDENCE.id and "(argument S5)" in reason.seen and reason.limit.startswith("seen: ")
+    assert compiled.report is not None and compiled.report.outputs[0].within1_percent == 100
+
+
+def test_a_network_of_seen_forms_stays_on_the_npu() -> None:
+    compiled = compile_graph(graph(zero=-5), Options(silicon="seen"))
+    assert not compiled.mapped.reasons and len(compiled.grades) == 1
+
+
+def planted(grade: Grade, argument: str = "") -> EpochGrade:
+    form = Form("CONVACC0", Graded(Feature("CONVACC W", "3x3/1 simd1 F1", 1), grade, "2..240", argument))
+    return EpochGrade(1, grade, (form,))
+
+
+@pytest.mark.parametrize(
+    ("grade", "options", "refused"),
+    [
+        (Grade.UNSEEN, Options(), True),
+        (Grade.UNSEEN, Options(allow_unproven=True), False),
+        (Grade.COMPOSED, Options(), False),
+        (Grade.COMPOSED, Options(silicon="seen"), True),
+        (Grade.COMPOSED, Options(silicon="seen", allow_unproven=True), False),
+    ],
+)
+def test_what_the_gate_refuses(grade: Grade, options: Options, refused: bool) -> None:
+    compiled = compile_graph(graph(), Options(verify=False))
+    found = silicon.refused([planted(grade, "S3")], compiled.program, compiled.mapped.owners, options)
+    assert list(found) == (["conv"] if refused else [])
+
+
+def test_it_ends_when_nothing_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = {"conv": silicon.refused([planted(Grade.UNSEEN)], *_bound(), Options())["conv"]}
+    monkeypatch.setattr(silicon, "refused", lambda *_: refusal)
+    with pytest.raises(ToolError, match="CONVACC W of 3x3/1 simd1 F1 = 1"):
+        compile_graph(graph(), Options(verify=False))
+
+
+def _bound():
+    compiled = compile_graph(graph(), Options(verify=False))
+    return compiled.program, compiled.mapped.owners
+
+
+def test_what_is_unseen_is_listed_without_being_asked() -> None:
+    text = silicon_text.lines(summarise([planted(Grade.UNSEEN), replace(planted(Grade.COMPOSED, "S3"), number=2)]))
+    assert text[0] == (
+        "silicon: 0 epochs seen in published programs, 0 within what was seen, 1 composed of seen parts, 1 unseen"
+    )
+    assert "     CONVACC W of 3x3/1 simd1 F1 = 1 (seen: 2..240): 1 epochs, first 1" in text
+    assert text[-1] == "  S3 Larger frames: 1 epochs"
+
+
+def test_the_command_keeps_the_options() -> None:
+    asked = command("m.tflite", Options(silicon="seen", allow_unproven=True))
+    assert "--silicon seen" in asked and "--allow-unproven" in asked
+    assert "silicon" not in command("m.tflite", Options())
