@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from atonc.hw.fields import UnitConfig, places
+from atonc.hw.safety import all_rules
 from atonc.hw.safety.evidence import Feature, Grade, grade_epoch, grade_feature, grade_unit, unit_grade
 from atonc.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.hw.safety.evidence.epochs import any_value, unit_features
@@ -230,3 +231,5 @@ def test_the_programs_behind_it() -> None:
     known = programs()
     assert len(known) == 132 and sum(p.epochs for p in known) == 10_787
     assert sum(p.shipped for p in known) == 43 == sum(p.name.startswith("STMicroelectronics") for p in known)
+    sentence = next(rule for rule in all_rules() if rule.id == "E01").evidence.report
+    assert sentence == "10,787 epochs of 132 programs, 43 of them shipped by ST"

@@ -23,7 +23,7 @@ def grade_of(view: EpochView) -> EpochGrade:
     "E01",
     FAMILY,
     "every value of a unit in its role, and every combination of units, is in a published program or between such",
-    Evidence(report="132 programs, 10,787 epochs, 774 kinds of values by role"),
+    Evidence(report="10,787 epochs of 132 programs, 43 of them shipped by ST"),
     severity=Severity.UNPROVEN,
     remedy="choose a form that occurs, or test it on a board; docs/silicon.md says what was seen",
 )
