@@ -5,7 +5,7 @@
 
 One record a model, kept in the cache: cycles of the hardware model, epochs by grade, every composed or unseen form with
 its count and first place, and the operators that went to the CPU for want of evidence. Several gates are reported one
-after the other; `any` lets all forms pass, to see what the lowering would do. `--list` prints the forms over all models;
+after the other; `any` lets all forms pass, to see what the lowering would do. `--list` prints all forms;
 `--before` compares with an earlier `GATE.json` (written to the cache folder by every run).
 """
 
