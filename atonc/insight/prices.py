@@ -87,6 +87,10 @@ def _as_the_compiler_wants(view: CompileView, options: Options) -> Compiled:
     return compile_graph(view.compiled.source, replace(options, on_cpu=()))
 
 
+def _without_evidence(view: CompileView, options: Options) -> Compiled:
+    return compile_graph(view.compiled.source, replace(options, allow_unproven=True))
+
+
 def _without_flash(view: CompileView, options: Options) -> Compiled:
     compiled = view.compiled
     return compile_canonical(compiled.source, compiled.graph, options, _on_chip(view.board))
@@ -137,6 +141,7 @@ TRIALS = (
     Trial(frozenset({"CPU-QUANTIZE"}), "compiled with --input-data-type int8", _integer_inputs),
     Trial(frozenset({"CPU-DEQUANTIZE"}), "compiled with --output-data-type int8", _integer_outputs),
     Trial(frozenset({"ON-CPU"}), "compiled without --on cpu", _as_the_compiler_wants),
+    Trial(frozenset({"CPU-EVIDENCE"}), "compiled with --allow-unproven", _without_evidence),
     Trial(frozenset({"CPU-SOFTMAX"}), "compiled without it and what follows", _without_softmax),
     Trial(frozenset({rules.BOUNDS["flash"].id}), "compiled with all constants on the chip", _without_flash, _on_chip),
     Trial(frozenset({rules.ZERO_POINT.id}), "compiled as if quantised with zero points of 0", _symmetric),

@@ -177,7 +177,7 @@ def rule_of(key: str) -> Rule:
     """By the key of a refusal or by its id."""
     return _REFUSALS.get(key) or RULES[key]
 
-_BYTES = ("CODES", "PLACE-ALIGNED", "RASTER", "CPU-FLOAT")
+_BYTES = ("CODES", "PLACE-ALIGNED", "RASTER", "CPU-FLOAT", "CPU-EVIDENCE")
 _CONVOLUTION = (
     "CONV-WEIGHTS", "CONV-SHAPE", "CONV-BIAS", "CONV-LINES", "CONV-PADDING", "CONV-MODE", "SCALES", *_BYTES,
 )  # fmt: skip
