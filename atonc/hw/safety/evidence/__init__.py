@@ -7,18 +7,20 @@ neighbours in memory; `grade_program` sums up. Data: table.py; arguments for wha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.safety.context import Context
+from atonc.hw.safety.evidence import streng
 from atonc.hw.safety.evidence.arguments import argument_for
 from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind, unit_features
 from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, worst
 from atonc.hw.safety.evidence.table import grade as by_data
 from atonc.hw.safety.view import EpochView
+from atonc.hw.units.stream_engine import StrengConfig
 
 __all__ = [
     "EpochGrade",
@@ -37,6 +39,8 @@ __all__ = [
 ]
 
 ON_CHIP = "on-chip"
+_MOST_UNITS = 1 << 14  # that are remembered
+_UNITS: dict[Hashable, UnitGrade] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +78,16 @@ def grade_feature(feature: Feature) -> Graded:
     return found if argument is None else Graded(feature, Grade.COMPOSED, found.seen, argument.id)
 
 
-@lru_cache(maxsize=1 << 14)
 def grade_unit(config: UnitConfig, port: str = "", memory: str = ON_CHIP) -> UnitGrade:
     """Every feature of a unit; `port` is what a stream engine is for: `to CONVACC:0`, `from ARITH`."""
-    graded = tuple(grade_feature(feature) for feature in unit_features(config, port, memory))
-    return UnitGrade(worst([g.grade for g in graded]), graded)
+    key = (streng.likeness(config), port, memory) if isinstance(config, StrengConfig) else config
+    found = _UNITS.get(key)
+    if found is None:
+        graded = tuple(grade_feature(feature) for feature in unit_features(config, port, memory))
+        found = _UNITS[key] = UnitGrade(worst(g.grade for g in graded), graded)
+        if len(_UNITS) > _MOST_UNITS:
+            _UNITS.pop(next(iter(_UNITS)))
+    return found
 
 
 def unit_grade(config: UnitConfig, port: str = "", memory: str = ON_CHIP, but: tuple[str, ...] = ()) -> Grade:

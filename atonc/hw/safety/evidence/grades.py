@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 Value = int | str
 
@@ -26,8 +27,7 @@ class Grade(StrEnum):
         return grade
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
+class Feature(NamedTuple):
     """One fact about a unit or an epoch: a number (judged by range) or a word (judged by equality), in a role."""
 
     name: str  # kind and quantity: `CONVACC B`

@@ -8,6 +8,8 @@ whether frames are read again) is judged by port.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
+from operator import attrgetter
 
 from atonc.hw.safety.evidence.grades import Feature, Value
 from atonc.hw.safety.evidence.modes import mode
@@ -28,6 +30,14 @@ def features(c: StrengConfig, port: str, memory: str) -> Iterator[Feature]:
     """`memory`: the kind of pool that the engine is in."""
     for name, role, value in _features(c, port, memory):
         yield Feature(f"STRENG {name}", role, value)
+
+
+_SETTINGS = attrgetter(*(f.name for f in fields(StrengConfig) if f.name not in ("address", "address_limit")))
+
+
+def likeness(c: StrengConfig) -> tuple[object, ...]:
+    """What the features depend on: engines that differ only in where they are have it in common."""
+    return (*_SETTINGS(c), alignment(c.address), _margin(c))
 
 
 def direction(c: StrengConfig) -> str:
