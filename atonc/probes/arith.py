@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from atonc.lower.affine import Affine
-from atonc.lower.arith_units import affine_unit, multiply_unit
+from atonc.lower.affine import Affine, Pair
+from atonc.lower.arith_units import affine_unit, multiply_unit, pair_unit
 from atonc.plan.streams import Area, contiguous, engine
 from atonc.probes.bench import Bench
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
@@ -38,6 +38,31 @@ def _affine(factor: int, addend: int, shift: int) -> ProbeEpochs:
     return bench.done()
 
 
+def _sum(shift: int) -> ProbeEpochs:
+    """Codes from weighted sums of the two halves of the input, values of 16 bits each."""
+    bench = Bench(4 * _COUNT, _COUNT)
+    unit = pair_unit(Pair(20000, -20000, 3, 0, 0, 0, shift), 2, 2)
+    b = bench.epoch("sums")
+    x, y = (b.read(INPUT, engine(replace(_WIDE, offset=half * 2 * _COUNT))) for half in (0, 1))
+    b.write(b.unit(unit, x, y), OUTPUT, contiguous(_COUNT, write=True))
+    bench.add(b)
+    return bench.done()
+
+
+def _side_by_side() -> ProbeEpochs:
+    """Two requantisations and a copy in one epoch."""
+    bench = Bench(5 * _COUNT, 3 * _COUNT)
+    unit = affine_unit(Affine(np.array([20000]), np.array([5 << 22]), 22), _COUNT, in_bytes=2)
+    b = bench.epoch("side by side")
+    for half in (0, 1):
+        values = b.read(INPUT, engine(replace(_WIDE, offset=half * 2 * _COUNT)))
+        b.write(b.unit(unit, values), OUTPUT, contiguous(_COUNT, write=True, offset=half * _COUNT))
+    copied = b.read(INPUT, contiguous(_COUNT, offset=4 * _COUNT))
+    b.write(copied, OUTPUT, contiguous(_COUNT, write=True, offset=2 * _COUNT))
+    bench.add(b)
+    return bench.done()
+
+
 PROBES = (
     Probe(
         "control-multiply",
@@ -61,15 +86,29 @@ PROBES = (
     Probe(
         "affine-lowest-factor",
         "a requantisation with the factor -32768",
-        "published factors are larger",
+        "published factors of X are -128 to 32767, those of Y go down to -32768",
         partial(_affine, -32768, 3 << 22, 22),
         "control-affine",
     ),
     Probe(
         "affine-shift-24",
         "a requantisation with a result shift of 24",
-        "published result shifts of this form are smaller",
+        "published result shifts go up to 28",
         partial(_affine, 30000, 7 << 24, 24),
+        "control-affine",
+    ),
+    Probe(
+        "sum-16-bit-shift-22",
+        "a weighted sum of two streams of 16 bits with a result shift of 22",
+        "published with 18 to 20 in this form, with up to 26 for streams of 8 bits",
+        partial(_sum, 22),
+        "control-affine",
+    ),
+    Probe(
+        "pipelines-side-by-side",
+        "two requantisations and a copy side by side in one epoch",
+        "published with other pipelines side by side",
+        _side_by_side,
         "control-affine",
     ),
 )

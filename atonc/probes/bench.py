@@ -12,6 +12,8 @@ from atonc.plan.build import EpochBuilder
 from atonc.plan.types import Buffer, BufferKind, EpochPlan
 from atonc.probes.types import INPUT, OUTPUT, ProbeEpochs
 
+_UNIT_BITS = 14  # of a factor of one, as published units have it
+_ONE, _NOTHING = np.array([1 << _UNIT_BITS], np.int64), np.zeros(1, np.int64)
 _SEED = 20261115  # any number: the same bytes every time
 
 
@@ -52,5 +54,9 @@ class Bench:
 
 def to_codes(shift: int, elements: int) -> ArithConfig:
     """16-bit sums to codes, in the setting that ends nearly every published convolution."""
-    one = np.array([1 << 10], np.int64)
-    return affine_unit(Affine(one, np.zeros(1, np.int64), 10 + shift), elements, in_bytes=2)
+    return affine_unit(Affine(_ONE, _NOTHING, _UNIT_BITS + shift), elements, in_bytes=2)
+
+
+def same_codes() -> ArithConfig:
+    """Codes as they are: most published writers stand behind an ARITH."""
+    return affine_unit(Affine(_ONE, _NOTHING, _UNIT_BITS), 1)

@@ -15,7 +15,7 @@ from atonc.plan.streams import Area, Frames, contiguous
 from atonc.probes.bench import Bench, to_codes
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
 
-_PLAIN = Mode(simd=2)  # 16-bit features, as most published 3x3 convolutions have them
+_PLAIN = Mode(simd=2, offset=5)  # 16-bit features with a zero point, as most published 3x3 convolutions have them
 _DEEP = Mode(simd=1, deep=True)
 _PACKED = Mode(simd=1, deep=True, packed_frame=True)
 _CUT = 4  # bits off the sums, so that those of 96 channels fit 16 bits
@@ -23,11 +23,18 @@ _SHIFT = 5  # from there to codes
 
 
 def _convolution(
-    height: int, width: int, channels: int, kernels: int, window: int, pads: tuple[int, int, int, int], mode: Mode
+    height: int,
+    width: int,
+    channels: int,
+    kernels: int,
+    window: int,
+    pads: tuple[int, int, int, int],
+    mode: Mode,
+    rows: int = 0,
 ) -> ProbeEpochs:
-    """One unit, one frame, all kernels, requantised by one ARITH."""
+    """One unit, one frame, all kernels, requantised by one ARITH. Windows are square unless `rows` says otherwise."""
     bench = Bench(height * width * channels, 0)
-    weights = bench.weights(kernels, window, window, channels)
+    weights = bench.weights(kernels, rows or window, window, channels)
     part = Part(Area.whole(height, width, channels), weights.astype(np.int16), pads, 1)
     config = replace(unit_config(part, mode, channels, kernels, 0, 1, 1, False), out_shift=_CUT)
     stream = _kernels(weights, mode)
@@ -82,17 +89,58 @@ PROBES = (
         "control-conv-3x3",
     ),
     Probe(
+        "conv-3x3-pad-one-corner",
+        "a 3x3 convolution with a pad of 1 on top and left only",
+        "published 3x3 convolutions of stride 1 have the same pad on all sides; those of stride 2 have not",
+        partial(_convolution, 12, 12, 4, 4, 3, (1, 1, 0, 0), _PLAIN),
+        "control-conv-3x3",
+    ),
+    Probe(
+        "conv-3x3-width-300",
+        "a 3x3 convolution over lines of 300 pixels and 900 values",
+        "published with up to 224 pixels in this form, with up to 640 pixels and 1,024 values in others",
+        partial(_convolution, 4, 300, 3, 4, 3, _ONE, _PLAIN),
+        "control-conv-3x3",
+    ),
+    Probe(
+        "conv-zero-point-128",
+        "a 3x3 convolution that subtracts a zero point of -128",
+        "published zero points are -127 to 127",
+        partial(_convolution, 12, 12, 4, 4, 3, _ONE, Mode(simd=2, offset=-128)),
+        "control-conv-3x3",
+    ),
+    Probe(
+        "control-conv-5x3",
+        "a convolution with windows of 5x3 over one channel",
+        "151 published units",
+        partial(_convolution, 12, 12, 1, 1, 5, (2, 2, 0, 2), _PLAIN, 3),
+    ),
+    Probe(
+        "conv-5x3-three-channels",
+        "a convolution with windows of 5x3 over three channels, stride 1",
+        "published with stride 2; with stride 1 over one channel",
+        partial(_convolution, 12, 12, 3, 1, 5, (2, 2, 0, 2), _PLAIN, 3),
+        "control-conv-5x3",
+    ),
+    Probe(
         "control-deep-1x1",
+        "a deep 1x1 convolution of 96 channels, the frame in a row (FBYTES = 3)",
+        "published with 32 to 128 channels",
+        partial(_convolution, 6, 6, 96, 8, 1, (0, 0, 0, 0), _PACKED),
+    ),
+    Probe(
+        "deep-1x1-alone",
         "a deep 1x1 convolution of 96 channels, pixel by pixel (FBYTES = 1)",
-        "published with 68 to 128 channels",
+        "published with 68 to 128 channels, in units whose sums are continued",
         partial(_convolution, 6, 6, 96, 8, 1, (0, 0, 0, 0), _DEEP),
+        "control-deep-1x1",
     ),
     Probe(
         "deep-1x1-shallow",
         "a deep 1x1 convolution of 16 channels, pixel by pixel (FBYTES = 1)",
         "published with 68 to 128 channels",
         partial(_convolution, 6, 6, 16, 8, 1, (0, 0, 0, 0), _DEEP),
-        "control-deep-1x1",
+        "deep-1x1-alone",
     ),
     Probe(
         "deep-1x1-packed-shallow",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from atonc.plan.streams import Area, contiguous, engine
-from atonc.probes.bench import Bench
+from atonc.plan.streams import Area, Frames, contiguous, engine
+from atonc.probes.bench import Bench, same_codes
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
 
 _PIXELS = 256
@@ -18,7 +18,7 @@ def _copy(repeat: int = 0) -> ProbeEpochs:
     b = bench.epoch("copy")
     target = Area(16, 16, 16, 16 * 32, 32)
     writer = replace(engine(target, write=True), frame_repeat=repeat)
-    b.write(b.read(INPUT, contiguous(_PIXELS * 16)), OUTPUT, writer)
+    b.write(b.unit(same_codes(), b.read(INPUT, contiguous(_PIXELS * 16))), OUTPUT, writer)
     bench.add(b)
     return bench.done()
 
@@ -31,7 +31,7 @@ def _interleaved(slice_bytes: int, pixel_bytes: int, writers: int = 2) -> ProbeE
         part = _PIXELS * slice_bytes
         target = Area(16, 16, slice_bytes, 16 * pixel_bytes, pixel_bytes, writer * slice_bytes)
         stream = b.read(INPUT, contiguous(part, offset=writer * part))
-        b.write(stream, OUTPUT, engine(target, write=True))
+        b.write(b.unit(same_codes(), stream), OUTPUT, engine(target, write=True))
     bench.add(b)
     return bench.done()
 
@@ -40,18 +40,18 @@ def _offset_write(offset: int, channels: int) -> ProbeEpochs:
     bench = Bench(_PIXELS * channels, _PIXELS * 32)
     b = bench.epoch("unaligned raster")
     target = Area(16, 16, channels, 16 * 32, 32, offset)
-    b.write(b.read(INPUT, contiguous(_PIXELS * channels)), OUTPUT, engine(target, write=True))
+    b.write(b.unit(same_codes(), b.read(INPUT, contiguous(_PIXELS * channels))), OUTPUT, engine(target, write=True))
     bench.add(b)
     return bench.done()
 
 
 def _odd_words(offset: int) -> ProbeEpochs:
-    """Words of three bytes that begin at an odd address."""
+    """Words of three bytes that begin at an odd address, four of them in a pixel, in two frames of eight lines."""
     bench = Bench(_PIXELS * 16 + 16, _PIXELS * 12)
     b = bench.epoch("words of three bytes")
-    source = Area(16, 16, 12, 16 * 16, 16, offset)
+    source = Area(8, 16, 12, 16 * 16, 16, offset)
     b.write(
-        b.read(INPUT, replace(engine(source, word_bytes=3, depth=4), raw_out=1)),
+        b.read(INPUT, replace(engine(source, Frames(2, 8 * 16 * 16), word_bytes=3, depth=4, looped=True), raw_out=1)),
         OUTPUT,
         contiguous(_PIXELS * 12, write=True, word_bytes=3),
     )
@@ -64,8 +64,34 @@ def _deep_pixels(depth: int) -> ProbeEpochs:
     bench = Bench(4 * (depth + 16), 4 * depth)
     b = bench.epoch("deep pixels")
     pixel = depth + 16
-    small = engine(Area(2, 2, 1, 2 * pixel, pixel))
+    small = engine(Area(1, 2, 1, 2 * pixel, pixel), Frames(2, 2 * pixel), looped=True)
     b.write(b.read(INPUT, replace(small, depth=depth)), OUTPUT, contiguous(4 * depth, write=True))
+    bench.add(b)
+    return bench.done()
+
+
+def _window() -> ProbeEpochs:
+    """The middle of a picture: between its lines lie bytes that nobody wants."""
+    bench = Bench(_PIXELS * 32, 8 * 8 * 16)
+    b = bench.epoch("window")
+    source = engine(Area(4, 8, 16, 16 * 32, 32, 4 * 16 * 32 + 4 * 32), Frames(2, 4 * 16 * 32), looped=True)
+    b.write(b.read(INPUT, source), OUTPUT, contiguous(8 * 8 * 16, write=True))
+    bench.add(b)
+    return bench.done()
+
+
+def _beside() -> ProbeEpochs:
+    """The left half of every pixel, then from there the right half, in one buffer."""
+    bench = Bench(_PIXELS * 16, _PIXELS * 32)
+    halves = [Area(16, 16, 8, 16 * 32, 32, offset) for offset in (0, 16)]
+    frames = Frames(2, 8)
+    b = bench.epoch("left halves")
+    left = engine(halves[0], frames, write=True, looped=True)
+    b.write(b.read(INPUT, contiguous(_PIXELS * 16)), OUTPUT, left)
+    bench.add(b)
+    b = bench.epoch("right halves")
+    source, target = engine(halves[0], frames, looped=True), engine(halves[1], frames, write=True, looped=True)
+    b.write(b.read(OUTPUT, source), OUTPUT, target)
     bench.add(b)
     return bench.done()
 
@@ -110,7 +136,7 @@ PROBES = (
     Probe(
         "raster-write-offset-3",
         "a raster of bytes written from 3 bytes behind a multiple of 16",
-        "26 published writers of bytes begin at odd addresses",
+        "6 published rasters of bytes and 80 other writers of bytes begin at odd addresses",
         partial(_offset_write, 3, 13),
         "control-raster",
     ),
@@ -119,6 +145,20 @@ PROBES = (
         "words of three bytes read from an odd address",
         "published readers of such words begin at even addresses",
         partial(_odd_words, 1),
+        "control-raster",
+    ),
+    Probe(
+        "reader-window",
+        "a reader whose lines have gaps between them",
+        "published readers take whole lines; writers leave gaps",
+        _window,
+        "control-raster",
+    ),
+    Probe(
+        "read-beside-write",
+        "a reader and a writer of one epoch, each with half of every pixel of one buffer",
+        "published readers and writers of one epoch share no memory, or the same bytes",
+        _beside,
         "control-raster",
     ),
     Probe(

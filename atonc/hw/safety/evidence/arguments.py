@@ -21,6 +21,7 @@ class Argument:
     why: str
     seen: str  # the evidence
     disproof: str  # what a board would have to show
+    probes: tuple[str, ...]  # programs of `atonc probe` that ask a board
     covers: Callable[[Feature], bool]
 
 
@@ -130,6 +131,7 @@ ARGUMENTS = (
         "epoch do, and the wait for all writers.",
         "About 500 combinations occur, with up to five pipelines in an epoch; unit numbers do not matter.",
         "an epoch of two pipelines that hangs or differs although each of them alone runs",
+        ("pipelines-side-by-side",),
         _side_by_side,
     ),
     Argument(
@@ -142,6 +144,7 @@ ARGUMENTS = (
         "3x3 with stride 2 occurs with 0101, 1010, 0111, 1111 and 0000 (left, right, top, bottom); 5x3, 5x2 and "
         "4x3 have unequal sides as well.",
         "a padded 3x3 unit whose border differs for one combination of sides only",
+        ("conv-3x3-pad-one-corner",),
         _sides_of_padding,
     ),
     Argument(
@@ -155,6 +158,7 @@ ARGUMENTS = (
         "CONVACC: width up to 2,100 and W x B up to 33,600 with 1x1, height up to 640 with 6x3. POOL: 2x2 from "
         "6x6 to 224x224, W x B up to 1,792; 3x3 keeps one line more and is allowed half of it.",
         "a frame that is computed right up to some width or height and wrong above",
+        ("conv-3x3-width-300",),
         _counted,
     ),
     Argument(
@@ -168,6 +172,7 @@ ARGUMENTS = (
         "Line steps of writers lie at, above and below width x pixel step; frame offsets of readers lie below, "
         "at and above the size of a frame; line steps reach 82,944 (readers) and 600,000 (writers).",
         "a reader of a window of a tensor that delivers other bytes than those of the window",
+        ("reader-window",),
         _walks,
     ),
     Argument(
@@ -180,6 +185,7 @@ ARGUMENTS = (
         "ARITH: A up to 32,767, B from -32,768, C from -32,768 to 32,767, about 5,000 distinct factors. FSUB "
         "takes 167 values from -127 to 127 in a register of 24 bits, the limits of CLIP take 66.",
         "a layer that is right but for channels with one particular coefficient",
+        ("conv-zero-point-128", "affine-lowest-factor"),
         _operands,
     ),
     Argument(
@@ -190,6 +196,7 @@ ARGUMENTS = (
         "bits are taken.",
         "AFFINE of one input: RES 0 to 28; of two: RES 0 to 26, AX 0 to 30, BY 0 to 10, C 0 to 18.",
         "a dual affine unit with 16-bit inputs whose result is shifted wrongly by one amount",
+        ("sum-16-bit-shift-22",),
         _shifts,
     ),
     Argument(
@@ -201,6 +208,7 @@ ARGUMENTS = (
         "In-place operation, where reader and writer even have bytes in common, occurs 279 times in at least 47 "
         "programs.",
         "a copy inside one buffer that reads other bytes than were there",
+        ("read-beside-write",),
         _read_beside_write,
     ),
     Argument(
@@ -211,6 +219,7 @@ ARGUMENTS = (
         "what they take of its buffers is judged by itself (W x B and NR x B x KW x KH).",
         "5x3 and 5x2 hold 1 or 3 channels with stride 2 and 1 with stride 1; 3x3 holds 1 to 8 with both.",
         "a window of 5x3 over three channels that is right with stride 2 and wrong with stride 1",
+        ("conv-5x3-three-channels",),
         _other_stride,
     ),
 )

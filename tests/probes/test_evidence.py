@@ -1,0 +1,29 @@
+"""Controls have published forms, and every argument of the evidence has a probe that stands or falls with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from atonc.hw.safety.evidence import EpochGrade, Grade, grade_program
+from atonc.hw.safety.evidence.arguments import ARGUMENTS, Argument
+from atonc.probes import PROBES, Probe
+from atonc.probes.build import build
+
+
+def grades(probe: Probe) -> tuple[EpochGrade, ...]:
+    return grade_program(build(probe).network.program.epochs)
+
+
+@pytest.mark.parametrize("probe", [p for p in PROBES if p.is_control], ids=lambda probe: probe.name)
+def test_a_control_has_nothing_but_published_forms(probe: Probe) -> None:
+    assert [form for epoch in grades(probe) for form in epoch.forms] == []
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS, ids=lambda argument: argument.id)
+def test_an_argument_is_asked_alone(argument: Argument) -> None:
+    asked = {probe.name: probe for probe in PROBES}
+    assert argument.probes
+    for name in argument.probes:
+        found = grades(asked[name])
+        assert {form.graded.argument for epoch in found for form in epoch.forms} == {argument.id}
+        assert Grade.UNSEEN not in {epoch.grade for epoch in found}
