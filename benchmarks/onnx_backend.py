@@ -134,7 +134,7 @@ def equal(found: Array, expected: Array, rtol: float, atol: float) -> bool:
 
 def reason(detail: str) -> str:
     """The sentence behind the name of the node, without what to do."""
-    return detail.split(": ", 1)[-1].split(" What to do:")[0].strip()
+    return detail.split(": ", 1)[-1].split(" What to do:")[0].strip(" .")
 
 
 def report(found: Sequence[Outcome], version: str) -> str:

@@ -85,11 +85,18 @@ static double real_at(const void *data, size_t i, const atonc_format *format)
   return (load(data, i, format->type) - format->zero) * format->scale;
 }
 
-/* For functions that jump: 20 codes of 0.05 are 1 to everybody who computes in single precision. */
-static double single_at(const void *data, size_t i, const atonc_format *format)
+static double in_single_at(const void *data, size_t i, const atonc_format *format)
 {
-  double value = real_at(data, i, format);
-  return format->scale == 1.0 ? value : (double)(float)value;
+  return (float)real_at(data, i, format);
+}
+
+typedef double (*reader)(const void *data, size_t i, const atonc_format *format);
+
+/* Functions that jump see what is quantised in single precision: 20 codes of 0.05 are 1 to everybody who computes so.
+ * A choice of functions, because some assemblers do not know the conditional conversion. */
+static reader reader_for(int jumps, const atonc_format *format)
+{
+  return jumps && format->scale != 1.0 ? in_single_at : real_at;
 }
 
 static double power_of_two(int32_t exponent)
@@ -547,10 +554,9 @@ void atonc_convert(void *out, const atonc_format *out_format, const void *in, co
 void atonc_unary(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                  uint32_t count, int32_t function, double alpha, double beta)
 {
-  int jumps = function >= ATONC_FLOOR && function <= ATONC_ROUND;
+  reader value_at = reader_for(function >= ATONC_FLOOR && function <= ATONC_ROUND, in_format);
   for (uint32_t i = 0; i < count; i++) {
-    double x = jumps ? single_at(in, i, in_format) : real_at(in, i, in_format);
-    put(out, i, out_format, unary(function, x, alpha, beta));
+    put(out, i, out_format, unary(function, value_at(in, i, in_format), alpha, beta));
   }
 }
 
@@ -572,11 +578,12 @@ void atonc_binary(void *out, const atonc_format *out_format, const void *a, cons
 {
   walker w = start_walk();
   size_t i = 0;
-  int jumps = jumps_between(function);
+  reader left_at = reader_for(jumps_between(function), a_format);
+  reader right_at = reader_for(jumps_between(function), b_format);
   if (is_empty(rank, loops, 3)) return;
   do {
-    double left = jumps ? single_at(a, (size_t)w.at[0], a_format) : real_at(a, (size_t)w.at[0], a_format);
-    double right = jumps ? single_at(b, (size_t)w.at[1], b_format) : real_at(b, (size_t)w.at[1], b_format);
+    double left = left_at(a, (size_t)w.at[0], a_format);
+    double right = right_at(b, (size_t)w.at[1], b_format);
     int32_t side = function == ATONC_PRELU_TWICE && left < 0;
     if (side) left = left / a_format->scale; /* the code, exactly */
     put_channel(out, i++, out_format, side, binary(function, left, right));
