@@ -82,13 +82,18 @@ def runtime_folder(part: str) -> Path:
     return Path(str(resources.files("atonc") / "runtime" / part))
 
 
+def machine_options(cpu: str) -> tuple[str, ...]:
+    """For compiler and linker: processor, floating point, instruction set."""
+    return (*_FPU[cpu], *_FLAGS)
+
+
 def compile_units(
     toolchain: Toolchain, units: Iterable[Unit], folder: Path, cpu: str = "cortex-m33", optimise: str = "-O2"
 ) -> list[Path]:
     """One object per source, in `folder`."""
     jobs: list[tuple[Path, Path, list[str]]] = []
     for unit in units:
-        options = [*_FPU[cpu], *_FLAGS, optimise, *(STRICT if unit.strict else ("-w",)), *unit.options]
+        options = [*machine_options(cpu), optimise, *(STRICT if unit.strict else ("-w",)), *unit.options]
         options += [f"-I{path}" for path in unit.includes]
         options += [f"-D{name}={value}" if value else f"-D{name}" for name, value in unit.defines.items()]
         for source in unit.sources:
@@ -112,7 +117,7 @@ def link(
 ) -> Path:
     script = output.with_suffix(".ld")
     script.write_text(linker_script(placement or Placement()))
-    options = [*_FPU[cpu], *_FLAGS, "-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", f"-T{script}"]
+    options = [*machine_options(cpu), "-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", f"-T{script}"]
     options += ["-Wl,--no-warn-rwx-segments", f"-Wl,-Map={output.with_suffix('.map')}"]
     toolchain.run([*options, *map(str, objects), "-lm", "-o", str(output)], f"link {output.name}", str(output))
     return output

@@ -27,6 +27,7 @@ from atonc.ops import run_graph
 from atonc.options import Options
 from atonc.passes import order
 from atonc.place import Board, Layout, board, place, read_board
+from atonc.place.pools import movable_outside
 from atonc.place.supplied import require_apart, supplied_edges
 from atonc.reasons import Severity, Violation
 from atonc.verify import VerifyReport, verify
@@ -68,7 +69,7 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     samples = partial(typical_runs, graph, memory)
     mapped = map_ops(graph, options.numerics, samples, wishes, supplied(graph, options))
     layout = _place(mapped, graph, memory, options)
-    program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools)
+    program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools, memory.pools)
     findings = check(program, options, memory.pools)
     seconds = time.perf_counter() - started
     report = verify(program, graph, mapped, options.seed) if options.verify else None
@@ -76,7 +77,10 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
 
 
 def memories(options: Options) -> Board:
-    return read_board(Path(options.mpool)) if options.mpool else board(options.board)
+    if options.mpool:
+        return read_board(Path(options.mpool))
+    found = board(options.board)
+    return movable_outside(found) if options.relocatable else found
 
 
 def machine_of(options: Options) -> Machine:

@@ -26,6 +26,7 @@ _SWITCHES = {
     "outputs_allocation": "--no-outputs-allocation",
     "epoch_controller": "--no-epoch-controller",
     "allow_float": "--allow-float",
+    "relocatable": "-r",
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.disk import write_file
-from atonc.errors import InputError, UnsupportedError
+from atonc.errors import InputError
 
 if TYPE_CHECKING:
     from atonc.insight.types import NetworkView
@@ -85,7 +85,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--flash-mbps", type=positive, default=0.0, metavar="MBPS", help="speed of the flash, MB/s")
     parser.add_argument("--allow-float", action="store_true", help="also models without any quantised value")
     parser.add_argument("--no-epoch-controller", action="store_true", help="the processor starts every epoch")
-    parser.add_argument("-r", "--relocatable", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        *("-r", "--relocatable"), nargs="?", const="", metavar="WORDS", help="for a relocatable image (docs/reloc.md)"
+    )
     for names in SETTLED:
         parser.add_argument(*names, action="store_true", help=argparse.SUPPRESS)
     for names in UNUSED:
@@ -119,8 +121,8 @@ def positive(text: str) -> float:
 def model_path(options: argparse.Namespace) -> Path:
     found: Path | None = options.positional or options.model
     if found is None:
-        taken = str(options.st_neural_art or "")
-        hint = f"; --st-neural-art took {taken}: write it behind the model" if taken.endswith(MODELS) else ""
+        taken = (("--st-neural-art", options.st_neural_art), ("-r", options.relocatable))
+        hint = "".join(f"; {o} took {v}: write it behind the model" for o, v in taken if str(v).endswith(MODELS))
         raise InputError("no model given", remedy=f"name a .tflite or .onnx file{hint}")
     if options.positional and options.model and options.positional != options.model:
         raise InputError("two models given", remedy="name one, as an argument or with -m")
@@ -134,8 +136,6 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
     from atonc.options import Options
     from atonc.profiles import read_profile
 
-    if options.relocatable:
-        raise UnsupportedError("--relocatable is not supported yet", remedy="leave it out")
     for where, node in options.on:
         if where not in ("cpu", "npu"):
             raise InputError(f"{where!r} is no place to run", where="--on", remedy=f"write --on cpu {node}")
@@ -160,6 +160,7 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
         on_npu=tuple(node for where, node in options.on if where == "npu"),
         allow_float=options.allow_float,
         epoch_controller=not options.no_epoch_controller,
+        relocatable=options.relocatable is not None,
         npu_mhz=options.npu_mhz,
         cpu_mhz=options.cpu_mhz,
         flash_mbps=options.flash_mbps,

@@ -1,0 +1,65 @@
+"""Compiles and links an image: the network, its CPU layers, the drivers it calls, and the image's own part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from atonc import building
+from atonc.building import Toolchain, Unit, runtime_folder
+from atonc.emu.files.types import CompiledNetwork
+from atonc.reloc.sources import ImageFacts, conf_h, linker_script
+
+# r9 points to the data of the image; neither data nor constants are at a known distance from the code
+_OPTIONS = (
+    *("-fpic", "-mno-pic-data-is-text-relative", "-msingle-pic-base", "-mpic-register=r9"),
+    *("-fvisibility=hidden", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-fomit-frame-pointer"),
+    *("-fno-math-errno", "-fno-tree-loop-distribute-patterns"),
+)
+_PARTS = ("atonc_unit*.c", "atonc_npu.c", "atonc_ec_loader.c", "atonc_lib*.c", "atonc_util.c")
+_BLOBS_IN_PARAMS = '__attribute__((used, section(".const_ec_blob")))'
+
+
+def link_image(
+    toolchain: Toolchain, network: CompiledNetwork, facts: ImageFacts, folder: Path, cpu: str, blobs_in_params: bool
+) -> Path:
+    """The image as ELF, `folder/<name>.elf`, with all its relocations."""
+    (folder / "image_conf.h").write_text(conf_h(facts))
+    script = folder / "image.ld"
+    script.write_text(linker_script(facts))
+    objects = building.compile_units(toolchain, _units(network, facts, folder, blobs_in_params), folder, cpu, "-Os")
+    output = folder / f"{facts.name}.elf"
+    options = [*building.machine_options(cpu), "-nostartfiles", "-nodefaultlibs", f"-T{script}"]
+    options += ["-Wl,--gc-sections,--emit-relocs,--no-warn-rwx-segments", f"-Wl,-Map={folder / facts.name}.map"]
+    libraries = ["-lc_nano", "-lm", "-lgcc"]
+    toolchain.run([*options, *map(str, objects), *libraries, "-o", str(output)], f"link {output.name}", str(output))
+    return output
+
+
+def _units(network: CompiledNetwork, facts: ImageFacts, folder: Path, blobs_in_params: bool) -> list[Unit]:
+    image, include, source = runtime_folder("image"), runtime_folder("include"), runtime_folder("src")
+    includes = (folder, network.directory, image, include, source, runtime_folder("kernels"))
+    options = (*_OPTIONS, *(("-mcmse",) if facts.flags.secure else ()))
+    defines = _defines(facts)
+    blobs = {"ECBLOB_CONST_SECTION": _BLOBS_IN_PARAMS} if blobs_in_params else {}
+    parts = sorted({path for pattern in _PARTS for path in source.glob(pattern)})
+    kernels = [path for path in (network.directory / "atonc_kernels.c",) if path.is_file()]
+    return [
+        Unit((network.c_file,), includes, defines | blobs, options=options),
+        Unit((*sorted(image.glob("*.c")), *parts), includes, defines, strict=True, options=options),
+        Unit(tuple(kernels), includes, defines, options=options),
+    ]
+
+
+def _defines(facts: ImageFacts) -> dict[str, str]:
+    major, minor, micro = facts.abi.version
+    return {
+        "ATONC_RELOC_IMAGE": "",
+        "LL_ATON_RT_RELOC": "",
+        "LL_ATON_VERSION_MAJOR": str(major),
+        "LL_ATON_VERSION_MINOR": str(minor),
+        "LL_ATON_VERSION_MICRO": str(micro),
+        "LL_ATON_VERSION_DEV": str(facts.dev),
+        "LL_ATON_RT_MODE": "LL_ATON_RT_ASYNC",
+        "LL_ATON_DBG_BUFFER_INFO_EXCLUDED": "1",
+        **({"LL_ATON_EB_DBG_INFO": ""} if facts.flags.debug_info else {}),
+    }
