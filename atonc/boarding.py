@@ -80,7 +80,11 @@ class Rig:
 
     def start(self) -> None:
         """Runs the initialisation; errors that the firmware prints are raised."""
-        for line in self._go():
+        self._learn(self._go())
+
+    def _learn(self, lines: Sequence[str]) -> None:
+        """Inputs and outputs that the firmware has printed; those without memory get some."""
+        for line in lines:
             words = line.split()
             if words[:2] in (["ATONC", "IN"], ["ATONC", "OUT"]):
                 side = self.inputs if words[1] == "IN" else self.outputs

@@ -63,6 +63,7 @@ class Runtime:
     includes: tuple[Path, ...]
     defines: dict[str, str] = field(default_factory=dict)
     ours: bool = True
+    options: tuple[str, ...] = ()
 
 
 def our_runtime(mode: str = ASYNC) -> Runtime:
@@ -102,7 +103,8 @@ def compile_runtime(runtime: Runtime, folder: Path) -> list[Path]:
     names = ["startup.c", "board_io.c", *(() if runtime.ours else ("caches.c",))]
     units = [
         Unit(tuple(harness / name for name in names), (harness,)),
-        Unit(runtime.sources, runtime.includes, runtime.defines),
+        Unit((harness / "board_network.c",), (harness, *runtime.includes), runtime.defines, options=runtime.options),
+        Unit(runtime.sources, runtime.includes, runtime.defines, options=runtime.options),
     ]
     return building.compile_units(building.find_toolchain(), units, folder)
 

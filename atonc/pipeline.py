@@ -27,7 +27,7 @@ from atonc.ops import run_graph
 from atonc.options import Options
 from atonc.passes import order
 from atonc.place import Board, Layout, board, place, read_board
-from atonc.place.pools import movable_outside
+from atonc.place.pools import movable_outside, not_secure
 from atonc.place.supplied import require_apart, supplied_edges
 from atonc.reasons import Severity, Violation
 from atonc.verify import VerifyReport, verify
@@ -80,6 +80,7 @@ def memories(options: Options) -> Board:
     if options.mpool:
         return read_board(Path(options.mpool))
     found = board(options.board)
+    found = found if options.secure else not_secure(found)
     return movable_outside(found) if options.relocatable else found
 
 

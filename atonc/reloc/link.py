@@ -6,7 +6,7 @@ from pathlib import Path
 
 from atonc import building
 from atonc.building import Toolchain, Unit, runtime_folder
-from atonc.emu.files.types import CompiledNetwork
+from atonc.emu.files.types import CompiledNetwork, EpochFlags
 from atonc.reloc.sources import ImageFacts, conf_h, linker_script
 
 # r9 points to the data of the image; neither data nor constants are at a known distance from the code
@@ -41,13 +41,19 @@ def _units(network: CompiledNetwork, facts: ImageFacts, folder: Path, blobs_in_p
     options = (*_OPTIONS, *(("-mcmse",) if facts.flags.secure else ()))
     defines = _defines(facts)
     blobs = {"ECBLOB_CONST_SECTION": _BLOBS_IN_PARAMS} if blobs_in_params else {}
-    parts = sorted({path for pattern in _PARTS for path in source.glob(pattern)})
+    parts = sorted({path for pattern in _PARTS for path in source.glob(pattern)}) if _calls_runtime(network) else []
     kernels = [path for path in (network.directory / "atonc_kernels.c",) if path.is_file()]
     return [
         Unit((network.c_file,), includes, defines | blobs, options=options),
         Unit((*sorted(image.glob("*.c")), *parts), includes, defines, strict=True, options=options),
         Unit(tuple(kernels), includes, defines, options=options),
     ]
+
+
+def _calls_runtime(network: CompiledNetwork) -> bool:
+    """True where the C file calls drivers, or library layers and the program loader of the vendor."""
+    by_vendor = bool(network.atonn_version)
+    return by_vendor or any(EpochFlags.PURE_HW in b.flags and b.blob is None for b in network.blocks)
 
 
 def _defines(facts: ImageFacts) -> dict[str, str]:

@@ -135,7 +135,9 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
     from atonc.frontends.fixed_shapes import parse_fixed_shapes
     from atonc.options import Options
     from atonc.profiles import read_profile
+    from atonc.relocating import words
 
+    asked = words(options.relocatable) if options.relocatable is not None else frozenset()
     for where, node in options.on:
         if where not in ("cpu", "npu"):
             raise InputError(f"{where!r} is no place to run", where="--on", remedy=f"write --on cpu {node}")
@@ -161,6 +163,7 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
         allow_float=options.allow_float,
         epoch_controller=not options.no_epoch_controller,
         relocatable=options.relocatable is not None,
+        secure="no-secure" not in asked,
         npu_mhz=options.npu_mhz,
         cpu_mhz=options.cpu_mhz,
         flash_mbps=options.flash_mbps,

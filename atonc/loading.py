@@ -1,0 +1,97 @@
+"""Relocatable images on the virtual board: a firmware of ours with the loader in it, which installs and runs them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from atonc import building, firmware
+from atonc.boarding import FirmwareError, Rig
+from atonc.building import Placement, Unit
+from atonc.firmware import Runtime
+from atonc.reloc.image import Image
+
+XIP, COPY, CLEAR = 1, 2, 4
+# the loader's own data and stack; images and their RAM go elsewhere
+PLACEMENT = Placement(data=0x3400_0400, data_bytes=0x3_FC00)
+FLASH, PARAMS, EXEC_RAM, EXT_RAM = 0x7100_0000, 0x7180_0000, 0x3406_0000, 0x9010_0000
+EXEC_RAM_BYTES, EXT_RAM_BYTES = 640 << 10, 27 << 20
+_INSTALL = 4
+_LINE = 64
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where an image and its memories are; the same as in ST's validation firmware unless said otherwise."""
+
+    mode: int = XIP
+    file: int = FLASH
+    params: int = PARAMS  # of a split image
+    exec_ram: int = EXEC_RAM
+    exec_ram_bytes: int = EXEC_RAM_BYTES
+    ext_ram: int = EXT_RAM
+    ext_ram_bytes: int = EXT_RAM_BYTES
+
+
+class InstallError(FirmwareError):
+    """The loader refused; `reason` is its word for why."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(line)
+        self.reason = line.split()[-1]
+
+
+def loader_runtime(mode: str = firmware.ASYNC, secure: bool = True, debug_info: bool = True) -> Runtime:
+    """Our runtime with the loader, for images that were built with the same three choices."""
+    ours = firmware.our_runtime(mode)
+    defines = ours.defines | {"LL_ATON_RT_RELOC": ""} | ({"LL_ATON_EB_DBG_INFO": ""} if debug_info else {})
+    return replace(ours, defines=defines, options=("-mcmse",) if secure else ())
+
+
+def build_loader(runtime: Runtime, folder: Path) -> Path:
+    """The firmware, `folder/loader.elf`."""
+    common = firmware.compile_runtime(runtime, folder / "runtime")
+    harness = building.runtime_folder("harness")
+    toolchain = building.find_toolchain()
+    includes = (harness, *runtime.includes)
+    unit = Unit((harness / "loader_main.c",), includes, runtime.defines, strict=True, options=runtime.options)
+    objects = building.compile_units(toolchain, [unit], folder)
+    return building.link(toolchain, [*common, *objects], folder / "loader.elf", PLACEMENT)
+
+
+class LoaderRig(Rig):
+    """A board whose firmware waits for images."""
+
+    def __init__(self, elf: Path, data_cache: bool = True) -> None:
+        super().__init__(elf, [], data_cache=data_cache)
+
+    def install(
+        self, image: Image, params: bytes = b"", spot: Spot | None = None, model: bytes = b"", slot: int = 0
+    ) -> str:
+        """Puts the files into memory and lets the firmware install them; the line that it prints about the image."""
+        spot = spot or Spot()
+        self.put(spot.file, image.data)
+        if params:
+            self.put(spot.params, params)
+        words = (spot.exec_ram, spot.exec_ram_bytes, spot.ext_ram, spot.ext_ram_bytes, spot.params if params else 0)
+        where = struct.pack("<8I16s", spot.file, *words, spot.mode, int(bool(model)), model)
+        self.board.poke(self.board.firmware.symbols["board_image"], np.frombuffer(where, np.uint8))
+        self.inputs.pop(slot, None)
+        self.outputs.pop(slot, None)
+        return self._installed(self._command(_INSTALL, slot))
+
+    def _installed(self, lines: Sequence[str]) -> str:
+        result = next(line for line in lines if line.startswith("ATONC INSTALL"))
+        if result.split()[2] != "0":
+            raise InstallError(result)
+        self._learn(lines)
+        return next(line for line in lines if line.startswith("ATONC IMAGE"))
+
+    def put(self, address: int, data: bytes) -> None:
+        """Bytes from the host; instructions that the processor has run there before are forgotten."""
+        self.board.poke(address, np.frombuffer(data, np.uint8))
+        self.board.core.uc.ctl_remove_cache(address, address + len(data))

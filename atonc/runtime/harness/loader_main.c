@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A firmware without a network: installs the relocatable images that the host puts into memory, and runs them.
+ */
+#include "board_network.h"
+#include "ll_aton_reloc_network.h"
+
+enum { BOARD_INSTALL = 4 };
+#define IMAGES 2u /* side by side */
+
+/* Where the host has put an image, and where it goes. */
+typedef struct {
+    uint32_t file;
+    uint32_t exec_ram, exec_ram_bytes;
+    uint32_t ext_ram, ext_ram_bytes;
+    uint32_t params;
+    uint32_t mode;
+    uint32_t checks_model;
+    uint8_t model[ATONC_MODEL_HASH_BYTES];
+} board_image_t;
+volatile board_image_t board_image;
+
+static NN_Instance_TypeDef networks[IMAGES];
+static uint8_t model[ATONC_MODEL_HASH_BYTES];
+
+static void expect_model(void) {
+    for (unsigned k = 0; k < sizeof model; k++)
+        model[k] = board_image.model[k];
+    atonc_reloc_expect_model(board_image.checks_model ? model : NULL);
+}
+
+static void print_info(uintptr_t file) {
+    ll_aton_reloc_info info;
+    if (ll_aton_reloc_get_info(file, &info) != AI_RELOC_RT_ERR_NONE)
+        return;
+    board_print("ATONC IMAGE ");
+    board_print(info.c_name);
+    const uint32_t numbers[] = {info.rt_ram_xip, info.rt_ram_copy, info.params_off, info.ext_ram_sz};
+    for (unsigned k = 0; k < sizeof numbers / sizeof numbers[0]; k++) {
+        board_print(" ");
+        board_print_number(numbers[k]);
+    }
+    board_print("\n");
+}
+
+static void install(uint32_t index) {
+    const ll_aton_reloc_config config = {
+        .exec_ram_addr = board_image.exec_ram,
+        .exec_ram_size = board_image.exec_ram_bytes,
+        .ext_ram_addr = board_image.ext_ram,
+        .ext_ram_size = board_image.ext_ram_bytes,
+        .ext_param_addr = board_image.params,
+        .mode = board_image.mode,
+    };
+    NN_Instance_TypeDef *network = &networks[index];
+    expect_model();
+    const int result = ll_aton_reloc_install(board_image.file, &config, network);
+    board_print("ATONC INSTALL ");
+    board_print_number((uint32_t)-result);
+    board_print(" ");
+    board_print(atonc_reloc_reason_name(atonc_reloc_reason()));
+    board_print("\n");
+    if (result != AI_RELOC_RT_ERR_NONE)
+        return;
+    print_info(board_image.file);
+    LL_ATON_RT_Init_Network(network);
+    if (!board_failed(network)) {
+        board_print_buffers("ATONC IN ", index, ll_aton_reloc_get_input_buffers_info(network, -1));
+        board_print_buffers("ATONC OUT ", index, ll_aton_reloc_get_output_buffers_info(network, -1));
+    }
+}
+
+static void set_buffer(const board_host_t *command) {
+    NN_Instance_TypeDef *network = &networks[command->network];
+    void *buffer = (void *)(uintptr_t)command->address;
+    board_print_buffer_result(command->command == BOARD_SET_INPUT
+                                  ? ll_aton_reloc_set_input(network, command->index, buffer, command->size)
+                                  : ll_aton_reloc_set_output(network, command->index, buffer, command->size));
+}
+
+static void obey(void) {
+    const board_host_t command = board_host;
+    if (command.network >= IMAGES)
+        board_print("ATONC ERROR no such network\n");
+    else if (command.command == BOARD_INSTALL)
+        install(command.network);
+    else if (ll_aton_reloc_is_valid(&networks[command.network]) != 1)
+        board_print("ATONC ERROR nothing is installed there\n");
+    else if (command.command == BOARD_RUN)
+        board_run(&networks[command.network], command.network);
+    else
+        set_buffer(&command);
+}
+
+int main(void) {
+    board_print("ATONC LOADER runtime " LL_ATON_VERSION_NAME "\n");
+    LL_ATON_RT_RuntimeInit();
+    const int bad = board_failed(NULL);
+    for (;;) {
+        board_stop(BOARD_READY);
+        if (board_host.command == BOARD_QUIT)
+            break;
+        obey();
+    }
+    LL_ATON_RT_RuntimeDeInit();
+    return bad;
+}
