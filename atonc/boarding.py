@@ -188,7 +188,8 @@ def image_network(view: CompileView, folder: Path) -> ImageNetwork:
     ranges = tuple((h.address, h.end) for h in view.compiled.program.placed.values() if not h.supplied)
     files = [(pool.base, folder / f"{images.file_stem(network, pool)}.raw") for pool in images.by_pool(network)]
     contents = tuple((base, file.read_bytes()) for base, file in files)
-    return ImageNetwork(network.suffix, folder / f"{view.name}.c", ranges, contents)
+    symbols = tuple((network.c_symbol(pool), pool.address) for pool in view.compiled.program.relative)
+    return ImageNetwork(network.suffix, folder / f"{view.name}.c", ranges, contents, symbols)
 
 
 def validate_on_board(

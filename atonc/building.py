@@ -114,11 +114,14 @@ def link(
     output: Path,
     placement: Placement | None = None,
     cpu: str = "cortex-m33",
+    symbols: Mapping[str, int] | None = None,
 ) -> Path:
+    """`symbols` are addresses that no object defines."""
     script = output.with_suffix(".ld")
     script.write_text(linker_script(placement or Placement()))
     options = [*machine_options(cpu), "-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", f"-T{script}"]
     options += ["-Wl,--no-warn-rwx-segments", f"-Wl,-Map={output.with_suffix('.map')}"]
+    options += [f"-Wl,--defsym={name}={value:#x}" for name, value in (symbols or {}).items()]
     toolchain.run([*options, *map(str, objects), "-lm", "-o", str(output)], f"link {output.name}", str(output))
     return output
 

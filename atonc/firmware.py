@@ -41,6 +41,7 @@ class ImageNetwork:
     c_file: Path
     ranges: tuple[tuple[int, int], ...]  # addresses that its buffers occupy
     contents: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)  # memory before the first inference
+    symbols: tuple[tuple[str, int], ...] = ()  # pools of relative mode, where the linker puts them
 
     @property
     def folder(self) -> Path:
@@ -51,7 +52,9 @@ def network_in(folder: Path, name: str | None = None, weights: Sequence[Path] | 
     """A folder as `atonc generate` or the vendor's tool writes it."""
     network, segments = read_contents(folder, name, weights)
     contents = tuple((segment.address, segment.data) for segment in segments)
-    return ImageNetwork(network.name, network.c_file, tuple(_ranges(network)), contents)
+    relative = [pool for pool in network.pools if not pool.absolute]
+    symbols = tuple((f"_mem_pool_{pool.postfix}_{network.name}", pool.base) for pool in relative)
+    return ImageNetwork(network.name, network.c_file, tuple(_ranges(network)), contents, symbols)
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,8 @@ def build_firmware(
     ]
     common = compile_runtime(runtime, folder / "runtime") if common is None else common
     objects = building.compile_units(toolchain, units, folder)
-    return building.link(toolchain, [*common, *objects], folder / "firmware.elf", place(networks))
+    symbols = dict(pair for network in networks for pair in network.symbols)
+    return building.link(toolchain, [*common, *objects], folder / "firmware.elf", place(networks), symbols=symbols)
 
 
 def _network_unit(network: ImageNetwork, runtime: Runtime) -> Unit:

@@ -15,7 +15,7 @@ _OPTIONS = (
     *("-fvisibility=hidden", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-fomit-frame-pointer"),
     *("-fno-math-errno", "-fno-tree-loop-distribute-patterns"),
 )
-_PARTS = ("atonc_unit*.c", "atonc_npu.c", "atonc_ec_loader.c", "atonc_lib*.c", "atonc_util.c")
+_PARTS = ("atonc_unit*.c", "atonc_npu.c", "atonc_ec_loader.c", "atonc_lib*.c", "atonc_util.c", "atonc_watchdog.c")
 _BLOBS_IN_PARAMS = '__attribute__((used, section(".const_ec_blob")))'
 
 

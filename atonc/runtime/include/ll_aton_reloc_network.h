@@ -214,8 +214,17 @@ void atonc_reloc_expect_model(const uint8_t *hash);
 const uint8_t *atonc_reloc_model_hash(uintptr_t file_ptr);
 
 /* Hooks of the application (weak). The loader reads nothing behind what the first one allows, and writes pools with a
- * fixed address only where the second one says yes. By default: the memories of the chip and its windows to external
- * ones; and RAM from ATONC_RELOC_POOLS_FROM on. */
+ * fixed address only where the second one says yes. By default: the memories of the chip and external ones of these
+ * sizes (STM32N6570-DK: RAM at 0x90000000, flash at 0x70000000); and RAM from ATONC_RELOC_POOLS_FROM on. */
+#ifndef ATONC_RELOC_XSPI1_BYTES
+#define ATONC_RELOC_XSPI1_BYTES (32UL << 20)
+#endif
+#ifndef ATONC_RELOC_XSPI2_BYTES
+#define ATONC_RELOC_XSPI2_BYTES (128UL << 20)
+#endif
+#ifndef ATONC_RELOC_XSPI3_BYTES
+#define ATONC_RELOC_XSPI3_BYTES 0UL
+#endif
 #ifndef ATONC_RELOC_POOLS_FROM
 #define ATONC_RELOC_POOLS_FROM 0x34064000UL /* below, applications keep their own data */
 #endif

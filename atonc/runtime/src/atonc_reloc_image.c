@@ -17,7 +17,7 @@ static const uint8_t *expected_model;
 
 void atonc_reloc_expect_model(const uint8_t *hash) { expected_model = hash; }
 
-/* Windows of the address map; external ones are as large as the bus lets them be. */
+/* On the chip what there is; behind XSPI what the board has, because reading further may stop the bus. */
 LL_ATON_WEAK uint32_t atonc_reloc_readable(uintptr_t address) {
     static const struct {
         uint32_t start, end;
@@ -26,8 +26,9 @@ LL_ATON_WEAK uint32_t atonc_reloc_readable(uintptr_t address) {
         {0x30000000u, 0x30040000u}, /* DTCM */
         {0x34000000u, 0x34420000u}, /* AXISRAM, RAM of the caches and of the video encoder */
         {0x24000000u, 0x24420000u}, /* the same, not secure */
-        {0x60000000u, 0xA0000000u}, /* FMC and XSPI */
-        {0x08000000u, 0x08020000u}, /* code of the non-secure side of the flexible RAM */
+        {0x70000000u, 0x70000000u + ATONC_RELOC_XSPI2_BYTES},
+        {0x80000000u, 0x80000000u + ATONC_RELOC_XSPI3_BYTES},
+        {0x90000000u, 0x90000000u + ATONC_RELOC_XSPI1_BYTES},
     };
     for (unsigned i = 0; i < sizeof windows / sizeof windows[0]; i++) {
         if (address >= windows[i].start && address < windows[i].end) {
