@@ -227,4 +227,8 @@ def _one(files: dict[str, list[Path]], name: str, folder: Path) -> Path:
             rule="a vendor runtime is its LL_ATON sources with the CMSIS and HAL headers of the STM32N6",
             remedy="give the root of a getting-started project, or of a folder with Middlewares and Drivers",
         )
-    return min(choices, key=lambda path: ("STM32N6" not in str(path).upper(), len(path.parts), str(path)))
+
+    def rank(path: Path) -> tuple[bool, int, str]:
+        return "STM32N6" not in str(path.relative_to(folder)).upper(), len(path.parts), str(path)
+
+    return min(choices, key=rank)

@@ -6,6 +6,7 @@
 
 enum { BOARD_INSTALL = 4 };
 #define IMAGES 2u /* side by side */
+#define MODEL_BYTES 16
 
 /* Where the host has put an image, and where it goes. */
 typedef struct {
@@ -15,18 +16,25 @@ typedef struct {
     uint32_t params;
     uint32_t mode;
     uint32_t checks_model;
-    uint8_t model[ATONC_MODEL_HASH_BYTES];
+    uint8_t model[MODEL_BYTES];
 } board_image_t;
 volatile board_image_t board_image;
 
 static NN_Instance_TypeDef networks[IMAGES];
-static uint8_t model[ATONC_MODEL_HASH_BYTES];
 
+#ifdef ATONC_RUNTIME
 static void expect_model(void) {
+    static uint8_t model[MODEL_BYTES];
     for (unsigned k = 0; k < sizeof model; k++)
         model[k] = board_image.model[k];
     atonc_reloc_expect_model(board_image.checks_model ? model : NULL);
 }
+
+static const char *reason(void) { return atonc_reloc_reason_name(atonc_reloc_reason()); }
+#else /* the vendor's loader knows neither */
+static void expect_model(void) {}
+static const char *reason(void) { return "?"; }
+#endif
 
 static void print_info(uintptr_t file) {
     ll_aton_reloc_info info;
@@ -57,7 +65,7 @@ static void install(uint32_t index) {
     board_print("ATONC INSTALL ");
     board_print_number((uint32_t)-result);
     board_print(" ");
-    board_print(atonc_reloc_reason_name(atonc_reloc_reason()));
+    board_print(reason());
     board_print("\n");
     if (result != AI_RELOC_RT_ERR_NONE)
         return;
