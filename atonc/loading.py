@@ -12,7 +12,10 @@ import numpy as np
 from atonc import building, firmware
 from atonc.boarding import FirmwareError, Rig
 from atonc.building import Placement, Unit
+from atonc.emu.board.clock import Clock
+from atonc.emu.board.interrupts import Nvic, SystemControl
 from atonc.firmware import Runtime
+from atonc.reloc.format import CPUS
 from atonc.reloc.image import Image
 
 XIP, COPY, CLEAR = 1, 2, 4
@@ -21,6 +24,7 @@ PLACEMENT = Placement(data=0x3400_0400, data_bytes=0x3_FC00)
 FLASH, PARAMS, EXEC_RAM, EXT_RAM = 0x7100_0000, 0x7180_0000, 0x3406_0000, 0x9010_0000
 EXEC_RAM_BYTES, EXT_RAM_BYTES = 640 << 10, 27 << 20
 _INSTALL = 4
+_CPUID = 0xED00
 _LINE = 64
 
 
@@ -35,6 +39,12 @@ class Spot:
     exec_ram_bytes: int = EXEC_RAM_BYTES
     ext_ram: int = EXT_RAM
     ext_ram_bytes: int = EXT_RAM_BYTES
+
+
+def board_cpu() -> str:
+    """The processor that the virtual board says it is: images for another one are refused."""
+    number = SystemControl(Nvic(), Clock()).read(_CPUID, 4) >> 4 & 0xFFF
+    return CPUS[number].lower()
 
 
 class InstallError(FirmwareError):

@@ -71,8 +71,7 @@ def build(toolchain: Toolchain, folder: Path, options: RelocOptions, work: Path)
     """Compiles, links and lays out; intermediate files go to `work`."""
     ready = prepare(folder, options)
     name = image_name(options.name or ready.network.stem)
-    facts = _facts(ready, name, options)
-    elf = link_image(toolchain, ready.network, facts, work, options.cpu, options.blobs_in_params)
+    elf = link_image(toolchain, ready.network, facts_of(ready, name, options), work, options.cpu)
     image, params = file_bytes(read_linked(elf, ready.abi.header_words), ready.pools, options.split)
     return Built(read_image(image, name), params, name, ready)
 
@@ -125,8 +124,14 @@ def _dev(wanted: str, abi: Abi) -> int:
     return int(dev) if dev.isdecimal() else abi.dev
 
 
-def _facts(ready: Prepared, name: str, options: RelocOptions) -> ImageFacts:
+def facts_of(ready: Prepared, name: str, options: RelocOptions) -> ImageFacts:
+    """What the C side of the image must know."""
     network = ready.network
     flags = Flags(secure=options.secure, debug_info=options.debug_info, cpu=CPU_NUMBERS[options.cpu])
     runtime = f"{network.atonn_version or f'atonc {__version__}'} (RELOC.GCC)"
-    return ImageFacts(name, network.name, ready.abi, ready.dev, flags, runtime, ready.pools, ready.model_hash)
+    return ImageFacts(
+        *(name, network.name, ready.abi, ready.dev, flags, runtime),
+        pools=ready.pools,
+        model_hash=ready.model_hash,
+        blobs_in_params=options.blobs_in_params,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from atonc import building
@@ -20,27 +21,28 @@ _BLOBS_IN_PARAMS = '__attribute__((used, section(".const_ec_blob")))'
 
 
 def link_image(
-    toolchain: Toolchain, network: CompiledNetwork, facts: ImageFacts, folder: Path, cpu: str, blobs_in_params: bool
+    toolchain: Toolchain, network: CompiledNetwork, facts: ImageFacts, folder: Path, cpu: str, more: Sequence[str] = ()
 ) -> Path:
-    """The image as ELF, `folder/<name>.elf`, with all its relocations."""
+    """The image as ELF, `folder/<name>.elf`, with all its relocations; `more` options for the linker."""
     (folder / "image_conf.h").write_text(conf_h(facts))
     script = folder / "image.ld"
     script.write_text(linker_script(facts))
-    objects = building.compile_units(toolchain, _units(network, facts, folder, blobs_in_params), folder, cpu, "-Os")
+    objects = building.compile_units(toolchain, _units(network, facts, folder), folder, cpu, "-Os")
     output = folder / f"{facts.name}.elf"
     options = [*building.machine_options(cpu), "-nostartfiles", "-nodefaultlibs", f"-T{script}"]
     options += ["-Wl,--gc-sections,--emit-relocs,--no-warn-rwx-segments", f"-Wl,-Map={folder / facts.name}.map"]
+    options += more
     libraries = ["-lc_nano", "-lm", "-lgcc"]
     toolchain.run([*options, *map(str, objects), *libraries, "-o", str(output)], f"link {output.name}", str(output))
     return output
 
 
-def _units(network: CompiledNetwork, facts: ImageFacts, folder: Path, blobs_in_params: bool) -> list[Unit]:
+def _units(network: CompiledNetwork, facts: ImageFacts, folder: Path) -> list[Unit]:
     image, include, source = runtime_folder("image"), runtime_folder("include"), runtime_folder("src")
     includes = (folder, network.directory, image, include, source, runtime_folder("kernels"))
     options = (*_OPTIONS, *(("-mcmse",) if facts.flags.secure else ()))
     defines = _defines(facts)
-    blobs = {"ECBLOB_CONST_SECTION": _BLOBS_IN_PARAMS} if blobs_in_params else {}
+    blobs = {"ECBLOB_CONST_SECTION": _BLOBS_IN_PARAMS} if facts.blobs_in_params else {}
     parts = sorted({path for pattern in _PARTS for path in source.glob(pattern)}) if _calls_runtime(network) else []
     kernels = [path for path in (network.directory / "atonc_kernels.c",) if path.is_file()]
     return [

@@ -22,6 +22,7 @@ class ImageFacts:
     runtime: str  # description of compiler and runtime
     pools: PoolTable
     model_hash: bytes
+    blobs_in_params: bool = False
 
 
 def conf_h(facts: ImageFacts) -> str:

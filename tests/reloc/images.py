@@ -66,8 +66,11 @@ def folder(memories: str = "flash", epoch_controller: bool = True, user_io: bool
     return target
 
 
+FOR_BOARD = RelocOptions(cpu=loading.board_cpu())
+
+
 @cache
-def image(where: Path, options: RelocOptions = RelocOptions(cpu="cortex-m33")) -> Built:
+def image(where: Path, options: RelocOptions = FOR_BOARD) -> Built:
     work = Path(tempfile.mkdtemp(dir=FOLDER))
     return build(building.find_toolchain(), where, options, work)
 

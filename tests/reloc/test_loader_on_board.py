@@ -12,14 +12,14 @@ import pytest
 from atonc import boarding, loading, validating
 from atonc.compile_view import CompileView
 from atonc.loading import CLEAR, COPY, XIP, InstallError, LoaderRig, Spot
-from atonc.reloc.build import Built, RelocOptions
+from atonc.reloc.build import Built
 from atonc.reloc.image import code_crc32, read_image
 from tests.board.programs import needs_compiler
 from tests.reloc import images
+from tests.reloc.images import FOR_BOARD
 
 pytestmark = needs_compiler
 
-M33 = RelocOptions(cpu="cortex-m33")
 # file, parameters, RAM: as ST's firmware has them; odd ones; everything in external RAM
 SPOTS = (
     Spot(),
@@ -38,7 +38,7 @@ def equals_emulator(rig: LoaderRig, view: CompileView, slot: int = 0) -> bool:
 @pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize("mode", [XIP, COPY, XIP | CLEAR])
 def test_three_places(split: bool, mode: int) -> None:
-    built = images.image(images.folder(), replace(M33, split=split))
+    built = images.image(images.folder(), replace(FOR_BOARD, split=split))
     assert bool(built.params) == split
     rig = images.rig()
     for spot in SPOTS:
@@ -52,7 +52,7 @@ def test_three_places(split: bool, mode: int) -> None:
 @pytest.mark.parametrize("blobs_in_params", [False, True])
 def test_constants_that_are_copied(memories: str, blobs_in_params: bool) -> None:
     """Into external RAM that the application gives, or to fixed addresses."""
-    built = images.image(images.folder(memories), replace(M33, blobs_in_params=blobs_in_params))
+    built = images.image(images.folder(memories), replace(FOR_BOARD, blobs_in_params=blobs_in_params))
     label = {"ram": "RELOC.MIXED.1.WCACHED", "inside": "COPY.MIXED.WRITE"}[memories]
     assert label in [pool.label() for pool in built.image.pools]
     rig = images.rig()
@@ -62,8 +62,8 @@ def test_constants_that_are_copied(memories: str, blobs_in_params: bool) -> None
 
 
 def test_programs_beside_the_parameters() -> None:
-    built = images.image(images.folder(), replace(M33, split=True, blobs_in_params=True))
-    plain = images.image(images.folder(), replace(M33, split=True))
+    built = images.image(images.folder(), replace(FOR_BOARD, split=True, blobs_in_params=True))
+    plain = images.image(images.folder(), replace(FOR_BOARD, split=True))
     assert len(built.params) > len(plain.params) and built.image.copy_bytes < plain.image.copy_bytes
     images.rig().install(built.image, built.params, Spot(mode=COPY))
     assert equals_emulator(images.rig(), images.view())
@@ -83,10 +83,10 @@ def test_buffers_of_the_application() -> None:
     assert equals_emulator(rig, images.view(user_io=True))
 
 
-@pytest.mark.parametrize("runtime", ["1.1.1", "1.1.3-8", "1.1.3-262"])
+@pytest.mark.parametrize("runtime", ["1.1.1-14", "1.1.3-8", "1.1.3-262"])
 def test_images_for_every_release(runtime: str) -> None:
-    built = images.image(images.folder(), replace(M33, runtime=runtime))
-    assert built.image.abi is not None and built.image.abi.evidence.startswith(runtime)
+    built = images.image(images.folder(), replace(FOR_BOARD, runtime=runtime))
+    assert built.image.abi is not None and built.image.abi.evidence == runtime
     images.rig().install(built.image)
     assert equals_emulator(images.rig(), images.view())
 
@@ -220,7 +220,7 @@ def test_only_the_expected_model() -> None:
 
 
 def test_parameters_of_another_model() -> None:
-    built = images.image(images.folder(), replace(M33, split=True))
+    built = images.image(images.folder(), replace(FOR_BOARD, split=True))
     other = bytearray(built.params)
     other[5] ^= 1
     with pytest.raises(InstallError) as found:

@@ -34,6 +34,12 @@ static bool pool_at(const atonc_image_t *image, unsigned index, pool_t *pool) {
     return pool->name != 0 && pool->flags != 0;
 }
 
+/* Contents that the loader copies. */
+static bool has_contents(const pool_t *pool) {
+    return AI_RELOC_MPOOL_IS_COPY(pool->flags) ||
+           (AI_RELOC_MPOOL_IS_RELOC(pool->flags) && AI_RELOC_MPOOL_IS_MIXED(pool->flags));
+}
+
 static bool contents_are_there(const pool_t *pool, const atonc_places_t *places) {
     return pool->foff <= places->params_size && pool->size <= places->params_size - pool->foff;
 }
@@ -55,10 +61,10 @@ static atonc_reloc_reason_t check_params_pool(const pool_t *pool, atonc_places_t
 }
 
 static atonc_reloc_reason_t check_ext_pool(const pool_t *pool, const atonc_places_t *places) {
-    if (AI_RELOC_MPOOL_IS_MIXED(pool->flags) && !contents_are_there(pool, places)) {
+    if (has_contents(pool) && !contents_are_there(pool, places)) {
         return ATONC_RELOC_PARAMS;
     }
-    if (!AI_RELOC_MPOOL_IS_MIXED(pool->flags) && !AI_RELOC_MPOOL_IS_ACTIV(pool->flags)) {
+    if (!has_contents(pool) && !AI_RELOC_MPOOL_IS_ACTIV(pool->flags)) {
         return ATONC_RELOC_POOLS;
     }
     bool enough = places->ext_ram != 0 && pool->size <= places->ext_ram_size;
@@ -67,11 +73,10 @@ static atonc_reloc_reason_t check_ext_pool(const pool_t *pool, const atonc_place
 
 static atonc_reloc_reason_t check_fixed_pool(const pool_t *pool, const atonc_places_t *places, uint32_t mode,
                                              const atonc_range_t *mine, unsigned count) {
-    bool copies = AI_RELOC_MPOOL_IS_COPY(pool->flags);
-    if (copies && !contents_are_there(pool, places)) {
+    if (has_contents(pool) && !contents_are_there(pool, places)) {
         return ATONC_RELOC_PARAMS;
     }
-    if (!copies && (mode & AI_RELOC_RT_LOAD_MODE_CLEAR) == 0) {
+    if (!has_contents(pool) && (mode & AI_RELOC_RT_LOAD_MODE_CLEAR) == 0) {
         return ATONC_RELOC_OK; /* not written by the loader */
     }
     if (!atonc_reloc_may_write(pool->dst, pool->size)) {
@@ -118,8 +123,7 @@ static void publish(uintptr_t start, uint32_t size, bool cacheable) {
 }
 
 static void fill(const pool_t *pool, uintptr_t target, const atonc_places_t *places, uint32_t mode) {
-    bool has_contents = AI_RELOC_MPOOL_IS_COPY(pool->flags) || AI_RELOC_MPOOL_IS_MIXED(pool->flags);
-    if (has_contents) {
+    if (has_contents(pool)) {
         memmove((void *)target, (const void *)(places->params + pool->foff), pool->size);
     } else if (mode & AI_RELOC_RT_LOAD_MODE_CLEAR) {
         memset((void *)target, 0, pool->size);
