@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from atonc import building
 from atonc.building import Toolchain
@@ -16,6 +17,10 @@ from atonc.reloc.build import Built, RelocOptions, build
 from atonc.reloc.c_files import c_files
 from atonc.reloc.format import MAGIC, MAX_IMAGE_BYTES
 from atonc.reloc.image import Image, read_image
+from atonc.reloc.pools import PoolMode, check_modes
+
+if TYPE_CHECKING:
+    from atonc.compile_view import CompileView
 
 WORDS = ("split", "no-secure", "gen-c-file")  # behind `generate -r`
 _DEFINE = re.compile(r"#define\s+LL_ATON_VERSION_(MAJOR|MINOR|MICRO|DEV)\s+\(?(\d{1,6})\)?")
@@ -61,6 +66,14 @@ def relocate(
     if gen_c_file:
         files |= c_files(built.image, built.name)
     return Relocated(built, tuple(write.write_together(output, files)))
+
+
+def check_pools(view: CompileView) -> None:
+    """Before anything is written: the memories of a compiled model suit an image."""
+    placed = [home for home in view.compiled.program.placed.values() if home.buffer.size_bytes and not home.supplied]
+    used = [p for p in view.board.pools if any(p.base <= home.address < p.base + p.size_bytes for home in placed)]
+    modes = [PoolMode(pool.symbol, pool.base, pool.absolute) for pool in used]
+    check_modes(modes, view.options.mpool or view.board.name, no_secure=not view.options.secure)
 
 
 def generated(folder: Path, name: str, asked: frozenset[str]) -> Relocated:

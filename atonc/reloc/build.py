@@ -62,7 +62,7 @@ def prepare(folder: Path, options: RelocOptions) -> Prepared:
     """Reads and checks the generated files."""
     network = _network(folder, options.name)
     uses = pool_uses(network)
-    check_modes(uses, str(network.c_file), no_secure=not options.secure)
+    check_modes((use.mode for use in uses), str(network.c_file), no_secure=not options.secure)
     abi, dev = _abi(network, options.runtime)
     return Prepared(network, pool_table(uses, str(network.c_file)), abi, dev, model_hash(network))
 

@@ -16,12 +16,25 @@ from atonc.emu.files.c_info import find_c_info, read_c_info
 from atonc.emu.files.initialisers import Segment, load_initialisers, pool_at
 from atonc.emu.files.types import BufferInfo, CompiledNetwork, Pool
 from atonc.errors import InputError
-from atonc.hw.machine import secure
+from atonc.hw.machine import insecure, secure
 from atonc.reloc.format import CACHED, READ, WRITE, PoolData, PoolEntry, PoolType, align, pool_flags
 
 EXTERNAL_FROM = 0x6000_0000
 _RULE = "an image finds memories outside the chip at run time, and those inside at fixed addresses"
 _RELATIVE = '"mode": "USEMODE_RELATIVE"'
+
+
+@dataclass(frozen=True)
+class PoolMode:
+    """Where a pool lies, as its file says."""
+
+    name: str
+    base: int
+    absolute: bool
+
+    @property
+    def external(self) -> bool:
+        return self.base >= EXTERNAL_FROM
 
 
 @dataclass(frozen=True)
@@ -34,8 +47,8 @@ class PoolUse:
     has_activations: bool
 
     @property
-    def external(self) -> bool:
-        return self.pool.base >= EXTERNAL_FROM
+    def mode(self) -> PoolMode:
+        return PoolMode(self.pool.postfix, self.pool.base, self.pool.absolute)
 
 
 @dataclass(frozen=True)
@@ -55,20 +68,19 @@ def pool_uses(network: CompiledNetwork) -> list[PoolUse]:
     return [use for use in found if use.used_bytes]
 
 
-def check_modes(uses: Iterable[PoolUse], where: str, no_secure: bool = False) -> None:
-    """What the pool file must say for a relocatable image; every pool that says otherwise is named."""
+def check_modes(pools: Iterable[PoolMode], where: str, no_secure: bool = False) -> None:
+    """What the pool file must say for a relocatable image; every pool in use that says otherwise is named."""
     wrong, fixes = [], []
-    for use in uses:
-        pool = use.pool
-        if use.external and pool.absolute:
-            wrong.append(f"{pool.postfix} (outside the chip) is absolute")
-            fixes.append(f"give {pool.postfix} {_RELATIVE}")
-        elif not use.external and not pool.absolute:
-            wrong.append(f"{pool.postfix} (inside the chip) is relative")
-            fixes.append(f"take {_RELATIVE} away from {pool.postfix}")
-        elif no_secure and not use.external and secure(pool.base) == pool.base:
-            wrong.append(f"{pool.postfix} has the secure address {pool.base:#010x}")
-            fixes.append(f'give {pool.postfix} "offset" {pool.base - 0x1000_0000:#010x}')
+    for pool in pools:
+        if pool.external and pool.absolute:
+            wrong.append(f"{pool.name} (outside the chip) is absolute")
+            fixes.append(f"give {pool.name} {_RELATIVE}")
+        elif not pool.external and not pool.absolute:
+            wrong.append(f"{pool.name} (inside the chip) is relative")
+            fixes.append(f"take {_RELATIVE} away from {pool.name}")
+        elif no_secure and not pool.external and secure(pool.base) == pool.base:
+            wrong.append(f"{pool.name} has the secure address {pool.base:#010x}")
+            fixes.append(f'give {pool.name} "offset" {insecure(pool.base):#010x}')
     if wrong:
         remedy = f"in the .mpool file: {'; '.join(fixes)}; then generate the network again"
         rule = f"{_RULE}; an image for the non-secure state uses non-secure addresses" if no_secure else _RULE
@@ -113,7 +125,7 @@ def _two_pools(first: str, second: str, number: int, where: str) -> InputError:
 def _kind(use: PoolUse) -> tuple[PoolType, PoolData, int]:
     pool = use.pool
     attributes = (WRITE if pool.writable else READ) | (CACHED if pool.cacheable else 0)
-    if use.external:
+    if use.mode.external:
         mixed = PoolData.MIXED if use.data else PoolData.ACTIV
         return PoolType.RELOC, mixed if pool.writable else PoolData.PARAM, attributes
     if use.data:

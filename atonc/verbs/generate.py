@@ -87,6 +87,10 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     except PlacementError as error:
         raise with_levers(model, wanted, error) from None
     broken = gates.broken(view)
+    if options.relocatable is not None:
+        from atonc import relocating
+
+        relocating.check_pools(view)
     if folder is not None and not broken:
         view = generating.generate(view, folder, options.hex, options.stai)
         if options.relocatable is not None:
