@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from atonc import building, firmware
-from atonc.boarding import FirmwareError, Rig
+from atonc.boarding import FirmwareError, Inference, Rig
 from atonc.building import Placement, Unit
 from atonc.emu.board.clock import Clock
 from atonc.emu.board.interrupts import Nvic, SystemControl
+from atonc.emu.bus import Bytes
+from atonc.emu.files.types import EpochFlags
 from atonc.firmware import Runtime
 from atonc.reloc.format import CPUS
 from atonc.reloc.image import Image
@@ -23,9 +25,27 @@ XIP, COPY, CLEAR = 1, 2, 4
 PLACEMENT = Placement(data=0x3400_0400, data_bytes=0x3_FC00)
 FLASH, PARAMS, EXEC_RAM, EXT_RAM = 0x7100_0000, 0x7180_0000, 0x3406_0000, 0x9010_0000
 EXEC_RAM_BYTES, EXT_RAM_BYTES = 640 << 10, 27 << 20
-_INSTALL = 4
+_INSTALL, _PROFILE = 4, 5
 _CPUID = 0xED00
 _LINE = 64
+
+
+@dataclass(frozen=True)
+class EpochTime:
+    """One epoch block: cycles of the CPU before the NPU starts, while it works, and after."""
+
+    first: int
+    last: int
+    flags: EpochFlags
+    pre: int
+    npu: int
+    post: int
+
+    @property
+    def kind(self) -> str:
+        if EpochFlags.BLOB in self.flags:
+            return "EC"
+        return "SW" if EpochFlags.PURE_SW in self.flags else "HYBRID" if EpochFlags.HYBRID in self.flags else "HW"
 
 
 @dataclass(frozen=True)
@@ -102,6 +122,12 @@ class LoaderRig(Rig):
         self.inputs.pop(slot, None)
         self.outputs.pop(slot, None)
         return self._installed(self._command(_INSTALL, slot))
+
+    def profile(self, inputs: Sequence[Bytes], slot: int = 0) -> tuple[Inference, list[EpochTime]]:
+        """One inference, and what each of its blocks took."""
+        found = self.run(inputs, slot, _PROFILE)
+        times = [list(map(int, line.split()[2:])) for line in self.said if line.startswith("ATONC EPOCH")]
+        return found, [EpochTime(t[0], t[1], EpochFlags(t[2]), *t[3:]) for t in times]
 
     def _installed(self, lines: Sequence[str]) -> str:
         result = next(line for line in lines if line.startswith("ATONC INSTALL"))

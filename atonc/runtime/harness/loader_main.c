@@ -4,7 +4,8 @@
 #include "board_network.h"
 #include "ll_aton_reloc_network.h"
 
-enum { BOARD_INSTALL = 4 };
+enum { BOARD_INSTALL = 4, BOARD_PROFILE = 5 };
+#define MAX_BLOCKS 1024u
 #define IMAGES 2u /* side by side */
 #define MODEL_BYTES 16
 
@@ -50,6 +51,19 @@ static void print_info(uintptr_t file) {
     board_print("\n");
 }
 
+static void print_types(const char *what, const LL_Buffer_InfoTypeDef *list) {
+    for (; list != NULL && list->name != NULL; list++) {
+        if (list->is_param)
+            continue;
+        board_print(what);
+        board_print(" ");
+        board_print_number((uint32_t)list->type);
+        board_print(" ");
+        board_print(list->name);
+        board_print("\n");
+    }
+}
+
 static void install(uint32_t index) {
     const ll_aton_reloc_config config = {
         .exec_ram_addr = board_image.exec_ram,
@@ -74,8 +88,60 @@ static void install(uint32_t index) {
     if (!board_failed(network)) {
         board_print_buffers("ATONC IN ", index, ll_aton_reloc_get_input_buffers_info(network, -1));
         board_print_buffers("ATONC OUT ", index, ll_aton_reloc_get_output_buffers_info(network, -1));
+        print_types("ATONC TYPE IN", ll_aton_reloc_get_input_buffers_info(network, -1));
+        print_types("ATONC TYPE OUT", ll_aton_reloc_get_output_buffers_info(network, -1));
     }
 }
+
+/* ---- times ---- */
+
+#if defined(ATONC_RUNTIME) && defined(LL_ATON_EB_DBG_INFO)
+typedef struct {
+    const LL_ATON_RT_EpochBlockItem_t *block;
+    uint32_t started, runs, ending, ended;
+} times_t;
+static times_t times[MAX_BLOCKS];
+static uint32_t measured;
+
+static void on_epoch(LL_ATON_RT_Callbacktype_t what, const NN_Instance_TypeDef *network,
+                     const LL_ATON_RT_EpochBlockItem_t *block) {
+    (void)network;
+    if (measured >= MAX_BLOCKS)
+        return;
+    times_t *now = &times[measured];
+    if (what == LL_ATON_RT_Callbacktype_PRE_START)
+        *now = (times_t){.block = block, .started = board_cycles()};
+    else if (what == LL_ATON_RT_Callbacktype_POST_START)
+        now->runs = board_cycles();
+    else if (what == LL_ATON_RT_Callbacktype_PRE_END)
+        now->ending = board_cycles();
+    else if (what == LL_ATON_RT_Callbacktype_POST_END) {
+        now->ended = board_cycles();
+        measured++;
+    }
+}
+
+static void profile(uint32_t index) {
+    measured = 0;
+    LL_ATON_RT_SetNetworkCallback(&networks[index], on_epoch);
+    board_run(&networks[index], index);
+    LL_ATON_RT_SetNetworkCallback(&networks[index], NULL);
+    for (uint32_t k = 0; k < measured; k++) {
+        const times_t *one = &times[k];
+        const uint32_t numbers[] = {(uint32_t)one->block->epoch_num, (uint32_t)one->block->last_epoch_num,
+                                    one->block->flags, one->runs - one->started, one->ending - one->runs,
+                                    one->ended - one->ending};
+        board_print("ATONC EPOCH");
+        for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+            board_print(" ");
+            board_print_number(numbers[i]);
+        }
+        board_print("\n");
+    }
+}
+#else
+static void profile(uint32_t index) { board_run(&networks[index], index); }
+#endif
 
 static void set_buffer(const board_host_t *command) {
     NN_Instance_TypeDef *network = &networks[command->network];
@@ -95,6 +161,8 @@ static void obey(void) {
         board_print("ATONC ERROR nothing is installed there\n");
     else if (command.command == BOARD_RUN)
         board_run(&networks[command.network], command.network);
+    else if (command.command == BOARD_PROFILE)
+        profile(command.network);
     else
         set_buffer(&command);
 }
