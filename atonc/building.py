@@ -22,7 +22,11 @@ _TIMEOUT_S = 600
 _SHOWN_LINES = 12
 _MAX_JOBS = 8
 _FLAGS = ("-mthumb", "-mfloat-abi=hard", "-std=gnu11", "-ffunction-sections", "-fdata-sections")
-_FPU = {"cortex-m33": ("-mcpu=cortex-m33", "-mfpu=fpv5-sp-d16"), "cortex-m55": ("-mcpu=cortex-m55", "-mfpu=auto")}
+_FPU = {
+    "cortex-m33": ("-mcpu=cortex-m33", "-mfpu=fpv5-sp-d16"),
+    "cortex-m55": ("-mcpu=cortex-m55", "-mfpu=auto"),
+    "cortex-m55+nomve": ("-mcpu=cortex-m55+nomve", "-mfpu=auto"),
+}
 STRICT = ("-Wall", "-Wextra", "-Werror")
 
 

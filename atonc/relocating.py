@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from atonc import building
 from atonc.building import Toolchain
-from atonc.emit import write
+from atonc.disk import read_file, write_files
 from atonc.errors import InputError
 from atonc.reloc.build import Built, RelocOptions, build
 from atonc.reloc.c_files import c_files
@@ -65,7 +65,7 @@ def relocate(
         files[f"{built.name}_rel_params.bin"] = built.params
     if gen_c_file:
         files |= c_files(built.image, built.name)
-    return Relocated(built, tuple(write.write_together(output, files)))
+    return Relocated(built, tuple(write_files(output, files)))
 
 
 def check_pools(view: CompileView) -> None:
@@ -109,13 +109,7 @@ def runtime_of(pack: Path) -> str:
 
 def read_image_file(path: Path, at: int | None = None) -> tuple[Image, int]:
     """An image in a file, and where it begins: at `at`, at the start, or where the first NBIN stands."""
-    try:
-        size = path.stat().st_size
-        if size > MAX_IMAGE_BYTES:
-            raise InputError(f"{size} bytes are too much for an image", where=str(path))
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
+    data = read_file(path, MAX_IMAGE_BYTES)
     start = at if at is not None else _first(data)
     return read_image(data[start:], str(path) if not start else f"{path} at {start:#x}"), start
 
@@ -131,7 +125,7 @@ def _first(data: bytes) -> int:
 def params_beside(path: Path, image: Image) -> bytes | None:
     """The second file of a split image, by its name."""
     other = path.with_name(f"{path.stem}_params{path.suffix}")
-    return other.read_bytes() if image.split and other.is_file() else None
+    return read_file(other, MAX_IMAGE_BYTES) if image.split and other.is_file() else None
 
 
 def with_pack(options: RelocOptions, pack: Path | None) -> RelocOptions:

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from atonc import building, generating, relocating
-from atonc.emit import write
 from atonc.options import Options
 from atonc.reloc.build import RelocOptions, build
 from atonc.reloc.image import Image, read_image
@@ -67,7 +66,7 @@ def _images(fetched: Path) -> Iterator[tuple[str, Image]]:
     with tempfile.TemporaryDirectory() as temporary:
         view = generating.analyze(DIGITS, Options(verify=False, relocatable=True))
         folder = Path(temporary) / "digits"
-        write.write_together(folder, generating.files_of(view))
+        generating.generate(view, folder)
         for runtime in ("1.1.0", "1.1.1"):  # later ones have two entries more, which that reader does not know
             for split in (False, True):
                 options = RelocOptions(runtime=runtime, split=split)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from atonc import boarding, building, generating, loading, validating
-from atonc.emit import write
 from atonc.emu.files.types import CompiledNetwork
 from atonc.errors import AtoncError
 from atonc.loading import COPY, XIP, LoaderRig, Spot
@@ -123,7 +122,7 @@ def _one(model: Path, loader: Path, work: Path) -> Row:
     row, started = Row(name), time.perf_counter()
     try:
         view = generating.analyze(model, Options(verify=False, relocatable=True))
-        write.write_together(work, generating.files_of(view))
+        generating.generate(view, work)
         steps = counts(view.compiled.program.steps)
         row.npu, row.cpu = steps["npu"], steps["cpu"]
         _measure(row, work)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from atonc import __version__
 from atonc.building import Toolchain
-from atonc.emu.files.initialisers import load_initialisers
-from atonc.emu.files.network_c import find_networks, read_network
+from atonc.emu.files.initialisers import Segment
+from atonc.emu.files.network_c import find_networks
 from atonc.emu.files.types import CompiledNetwork
+from atonc.emu.network import read_contents
 from atonc.errors import InputError
 from atonc.reloc.abi import DEFAULT, Abi, abi_named, abi_of
 from atonc.reloc.elf import file_bytes, read_linked
@@ -60,11 +62,12 @@ class Built:
 
 def prepare(folder: Path, options: RelocOptions) -> Prepared:
     """Reads and checks the generated files."""
-    network = _network(folder, options.name)
-    uses = pool_uses(network)
+    network, contents = read_contents(folder, _chosen(folder, options.name), None)
+    uses = pool_uses(network, contents)
     check_modes((use.mode for use in uses), str(network.c_file), no_secure=not options.secure)
     abi, dev = _abi(network, options.runtime)
-    return Prepared(network, pool_table(uses, str(network.c_file)), abi, dev, model_hash(network))
+    table = pool_table(uses, str(network.c_file))
+    return Prepared(network, table, abi, dev, model_hash(network, contents))
 
 
 def build(toolchain: Toolchain, folder: Path, options: RelocOptions, work: Path) -> Built:
@@ -82,20 +85,20 @@ def image_name(text: str) -> str:
     return text.lower()
 
 
-def model_hash(network: CompiledNetwork) -> bytes:
+def model_hash(network: CompiledNetwork, contents: Sequence[Segment]) -> bytes:
     """What tells compiled networks apart: the generated C, its programs and its constants."""
     digest = hashlib.sha256()
     for path in (network.c_file, network.blob_file):
         digest.update(path.read_bytes() if path is not None else b"")
-    for segment in sorted(load_initialisers(network), key=lambda part: part.address):
+    for segment in sorted(contents, key=lambda part: part.address):
         digest.update(segment.data)
     return digest.digest()[:HASH_BYTES]
 
 
-def _network(folder: Path, name: str) -> CompiledNetwork:
-    """The network called so, or the only one: then the name is that of the image alone."""
+def _chosen(folder: Path, name: str) -> str | None:
+    """The network called so, or the only one (None): then the name is that of the image alone."""
     stems = [path.stem for path in find_networks(folder)]
-    return read_network(folder, name if name in stems or len(stems) > 1 else None)
+    return name if name in stems or len(stems) > 1 else None
 
 
 def _abi(network: CompiledNetwork, wanted: str) -> tuple[Abi, int]:

@@ -16,6 +16,8 @@ _OPTIONS = (
     *("-fvisibility=hidden", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-fomit-frame-pointer"),
     *("-fno-math-errno", "-fno-tree-loop-distribute-patterns"),
 )
+# without vectors: conditional conversions that GCC 12 writes are vector instructions to its assembler
+_CORES = {"cortex-m33": "cortex-m33", "cortex-m55": "cortex-m55+nomve"}
 _PARTS = ("atonc_unit*.c", "atonc_npu.c", "atonc_ec_loader.c", "atonc_lib*.c", "atonc_util.c", "atonc_watchdog.c")
 _BLOBS_IN_PARAMS = '__attribute__((used, section(".const_ec_blob")))'
 
@@ -27,9 +29,9 @@ def link_image(
     (folder / "image_conf.h").write_text(conf_h(facts))
     script = folder / "image.ld"
     script.write_text(linker_script(facts))
-    objects = building.compile_units(toolchain, _units(network, facts, folder), folder, cpu, "-Os")
+    objects = building.compile_units(toolchain, _units(network, facts, folder), folder, _CORES[cpu], "-Os")
     output = folder / f"{facts.name}.elf"
-    options = [*building.machine_options(cpu), "-nostartfiles", "-nodefaultlibs", f"-T{script}"]
+    options = [*building.machine_options(_CORES[cpu]), "-nostartfiles", "-nodefaultlibs", f"-T{script}"]
     options += ["-Wl,--gc-sections,--emit-relocs,--no-warn-rwx-segments", f"-Wl,-Map={folder / facts.name}.map"]
     options += more
     libraries = ["-lc_nano", "-lm", "-lgcc"]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from atonc.emu.files.c_info import find_c_info, read_c_info
-from atonc.emu.files.initialisers import Segment, load_initialisers, pool_at
+from atonc.emu.files.initialisers import Segment, pool_at
 from atonc.emu.files.types import BufferInfo, CompiledNetwork, Pool
 from atonc.errors import InputError
 from atonc.hw.machine import insecure, secure
@@ -61,9 +61,8 @@ class PoolTable:
     ext_ram_bytes: int
 
 
-def pool_uses(network: CompiledNetwork) -> list[PoolUse]:
+def pool_uses(network: CompiledNetwork, contents: Sequence[Segment]) -> list[PoolUse]:
     """Every pool that holds something, in the order of the C file."""
-    contents = load_initialisers(network)
     found = [_use(network, pool, contents) for pool in network.pools if not pool.virtual and pool.size_bytes]
     return [use for use in found if use.used_bytes]
 

@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atonc.disk import write_file
 from atonc.verbs.common import add_output_options
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _load(options: argparse.Namespace) -> int:
         if options.json:
             print(json.dumps(load_text.as_json(loaded), indent=1))
     if options.log:
-        Path(options.log).write_text("\n".join(output.lines) + "\n")
+        write_file(Path(options.log), ("\n".join(output.lines) + "\n").encode())
     return 0
 
 

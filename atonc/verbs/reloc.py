@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atonc.disk import write_file
 from atonc.errors import InputError, UnsupportedError
 from atonc.verbs.common import add_output_options, note
 
@@ -146,4 +147,4 @@ def _say(lines: list[str], options: argparse.Namespace) -> None:
     if not options.quiet:
         print("\n".join(lines))
     if options.log:
-        Path(options.log).write_text("\n".join(lines) + "\n")
+        write_file(Path(options.log), ("\n".join(lines) + "\n").encode())

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from atonc import building, generating, loading
 from atonc.compile_view import CompileView
-from atonc.emit import write
 from atonc.loading import LoaderRig
 from atonc.options import Options
 from atonc.reloc.build import Built, RelocOptions, build
@@ -62,7 +61,7 @@ def view(memories: str = "flash", epoch_controller: bool = True, user_io: bool =
 def folder(memories: str = "flash", epoch_controller: bool = True, user_io: bool = False) -> Path:
     """Generated files."""
     target = FOLDER / f"{memories}_{epoch_controller}_{user_io}"
-    write.write_together(target, generating.files_of(view(memories, epoch_controller, user_io)))
+    generating.generate(view(memories, epoch_controller, user_io), target)
     return target
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from atonc.cli import main
-from atonc.emu.files.network_c import read_network
+from atonc.emu.network import read_contents
 from atonc.errors import InputError
 from atonc.reloc.pools import pool_table, pool_uses
 from atonc.relocating import runtime_of
@@ -94,7 +94,7 @@ def test_pools_that_do_not_fit_an_image(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_two_pools_of_a_kind() -> None:
     """An image has room for one external RAM."""
-    uses = pool_uses(read_network(images.folder("ram")))
+    uses = pool_uses(*read_contents(images.folder("ram"), None, None))
     external = next(use for use in uses if use.mode.external)
     twin = replace(external, pool=replace(external.pool, postfix="xSPI3", base=0x8000_0000))
     with pytest.raises(InputError, match="xSPI1 and xSPI3 are both writable pools outside the chip"):
