@@ -18,7 +18,8 @@ from atonc.emu.files.types import CompiledNetwork
 from atonc.errors import AtoncError
 from atonc.loading import COPY, XIP, LoaderRig, Spot
 from atonc.options import Options
-from atonc.reloc.build import RelocOptions, build
+from atonc.reloc.build import Built, RelocOptions, build
+from atonc.reloc.image import Image
 from atonc.report.compile_text import counts
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -38,7 +39,7 @@ MODELS = (
 )
 SPOTS = (
     Spot(),
-    Spot(file=0x7123_4560, params=0x7400_0040, exec_ram=0x3408_0020, exec_ram_bytes=0x7_0000),
+    Spot(file=0x7123_4560, params=0x7400_0040, exec_ram=0x3404_1020, exec_ram_bytes=0xB_E000),
     Spot(file=0x9080_0000, params=0x9120_0000, exec_ram=0x91C0_0000, ext_ram_bytes=0x60_0000),
 )
 INTRODUCTION = """# Relocatable images of corpus models
@@ -132,7 +133,7 @@ def _one(model: Path, loader: Path, work: Path) -> Row:
             for spot in SPOTS:
                 for mode in (XIP, COPY):
                     rig = LoaderRig(loader)
-                    rig.install(image.image, image.params, replace(spot, mode=mode))
+                    rig.install(image.image, image.params, _roomy(replace(spot, mode=mode), image.image))
                     found = boarding.compare(view, samples, rig)
                     row.installed += 1
                     row.compared += found.bytes_compared
@@ -143,7 +144,15 @@ def _one(model: Path, loader: Path, work: Path) -> Row:
     return row
 
 
-def _build(folder: Path, options: RelocOptions):  # type: ignore[no-untyped-def]
+def _roomy(spot: Spot, image: Image) -> Spot:
+    """RAM outside the chip where the chip's own does not suffice."""
+    needed = image.copy_bytes if spot.mode == COPY else image.xip_bytes
+    if needed <= spot.exec_ram_bytes:
+        return spot
+    return replace(spot, exec_ram=0x91C0_0000 + (spot.exec_ram & 0xFFFF), exec_ram_bytes=0x30_0000)
+
+
+def _build(folder: Path, options: RelocOptions) -> Built:
     with tempfile.TemporaryDirectory() as temporary:
         return build(building.find_toolchain(), folder, options, Path(temporary))
 

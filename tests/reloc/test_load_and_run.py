@@ -25,7 +25,10 @@ def split_image(tmp_path: Path) -> Path:
     return path
 
 
-def test_on_the_virtual_board(split_image: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_on_the_virtual_board(
+    split_image: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atonc.loading.build_loader", lambda runtime, folder: images.loader())  # the same, built before
     assert main(["load-and-run", "-i", str(split_image), "--mode", "xip", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [epoch["kind"] for epoch in found["epochs"]] == ["EC", "SW"]

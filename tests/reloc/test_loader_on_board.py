@@ -36,7 +36,7 @@ def equals_emulator(rig: LoaderRig, view: CompileView, slot: int = 0) -> bool:
 
 
 @pytest.mark.parametrize("split", [False, True])
-@pytest.mark.parametrize("mode", [XIP, COPY, XIP | CLEAR])
+@pytest.mark.parametrize("mode", [XIP, COPY | CLEAR])
 def test_three_places(split: bool, mode: int) -> None:
     built = images.image(images.folder(), replace(FOR_BOARD, split=split))
     assert bool(built.params) == split
