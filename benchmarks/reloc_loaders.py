@@ -3,7 +3,8 @@ board, install the example network and run it; every output byte against the emu
 
     python benchmarks/reloc_loaders.py --fetched DIR [--out FILE]
 
-DIR holds the LL_ATON sources with CMSIS and HAL headers of the repositories below, as owner+name/path.
+DIR holds the LL_ATON sources with CMSIS and HAL headers of the repositories below, as owner+name/path, and the network
+of 76EHwan+ANN_GMPPT with what a board answered: as an image of ours, under our loader, it gives the same.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from atonc import boarding, loading, validating
@@ -28,6 +31,8 @@ LOADERS = {
     "1.1.3-8": "STMicroelectronics+STM32N6-GettingStarted-ReID",
     "1.1.3-262": "openmv+openmv",
 }
+RECORDED = "76EHwan+ANN_GMPPT/.ai/run/run-1/.ai/st_ai_output"
+INPUTS = 500
 MODES = {"XIP": XIP, "COPY": COPY, "COPY, CLEAR": COPY | CLEAR}
 INTRODUCTION = """# Images of ours under ST's loaders
 
@@ -39,6 +44,9 @@ among the parameters. Every output byte compared with the emulator. 2026-11-15.
 The second table: images for one release under the loader of another. ST's loaders compare three numbers of the release;
 the two that call themselves 1.1.3 have different tables of functions. An image of ours calls only functions that both
 have at the same place.
+
+The last line: a network that ST's compiler made (Core 4.0), as an image of ours under our loader, on inputs whose outputs
+were recorded on a board (NUCLEO-N657X0-Q).
 """
 
 
@@ -54,10 +62,11 @@ def main() -> int:
             rigs[release] = LoaderRig(loading.build_loader(runtime, Path(temporary) / release), data_cache=False)
         rows = list(_own(rigs))
         others = list(_others(rigs))
+        recorded = _recorded(arguments.fetched / RECORDED)
     if arguments.out:
         head = "| loader | images | installed | bytes compared | different | refused |\n|---|---|---:|---:|---:|---:|"
         cross = "| loader | image for | result |\n|---|---|---|"
-        arguments.out.write_text("\n".join([INTRODUCTION, head, *rows, "", cross, *others, ""]))
+        arguments.out.write_text("\n".join([INTRODUCTION, head, *rows, "", cross, *others, "", recorded, ""]))
     return 1 if any("| 0 | 0 |" not in row for row in rows) else 0
 
 
@@ -82,6 +91,18 @@ def _own(rigs: dict[str, LoaderRig]) -> Iterator[str]:
                         different += found.bytes_different
             yield f"| {release} | {memories} | {count} | {compared} | {different} | {refused} |"
             print(release, memories, count, compared, different, refused, flush=True)
+
+
+def _recorded(folder: Path) -> str:
+    data = np.load(folder / "network_val_io.npz")
+    rig = images.rig()
+    rig.install(images.image(folder, FOR_BOARD).image, spot=Spot(COPY))
+    equal = 0
+    for given, answer in zip(data["c_inputs_1"][:INPUTS], data["c_outputs_1"][:INPUTS], strict=True):
+        found = rig.run([given.reshape(-1).view(np.uint8)])
+        equal += bool((found.outputs[0] == answer.reshape(-1).view(np.uint8)).all())
+    print(f"recorded: {equal} of {INPUTS}", flush=True)
+    return f"Recorded on hardware: {equal} of {INPUTS} outputs are equal."
 
 
 def _compare(rig: LoaderRig, memories: str) -> boarding.BoardValidation:
