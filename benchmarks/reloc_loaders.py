@@ -45,8 +45,8 @@ The second table: images for one release under the loader of another. ST's loade
 the two that call themselves 1.1.3 have different tables of functions. An image of ours calls only functions that both
 have at the same place.
 
-The last line: a network that ST's compiler made (Core 4.0), as an image of ours under our loader, on inputs whose outputs
-were recorded on a board (NUCLEO-N657X0-Q).
+The last line: a network that ST's compiler made (Core 4.0), as an image of ours under our loader, on inputs whose
+outputs were recorded on a board (NUCLEO-N657X0-Q).
 """
 
 
