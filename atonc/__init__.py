@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from atonc.insight.types import NetworkView
     from atonc.ir import Array
     from atonc.pipeline import Compiled
+    from atonc.relocating import Relocated
 
 __version__ = "0.1.0"
-__all__ = ["compile", "explain", "load", "run"]
+__all__ = ["compile", "explain", "load", "relocate", "run"]
 
 
 def compile(model: str | PathLike[str], **options: Any) -> Compiled:
@@ -74,3 +75,13 @@ def explain(place: str | PathLike[str], prices: bool = False, **options: Any) ->
     wanted = Options(**{"verify": False, **options})
     view = generating.analyze(Path(place), wanted)
     return priced(view, network_view(view), wanted) if prices else network_view(view)
+
+
+def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options: Any) -> Relocated:
+    """A relocatable image of the network in a folder; the options are those of `atonc.reloc.build.RelocOptions`."""
+    from pathlib import Path
+
+    from atonc.reloc.build import RelocOptions
+    from atonc.relocating import relocate as build
+
+    return build(Path(folder), Path(output), RelocOptions(**options))

@@ -73,6 +73,7 @@ class Rig:
                 self.board.poke(address, np.frombuffer(data, np.uint8))
         self.inputs: dict[int, list[BoardBuffer]] = {}
         self.outputs: dict[int, list[BoardBuffer]] = {}
+        self.said: list[str] = []  # what the firmware printed during the last command
         self._read = 0
         self._free = _USER_BUFFERS
         if start:
@@ -80,7 +81,11 @@ class Rig:
 
     def start(self) -> None:
         """Runs the initialisation; errors that the firmware prints are raised."""
-        for line in self._go():
+        self._learn(self._go())
+
+    def _learn(self, lines: Sequence[str]) -> None:
+        """Inputs and outputs that the firmware has printed; those without memory get some."""
+        for line in lines:
             words = line.split()
             if words[:2] in (["ATONC", "IN"], ["ATONC", "OUT"]):
                 side = self.inputs if words[1] == "IN" else self.outputs
@@ -90,7 +95,7 @@ class Rig:
             self._supply(number, self.inputs.get(number, []), _SET_INPUT)
             self._supply(number, self.outputs.get(number, []), _SET_OUTPUT)
 
-    def run(self, inputs: Sequence[Bytes], network: int = 0) -> Inference:
+    def run(self, inputs: Sequence[Bytes], network: int = 0, command: int = _RUN) -> Inference:
         """One inference; inputs and outputs are the bytes as they lie in memory."""
         board, buffers = self.board, self.inputs.get(network, [])
         if len(inputs) != len(buffers):
@@ -100,7 +105,7 @@ class Rig:
                 raise InputError(f"input of {value.size} bytes for a buffer of {buffer.size_bytes}")
             board.poke(buffer.address, value)
         npu, instructions = board.npu.cycles, board.core.instructions
-        lines = self._command(_RUN, network)
+        lines = self._command(command, network)
         done = [line.split() for line in lines if line.startswith("ATONC RUN")]
         if not done:
             raise FirmwareError(lines[-1] if lines else "nothing")
@@ -126,6 +131,7 @@ class Rig:
         stop = self.board.run(self.budget)
         lines = self.board.serial.lines[self._read :]
         self._read += len(lines)
+        self.said = lines
         bad = [line for line in lines if line.startswith("ATONC ERROR")]
         if bad or stop.number != _READY:
             raise FirmwareError(bad[0] if bad else lines[-1] if lines else "nothing", self.board.npu.fault)
@@ -184,7 +190,8 @@ def image_network(view: CompileView, folder: Path) -> ImageNetwork:
     ranges = tuple((h.address, h.end) for h in view.compiled.program.placed.values() if not h.supplied)
     files = [(pool.base, folder / f"{images.file_stem(network, pool)}.raw") for pool in images.by_pool(network)]
     contents = tuple((base, file.read_bytes()) for base, file in files)
-    return ImageNetwork(network.suffix, folder / f"{view.name}.c", ranges, contents)
+    symbols = tuple((network.c_symbol(pool), pool.address) for pool in view.compiled.program.relative)
+    return ImageNetwork(network.suffix, folder / f"{view.name}.c", ranges, contents, symbols)
 
 
 def validate_on_board(

@@ -22,7 +22,11 @@ _TIMEOUT_S = 600
 _SHOWN_LINES = 12
 _MAX_JOBS = 8
 _FLAGS = ("-mthumb", "-mfloat-abi=hard", "-std=gnu11", "-ffunction-sections", "-fdata-sections")
-_FPU = {"cortex-m33": ("-mcpu=cortex-m33", "-mfpu=fpv5-sp-d16"), "cortex-m55": ("-mcpu=cortex-m55", "-mfpu=auto")}
+_FPU = {
+    "cortex-m33": ("-mcpu=cortex-m33", "-mfpu=fpv5-sp-d16"),
+    "cortex-m55": ("-mcpu=cortex-m55", "-mfpu=auto"),
+    "cortex-m55+nomve": ("-mcpu=cortex-m55+nomve", "-mfpu=auto"),
+}
 STRICT = ("-Wall", "-Wextra", "-Werror")
 
 
@@ -82,13 +86,18 @@ def runtime_folder(part: str) -> Path:
     return Path(str(resources.files("atonc") / "runtime" / part))
 
 
+def machine_options(cpu: str) -> tuple[str, ...]:
+    """For compiler and linker: processor, floating point, instruction set."""
+    return (*_FPU[cpu], *_FLAGS)
+
+
 def compile_units(
     toolchain: Toolchain, units: Iterable[Unit], folder: Path, cpu: str = "cortex-m33", optimise: str = "-O2"
 ) -> list[Path]:
     """One object per source, in `folder`."""
     jobs: list[tuple[Path, Path, list[str]]] = []
     for unit in units:
-        options = [*_FPU[cpu], *_FLAGS, optimise, *(STRICT if unit.strict else ("-w",)), *unit.options]
+        options = [*machine_options(cpu), optimise, *(STRICT if unit.strict else ("-w",)), *unit.options]
         options += [f"-I{path}" for path in unit.includes]
         options += [f"-D{name}={value}" if value else f"-D{name}" for name, value in unit.defines.items()]
         for source in unit.sources:
@@ -109,11 +118,14 @@ def link(
     output: Path,
     placement: Placement | None = None,
     cpu: str = "cortex-m33",
+    symbols: Mapping[str, int] | None = None,
 ) -> Path:
+    """`symbols` are addresses that no object defines."""
     script = output.with_suffix(".ld")
     script.write_text(linker_script(placement or Placement()))
-    options = [*_FPU[cpu], *_FLAGS, "-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", f"-T{script}"]
+    options = [*machine_options(cpu), "-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", f"-T{script}"]
     options += ["-Wl,--no-warn-rwx-segments", f"-Wl,-Map={output.with_suffix('.map')}"]
+    options += [f"-Wl,--defsym={name}={value:#x}" for name, value in (symbols or {}).items()]
     toolchain.run([*options, *map(str, objects), "-lm", "-o", str(output)], f"link {output.name}", str(output))
     return output
 

@@ -41,6 +41,7 @@ class ImageNetwork:
     c_file: Path
     ranges: tuple[tuple[int, int], ...]  # addresses that its buffers occupy
     contents: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)  # memory before the first inference
+    symbols: tuple[tuple[str, int], ...] = ()  # pools of relative mode, where the linker puts them
 
     @property
     def folder(self) -> Path:
@@ -51,7 +52,9 @@ def network_in(folder: Path, name: str | None = None, weights: Sequence[Path] | 
     """A folder as `atonc generate` or the vendor's tool writes it."""
     network, segments = read_contents(folder, name, weights)
     contents = tuple((segment.address, segment.data) for segment in segments)
-    return ImageNetwork(network.name, network.c_file, tuple(_ranges(network)), contents)
+    relative = [pool for pool in network.pools if not pool.absolute]
+    symbols = tuple((f"_mem_pool_{pool.postfix}_{network.name}", pool.base) for pool in relative)
+    return ImageNetwork(network.name, network.c_file, tuple(_ranges(network)), contents, symbols)
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Runtime:
     includes: tuple[Path, ...]
     defines: dict[str, str] = field(default_factory=dict)
     ours: bool = True
+    options: tuple[str, ...] = ()
 
 
 def our_runtime(mode: str = ASYNC) -> Runtime:
@@ -102,7 +106,8 @@ def compile_runtime(runtime: Runtime, folder: Path) -> list[Path]:
     names = ["startup.c", "board_io.c", *(() if runtime.ours else ("caches.c",))]
     units = [
         Unit(tuple(harness / name for name in names), (harness,)),
-        Unit(runtime.sources, runtime.includes, runtime.defines),
+        Unit((harness / "board_network.c",), (harness, *runtime.includes), runtime.defines, options=runtime.options),
+        Unit(runtime.sources, runtime.includes, runtime.defines, options=runtime.options),
     ]
     return building.compile_units(building.find_toolchain(), units, folder)
 
@@ -123,7 +128,8 @@ def build_firmware(
     ]
     common = compile_runtime(runtime, folder / "runtime") if common is None else common
     objects = building.compile_units(toolchain, units, folder)
-    return building.link(toolchain, [*common, *objects], folder / "firmware.elf", place(networks))
+    symbols = dict(pair for network in networks for pair in network.symbols)
+    return building.link(toolchain, [*common, *objects], folder / "firmware.elf", place(networks), symbols=symbols)
 
 
 def _network_unit(network: ImageNetwork, runtime: Runtime) -> Unit:
@@ -221,4 +227,8 @@ def _one(files: dict[str, list[Path]], name: str, folder: Path) -> Path:
             rule="a vendor runtime is its LL_ATON sources with the CMSIS and HAL headers of the STM32N6",
             remedy="give the root of a getting-started project, or of a folder with Middlewares and Drivers",
         )
-    return min(choices, key=lambda path: ("STM32N6" not in str(path).upper(), len(path.parts), str(path)))
+
+    def rank(path: Path) -> tuple[bool, int, str]:
+        return "STM32N6" not in str(path.relative_to(folder)).upper(), len(path.parts), str(path)
+
+    return min(choices, key=rank)

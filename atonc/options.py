@@ -22,6 +22,8 @@ class Options:
     inputs_allocation: bool = True  # False: the application supplies the memory of the inputs
     outputs_allocation: bool = True
     epoch_controller: bool = True  # False: the processor starts every epoch
+    relocatable: bool = False  # memories outside the chip have no fixed base
+    secure: bool = True  # False: addresses of the chip's memories are those of the non-secure state
     on_cpu: tuple[str, ...] = ()  # nodes of the model
     on_npu: tuple[str, ...] = ()
     allow_float: bool = False  # also models without any quantised value

@@ -30,6 +30,7 @@ from atonc.ops import run_graph
 from atonc.options import Options
 from atonc.passes import order
 from atonc.place import Board, Layout, board, place, read_board
+from atonc.place.pools import movable_outside, not_secure
 from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
 from atonc.reasons import Severity, Violation
@@ -78,7 +79,7 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
         context = mapped.context
         require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
         layout = _place(mapped, graph, memory, options)
-        program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools)
+        program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools, memory.pools)
         found = inspect(program, memory.pools)
         refused = silicon.refused(found.grades, program, mapped.owners, options)
         if not refused:
@@ -93,7 +94,11 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
 
 
 def memories(options: Options) -> Board:
-    return read_board(Path(options.mpool)) if options.mpool else board(options.board)
+    if options.mpool:
+        return read_board(Path(options.mpool))
+    found = board(options.board)
+    found = found if options.secure else not_secure(found)
+    return movable_outside(found) if options.relocatable else found
 
 
 def machine_of(options: Options) -> Machine:

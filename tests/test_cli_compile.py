@@ -149,7 +149,7 @@ def test_gates_that_hold_end_with_0() -> None:
         ["analyze", "no.tflite"],
         ["analyze", DIGITS, "-n", "../x"],
         ["analyze", DIGITS, "--board", "x"],
-        ["analyze", DIGITS, "--relocatable"],
+        ["analyze", DIGITS, "--relocatable", "wrong"],
     ],
 )
 def test_bad_arguments_are_one_paragraph(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
+from atonc.hw.mpool import MemoryPool
 from atonc.place.lifetimes import accesses
 from atonc.place.types import PREFETCH_BYTES, Placed
 from atonc.plan.streams import with_idle_steps
@@ -50,6 +51,26 @@ class UserBuffer:
 
 
 @dataclass(frozen=True)
+class RelativePool:
+    """A memory pool whose base is known at run time only (`USEMODE_RELATIVE` in the pool file).
+
+    Everything up to the emulator sees it at the base that the pool file gives; in the files that are written each of
+    its addresses is `symbol` plus an offset.
+    """
+
+    symbol: str  # as relocation tables name it
+    address: int
+    size_bytes: int
+
+    @property
+    def limit(self) -> int:
+        return self.address + self.size_bytes
+
+
+Movable = UserBuffer | RelativePool
+
+
+@dataclass(frozen=True)
 class Program:
     steps: tuple[ProgramStep, ...]
     placed: Mapping[str, Placed]
@@ -57,6 +78,12 @@ class Program:
     outputs: tuple[str, ...]
     external: frozenset[str] = field(default_factory=frozenset)  # pools that the NPU cache serves
     user_io: tuple[UserBuffer, ...] = ()  # inputs, then outputs; empty when all of them lie inside activations
+    relative: tuple[RelativePool, ...] = ()  # of the pools in use
+
+    @property
+    def movable(self) -> tuple[Movable, ...]:
+        """Memory whose place is known at run time only."""
+        return (*self.user_io, *self.relative)
 
     @property
     def epochs(self) -> list[Epoch]:
@@ -85,12 +112,25 @@ def bind(
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     cached_pools: frozenset[str],
+    pools: Iterable[MemoryPool] = (),
 ) -> Program:
     steps = []
     for number, plan in enumerate(plans, 1):
         epoch = None if isinstance(plan, CpuPlan) else bind_epoch(plan, number, placed, cached_pools)
         steps.append(ProgramStep(number, plan, epoch))
-    return Program(tuple(steps), placed, inputs, outputs, cached_pools, user_buffers(plans, placed, inputs, outputs))
+    users = user_buffers(plans, placed, inputs, outputs)
+    return Program(tuple(steps), placed, inputs, outputs, cached_pools, users, relative_pools(pools, placed))
+
+
+def relative_pools(pools: Iterable[MemoryPool], placed: Mapping[str, Placed]) -> tuple[RelativePool, ...]:
+    """The pools without a fixed base that hold something."""
+    relative = [pool for pool in pools if not pool.absolute]
+    starts = [home.address for home in placed.values() if home.buffer.size_bytes]
+    return tuple(
+        RelativePool(pool.symbol, pool.base, pool.size_bytes)
+        for pool in relative
+        if any(pool.base <= start < pool.base + pool.size_bytes for start in starts)
+    )
 
 
 def user_buffers(

@@ -1,8 +1,9 @@
 """Addresses that are known only at run time: programs with symbols, and the containers that the loader patches.
 
-Inputs and outputs that the application supplies (`Program.user_io`) stand at addresses where the chip has no memory.
-Every start and limit of an engine there becomes a symbol plus an offset, and the blob a container whose relocation
-table names these words: the loader adds the base of each symbol before it starts the epoch controller.
+Inputs and outputs that the application supplies (`Program.user_io`) stand at addresses where the chip has no memory,
+pools of relative mode (`Program.relative`) at the base of the pool file. Every start and limit of an engine there
+becomes a symbol plus an offset, and the blob a container whose relocation table names these words: the loader adds the
+base of each symbol before it starts the epoch controller.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from atonc.emit import ec_program
-from atonc.emit.program import Program, ProgramStep, UserBuffer
+from atonc.emit.program import Movable, Program, ProgramStep
 from atonc.errors import ToolError
 from atonc.hw import regs
 from atonc.hw.ec import (
@@ -34,48 +35,50 @@ _ADDRESSES = {regs.registers("STRENG")[name].index for name in ("ADDR", "LIMITAD
 
 
 def instructions(program: Program, steps: Iterable[ProgramStep]) -> list[Instruction]:
-    """A run of NPU steps for the epoch controller; what the application supplies is a symbol plus an offset.
+    """A run of NPU steps for the epoch controller; what moves is a symbol plus an offset.
 
-    The same as `ec_program.program` where the program has no user buffers. `format_program` writes the symbols.
+    The same as `ec_program.program` where nothing moves. `format_program` writes the symbols.
     """
     plain = ec_program.program(step.epoch for step in steps if step.epoch is not None)
-    return [_symbolic(i, program.user_io) for i in plain] if program.user_io else plain
+    return [_symbolic(i, program.movable) for i in plain] if program.movable else plain
 
 
 def relocations(program: Program, steps: Iterable[ProgramStep]) -> tuple[Relocation, ...]:
     """For one run of NPU steps: by symbol, the program words (counted without magic and length) to add its base to.
 
-    Sorted by symbol, which is the order of the indices in the container; empty when the run touches no user buffer.
+    Sorted by symbol, which is the order of the indices in the container; empty when the run touches nothing that moves.
     """
     return collect_relocations(instructions(program, steps))
 
 
 def container(program: Program, steps: Iterable[ProgramStep], version: int = VERSION) -> Container:
     """The run as it is stored: a bare blob if nothing is relocated, else a container (`.words()`, `.relocations`)."""
-    if program.user_io:
+    if program.movable:
         return container_of(instructions(program, steps), version)
     return Container(Blob(tuple(ec_program.words(step.epoch for step in steps if step.epoch is not None))))
 
 
 def bases(program: Program, addresses: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Symbol -> base, for `hw.ec.relocate`: where the application's buffers are, by default their stand-ins."""
-    return {user.symbol: (addresses or {}).get(user.symbol, user.address) for user in program.user_io}
+    """Symbol -> base, for `hw.ec.relocate`: where what moves is, by default where the compiler saw it."""
+    return {part.symbol: (addresses or {}).get(part.symbol, part.address) for part in program.movable}
 
 
-def _symbolic(instruction: Instruction, users: Sequence[UserBuffer]) -> Instruction:
+def _symbolic(instruction: Instruction, parts: Sequence[Movable]) -> Instruction:
     if not isinstance(instruction, (Write, BurstWrite, BurstWriteInc)) or instruction.unit not in _ENGINES:
         return instruction
     if isinstance(instruction, Write):
-        return replace(instruction, value=_value(instruction.reg, instruction.value, users))
+        return replace(instruction, value=_value(instruction.reg, instruction.value, parts))
     step = 1 if isinstance(instruction, BurstWriteInc) else 0
-    values = (_value(instruction.reg + step * k, value, users) for k, value in enumerate(instruction.values))
+    values = (_value(instruction.reg + step * k, value, parts) for k, value in enumerate(instruction.values))
     return replace(instruction, values=tuple(values))
 
 
-def _value(register: int, value: int, users: Sequence[UserBuffer]) -> int:
-    if register not in _ADDRESSES or not USER_BASE <= value < USER_BASE + USER_BYTES:
+def _value(register: int, value: int, parts: Sequence[Movable]) -> int:
+    if register not in _ADDRESSES:
         return value
-    owner = next((user for user in users if user.address <= value < user.limit), None)
-    if owner is None:
+    owner = next((part for part in parts if part.address <= value < part.limit), None)
+    if owner is not None:
+        return Relocated(value - owner.address, owner.symbol)
+    if USER_BASE <= value < USER_BASE + USER_BYTES:
         raise ToolError(f"an engine is told {value:#x}, which belongs to no buffer of the application")
-    return Relocated(value - owner.address, owner.symbol)
+    return value

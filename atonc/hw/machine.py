@@ -147,6 +147,11 @@ def secure(address: int) -> int:
     return address | 0x1000_0000 if address >> 28 == 0x2 else address
 
 
+def insecure(address: int) -> int:
+    """The non-secure address of on-chip memory; others have one address only."""
+    return address & ~0x1000_0000 if address >> 28 == 0x3 else address
+
+
 @cache
 def stm32n6() -> Machine:
     return _machine(tomllib.loads(resources.files("atonc.hw").joinpath("stm32n6.toml").read_text("utf-8")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from atonc.hw.tolerant_json import Node, parse_json, read_json
 
 MAX_POOLS = 256
 MAX_WIDTH, MAX_RATIO = 4096, 1_000_000
+_MAX_SYMBOL = 96
+_UNSAFE = re.compile(r"[^A-Za-z0-9_]")
 
 _MAGNITUDES = {"BYTES": 1, "KBYTES": 1 << 10, "MBYTES": 1 << 20, "GBYTES": 1 << 30}
 
@@ -34,6 +37,11 @@ class MemoryPool:
     file_format: str
     read_power: float = 0.0
     write_power: float = 0.0
+
+    @property
+    def symbol(self) -> str:
+        """What names the pool in files, symbols and relocation tables; nothing in it may act as a path or as C."""
+        return _UNSAFE.sub("_", self.postfix or self.name)[:_MAX_SYMBOL] or "_"
 
     @property
     def timing(self) -> PoolTiming:

@@ -49,6 +49,8 @@ def _flags(options: Options, name: str) -> Iterator[str]:
     for field, flag in (("npu_mhz", "--npu-mhz"), ("cpu_mhz", "--cpu-mhz"), ("flash_mbps", "--flash-mbps")):
         if getattr(options, field):
             yield from (flag, f"{getattr(options, field):g}")
+    if options.relocatable:
+        yield from ("-r", *(() if options.secure else ("no-secure",)))
     if options.mpool:
         yield from ("--mpool", Path(options.mpool).name)
     if options.cut_outputs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import resources
 from itertools import groupby, pairwise
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from atonc.disk import read_text
 from atonc.errors import InputError
-from atonc.hw.machine import secure, stm32n6
+from atonc.hw.machine import insecure, secure, stm32n6
 from atonc.hw.mpool import MAX_RATIO, MAX_WIDTH, MemoryPool, read_mpool
 from atonc.hw.tolerant_json import MAX_BYTES
 from atonc.place.types import PREFETCH_BYTES, USER_BASE, USER_BYTES
@@ -136,6 +136,16 @@ def _clear_of_end(part: list[MemoryPool], pools: Iterable[MemoryPool]) -> Window
     end = part[-1].base + part[-1].size_bytes
     follows = any(pool.base == end for pool in pools)
     return Window(whole.start, end if follows else whole.end, npu_ram=whole.npu_ram)
+
+
+def movable_outside(found: Board) -> Board:
+    """The board for relocatable networks: what lies outside the chip gets its base at run time."""
+    return replace(found, pools=tuple(replace(p, absolute=p.absolute and not is_external(p)) for p in found.pools))
+
+
+def not_secure(found: Board) -> Board:
+    """The board as the non-secure state of the processor sees it."""
+    return replace(found, pools=tuple(replace(p, base=insecure(p.base)) for p in found.pools))
 
 
 def _plain(name: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.disk import write_file
-from atonc.errors import InputError, UnsupportedError
+from atonc.errors import InputError
 
 if TYPE_CHECKING:
     from atonc.insight.types import NetworkView
@@ -94,7 +94,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "--allow-unproven", action="store_true", help="also forms that no published program comes near"
     )
     parser.add_argument("--no-epoch-controller", action="store_true", help="the processor starts every epoch")
-    parser.add_argument("-r", "--relocatable", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        *("-r", "--relocatable"), nargs="?", const="", metavar="WORDS", help="for a relocatable image (docs/reloc.md)"
+    )
     for names in SETTLED:
         parser.add_argument(*names, action="store_true", help=argparse.SUPPRESS)
     for names in UNUSED:
@@ -128,8 +130,8 @@ def positive(text: str) -> float:
 def model_path(options: argparse.Namespace) -> Path:
     found: Path | None = options.positional or options.model
     if found is None:
-        taken = str(options.st_neural_art or "")
-        hint = f"; --st-neural-art took {taken}: write it behind the model" if taken.endswith(MODELS) else ""
+        taken = (("--st-neural-art", options.st_neural_art), ("-r", options.relocatable))
+        hint = "".join(f"; {o} took {v}: write it behind the model" for o, v in taken if str(v).endswith(MODELS))
         raise InputError("no model given", remedy=f"name a .tflite or .onnx file{hint}")
     if options.positional and options.model and options.positional != options.model:
         raise InputError("two models given", remedy="name one, as an argument or with -m")
@@ -142,9 +144,9 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
     from atonc.frontends.fixed_shapes import parse_fixed_shapes
     from atonc.options import Options
     from atonc.profiles import read_profile
+    from atonc.relocating import words
 
-    if options.relocatable:
-        raise UnsupportedError("--relocatable is not supported yet", remedy="leave it out")
+    asked = words(options.relocatable) if options.relocatable is not None else frozenset()
     for where, node in options.on:
         if where not in ("cpu", "npu"):
             raise InputError(f"{where!r} is no place to run", where="--on", remedy=f"write --on cpu {node}")
@@ -171,6 +173,8 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
         silicon=options.silicon,
         allow_unproven=options.allow_unproven,
         epoch_controller=not options.no_epoch_controller,
+        relocatable=options.relocatable is not None,
+        secure="no-secure" not in asked,
         npu_mhz=options.npu_mhz,
         cpu_mhz=options.cpu_mhz,
         flash_mbps=options.flash_mbps,

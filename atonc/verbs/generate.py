@@ -21,6 +21,7 @@ from atonc.verbs.common import (
 )
 
 if TYPE_CHECKING:
+    from atonc.compile_view import CompileView
     from atonc.options import Options
     from atonc.place.explain import PlacementError
 
@@ -86,8 +87,14 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     except PlacementError as error:
         raise with_levers(model, wanted, error) from None
     broken = gates.broken(view)
+    if options.relocatable is not None:
+        from atonc import relocating
+
+        relocating.check_pools(view)
     if folder is not None and not broken:
         view = generating.generate(view, folder, options.hex, options.stai)
+        if options.relocatable is not None:
+            view = with_image(view, folder, options.relocatable)
     if options.trace or options.annotate:
         from atonc.insight.ours import network_view
 
@@ -99,6 +106,14 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     for sentence in broken:
         print(f"atonc: {sentence}", file=sys.stderr)
     return 1 if broken else 0
+
+
+def with_image(view: CompileView, folder: Path, asked: str) -> CompileView:
+    """Also the relocatable image of what was just written."""
+    from atonc import relocating
+
+    done = relocating.generated(folder, view.name, relocating.words(asked))
+    return replace(view, files=(*view.files, *map(str, done.files)))
 
 
 def with_levers(model: Path, wanted: Options, error: PlacementError) -> PlacementError:

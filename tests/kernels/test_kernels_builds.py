@@ -45,6 +45,7 @@ def test_header_in_cpp(tmp_path: Path) -> None:
         ("cortex-m55", "c99", "-O2"),
         ("cortex-m55", "gnu11", "-O2"),
         ("cortex-m55", "gnu11", "-O3"),
+        ("cortex-m55", "gnu11", "-Os"),
         ("cortex-m33", "gnu11", "-Os"),
     ],
 )

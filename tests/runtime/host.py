@@ -67,7 +67,8 @@ def _runtime_objects(defines: tuple[str, ...]) -> list[str]:
 
 
 def check_syntax(source: Path) -> None:
-    _run([_compiler(), "-std=c11", "-fsyntax-only", *WARNINGS, f"-I{RUNTIME / 'include'}", str(source)])
+    flags = ["-std=c11", "-fsyntax-only", "-DLL_ATON_RT_RELOC", *WARNINGS, f"-I{RUNTIME / 'include'}"]
+    _run([_compiler(), *flags, str(source)])
 
 
 def reset(library: ctypes.CDLL) -> None:

@@ -48,7 +48,11 @@ def sizes(objects: list[str]) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize(
     "flags",
-    [["-mcpu=cortex-m55", "-O2", "-Wstrict-prototypes", "-Wshadow"], ["-mcpu=cortex-m33", "-Os", "-std=c99", POLLING]],
+    [
+        ["-mcpu=cortex-m55", "-O2", "-Wstrict-prototypes", "-Wshadow"],
+        ["-mcpu=cortex-m33", "-Os", "-std=c99", POLLING],
+        ["-mcpu=cortex-m55", "-Os", "-Wshadow", "-DLL_ATON_RT_RELOC", "-DLL_ATON_EB_DBG_INFO"],
+    ],
     ids=" ".join,
 )
 def test_compiles_without_warning(flags: list[str], tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """`<name>_ecblobs.h`: programs for the epoch controller, and how they are made ready.
 
-Programs that use buffers of the application are stored with a relocation table; the copy that runs lies in RAM, and
-before each inference the addresses in it are moved to where these buffers are. This needs no function of the loader,
-whose arguments differ between releases.
+Programs that use buffers of the application or pools without a fixed base are stored with a relocation table; the copy
+that runs lies in RAM, and before each inference the addresses in it are moved to where these are. This needs no
+function of the loader, whose arguments differ between releases.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from atonc.emit import relocs
 from atonc.emit.c import memories, names
 from atonc.emit.c.network import Block, CNetwork
-from atonc.emit.program import UserBuffer
+from atonc.emit.program import Movable
 from atonc.hw.ec import Container, Relocation
 
 _ALIGNMENT = 64  # a line of the NPU cache
@@ -91,8 +91,8 @@ class Stored:
     def blob_words(self) -> int:
         return len(self.container.blob.words())
 
-    def user(self, relocation: Relocation) -> UserBuffer:
-        return next(u for u in self.network.program.user_io if u.symbol == relocation.symbol)
+    def part(self, relocation: Relocation) -> Movable:
+        return next(part for part in self.network.program.movable if part.symbol == relocation.symbol)
 
     def arrays(self) -> str:
         words = self.container.words()
@@ -114,7 +114,7 @@ class Stored:
         )
         for index, relocation in enumerate(self.relocations):
             key = f"{self.name}_{relocation.symbol}"
-            symbol = self.network.user_symbol(self.user(relocation))
+            symbol = self.network.c_symbol(self.part(relocation))
             words = [f"{word + 2}U" for word in relocation.offsets]  # magic and length lie in front
             yield (
                 f"#define {key}_RELOC_IDX {index}\n"
@@ -146,7 +146,7 @@ def _inference_init(network: CNetwork, blobs: list[Stored]) -> str:
     body = ""
     users = network.program.user_io
     if users:
-        missing = " || ".join(f"({network.user_symbol(user)} == NULL)" for user in users)
+        missing = " || ".join(f"({network.c_symbol(user)} == NULL)" for user in users)
         body += f"  if ({missing}) {{\n    return false; /* the application has not set its buffers */\n  }}\n"
     for blob in blobs:
         area = f"(uintptr_t){blob.name}_ptr, {blob.padded_bytes}U"

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from atonc.emit.c import names
 from atonc.emit.c.network import CACHE_LINE, Block, CNetwork
 from atonc.emit.program import UserBuffer
 from atonc.place.types import Placed
@@ -73,12 +72,12 @@ def _calls(network: CNetwork, function: str, buffers: Iterable[str]) -> list[str
     for part in _merged(_lines(network, name) for name in buffers):
         size = part.end - part.start
         if part.user is None:
-            lines.append(f"{function}({names.address(part.start)}, {size}U);")
+            lines.append(f"{function}({network.place(part.start)}, {size}U);")
             continue
         # the application may keep something else in the last line: nothing of it is thrown away
         name = CLEAN_INVALIDATE if function == INVALIDATE and part.user.size_bytes % CACHE_LINE else function
         start = part.start - part.user.address
-        lines.append(f"{name}((uintptr_t){network.user_symbol(part.user)} + {start}U, {size}U);")
+        lines.append(f"{name}((uintptr_t){network.c_symbol(part.user)} + {start}U, {size}U);")
     return lines
 
 

@@ -32,13 +32,13 @@ def start_text(network: CNetwork, block: Block) -> str:
 
 
 def _bases(network: CNetwork, block: Block) -> dict[str, Base]:
-    """Engine -> where its buffer begins, for buffers of the application as the pointer that it sets."""
+    """Engine -> where its buffer begins; buffers of the application and pools without a fixed base by their symbol."""
     plan = block.steps[0].plan
     found = {}
     for engine, use in plan.engines.items() if isinstance(plan, EpochPlan) else ():
-        user = network.user_of(use.buffer)
-        symbol = network.user_symbol(user) if user is not None else ""
-        found[engine] = Base(network.home(use.buffer).address, symbol)
+        address = network.home(use.buffer).address
+        part = network.user_of(use.buffer) or network.relative_at(address)
+        found[engine] = Base(part.address, network.c_symbol(part)) if part is not None else Base(address)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from atonc.emit.c import names
+from atonc.emit.c import names, relative
 from atonc.emit.c.memories import Range, constant_ranges
 from atonc.emit.c.network import CNetwork
 from atonc.emit.c.pool_comments import file_postfix
@@ -84,7 +84,7 @@ _LOADER = """/* {file}: constants of the network that live in RAM, written by {t
 
 #include "ll_aton_caches_interface.h"
 
-void {function}(void);
+{pools}void {function}(void);
 
 {arrays}void {function}(void)
 {{
@@ -100,17 +100,18 @@ def loader_files(network: CNetwork) -> dict[str, bytes]:
     arrays, body = "", ""
     for index, part in enumerate(parts):
         name, size = f"atonc_constants_{index}", part.size_bytes
-        where = names.address(part.start)
+        where = network.place(part.start)
         values = names.lines_of((str(byte) for byte in part.data), 32)
         arrays += f"static const uint8_t {name}[{size}] = {{\n{values}}};\n\n"
         body += f"  memcpy((void *){where}, {name}, {size}U); /* {names.word(part.pool.name)} */\n"
-        lines = f"{names.address(part.start // 32 * 32)}, {-(-part.end // 32) * 32 - part.start // 32 * 32}U"
+        lines = f"{network.place(part.start // 32 * 32)}, {-(-part.end // 32) * 32 - part.start // 32 * 32}U"
         body += f"  LL_ATON_Cache_MCU_Clean_Range({lines});\n  LL_ATON_Cache_NPU_Clean_Invalidate_Range({lines});\n"
     images = ", ".join(f"{file_stem(network, pool)}.raw" for pool in dict.fromkeys(part.pool for part in parts))
     file = f"{network.name}_ram_constants.c"
     text = _LOADER.format(
-        file=file, tool=network.tool, function=loader_function(network), images=images, arrays=arrays, body=body
-    )
+        file=file, tool=network.tool, function=loader_function(network), images=images, arrays=arrays, body=body,
+        pools=relative.declarations(network),
+    )  # fmt: skip
     return {file: text.encode()}
 
 

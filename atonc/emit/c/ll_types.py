@@ -17,7 +17,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Base:
-    """The start of a buffer: an address, or a pointer of that value which the application sets."""
+    """The start of a buffer or pool: an address, or a symbol that stands for it until run time."""
 
     address: int
     symbol: str = ""

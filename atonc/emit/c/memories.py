@@ -106,12 +106,12 @@ static const atonc_memory_t atonc_memories[] = {{
 
 
 def table(network: CNetwork) -> str:
-    rows = "".join(f"  {_row(part)}, /* {names.word(part.pool.name)} */\n" for part in ranges(network))
+    rows = "".join(f"  {_row(network, part)}, /* {names.word(part.pool.name)} */\n" for part in ranges(network))
     return _TABLE.format(rows=rows)
 
 
-def _row(part: Range) -> str:
-    base, size = names.address(part.start), part.size_bytes
+def _row(network: CNetwork, part: Range) -> str:
+    base, size = network.place(part.start), part.size_bytes
     if not part.data:
         return f"{{ .base = {base}, .size = {size}U }}"
     return (

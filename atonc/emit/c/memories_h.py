@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atonc.emit.c import images, names
+from atonc.emit.c import images, names, relative
 from atonc.emit.c.memories import Range, ranges
 from atonc.emit.c.network import CNetwork
 from atonc.emit.c.pool_comments import file_postfix
@@ -40,13 +40,14 @@ def text(network: CNetwork) -> str:
     sections = (
         _HEAD.format(file=file, tool=network.tool, name=network.name, net=net),
         f"#ifndef {guard}\n#define {guard}\n",
+        relative.declarations(network),
         *(_section(network, net, pool, [p for p in parts if p.pool == pool]) for pool in _used(network, parts)),
-        _list(net, parts),
-        _clear(net, parts),
+        _list(network, net, parts),
+        _clear(net, [part for part in parts if part.pool.absolute]),
         _checks(network, parts),
         "#endif\n",
     )
-    return "\n".join(sections)
+    return "\n".join(section for section in sections if section)
 
 
 def have(pool: MemoryPool) -> str:
@@ -63,7 +64,7 @@ def _section(network: CNetwork, net: str, pool: MemoryPool, parts: list[Range]) 
     for kind, chosen in (("CONSTANTS", [p for p in parts if p.data]), ("WORK", [p for p in parts if not p.data])):
         for k, part in enumerate(chosen):
             key = f"ATONC_{net}_{label}_{kind}{f'_{k}' if k else ''}"
-            lines += [f"#define {key}_ADDRESS {names.address(part.start)}", f"#define {key}_BYTES {part.size_bytes}UL"]
+            lines += [f"#define {key}_ADDRESS {network.place(part.start)}", f"#define {key}_BYTES {part.size_bytes}UL"]
             if part.data:
                 lines.append(f"#define {key}_CRC32 0x{part.crc:08x}UL")
     return "\n".join(lines) + "\n"
@@ -75,7 +76,8 @@ def _advice(network: CNetwork, pool: MemoryPool, parts: list[Range]) -> str:
         said.append("working memory")
     if any(part.data for part in parts):
         file = f"{network.name}_atonbuf.{file_postfix(pool)}.raw"
-        said.append(f"constants, {file} at {pool.base:#010x}")
+        where = f"at {pool.base:#010x}" if pool.absolute else "wherever the firmware has it"
+        said.append(f"constants, {file} {where}")
     if pool.writable and any(part.data for part in parts):
         said.append(f"to be loaded after each reset, see {images.loader_function(network)}")
     if is_external(pool):
@@ -83,9 +85,9 @@ def _advice(network: CNetwork, pool: MemoryPool, parts: list[Range]) -> str:
     return "; ".join(said)
 
 
-def _list(net: str, parts: list[Range]) -> str:
+def _list(network: CNetwork, net: str, parts: list[Range]) -> str:
     rows = [
-        f"  X({names.word(p.pool.name)}, {names.address(p.start)}, {p.size_bytes}UL, {int(bool(p.data))}, "
+        f"  X({names.word(p.pool.name)}, {network.place(p.start)}, {p.size_bytes}UL, {int(bool(p.data))}, "
         f"0x{p.crc if p.data else 0:08x}UL)"
         for p in parts
     ]
@@ -102,13 +104,17 @@ def _clear(net: str, parts: list[Range]) -> str:
     )
 
 
+def _at(pool: MemoryPool) -> str:
+    return f" at {pool.base:#010x}" if pool.absolute else ""
+
+
 def _checks(network: CNetwork, parts: list[Range]) -> str:
     lines = ["#if defined(ATONC_CHECK_MEMORIES) && ATONC_CHECK_MEMORIES"]
     for pool in _used(network, parts):
         name = names.word(pool.name)
         lines += [
             f"#  if !defined({have(pool)})",
-            f'#    error "network {network.name} uses {name} at {pool.base:#010x}: switch it on, define {have(pool)}"',
+            f'#    error "network {network.name} uses {name}{_at(pool)}: switch it on, define {have(pool)}"',
             "#  endif",
         ]
     return "\n".join([*lines, "#endif"]) + "\n"

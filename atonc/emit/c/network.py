@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import PurePath
 
 from atonc.emit.c import names
-from atonc.emit.program import Program, ProgramStep, UserBuffer
+from atonc.emit.program import Movable, Program, ProgramStep, RelativePool, UserBuffer
 from atonc.emit.runs import npu_runs
 from atonc.hw.mpool import MemoryPool
 from atonc.ir import Graph
@@ -108,9 +108,12 @@ class CNetwork:
         """The buffer of the application that holds it, if one does."""
         return self.user_buffers.get(self.home(buffer).address)
 
-    def user_symbol(self, user: UserBuffer) -> str:
-        """The C variable that holds the application's pointer."""
-        return f"_mem_pool_{user.symbol}_{self.suffix}"
+    def c_symbol(self, part: Movable) -> str:
+        """In C: the variable that holds the application's pointer, or the array that stands for the pool."""
+        return f"_mem_pool_{part.symbol}_{self.suffix}"
+
+    def relative_at(self, address: int) -> RelativePool | None:
+        return next((pool for pool in self.program.relative if pool.address <= address < pool.limit), None)
 
     def pool_at(self, address: int) -> MemoryPool | None:
         return next((p for p in self.pools if p.base <= address < p.base + p.size_bytes), None)
@@ -118,9 +121,9 @@ class CNetwork:
     def origin(self, buffer: str) -> tuple[str, int]:
         """Base (as C) and offset of a buffer."""
         home = self.home(buffer)
-        user = self.user_of(buffer)
-        if user is not None:
-            return self.user_symbol(user), home.address - user.address
+        part = self.user_of(buffer) or self.relative_at(home.address)
+        if part is not None:
+            return self.c_symbol(part), home.address - part.address
         pool = self.pool_at(home.address)
         base = pool.base if pool is not None else home.address
         return names.address(base), home.address - base
@@ -128,9 +131,14 @@ class CNetwork:
     def address(self, buffer: str, offset_bytes: int = 0) -> str:
         """The address of a byte of a buffer as a C expression of an integer type."""
         base, offset = self.origin(buffer)
-        if self.user_of(buffer) is not None:
+        if base.startswith("_"):
             return f"((uintptr_t){base} + {offset + offset_bytes}U)"
         return f"({base} + {offset + offset_bytes}UL)"
+
+    def place(self, address: int) -> str:
+        """Any address inside a pool as a C expression of an integer type."""
+        pool = self.relative_at(address)
+        return f"((uintptr_t){self.c_symbol(pool)} + {address - pool.address}U)" if pool else names.address(address)
 
     @cached_property
     def writer(self) -> dict[str, ProgramStep]:

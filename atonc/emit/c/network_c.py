@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atonc.emit.c import buffers_info, cpu_functions, epochs, memories, names, user_io
+from atonc.emit.c import buffers_info, cpu_functions, epochs, memories, names, relative, user_io
 from atonc.emit.c.network import CNetwork
 from atonc.emit.c.pool_comments import pool_comments
 
@@ -100,6 +100,7 @@ def text(network: CNetwork) -> str:
         pool_comments(network),
         _prototypes(network),
         _ENCRYPTION.format(net=network.suffix),
+        relative.declarations(network),
         user_io.variables(network),
         user_io.functions(network),
         memories.table(network),

@@ -13,8 +13,8 @@ def pool_comments(network: CNetwork) -> str:
 
 
 def file_postfix(pool: MemoryPool) -> str:
-    """What names the pool in files; pool files are the user's, so nothing in it may act as a path."""
-    return names.word(pool.postfix or pool.name)
+    """What names the pool in files."""
+    return pool.symbol
 
 
 def used_bytes(network: CNetwork, pool: MemoryPool) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from atonc.emit.c import buffers_info, names
+from atonc.emit.c import buffers_info, names, relative
 from atonc.emit.c.buffers_info import Info
 from atonc.emit.c.memories import Range, ranges
 from atonc.emit.c.network import CACHE_LINE, CNetwork
@@ -93,10 +93,11 @@ def source(network: CNetwork, macs: int = 0) -> str:
 def _tensors(network: CNetwork, macs: int) -> str:
     weights, activations = _parts(network)
     parts = [
+        *([relative.declarations(network)] if network.program.relative else []),
         *_edge_tensors("input", buffers_info.inputs(network)),
         *_edge_tensors("output", buffers_info.outputs(network)),
-        *_fixed_tensors("weight", weights, "WEIGHTS"),
-        *_fixed_tensors("activation", activations, "ACTIVATIONS"),
+        *_fixed_tensors(network, "weight", weights, "WEIGHTS"),
+        *_fixed_tensors(network, "activation", activations, "ACTIVATIONS"),
         _info(network, macs),
     ]
     return "\n".join(parts)
@@ -123,8 +124,8 @@ def _edge_tensors(kind: str, infos: Sequence[Info]) -> Iterator[str]:
     yield _table(f"{kind}_tensors", rows)
 
 
-def _fixed_tensors(kind: str, parts: Sequence[Range], flag: str) -> Iterator[str]:
-    addresses = ", ".join(names.address(part.start) for part in parts) or "0"
+def _fixed_tensors(network: CNetwork, kind: str, parts: Sequence[Range], flag: str) -> Iterator[str]:
+    addresses = ", ".join(network.place(part.start) for part in parts) or "0"
     yield f"static const uintptr_t {kind}_addresses[] = {{ {addresses} }};"
     rows = []
     for k, part in enumerate(parts):

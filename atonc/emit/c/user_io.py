@@ -14,7 +14,7 @@ def variables(network: CNetwork) -> str:
     for user in network.program.user_io:
         label = network.labels[user.name]
         lines.append(f"/* {user.direction} {user.index}, {label}: {user.size_bytes} bytes */\n")
-        lines.append(f"static unsigned char *{network.user_symbol(user)} = NULL;\n")
+        lines.append(f"static unsigned char *{network.c_symbol(user)} = NULL;\n")
     return "".join(lines)
 
 
@@ -46,7 +46,7 @@ def _set_one(network: CNetwork, user: UserBuffer) -> str:
         "      return LL_ATON_User_IO_WRONG_ALIGN;\n    }\n"
         f"    if (size < {user.size_bytes}) {{\n"
         "      return LL_ATON_User_IO_WRONG_SIZE;\n    }\n"
-        f"    {network.user_symbol(user)} = (unsigned char *)buffer;\n"
+        f"    {network.c_symbol(user)} = (unsigned char *)buffer;\n"
         "    return LL_ATON_User_IO_NOERROR;\n  }\n"
     )
 
@@ -55,5 +55,5 @@ def _getter(network: CNetwork, direction: str, users: list[UserBuffer]) -> str:
     head = f"void *LL_ATON_Get_User_{direction.capitalize()}_Buffer_{network.suffix}(uint32_t num)\n{{\n"
     if not users:
         return f"{head}{_UNUSED.format('num')}  return NULL;\n}}\n"
-    cases = "".join(f"  if (num == {u.index}) {{\n    return {network.user_symbol(u)};\n  }}\n" for u in users)
+    cases = "".join(f"  if (num == {u.index}) {{\n    return {network.c_symbol(u)};\n  }}\n" for u in users)
     return f"{head}{cases}  return NULL;\n}}\n"

@@ -6,6 +6,7 @@ of them leaves out has a default here.
 
 from __future__ import annotations
 
+import glob
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -99,9 +100,12 @@ class CInfo:
 
 
 def find_c_info(network: CompiledNetwork) -> Path | None:
-    """The file beside the network, if there is one."""
+    """The file beside the network, if there is one; Core 4.0 puts the model's name and the command into its name."""
     names = (f"{network.stem}_c_info.json", "c_info.json")
-    return next((p for p in (network.directory / n for n in names) if p.is_file()), None)
+    found = [network.directory / name for name in names]
+    for command in ("generate", "analyze"):
+        found += sorted(network.directory.glob(f"{glob.escape(network.stem)}_*_c_info_{command}.json"))
+    return next((path for path in found if path.is_file()), None)
 
 
 def read_c_info(path: Path) -> CInfo:

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs the networks of this image on the virtual board, as often and in the order that the host says.
  */
-#include "board_io.h"
-
-#include "ll_aton_runtime.h"
-#include "ll_aton_version.h"
+#include "board_network.h"
 
 #include "networks.h" /* written by the build: ATONC_NETWORKS(use) names the networks */
 
@@ -16,58 +13,6 @@ ATONC_NETWORKS(DECLARE)
 static NN_Instance_TypeDef *const networks[] = {ATONC_NETWORKS(INSTANCE)};
 #define NETWORKS (sizeof networks / sizeof networks[0])
 
-static void print_words(const char *what, uint32_t network, uint32_t index) {
-    board_print(what);
-    board_print_number(network);
-    board_print(" ");
-    board_print_number(index);
-}
-
-#ifdef ATONC_RUNTIME
-uint32_t atonc_tick_ms(void) { return board_milliseconds(); }
-
-/* A memory that the host declares absent before it starts the firmware. */
-volatile uint32_t board_missing[2] __attribute__((section(".noinit"))); /* start, end */
-
-bool atonc_memory_ready(uintptr_t base, uint32_t size) {
-    return board_missing[1] <= base || base + size <= board_missing[0];
-}
-
-static int failed(const NN_Instance_TypeDef *network) {
-    const atonc_status_t status = atonc_rt_status(network);
-    if (status.code == ATONC_OK)
-        return 0;
-    board_print("ATONC ERROR ");
-    board_print_number((uint32_t)status.code);
-    board_print(" epoch ");
-    board_print_number(status.epoch);
-    board_print(" detail ");
-    board_print_hex(status.detail);
-    board_print(" ");
-    board_print(atonc_error_name(status.code));
-    board_print("\n");
-    return 1;
-}
-#else
-static int failed(const NN_Instance_TypeDef *network) {
-    (void)network;
-    return 0;
-}
-#endif
-
-static void print_buffers(const char *what, uint32_t network, const LL_Buffer_InfoTypeDef *list) {
-    for (uint32_t index = 0; list != NULL && list->name != NULL; list++) {
-        if (list->is_param) /* constants are listed among the inputs */
-            continue;
-        print_words(what, network, index++);
-        board_print(list->is_user_allocated ? " user " : " ");
-        board_print_hex((uint32_t)(uintptr_t)LL_Buffer_addr_start(list));
-        board_print(" ");
-        board_print_number(LL_Buffer_len(list));
-        board_print("\n");
-    }
-}
-
 static void describe(uint32_t index) {
     const NN_Interface_TypeDef *network = networks[index]->network;
     board_print("ATONC NET ");
@@ -75,38 +20,16 @@ static void describe(uint32_t index) {
     board_print(" ");
     board_print(network->network_name);
     board_print("\n");
-    print_buffers("ATONC IN ", index, network->input_buffers_info());
-    print_buffers("ATONC OUT ", index, network->output_buffers_info());
-}
-
-static void run(uint32_t index) {
-    NN_Instance_TypeDef *network = networks[index];
-    const uint32_t start = board_cycles();
-    LL_ATON_RT_RetValues_t state;
-    do {
-        state = LL_ATON_RT_RunEpochBlock(network);
-        if (state == LL_ATON_RT_WFE)
-            LL_ATON_OSAL_WFE();
-    } while (state != LL_ATON_RT_DONE);
-    if (!failed(network)) {
-        board_print("ATONC RUN ");
-        board_print_number(index);
-        board_print(" OK ");
-        board_print_number(board_cycles() - start);
-        board_print("\n");
-    }
-    LL_ATON_RT_Reset_Network(network);
+    board_print_buffers("ATONC IN ", index, network->input_buffers_info());
+    board_print_buffers("ATONC OUT ", index, network->output_buffers_info());
 }
 
 static void set_buffer(const board_host_t *command) {
     const NN_Interface_TypeDef *network = networks[command->network]->network;
     void *buffer = (void *)(uintptr_t)command->address;
-    const LL_ATON_User_IO_Result_t result = command->command == BOARD_SET_INPUT
-                                                ? network->input_setter(command->index, buffer, command->size)
-                                                : network->output_setter(command->index, buffer, command->size);
-    board_print("ATONC BUFFER ");
-    board_print_number((uint32_t)result);
-    board_print("\n");
+    board_print_buffer_result(command->command == BOARD_SET_INPUT
+                                  ? network->input_setter(command->index, buffer, command->size)
+                                  : network->output_setter(command->index, buffer, command->size));
 }
 
 static void obey(void) {
@@ -114,7 +37,7 @@ static void obey(void) {
     if (command.network >= NETWORKS)
         board_print("ATONC ERROR no such network\n");
     else if (command.command == BOARD_RUN)
-        run(command.network);
+        board_run(networks[command.network], command.network);
     else
         set_buffer(&command);
 }
@@ -122,11 +45,11 @@ static void obey(void) {
 int main(void) {
     board_print("ATONC BOARD runtime " LL_ATON_VERSION_NAME "\n");
     LL_ATON_RT_RuntimeInit();
-    int bad = failed(NULL);
+    int bad = board_failed(NULL);
     for (uint32_t k = 0; k < NETWORKS && !bad; k++) {
         LL_ATON_RT_Init_Network(networks[k]);
         describe(k);
-        bad = failed(networks[k]);
+        bad = board_failed(networks[k]);
     }
     for (;;) {
         board_stop(BOARD_READY);

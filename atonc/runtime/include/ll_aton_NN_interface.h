@@ -94,6 +94,29 @@ struct __epoch_block_item {
 #endif
 };
 
+#if defined(ATONC_RELOC_IMAGE) && defined(LL_ATON_VERSION_MICRO) && LL_ATON_VERSION_MICRO == 0
+/* Firmware with release 1.1.0 that loads an image numbers the types so. */
+typedef enum {
+    DataType_UNDEFINED = 0,
+    DataType_FLOAT = 1,
+    DataType_UINT8 = 2,
+    DataType_INT8 = 3,
+    DataType_UINT16 = 4,
+    DataType_INT16 = 5,
+    DataType_INT32 = 6,
+    DataType_INT64 = 7,
+    DataType_STRING = 8,
+    DataType_BOOL = 9,
+    DataType_FLOAT16 = 10,
+    DataType_DOUBLE = 11,
+    DataType_UINT32 = 12,
+    DataType_UINT64 = 13,
+    DataType_COMPLEX64 = 14,
+    DataType_COMPLEX128 = 15,
+    DataType_BFLOAT16 = 16,
+    DataType_FXP = 100
+} Buffer_DataType_TypeDef;
+#else
 typedef enum {
     DataType_UNDEFINED = 0,
     DataType_FLOAT = 1,
@@ -118,6 +141,7 @@ typedef enum {
     DataType_BFLOAT16 = 20,
     DataType_FXP = 100
 } Buffer_DataType_TypeDef;
+#endif
 
 /* Where the channels are among the dimensions in memory; mixed: C/b, H, W, b. */
 typedef enum { CHPos_UNDEFINED = 0, CHPos_First = 1, CHPos_Last = 2, CHPos_Mixed = 3 } Buffer_CHPos_TypeDef;
@@ -187,6 +211,7 @@ typedef struct {
     volatile bool current_epoch_block_started;
     TraceEpochBlock_FuncPtr_t epoch_callback_function;
     volatile atonc_status_t status; /* read it with atonc_rt_status */
+    uintptr_t inst_reloc;           /* of a relocatable network: its context; 0: linked with the application */
 } NN_Execution_State_TypeDef;
 
 struct __nn_instance_struct {

@@ -5,7 +5,9 @@
 #ifndef LL_ATON_VERSION_H
 #define LL_ATON_VERSION_H
 
-#define ATONC_RUNTIME 1 /* this is the runtime of atonc */
+#if !defined(ATONC_RELOC_IMAGE) /* an image does not know whose runtime will load it */
+#define ATONC_RUNTIME 1         /* this is the runtime of atonc */
+#endif
 
 #ifndef LL_ATON_VERSION_MAJOR
 #define LL_ATON_VERSION_MAJOR 1

@@ -9,6 +9,9 @@
 #include "ec.h"
 #include "ll_aton.h"
 #include "ll_aton_runtime.h"
+#if defined(LL_ATON_RT_RELOC)
+#include "ll_aton_reloc_network.h"
+#endif
 
 #define MAX_BLOB_WORDS 0x1000000UL
 
@@ -100,6 +103,45 @@ static LL_ATON_RT_RetValues_t give_up(NN_Instance_TypeDef *network) {
     return LL_ATON_RT_DONE;
 }
 
+/* ---- functions of a network: of the application's own code, or of an image that it loaded ---- */
+
+#if defined(LL_ATON_RT_RELOC)
+static uintptr_t image_of(const NN_Instance_TypeDef *network) { return network->exec_state.inst_reloc; }
+#else
+static uintptr_t image_of(const NN_Instance_TypeDef *network) {
+    (void)network;
+    return 0;
+}
+#define ai_rel_network_get_epoch_items(image) NULL
+#define ai_rel_network_ec_network_init(image) false
+#define ai_rel_network_ec_inference_init(image) false
+#define ai_rel_call_start_end_function(image, function, block, network) (void)0
+#endif
+
+static const LL_ATON_RT_EpochBlockItem_t *blocks_of(const NN_Instance_TypeDef *network) {
+    return image_of(network) ? ai_rel_network_get_epoch_items(image_of(network))
+                             : network->network->epoch_block_items();
+}
+
+static bool call_network_init(const NN_Instance_TypeDef *network) {
+    NN_EC_Hook_TypeDef hook = image_of(network) ? NULL : network->network->ec_network_init;
+    return image_of(network) ? ai_rel_network_ec_network_init(image_of(network)) : hook == NULL || hook();
+}
+
+static bool call_inference_init(const NN_Instance_TypeDef *network) {
+    NN_EC_Hook_TypeDef hook = image_of(network) ? NULL : network->network->ec_inference_init;
+    return image_of(network) ? ai_rel_network_ec_inference_init(image_of(network)) : hook == NULL || hook();
+}
+
+static void call_block_function(NN_Instance_TypeDef *network, EpochBlock_FuncPtr_t function,
+                                const LL_ATON_RT_EpochBlockItem_t *block) {
+    if (function != NULL && image_of(network)) {
+        ai_rel_call_start_end_function(image_of(network), function, block, network);
+    } else if (function != NULL) {
+        function(block, network);
+    }
+}
+
 /* ---- the runtime ---- */
 
 void LL_ATON_RT_SetRuntimeCallback(TraceRuntime_FuncPtr_t rt_callback) { runtime_callback = rt_callback; }
@@ -159,7 +201,7 @@ static void rewind_to(NN_Instance_TypeDef *network, const LL_ATON_RT_EpochBlockI
 }
 
 static void begin(NN_Instance_TypeDef *network) {
-    rewind_to(network, network->network->epoch_block_items());
+    rewind_to(network, blocks_of(network));
     tell(network, LL_ATON_RT_Callbacktype_NN_Init, NULL);
 }
 
@@ -167,11 +209,10 @@ void LL_ATON_RT_Init_Network(NN_Instance_TypeDef *nn_instance) {
     if (nn_instance == NULL || nn_instance->network == NULL) {
         return;
     }
-    NN_EC_Hook_TypeDef hook = nn_instance->network->ec_network_init;
     rewind_to(nn_instance, NULL);
     nn_instance->exec_state.status.code = ATONC_OK;
     running = nn_instance; /* errors of the start-up function belong to this network */
-    if (hook != NULL && !hook()) {
+    if (!call_network_init(nn_instance)) {
         atonc_rt_fail(ATONC_ERR_NETWORK_INIT, 0);
     }
     running = NULL;
@@ -217,7 +258,9 @@ static void start_controller(NN_Instance_TypeDef *network, const LL_ATON_RT_Epoc
         LL_EpochCtrl_InitTypeDef conf = {.blobaddr = (uint32_t)block->blob_address};
         int id = (int)EpochBlock_EpochControllerUnit(block);
         int result = LL_EpochCtrl_Init(id, &conf);
-        if (result == LL_ATON_OK && encrypted && network->network->blob_encryption_info != NULL) {
+        if (image_of(network) && encrypted) {
+            result = LL_ATON_INVALID_PARAM; /* images say nothing that could be trusted about encryption */
+        } else if (result == LL_ATON_OK && encrypted && network->network->blob_encryption_info != NULL) {
             result = LL_EpochCtrl_EncryptionInit(id, network->network->blob_encryption_info());
         }
         if (result != LL_ATON_OK) {
@@ -242,9 +285,7 @@ static void start_block(NN_Instance_TypeDef *network, const LL_ATON_RT_EpochBloc
         atonc_rt_owner = network;
         atonc_interrupts_wait_for(EpochBlock_IsEpochBlob(block) ? 0 : block->wait_mask);
     }
-    if (block->start_epoch_block != NULL) {
-        block->start_epoch_block(block, network);
-    }
+    call_block_function(network, block->start_epoch_block, block);
     if (EpochBlock_IsEpochBlob(block) && network->exec_state.status.code == ATONC_OK) {
         start_controller(network, block);
     }
@@ -257,9 +298,7 @@ static void end_block(NN_Instance_TypeDef *network, const LL_ATON_RT_EpochBlockI
         atonc_clear_unit(ATONC_EPOCHCTRL0, ATONC_EPOCHCTRL_CTRL_RESET);
         atonc_clock(ATONC_CLOCK_EPOCHCTRL0, false);
     }
-    if (block->end_epoch_block != NULL) {
-        block->end_epoch_block(block, network);
-    }
+    call_block_function(network, block->end_epoch_block, block);
     if (atonc_rt_owner == network && network->exec_state.status.code == ATONC_OK) {
         atonc_interrupts_wait_for(0);
         atonc_rt_owner = NULL;
@@ -354,9 +393,8 @@ static bool begin_inference(NN_Instance_TypeDef *network) {
         return false;
     }
     if (!state->inference_started) {
-        NN_EC_Hook_TypeDef hook = network->network->ec_inference_init;
         state->inference_started = true;
-        if (hook != NULL && !hook()) {
+        if (!call_inference_init(network)) {
             atonc_rt_fail(ATONC_ERR_INFERENCE_INIT, 0);
         }
     }

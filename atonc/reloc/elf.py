@@ -1,0 +1,147 @@
+"""A linked image as ELF becomes the bytes of the file: sections in order, relocation list, header completed."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from atonc.errors import InputError, ToolError
+from atonc.reloc import format as fmt
+from atonc.reloc.format import PoolData, PoolEntry, PoolType, Segment, align, offset, segment
+from atonc.reloc.image import code_crc32
+from atonc.reloc.pools import PoolTable
+
+_ABS32, _GOT_BREL = 2, 26
+# distances inside the code, which moves as one piece
+_INSIDE = {10: "THM_CALL", 30: "THM_JUMP24", 102: "THM_JUMP11", 103: "THM_JUMP8", 51: "THM_JUMP19", 3: "REL32"}
+_NOTHING = {0: "NONE", 40: "V4BX"}
+_PARAMS_FILL = 4  # a word that keeps the section alive, see image.ld.in
+PARAMS_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Relocation:
+    where: int
+    type: int
+    symbol: str
+    target: int  # address of the symbol
+
+
+@dataclass(frozen=True)
+class Linked:
+    """What the linker made of the image."""
+
+    flash: bytes
+    data: bytes
+    bss_end: int
+    header_words: int
+    programs: bytes  # that stand in front of the parameters
+    relocations: tuple[int, ...]  # tagged positions of words in .data
+
+
+def read_linked(path: Path, header_words: int) -> Linked:
+    try:
+        elf_file = import_module("elftools.elf.elffile").ELFFile
+    except ImportError as error:
+        raise ToolError("pyelftools is not installed", remedy="pip install 'atonc[board]'") from error
+    with path.open("rb") as stream:
+        elf = elf_file(stream)
+        sections = {section.name: section for section in elf.iter_sections()}
+        found = [r for name in (".rel.flash", ".rel.data") if name in sections for r in _entries(elf, sections[name])]
+        bss = sections[".bss"]
+        return Linked(
+            flash=sections[".flash"].data(),
+            data=sections[".data"].data(),
+            bss_end=bss["sh_addr"] + bss["sh_size"],
+            header_words=header_words,
+            programs=sections[".params_0"].data()[:-_PARAMS_FILL],
+            relocations=tuple(_listed(found, 4 * header_words, path)),
+        )
+
+
+def _entries(elf: Any, section: Any) -> Iterator[Relocation]:
+    symbols = elf.get_section(section["sh_link"])
+    for entry in section.iter_relocations():
+        symbol = symbols.get_symbol(entry["r_info_sym"])
+        section_symbol = symbol["st_info"]["type"] == "STT_SECTION"
+        name = elf.get_section(symbol["st_shndx"]).name if section_symbol else symbol.name
+        yield Relocation(entry["r_offset"], entry["r_info_type"], name, symbol["st_value"])
+
+
+def _listed(relocations: list[Relocation], header_bytes: int, path: Path) -> Iterator[int]:
+    """Positions that the loader must patch; what it could not patch is an error that names the symbol."""
+    for entry in relocations:
+        if entry.type == _ABS32 and segment(entry.where) == Segment.RAM:
+            if entry.target:  # a weak function that is not there stays NULL
+                yield entry.where
+        elif not _moves_by_itself(entry, header_bytes):
+            raise InputError(
+                f"{entry.symbol} is used at {entry.where:#010x} in a way that cannot be moved (type {entry.type})",
+                where=str(path),
+                rule="code of an image reaches data through r9 and functions by distance",
+                remedy="compile every source for position independence; functions of the C library with tables are not",
+            )
+
+
+def _moves_by_itself(entry: Relocation, header_bytes: int) -> bool:
+    """True of entry points, to which the loader adds the base, of slots of the GOT, and of distances in the code."""
+    if segment(entry.where) != Segment.FLASH:
+        return False
+    if entry.type == _ABS32:
+        return offset(entry.where) < header_bytes
+    near = entry.type in _INSIDE and segment(entry.target) == Segment.FLASH
+    return near or entry.type == _GOT_BREL or entry.type in _NOTHING
+
+
+_HEADER = {name: 4 * index for index, name in enumerate(fmt.SECTIONS)}
+_PARAMS_SIZE = 4 * 12  # in the context; the checksum follows
+
+
+def file_bytes(linked: Linked, pools: PoolTable, split: bool) -> tuple[bytes, bytes]:
+    """The image, and the file with the parameters when they go apart (empty otherwise)."""
+    contents = linked.programs + pools.params
+    image = bytearray(linked.flash + linked.data)
+    data = len(linked.flash)
+    # the loader copies all up to the memory that it clears, so that much must be in the file
+    image += bytes(max(0, data + offset(_word(image, "bss_start")) - len(image)))
+    context = data + offset(_at(image, 4 * (linked.header_words - 1)))
+    struct.pack_into("<2I", image, context + _PARAMS_SIZE, len(contents), zlib.crc32(contents))
+    for at, entry in _pools_in(image, data, pools):
+        struct.pack_into("<I", image, at + 8, entry.file_offset + len(linked.programs))
+    _append_relocations(image, linked.relocations)
+    inside = bool(contents) and not split
+    struct.pack_into("<I", image, _HEADER["params_offset"], len(image) if inside else 0)
+    note = 4 * linked.header_words
+    struct.pack_into("<2I", image, note + 8, len(image), 0)
+    struct.pack_into("<I", image, note + 12, code_crc32(bytes(image), note))
+    return bytes(image) + (contents if inside else b""), contents if split else b""
+
+
+def _pools_in(image: bytearray, data: int, pools: PoolTable) -> Iterator[tuple[int, PoolEntry]]:
+    """Where the table has pools whose contents are copied; programs in front of them move them. The pool that stays in
+    the file is found by its symbol, which lies behind the programs already."""
+    table = data + offset(_word(image, "params_start"))
+    for index, entry in enumerate(pools.entries):
+        if entry.type == PoolType.COPY or entry.data == PoolData.MIXED:
+            yield table + 4 * fmt.POOL_WORDS * index, entry
+
+
+def _append_relocations(image: bytearray, relocations: tuple[int, ...]) -> None:
+    image += bytes(align(len(image)) - len(image))
+    start = len(image)
+    image += struct.pack(f"<{len(relocations)}I", *relocations)
+    struct.pack_into("<2I", image, _HEADER["rel_start"], Segment.FLASH.base + start, Segment.FLASH.base + len(image))
+    image += bytes(align(len(image), PARAMS_ALIGNMENT) - len(image))
+
+
+def _word(image: bytearray, name: str) -> int:
+    return _at(image, _HEADER[name])
+
+
+def _at(image: bytearray, at: int) -> int:
+    return int(struct.unpack_from("<I", image, at)[0])

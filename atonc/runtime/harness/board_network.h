@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What every firmware of the virtual board says about its networks, and how it runs one.
+ */
+#ifndef BOARD_NETWORK_H
+#define BOARD_NETWORK_H
+
+#include "board_io.h"
+
+#include "ll_aton_runtime.h"
+#include "ll_aton_version.h"
+
+/* "ATONC ERROR ..." if the network (NULL: the runtime) has one. */
+int board_failed(const NN_Instance_TypeDef *network);
+void board_print_buffers(const char *what, uint32_t network, const LL_Buffer_InfoTypeDef *list);
+/* One inference and its line "ATONC RUN ..."; the network is then ready for the next. */
+void board_run(NN_Instance_TypeDef *network, uint32_t index);
+void board_print_buffer_result(LL_ATON_User_IO_Result_t result);
+
+#endif
