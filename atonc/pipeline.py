@@ -79,7 +79,8 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
         context = mapped.context
         require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
         layout = _place(mapped, graph, memory, options)
-        program = bind(list(mapped.plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools, memory.pools)
+        edges = graph.inputs, graph.outputs
+        program = bind(list(mapped.plans), layout.placed, *edges, layout.cached_pools, memory.pools)
         found = inspect(program, memory.pools)
         refused = silicon.refused(found.grades, program, mapped.owners, options)
         if not refused:
