@@ -28,7 +28,8 @@ def split_image(tmp_path: Path) -> Path:
 def test_on_the_virtual_board(
     split_image: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("atonc.loading.build_loader", lambda runtime, folder: images.loader())  # the same, built before
+    loader = images.loader()  # the same, built once for all tests
+    monkeypatch.setattr("atonc.loading.build_loader", lambda runtime, folder: loader)
     assert main(["load-and-run", "-i", str(split_image), "--mode", "xip", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [epoch["kind"] for epoch in found["epochs"]] == ["EC", "SW"]
