@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from atonc.errors import UnsupportedError
-from atonc.ir import Array, Graph, Op
+from atonc.ir import Array, Graph, Op, Tensor
 from atonc.ops.rounding import is_counted, rounding_of
 from atonc.ops.values import Arg, Call, Real, Result, finish, same_codes, to_codes
 
@@ -95,7 +95,14 @@ def _clipped(results: list[Result], op: Op) -> list[Result]:
 
 
 def _run_move(call: Call, kernel: MoveKernel, data_inputs: int | None) -> list[Result]:
-    target = call.out
+    if all(same_codes(call.out, other) for other in call.outputs[1:]):
+        return _moved_to(call.out, call, kernel, data_inputs)
+    # parts in formats of their own
+    return [_moved_to(tensor, call, kernel, data_inputs)[number] for number, tensor in enumerate(call.outputs)]
+
+
+def _moved_to(target: Tensor, call: Call, kernel: MoveKernel, data_inputs: int | None) -> list[Result]:
+    """All outputs in the format of this tensor."""
     data = [arg for arg in call.args[:data_inputs] if arg is not None]
     if all(same_codes(arg.tensor, target) for arg in data):
         return [Result(moved) for moved in kernel(call, [arg.codes for arg in data])]

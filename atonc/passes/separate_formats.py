@@ -25,7 +25,10 @@ def _separate(op: Op, editor: Editor) -> list[Op] | None:
     if not (is_move(op.kind) or op.kind == "max_pool"):
         return None
     count = len(op.inputs) if op.kind in ALL_INPUTS else 1
-    data, y = [editor.tensor(name) for name in op.inputs[:count]], editor.tensor(op.outputs[0])
+    data, outputs = [editor.tensor(name) for name in op.inputs[:count]], editor.tensors_of(op.outputs)
+    y = outputs[0]
+    if not all(_same(other, y) for other in outputs):
+        return _convert_each(op, data[0], outputs, editor)
     if all(_same(x, y) for x in data):
         return None
     if count == 1 and len(op.outputs) == 1 and _should_move_first(op, data[0], y):
@@ -51,6 +54,18 @@ def _convert_after(op: Op, x: Tensor, y: Tensor, editor: Editor) -> list[Op]:
     moved = editor.add(Tensor(f"{y.name}:moved", y.shape, x.dtype, x.quant))
     convert = Op(conversion_kind(x, y), f"{op.name}:format", (moved,), op.outputs, {}, op.origin)
     return [replace(op, outputs=(moved,)), convert]
+
+
+def _convert_each(op: Op, x: Tensor, outputs: list[Tensor], editor: Editor) -> list[Op]:
+    """Parts with formats of their own are cut off first: no part may go through the format of another."""
+    names, after = [], []
+    for y in outputs:
+        if _same(x, y):
+            names.append(y.name)
+            continue
+        names.append(editor.add(Tensor(f"{y.name}:moved", y.shape, x.dtype, x.quant)))
+        after.append(Op(conversion_kind(x, y), f"{op.name}:format", (names[-1],), (y.name,), {}, op.origin))
+    return [replace(op, outputs=tuple(names)), *after]
 
 
 def _converted(x: Tensor, y: Tensor, op: Op, editor: Editor, before: list[Op]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from atonc.ir import Graph, Op, Tensor
-from atonc.passes.edit import Editor, rewrite
+from atonc.passes.edit import Editor, rewrite, with_attrs
 from atonc.passes.fuse_affine import WEIGHTED, bias_values
 
 MIXING = ("quantize", "dequantize", "affine", "arg_max", "arg_min", "cast", "shape")
@@ -31,6 +31,8 @@ def _split(op: Op, editor: Editor) -> list[Op] | None:
     op = _with_real_bias(op, editor)
     inputs = tuple(_real_input(name, op, editor, before) if name else "" for name in op.inputs)
     outputs = tuple(_real_output(name, op, editor, after) for name in op.outputs)
+    if after:  # limits count in codes, so they stay with these
+        op = with_attrs(op, ("clip",))
     return [*before, replace(op, inputs=inputs, outputs=outputs), *after]
 
 
@@ -75,5 +77,6 @@ def _real_output(name: str, op: Op, editor: Editor, after: list[Op]) -> str:
     if tensor.quant is None:
         return name
     made = editor.add(Tensor(f"{name}:real", tensor.shape, "float32"))
-    after.append(Op("quantize", f"{name}:codes", (made,), (name,), {}, op.origin))
+    limits = {"clip": op.attrs["clip"]} if "clip" in op.attrs else {}
+    after.append(Op("quantize", f"{name}:codes", (made,), (name,), limits, op.origin))
     return made

@@ -12,7 +12,7 @@ from atonc.errors import AtoncError, ModelError, UnsupportedError
 from atonc.frontends.onnx_qdq import read_onnx
 from atonc.options import Options
 from atonc.pipeline import compile_graph
-from tests.frontends.onnx_models import Net, model_of, same
+from tests.frontends.onnx_models import Net, emulated, model_of, run, same
 
 pytest.importorskip("onnxruntime")
 
@@ -208,3 +208,27 @@ def test_constant_indices_outside_are_refused(index: int) -> None:
     made = net.node("Gather", [net.qdq("x", S, 3), net.const(np.array([index]))], axis=2)
     with pytest.raises(ModelError, match="indices"):
         read_onnx(net.model({"x": SHAPE}, made))
+
+
+@pytest.mark.parametrize("formats", [((0.005, 3), (0.05, -4)), ((0.05, 3), (0.005, -4))])
+def test_parts_have_formats_of_their_own(formats: tuple[tuple[float, int], ...]) -> None:
+    """None goes through the format of another, which may be too narrow or too coarse for it."""
+    net = Net()
+    parts = net.node("Split", [net.qdq("x", 0.02, -5)], 2, axis=2, num_outputs=2)
+    outputs = [net.qdq(part, *kind) for part, kind in zip(parts, formats, strict=True)]
+    x = np.random.default_rng(1).uniform(-2.6, 2.6, SHAPE).astype(np.float32)
+    for found, wanted, (scale, _) in zip(*_both(net, outputs, x), formats, strict=True):
+        assert np.abs(found - wanted).max() <= 1.001 * scale
+
+
+def _both(net: Net, outputs: list[str], x: Any) -> tuple[list[Any], list[Any]]:
+    data = model_of(net, {"x": (FLOAT, SHAPE)}, outputs)
+    return emulated(data, {"x": x}), run(data, {"x": x})
+
+
+def test_limits_behind_real_numbers() -> None:
+    """The product stays real, and so does its mean; the limits of the codes behind it are none of real numbers."""
+    net = Net()
+    product = net.node("Mul", [net.qdq("x", 0.02), net.qdq(net.node("Relu", ["x"])[0], 0.021, 29)])[0]
+    mean = net.node("ReduceMean", [product, net.const(np.array([3]))])[0]
+    check(net, net.node("Clip", [mean, net.const(np.float32(-0.2)), net.const(np.float32(0.4))])[0])
