@@ -79,7 +79,11 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
 
 def _replace(path: Path, content: bytes) -> None:
     target = Path(os.path.realpath(path))  # a link stays one
-    handle, name = tempfile.mkstemp(prefix=f".{target.name[:40]}.", dir=target.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name[:40]}.", dir=target.parent)
+    except PermissionError:  # of the folder; the file itself may allow it
+        target.write_bytes(content)
+        return
     try:
         with open(handle, "wb") as file:
             file.write(content)

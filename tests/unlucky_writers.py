@@ -99,9 +99,10 @@ def write_and_die(folder: Path, build: Build, move_number: int) -> None:
 def kills(folder: Path, builds: list[Build], count: int, seed: int, read: Callable[[Path], str]) -> Counter[str]:
     """What a reader sees after each kill at a random moment: the fingerprint, or the error."""
     chooser, seen = random.Random(seed), Counter[str]()
-    for _ in range(count):
+    for number in range(count):
         begun, begins = os.pipe()
-        with child(lambda end=begins: write_for_ever(folder, builds, end)):  # type: ignore[misc]
+        order = builds[:: 1 if number % 2 else -1]  # what is there is seldom what is written next
+        with child(lambda order=order, end=begins: write_for_ever(folder, order, end)):  # type: ignore[misc]
             os.read(begun, 1)  # a busy machine may take its time to start the process
             time.sleep(chooser.uniform(0.0, 0.1))
         os.close(begun)

@@ -6,6 +6,7 @@ from atonc.emu.files.types import BufferInfo, CValue, Symbol
 from atonc.errors import InputError, plain
 
 MAX_BUFFER_BYTES = 1 << 30
+_LARGEST = 2.0**64
 
 
 def buffer_table(value: CValue, where: str) -> tuple[BufferInfo, ...]:
@@ -70,7 +71,7 @@ def _numbers(entry: dict[str, CValue], key: str, where: str) -> list[int | float
     if value is None or value == 0:
         return []
     numbers = [v for v in value if isinstance(v, (int, float))] if isinstance(value, list) else []
-    if not isinstance(value, list) or len(numbers) != len(value):
+    if not isinstance(value, list) or len(numbers) != len(value) or any(abs(number) > _LARGEST for number in numbers):
         raise InputError(f"member {key} is not an array of numbers", where=where)
     return numbers
 

@@ -19,6 +19,7 @@ from atonc.emu.files.types import CompiledNetwork
 from atonc.errors import InputError, plain
 
 MAX_JSON_BYTES = 1 << 28
+_LARGEST = 2.0**64
 _EPOCH = re.compile(r"epoch_(\d{1,6})")
 _BLOB = re.compile(r"Epoch Controller (\w+)")
 _KIND = re.compile(r"Node kind=(\w+)")
@@ -168,7 +169,8 @@ class _Reader:
 
     def number(self, key: str) -> float:
         value = self.value.get(key, 0)
-        return float(value) if type(value) in (int, float) else self._wrong(key, "a number")
+        sound = type(value) in (int, float) and abs(value) < _LARGEST
+        return float(value) if sound else self._wrong(key, "a number")
 
     def text(self, key: str) -> str:
         value = self.value.get(key, "")

@@ -31,7 +31,10 @@ def _unsigned(text: str) -> int | float | None:
         return int(match["octal"], 8)
     if match["decimal"]:
         return int(match["decimal"])
-    return float.fromhex(match["hexfloat"]) if match["hexfloat"] else float(match["float"])
+    try:
+        return float.fromhex(match["hexfloat"]) if match["hexfloat"] else float(match["float"])
+    except (ValueError, OverflowError):  # no digits, or beyond what a double holds
+        return None
 
 
 _LITERAL = re.compile(
@@ -76,7 +79,7 @@ def flat_list(text: str) -> list[CValue] | None:
         values = json.loads(f"[{inner.removesuffix(',')}]")
     except (ValueError, RecursionError):
         return None
-    return values if all(type(v) in (int, float) for v in values) else None
+    return values if all(type(v) is float or (type(v) is int and abs(v) < 1 << 64) for v in values) else None
 
 
 def unescape(text: str) -> str:
