@@ -183,9 +183,7 @@ def two_steps(
     middle = max(usual, ceil(log2(max(float(np.abs(bias).max()), 1e-30) / 32767.0)))  # biases of 16 bits there
     bias_shift = TwoSteps.BIAS_SHIFT - (middle - usual)
     real = accumulator * 2.0 ** (out_shift - middle)
-    shift = 14 - floor(log2(float(np.abs(real).max())))
-    if half_away(np.abs(real) * 2.0**shift).max() > _A_MAX:  # rounded up to the next power of two
-        shift -= 1
+    shift = factor_shift(real)
     factor = min(_A_MAX, int(half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0]))
     if bias.size <= ROWS:
         addends = cut_to_32_bits((bias / out_scale + zero) * 2.0**bias_shift)
@@ -193,6 +191,12 @@ def two_steps(
         addends = factor * half_away(bias / 2.0**middle) + (zero << bias_shift)
     factors = half_away(real * 2.0**shift)
     return TwoSteps(out_shift, factors, shift, factor, addends, narrowed(clip), bias_shift)
+
+
+def factor_shift(gains: Real) -> int:
+    """With which the largest factor has 15 bits, also where it is rounded up to the next power of two."""
+    shift = 14 - floor(log2(float(np.abs(gains).max())))
+    return shift if half_away(np.abs(gains) * 2.0**shift).max() <= _A_MAX else shift - 1
 
 
 def _single(values: Real) -> Real:

@@ -11,6 +11,7 @@ import pytest
 
 from atonc.ir import Graph, Op
 from atonc.lower.passes_2x import Form, channels_a_pass
+from atonc.lower.requantise import two_steps
 from tests.lower.harness import activation, graph_of, run
 from tests.lower.test_conv import conv_graph
 
@@ -211,3 +212,17 @@ def test_changes_of_format_have_gains_of_15_bits(ratio: float, zero: int, out_ze
     expected = shifted(half_away(gain * 2.0**shift) * codes + np.floor(np.rint(offset * spare) / spare), shift, 127)
     got = run(graph_of(Op("requantize", "r", ("x",), ("y",), {}), x, y), {"x": codes}, numerics="2.x")["y"]
     assert np.array_equal(got, expected)
+
+
+def test_gains_that_round_up_to_a_power_of_two_keep_their_sign() -> None:
+    """A factor of 16 bits ends at 32767: 0.9999999 is 16384 / 2^14, not 32768 / 2^15, which would be -1."""
+    codes = np.arange(-128, 128).astype(np.int8).reshape(1, 16, 16, 1)
+    x, y = activation("x", codes.shape, 0.06 * 0.9999999, 4), activation("y", codes.shape, 0.06, 4)
+    got = run(graph_of(Op("requantize", "r", ("x",), ("y",), {}), x, y), {"x": codes}, numerics="2.x")["y"]
+    assert np.array_equal(got, codes)
+
+
+def test_factors_of_channels_that_round_up_to_a_power_of_two() -> None:
+    largest = (2.0**15 - 0.3) / 2.0**22
+    rule = two_steps(np.array([largest, largest / 3]) / 0.02, np.array([1.0, 2.0]), 0.02, 0, np.array([100, 50]))
+    assert rule.factors.tolist() == [16384, 5461]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from math import floor, log2
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from atonc.lower.meaning.arithmetic import line as line_codes
 from atonc.lower.parts import parts
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.registry import Refusal, recipe
-from atonc.lower.requantise import cut_to_32_bits, half_away
+from atonc.lower.requantise import cut_to_32_bits, factor_shift, half_away
 from atonc.lower.tables import MOST_ERROR, fit_table
 from atonc.ops.registry import evaluate
 from atonc.plan.build import EpochBuilder
@@ -54,7 +53,7 @@ def line_2x(op: Op, context: Context) -> Affine | None:
     """A change of format as ST's releases 2.x have it: a gain of 15 bits; None for gains beyond use and clips."""
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     ratio = x.scale / y.scale
-    shift = 14 - floor(log2(ratio))
+    shift = factor_shift(np.array([ratio]))
     if not 0 <= shift <= MOST_SHIFT or "clip" in op.attrs:
         return None
     offset = np.array([(y.zero_point - x.zero_point * ratio) * 2.0**shift])
