@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import struct
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from atonc import boarding, loading, validating
+from atonc.boarding import FirmwareError
 from atonc.compile_view import CompileView
 from atonc.loading import CLEAR, COPY, XIP, InstallError, LoaderRig, Spot
 from atonc.reloc.build import Built
@@ -237,3 +242,26 @@ def test_the_note_says_what_the_file_holds() -> None:
     assert note is not None and note.code_bytes == image.params_offset
     assert zlib.crc32(image.data[image.params_offset :]) == image.context.params_crc32
     assert read_image(image.data).note == note
+
+
+def test_an_assertion_in_an_image_ends_the_inference(tmp_path: Path) -> None:
+    """Code of ST's images waits for ever behind one; the runtime leaves it there and reports an error."""
+    folder = tmp_path / "network"
+    shutil.copytree(images.folder(), folder)
+    (folder / "network_manifest.json").unlink()
+    source = folder / "network.c"
+    pattern = r"(static void LL_ATON_End_EpochBlock_\d+\([^)]*\)\n\{\n)"
+    text, count = re.subn(pattern, lambda found: f"{found[1]}  broken();\n", source.read_text())
+    assert count
+    source.write_text(f"void broken(void);\n{text}")
+    with (folder / "atonc_kernels.c").open("a") as file:
+        file.write(
+            '\n#include "image.h"\nvoid broken(void);\nvoid broken(void)\n{\n'
+            '  atonc_image_context.cbs->assert_func("file", 7, "function", "claim");\n  for (;;) { }\n}\n'
+        )
+    rig = LoaderRig(images.loader())
+    rig.install(images.image(folder, FOR_BOARD).image)
+    with pytest.raises(FirmwareError, match=r"ATONC ERROR 25 .* detail 0x00000007 UNSUPPORTED"):
+        rig.run([np.zeros(buffer.size_bytes, np.uint8) for buffer in rig.inputs[0]])
+    rig.install(images.image(images.folder()).image, spot=Spot(COPY))
+    assert equals_emulator(rig, images.view()), "the next image runs"
