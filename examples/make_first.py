@@ -166,7 +166,8 @@ def mean() -> PoolConfig:
     exponent = 14 + (side * side).bit_length() - 1
     return PoolConfig(
         type=pool.GLOBAL_AVERAGE, batch=OUTPUTS, stride_x=1, stride_y=1, line_elements=side * OUTPUTS, height=side,
-        out_width=1, out_height=1, multiplier=_half_up(2**exponent / (side * side)), out_shift=exponent - 8,
+        out_width=side + 1, out_height=side + 1, multiplier=_half_up(2**exponent / (side * side)),
+        out_shift=exponent - 8,
         crop_enable=1, crop_right=side * OUTPUTS - 1, crop_bottom=side - 1, dual_line=1, feature_bytes=1,
         feature_out_bytes=1, out_bytes=2, **ROUNDED,
     )  # fmt: skip

@@ -41,20 +41,21 @@ def test_a_writer_that_leaves_its_buffer_is_found(compiled: pipeline.Compiled) -
     homes = dict(compiled.program.placed)
     homes["conv2"] = replace(homes["conv2"], buffer=replace(homes["conv2"].buffer, size_bytes=900))
     with pytest.raises(ToolError, match="M15"):
-        pipeline.check(replace(compiled.program, placed=homes), PLAIN, POOLS)
+        pipeline.require_safe(pipeline.inspect(replace(compiled.program, placed=homes), POOLS), PLAIN)
 
 
 def test_memory_that_the_board_does_not_have_is_found(compiled: pipeline.Compiled) -> None:
     used = {pool.name for pool in POOLS if compiled.layout.used_by_pool.get(pool.name) and pool.writable}
     with pytest.raises(ToolError, match="M14"):
-        pipeline.check(compiled.program, PLAIN, [pool for pool in POOLS if pool.name not in used])
+        others = [pool for pool in POOLS if pool.name not in used]
+        pipeline.require_safe(pipeline.inspect(compiled.program, others), PLAIN)
 
 
 def test_buffers_of_the_application_are_memory_too() -> None:
     own = replace(PLAIN, inputs_allocation=False, outputs_allocation=False, cut_outputs=("pool",))
     program = pipeline.compile_file(EXAMPLES / "digits" / "digits.tflite", own).program
     with pytest.raises(ToolError, match="M14"):
-        pipeline.check(replace(program, user_io=()), own, POOLS)
+        pipeline.require_safe(pipeline.inspect(replace(program, user_io=()), POOLS), own)
 
 
 def test_networks_in_folders_are_checked_with_their_own_pools() -> None:

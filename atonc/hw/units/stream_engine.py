@@ -86,7 +86,7 @@ class StrengConfig(fields.UnitConfig):
     @property
     def raster_seen(self) -> bool:
         """Whether published programs count and step as far."""
-        return self.raw == 1 or is_seen(self.shape, self.line_offset, self.pixel_offset, self.to_memory)
+        return self.raw == 1 or is_seen(self.shape, self.line_offset, self.pixel_offset, int(self.to_memory > 0))
 
     @property
     def frame_elements(self) -> int:

@@ -86,7 +86,7 @@ _BYTES = ("CONVACC FSUB", "CONVACC ZFBIAS", "ARITH CLIPMIN", "ARITH CLIPMAX")
 
 def _operands(feature: Feature) -> bool:
     name, value = feature.name, feature.value
-    if name in _BYTES or (name == "ARITH C" and feature.role.startswith("CLIP")):
+    if name in _BYTES or (name in ("ARITH A", "ARITH C") and feature.role.startswith("CLIP")):
         return -128 <= int(value) <= 127
     if name in _COEFFICIENTS:
         return feature.role.startswith(("AFFINE", "table")) and -(1 << 15) <= int(value) < 1 << 15
