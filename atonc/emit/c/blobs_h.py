@@ -1,8 +1,9 @@
 """`<name>_ecblobs.h`: programs for the epoch controller, and how they are made ready.
 
 Programs that use buffers of the application or pools without a fixed base are stored with a relocation table; the copy
-that runs lies in RAM, and before each inference the addresses in it are moved to where these are. This needs no
-function of the loader, whose arguments differ between releases.
+that runs lies in RAM, and the addresses in it are moved to where these are: pools once, when the network is
+initialised, buffers of the application before each inference. This needs no function of the loader, whose arguments
+differ between releases.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from atonc.emit import relocs
 from atonc.emit.c import memories, names
 from atonc.emit.c.network import Block, CNetwork
-from atonc.emit.program import Movable
+from atonc.emit.program import Movable, UserBuffer
 from atonc.hw.ec import Container, Relocation
 
 _ALIGNMENT = 64  # a line of the NPU cache
@@ -91,6 +92,11 @@ class Stored:
     def blob_words(self) -> int:
         return len(self.container.blob.words())
 
+    @property
+    def of_application(self) -> list[Relocation]:
+        """Those that may change between inferences."""
+        return [one for one in self.relocations if isinstance(self.part(one), UserBuffer)]
+
     def part(self, relocation: Relocation) -> Movable:
         return next(part for part in self.network.program.movable if part.symbol == relocation.symbol)
 
@@ -120,8 +126,9 @@ class Stored:
                 f"#define {key}_RELOC_IDX {index}\n"
                 f"#define {key}_BASE_SYMBOL ((unsigned char *){symbol})\n"
                 f"static const uint32_t {key}_words[{len(words)}] = {{\n{names.lines_of(words, 12)}}};\n"
-                f"static uint32_t {key}_base;\n"
             )
+            if relocation in self.of_application:
+                yield f"static uint32_t {key}_base;\n"
         yield "\n"
 
     @property
@@ -135,7 +142,10 @@ def _network_init(network: CNetwork, blobs: list[Stored]) -> str:
     for blob in blobs:
         start = f"{blob.name} + {blob.prefix_words // 2}"
         body += f"  memcpy({blob.name}_ptr, {start}, {4 * blob.blob_words}U);\n"
-        body += "".join(f"  {blob.name}_{r.symbol}_base = 0U;\n" for r in blob.relocations)
+        for relocation in blob.relocations:
+            key = f"{blob.name}_{relocation.symbol}"
+            body += f"  {key}_base = 0U;\n" if relocation in blob.of_application else _move(blob, relocation)
+        body += "" if blob.of_application else _publish(blob)
     return (
         "/* Once, when the network is initialised. */\n"
         f"bool LL_ATON_EC_Network_Init_{network.suffix}(void)\n{{\n{body}  return true;\n}}\n"
@@ -149,20 +159,27 @@ def _inference_init(network: CNetwork, blobs: list[Stored]) -> str:
         missing = " || ".join(f"({network.c_symbol(user)} == NULL)" for user in users)
         body += f"  if ({missing}) {{\n    return false; /* the application has not set its buffers */\n  }}\n"
     for blob in blobs:
-        area = f"(uintptr_t){blob.name}_ptr, {blob.padded_bytes}U"
-        body += f"  LL_ATON_Cache_NPU_Clean_Invalidate_Range({area});\n"
-        body += "".join(_move(blob, relocation) for relocation in blob.relocations)
-        body += f"  LL_ATON_Cache_MCU_Clean_Range({area});\n"
+        if blob.of_application:
+            body += "".join(_move_again(blob, relocation) for relocation in blob.of_application) + _publish(blob)
     return (
         "/* Before each inference. */\n"
         f"bool LL_ATON_EC_Inference_Init_{network.suffix}(void)\n{{\n{body}  return true;\n}}\n"
     )
 
 
-def _move(blob: Stored, relocation: Relocation) -> str:
+def _publish(blob: Stored) -> str:
+    """The program in RAM is what the controller will read."""
+    area = f"(uintptr_t){blob.name}_ptr, {blob.padded_bytes}U"
+    return f"  LL_ATON_Cache_NPU_Clean_Invalidate_Range({area});\n  LL_ATON_Cache_MCU_Clean_Range({area});\n"
+
+
+def _move(blob: Stored, relocation: Relocation, since: str = "") -> str:
     key = f"{blob.name}_{relocation.symbol}"
-    base = f"(uint32_t)(uintptr_t){key}_BASE_SYMBOL"
-    return (
-        f"  atonc_relocate({blob.name}_ptr, {key}_words, {len(relocation.offsets)}U, {base} - {key}_base);\n"
-        f"  {key}_base = {base};\n"
-    )
+    distance = f"(uint32_t)(uintptr_t){key}_BASE_SYMBOL{since}"
+    return f"  atonc_relocate({blob.name}_ptr, {key}_words, {len(relocation.offsets)}U, {distance});\n"
+
+
+def _move_again(blob: Stored, relocation: Relocation) -> str:
+    key = f"{blob.name}_{relocation.symbol}"
+    moved = _move(blob, relocation, f" - {key}_base")
+    return f"{moved}  {key}_base = (uint32_t)(uintptr_t){key}_BASE_SYMBOL;\n"
