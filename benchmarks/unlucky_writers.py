@@ -30,8 +30,8 @@ Date 2026-11-15, 2-core x86-64 Linux that others used too. Script: `benchmarks/u
 different models (13 and 15 files, the longer one with `--stai`) go into one folder again and again. *Kills*: SIGKILL
 at a random moment of writing; *aimed kills*: in front of each move that puts the manifest or a file into its place;
 *pairs*: two processes that write five builds each at the same time, and a reader that reads all the while. The reader
-runs the network on the emulator and makes the picture that `view`, `explain` and `compare` show. It saw the first
-build, or the second one, or something else (a mix, an error, nothing).
+runs the network on the emulator, and then makes the picture that `view`, `explain` and `compare` show: two readings.
+Each saw the first build, or the second one, or something else (a mix, an error, nothing).
 
 | what | times | readings | first build | second build | something else |
 |---|---|---|---|---|---|
@@ -60,12 +60,12 @@ def main() -> int:
         known = {}
         for number, build in enumerate(made):
             build_folder.write_whole(home / str(number), build, unlucky.NAME)
-            known[unlucky.fingerprint(home / str(number))] = number
-        assert len(known) == len(made)
+            known |= dict.fromkeys(unlucky.real_readings(home / str(number)), number)
+        assert len(known) == 2 * len(made)
         target = home / "out"
         build_folder.write_whole(target, made[0], unlucky.NAME)
         rows, died = [], Counter[str]()
-        read = unlucky.fingerprint
+        read = unlucky.real_readings
         for what, times, work in (
             ("kills", chosen.kills, lambda: unlucky.kills(target, made, chosen.kills, chosen.seed, read)),
             ("aimed kills", sum(map(len, made)) + 2, lambda: unlucky.aimed_kills(target, made, read)),

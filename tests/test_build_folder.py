@@ -32,7 +32,7 @@ def readings(tmp_path: Path) -> set[str]:
     """What a reader of either build sees."""
     for build in (ONE, TWO):
         write_whole(tmp_path / str(build is ONE), build, unlucky.NAME)
-    return {unlucky.raw_reading(tmp_path / str(k)) for k in (False, True)}
+    return {found for k in (False, True) for found in unlucky.raw_reading(tmp_path / str(k))}
 
 
 def test_every_moment_of_a_kill(tmp_path: Path) -> None:
@@ -60,8 +60,8 @@ def test_two_writers_at_once_where_there_are_no_locks(tmp_path: Path, monkeypatc
     monkeypatch.setattr(build_folder, "fcntl", None)
     common = sorted(set(ONE) & set(TWO))
 
-    def read(folder: Path) -> str:
-        return repr(read_whole(folder, lambda: [read_file(folder / name, 9999) for name in common]))
+    def read(folder: Path) -> list[str]:
+        return [repr(read_whole(folder, lambda: [read_file(folder / name, 9999) for name in common]))]
 
     write_whole(tmp_path / "out", ONE, unlucky.NAME)
     seen = unlucky.pairs(tmp_path / "out", [ONE, TWO], 3, 4, read)

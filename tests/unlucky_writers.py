@@ -26,26 +26,28 @@ from atonc.insight.folder import folder_view
 from atonc.runs import RunOptions, run
 
 Build = Mapping[str, bytes]
+Read = Callable[[Path], list[str]]
 NAME = "network"
 BEFORE, BEHIND, BETWEEN = "before its manifest", "behind its manifest", "between two builds"  # where a writer died
 
 
-def fingerprint(folder: Path) -> str:
-    """What `atonc run` and `atonc view` make of the folder: outputs, layers and titles of the program they read."""
+def real_readings(folder: Path) -> list[str]:
+    """What `atonc run` makes of the folder, and then what `atonc view` does: between them it may have changed."""
+    return [_sees(lambda: _outputs(folder)), _sees(lambda: repr(folder_view(folder)))]
+
+
+def _outputs(folder: Path) -> str:
     result = run(RunOptions(folder))
-    view = folder_view(folder)
-    seen = [sorted((name, value.tobytes()) for name, value in result.outputs.items()), view.layers, view.notes]
-    return hashlib.sha256(repr(seen).encode()).hexdigest()
+    return repr(sorted((name, value.tobytes()) for name, value in result.outputs.items()))
 
 
-def raw_reading(folder: Path) -> str:
+def raw_reading(folder: Path) -> list[str]:
     """The files of the folder as any reader finds them: many times faster than running the network."""
 
     def read() -> dict[str, bytes]:
         return {path.name: read_file(path, 1 << 24) for path in sorted(folder.glob("*")) if not path.is_dir()}
 
-    found = build_folder.read_whole(folder, read)
-    return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest() if found else ""
+    return [_sees(lambda: repr(sorted(build_folder.read_whole(folder, read).items())))]
 
 
 def write_for_ever(folder: Path, builds: list[Build], begins: int) -> None:
@@ -96,7 +98,7 @@ def write_and_die(folder: Path, build: Build, move_number: int) -> None:
     build_folder.write_whole(folder, build, NAME)
 
 
-def kills(folder: Path, builds: list[Build], count: int, seed: int, read: Callable[[Path], str]) -> Counter[str]:
+def kills(folder: Path, builds: list[Build], count: int, seed: int, read: Read) -> Counter[str]:
     """What a reader sees after each kill at a random moment: the fingerprint, or the error."""
     chooser, seen = random.Random(seed), Counter[str]()
     for number in range(count):
@@ -108,11 +110,11 @@ def kills(folder: Path, builds: list[Build], count: int, seed: int, read: Callab
         os.close(begun)
         os.close(begins)
         seen[_moment(folder)] += 1
-        seen[_sees(folder, read)] += 1
+        seen.update(read(folder))
     return seen
 
 
-def aimed_kills(folder: Path, builds: list[Build], read: Callable[[Path], str]) -> Counter[str]:
+def aimed_kills(folder: Path, builds: list[Build], read: Read) -> Counter[str]:
     """The same for every moment between two moves, of each build over the other."""
     seen = Counter[str]()
     for old, new in (builds, builds[::-1]):
@@ -121,7 +123,7 @@ def aimed_kills(folder: Path, builds: list[Build], read: Callable[[Path], str]) 
             with child(lambda build=new, at=number: write_and_die(folder, build, at)) as process:  # type: ignore[misc]
                 os.waitpid(process, 0)
             seen[_moment(folder)] += 1
-            seen[_sees(folder, read)] += 1
+            seen.update(read(folder))
     return seen
 
 
@@ -132,7 +134,7 @@ def _moment(folder: Path) -> str:
     return BEFORE if list(folder.glob(".atonc-*")) else BETWEEN
 
 
-def pairs(folder: Path, builds: list[Build], count: int, each: int, read: Callable[[Path], str]) -> Counter[str]:
+def pairs(folder: Path, builds: list[Build], count: int, each: int, read: Read) -> Counter[str]:
     """Two writers at the same time, and a reader that reads until both are done."""
     seen = Counter[str]()
     for _ in range(count):
@@ -142,19 +144,20 @@ def pairs(folder: Path, builds: list[Build], count: int, each: int, read: Callab
         ):
             running = {one, other}
             while running:
-                seen[_sees(folder, read)] += 1
+                seen.update(read(folder))
                 for process in list(running):
                     ended, status = os.waitpid(process, os.WNOHANG)
                     if ended:
                         running.discard(process)
                         seen["a writer failed"] += status != 0
-        seen[_sees(folder, read)] += 1
+        seen.update(read(folder))
     return +seen
 
 
-def _sees(folder: Path, read: Callable[[Path], str]) -> str:
+def _sees(read: Callable[[], str]) -> str:
+    """A short name of what was read, or the error."""
     try:
-        return read(folder)
+        return hashlib.sha256(read().encode()).hexdigest()
     except AtoncError as error:
         return f"error: {error}"
 

@@ -90,7 +90,14 @@ class _Run:
             # gates in front of CONVACC count its feature frames
             words = config.feature_words
             stream = stream.rechunk(words, stream.elements // words)
-        return route(link, stream)
+        routed = route(link, stream)
+        if routed.elements == 0:
+            raise InputError(
+                f"{link.source} sends nothing to {link.destination}: on the chip this epoch would never end",
+                where=f"epoch {self.epoch.number}",
+                rule="each writer takes exactly what its pipeline produces",
+            )
+        return routed
 
     def _output(self, unit: str) -> Stream:
         if unit not in self.outputs:
