@@ -148,6 +148,10 @@ def supplied(graph: Graph, options: Options) -> tuple[str, ...]:
     return supplied_edges(graph.inputs, graph.outputs, options.inputs_allocation, options.outputs_allocation)
 
 
+def check(program: Program, options: Options, pools: Iterable[MemoryPool]) -> tuple[Violation, ...]:
+    return require_safe(inspect(program, pools), options)
+
+
 def inspect(program: Program, pools: Iterable[MemoryPool]) -> safety.Inspection:
     """The program as the chip would read it, against the safety rules and the evidence."""
     words = ec_program.words(program.epochs)
