@@ -11,9 +11,10 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from atonc.emu.board.cpu_memory import CpuMemory
+from atonc.emu.board.mve import missing
 from atonc.emu.board.v81m import assembler as asm
 from atonc.emu.board.v81m import scalar, stubs
 from atonc.emu.board.v81m.patterns import Instruction
@@ -26,6 +27,9 @@ _IT, _IT_MASK = 0xBF00, 0x000F
 YIELD, WFE, WFI, SEV = 0xBF10, 0xBF20, 0xBF30, 0xBF40
 _HINTS = (YIELD, WFE, WFI, SEV)
 _WIDE_HINT = 0xF3AF, 0x8000
+_LONGEST_RUN = 256  # bytes
+# an instruction may become some thousand bytes of the host's code
+BUFFER_BYTES, _MOST_TRANSLATED = 256 << 20, 1 << 16
 
 Patch = tuple[int, bytes]
 MakeStub = Callable[[int, int], bytes]  # of where it stands and where it goes on
@@ -42,22 +46,27 @@ class Stub:
         return self.start + len(self.code)
 
 
-class Vectors:
-    """What a block finder wants of a vector unit."""
+class Vectors(Protocol):
+    """What is wanted of a vector unit."""
 
     def run_length(self, code: bytes) -> int:
         """How many bytes at the start of this code are instructions of the vector unit."""
-        raise NotImplementedError
+        ...
 
-    def stub(self, at: int, code: bytes) -> MakeStub:
-        raise NotImplementedError
+    def call(self, at: int, code: bytes) -> bytes:
+        """What asks for these instructions to be executed; the code behind it is common to all."""
+        ...
+
+    def common(self) -> bytes: ...
 
 
 class Blocks:
-    def __init__(self, uc: Any, edge_hook: int, memory: CpuMemory) -> None:
-        self.memory, self._uc = memory, uc
-        self.vectors: Vectors | None = None
+    def __init__(self, uc: Any, edge_hook: int, memory: CpuMemory, vectors: Vectors) -> None:
+        self.memory, self._uc, self._vectors = memory, uc, vectors
+        self.own_areas: set[int] = set()  # for stubs where no memory of the firmware is
+        self.pages: set[int] = set()  # of 4 KB, that hold code which has run
         self.replaced: dict[str, int] = {}  # how many instructions of each name were translated as others
+        self.translated = 0  # instructions, since the last time that all were dropped
         self.fresh = False  # a block was translated anew: nothing of it has run
         self._stubs: dict[int, list[Stub]] = {}  # by area
         self._by_site: dict[tuple[int, bytes], Stub] = {}
@@ -73,25 +82,44 @@ class Blocks:
     # -------------------------------------------------------------------------------------------------------- looking
 
     def _on_block(self, uc: Any, block: Any, _: Any, __: Any) -> None:
-        stub = self.stub_at(block.pc)
-        patches = [(stub.start, stub.code)] if stub else list(self._replacements(block.pc, block.size))
-        if patches:
-            self._translate(block.pc, block.size, patches)
-            self.fresh = True
-            uc.emu_stop()
+        pc, size, seen = block.pc, block.size, 0
+        self.pages.update((pc >> 12, pc + size >> 12))
+        self.translated += block.icount
+        while size > seen:  # where the block ended at an instruction that is replaced now, it goes on behind it
+            stub = self.stub_at(pc)
+            patches = self._as_stub(stub) if stub else list(self._replacements(pc, size))
+            if not patches:
+                return
+            self.translated += 2 * block.icount
+            seen, size = size, self._translate(pc, size, patches)
+        self.fresh = True
+        uc.emu_stop()
 
-    def _translate(self, pc: int, size: int, patches: list[Patch]) -> None:
-        """unicorn hears nothing of these writes; the restored bytes are what everybody reads."""
+    def _as_stub(self, stub: Stub) -> list[Patch]:
+        """Where nothing else is, the stub itself stands in memory."""
+        stands = self.memory.code(stub.start, len(stub.code)) == stub.code
+        return [] if stands else [(stub.start, stub.code)]
+
+    def forget(self) -> None:
+        """Drops all translations when there are many. unicorn would do so itself when its buffer is full, by a jump out
+        of whatever runs: and that may be the hook above. To be called while no code runs."""
+        if self.translated > _MOST_TRANSLATED:
+            self._uc.ctl_flush_tb()
+            self.translated = 0
+
+    def _translate(self, pc: int, size: int, patches: list[Patch]) -> int:
+        """The block's new size. unicorn hears nothing of these writes; the restored bytes are what everybody reads."""
         views = [self.memory.view(address, len(code)) for address, code in patches]
         before = [view.tobytes() for view in views]
         try:
             for view, (_, code) in zip(views, patches, strict=True):
                 view[:] = bytearray(code)
             self._uc.ctl_remove_cache(pc, pc + size)
-            self._uc.ctl_request_cache(pc)
+            translated: tuple[int, int, int] = self._uc.ctl_request_cache(pc)
         finally:
             for view, code in zip(views, before, strict=True):
                 view[:] = bytearray(code)
+        return translated[2]
 
     def _replacements(self, pc: int, size: int) -> Iterator[Patch]:
         code = self.memory.code(pc, size + 2)
@@ -123,16 +151,22 @@ class Blocks:
         """Patches for the instruction, and how many bytes are dealt with."""
         if first == _WIDE_HINT[0] and second & 0xFF00 == _WIDE_HINT[1] and 1 <= second & 0xFF <= 4:
             return [self._hint(at, _IT | (second & 0xFF) << 4, 4)], 4
-        instruction = scalar.TABLE.find(first << 16 | second)
-        if instruction is not None:
-            return [self._replace(at, instruction, conditional)], 4
-        if self.vectors is None or not self.vectors.run_length(struct.pack("<HH", first, second)):
-            return [], 4
-        code = self.memory.code(at, 256)
-        run = code[: self.vectors.run_length(code)]
+        word = struct.pack("<HH", first, second)
+        if self._vectors.run_length(word):
+            return self._vector(at)
+        instruction = find(first << 16 | second)
+        return ([] if instruction is None else [self._replace(at, instruction, conditional)]), 4
+
+    def _vector(self, at: int) -> tuple[list[Patch], int]:
+        code = self.memory.code(at, _LONGEST_RUN)
+        run = code[: self._vectors.run_length(code)]
         self._count("vector instructions")
-        stub = self._stub(at, run, self.vectors.stub(at, run))
-        return [(at, asm.branch(at, stub.start))], len(run)
+        known = self._by_site.get((at, run))
+        if known is None:
+            common = self._stub(at >> _AREA_BITS << _AREA_BITS, b"", lambda here, _: self._vectors.common())
+            call = self._vectors.call(at, run)
+            known = self._stub(at, run, lambda here, _: call + asm.branch(here + len(call), common.start))
+        return [(at, asm.branch(at, known.start))], len(run)
 
     def _replace(self, at: int, instruction: Instruction, conditional: bool) -> Patch:
         self._count(instruction.name)
@@ -141,8 +175,8 @@ class Blocks:
             return at, in_place
         if conditional or stubs.stub(instruction, at, at) is None:
             return at, asm.UNDEFINED_WIDE  # the core stops there, and it is executed then
-        word = struct.pack("<I", instruction.word)
-        stub = self._stub(at, word, lambda here, _: stubs.stub(instruction, at, here) or b"")
+        code = instruction.word.to_bytes(4, "big")
+        stub = self._stub(at, code, lambda here, _: stubs.stub(instruction, at, here) or b"")
         return at, asm.branch(at, stub.start)
 
     def _count(self, name: str) -> None:
@@ -167,9 +201,16 @@ class Blocks:
                 rule=f"the last {AREA_BYTES >> 10} KB of every 16 MB hold no code of a firmware",
             )  # fmt: skip
         stub = Stub(start, make(start, at + len(code)), at)
+        if base in self.own_areas:
+            self.memory.view(start, len(stub.code))[:] = bytearray(stub.code)
         stubs_here.append(stub)
         self._by_site[at, code] = stub
         return stub
+
+
+def find(word: int) -> Instruction | None:
+    """What a word of 32 bits is, if it is not for the vector unit and a Cortex-M33 has not got it."""
+    return scalar.TABLE.find(word) or missing.TABLE.find(word)
 
 
 def area_of(address: int) -> int:

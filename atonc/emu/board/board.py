@@ -71,6 +71,7 @@ class Board:
             self.system.words[_CONFIGURATION] = _DATA_CACHE_ON
             self.npu.on_end = self.cache.evict
             self._watch_writes(self.cache)
+            self.core.on_store = self.cache.wrote
         self._map_stub_areas()
 
     def _map_stub_areas(self) -> None:
@@ -79,6 +80,7 @@ class Board:
             if self.core.memory.find(address) is None:
                 self._stub_areas.append(np.zeros(blocks.AREA_BYTES, np.uint8))
                 self._map_at(address, self._stub_areas[-1])
+                self.core.blocks.own_areas.add(address)
 
     def _watch_writes(self, cache: DataCache) -> None:
         """Every store but those to the firmware's own data and stack, which the NPU never writes: they are many."""

@@ -17,7 +17,8 @@ from atonc.emu.board.blocks import Blocks
 from atonc.emu.board.clock import Clock
 from atonc.emu.board.cpu_memory import CpuMemory
 from atonc.emu.board.interrupts import SVCALL, Nvic, SystemControl
-from atonc.emu.board.v81m import scalar
+from atonc.emu.board.mve import unit
+from atonc.emu.board.mve.unit import VectorUnit
 from atonc.emu.board.v81m.execute import Executor
 from atonc.errors import AtoncError, InputError, ToolError
 
@@ -61,6 +62,7 @@ class Core:
         self._write_hook = unicorn.UC_HOOK_MEM_WRITE
         self.uc = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
         self.uc.ctl_set_cpu_model(arm_const.UC_CPU_ARM_CORTEX_M33)
+        self.uc.ctl_set_tcg_buffer_size(blocks.BUFFER_BYTES)
         self.clock, self.nvic, self.system = clock, nvic, system
         self.instructions = 0
         self.pc = 0
@@ -70,9 +72,11 @@ class Core:
         self.uc.hook_add(unicorn.UC_HOOK_INTR, self._on_trap)
         self.uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._on_bad_access)
         self.memory = CpuMemory()
-        self.blocks = Blocks(self.uc, unicorn.UC_HOOK_EDGE_GENERATED, self.memory)
-        self.vpr = 0  # predicates of vector instructions
+        self.vectors = VectorUnit(self.memory, self._stored)
+        self.blocks = Blocks(self.uc, unicorn.UC_HOOK_EDGE_GENERATED, self.memory, self.vectors)
+        self.on_store: Callable[[int, int], None] | None = None  # what the vector unit has written
         self._executor = Executor(self)
+        self._map_vector_unit()
 
     def watch_writes(self, start: int, end: int, action: Callable[[int, int], None]) -> None:
         """Calls action(address, size) for every store in [start, end)."""
@@ -82,6 +86,25 @@ class Core:
 
         if start < end:
             self.uc.hook_add(self._write_hook, on_write, None, start, end - 1)
+
+    def _map_vector_unit(self) -> None:
+        mailbox = self.vectors.mailbox
+        self.uc.mem_map_ptr(unit.MAILBOX, mailbox.size, 3, mailbox.ctypes.data)
+        self.uc.mmio_map(
+            unit.DOORBELL,
+            unit.PAGE,
+            lambda *_: 0,
+            None,
+            lambda *_: self.vectors.ring(),
+            None,
+        )
+
+    def _stored(self, address: int, size: int) -> None:
+        """unicorn does not see what the vector unit writes: code there has to be translated again."""
+        if address >> 12 in self.blocks.pages or address + size - 1 >> 12 in self.blocks.pages:
+            self.uc.ctl_remove_cache(address, address + size)
+        if self.on_store is not None:
+            self.on_store(address, size)
 
     def start(self, pc: int, stack: int) -> None:
         self.pc = pc & ~1
@@ -135,6 +158,7 @@ class Core:
 
     def _go(self, count: int) -> Halt | None:
         self._trap, self._bad_access, self.blocks.fresh = None, "", False
+        self.blocks.forget()
         failure = ""
         try:
             self.uc.emu_start(self.pc | 1, _EXIT_ADDRESS, count=count)
@@ -177,7 +201,7 @@ class Core:
         if first == 0xF3AF and second & 0xFFF0 == 0x8000:
             self._pass(4)
             return self._sleep(0xBF00 | (second & 0xF) << 4)
-        instruction = scalar.TABLE.find(first << 16 | second)
+        instruction = blocks.find(first << 16 | second)
         if instruction is None:
             raise self._fault(f"{failure}, {first:04x} {second:04x}")
         try:
@@ -256,8 +280,9 @@ class Core:
         words = [self.register(name) for name in names]
         status = self.register("XPSR") & ~0x200 | (aligned and 0x200)
         floats = [self.register(f"S{k}") for k in range(16)]
-        self.uc.mem_write(sp, _FRAME.pack(*words, self.pc, status, *floats, self.register("FPSCR"), self.vpr))
-        self.vpr = 0
+        vectors = self.vectors.state
+        self.uc.mem_write(sp, _FRAME.pack(*words, self.pc, status, *floats, self.register("FPSCR"), vectors.vpr))
+        vectors.vpr = 0
         self.set_register("SP", sp)
         if process:
             self.set_register("CONTROL", self.register("CONTROL") & ~2)
@@ -277,7 +302,7 @@ class Core:
         for k in range(16):
             self.set_register(f"S{k}", words[8 + k])
         self.set_register("FPSCR", words[24])
-        self.vpr = words[25]
+        self.vectors.state.vpr = words[25]
         status = words[7]
         self.set_register("SP", sp + _FRAME.size + (4 if status & 0x200 else 0))
         self.set_register("XPSR", status & ~0x200)

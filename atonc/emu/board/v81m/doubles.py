@@ -26,6 +26,8 @@ class DoubleUnit:
         self._uc = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB)
         self._uc.ctl_set_cpu_model(self._arm.UC_CPU_ARM_CORTEX_M7)
         self._uc.mem_map(_CODE, 0x1000, _ALL)
+        self._uc.mem_write(_CODE, b"\xb0\xee\x40\x0a")  # vmov s0, s0: the first of all sets FPSCR back
+        self._uc.emu_start(_CODE | 1, _CODE + 4, count=1)
 
     def execute(self, instruction: Instruction, core: Registers) -> None:
         names = [*(f"D{number}" for number in sorted(_touched(instruction.word))), "FPSCR"]

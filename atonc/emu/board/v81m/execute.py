@@ -48,6 +48,8 @@ class Executor:
 
     def _shift_pair(self, instruction: Instruction) -> None:
         low, high = _NAMES[2 * instruction["l"]], _NAMES[2 * instruction["h"] + 1]
+        if high in ("SP", "PC"):
+            raise NotModelledError(f"{instruction.name} of {low} and {high} is unpredictable")
         value = self._core.register(low) | self._core.register(high) << 32
         result, saturated = shifts.on_pair(instruction, value, self._amount(instruction))
         self._core.set_register(low, result & 0xFFFF_FFFF)

@@ -17,6 +17,7 @@ LOOPS = (
     pattern("LCTP", "1111 0000 0000 1111 1110 0000 0000 0001"),
     pattern("WLSTP", "1111 0000 00ss nnnn 1100 jiii iiii iii1"),
     pattern("DLSTP", "1111 0000 00ss nnnn 1110 0000 0000 0001"),
+    pattern("unallocated loop instruction", "1111 0000 0... .... 11.0 .... .... ...1"),
 )
 # branches that are announced beforehand: a core may ignore the announcement, and unicorn's would refuse it
 BRANCH_FUTURE = (

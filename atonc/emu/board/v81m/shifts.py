@@ -56,9 +56,13 @@ def on_pair(instruction: Instruction, value: int, amount: int) -> tuple[int, boo
             return _rounded(signed, by) & whole, False
         case "UQRSHLL":
             by, bits = _signed(amount, 8), _BITS[bool(instruction["s"])]
+            if by < -bits:  # also of 48 bits, whatever stands above them: as QEMU has it
+                return 0, False
             return _clip(unsigned << by if by >= 0 else _rounded(unsigned, -by), 0, (1 << bits) - 1)
         case _:  # SQRSHRL
             by, bits = -_signed(amount, 8), _BITS[bool(instruction["s"])]
+            if by <= -bits:
+                return 0, False
             result, saturated = _clip_signed(signed << by if by >= 0 else _rounded(signed, -by), bits)
             return _signed(result, bits) & whole, saturated
 

@@ -10,6 +10,7 @@ from atonc.emu.board.v81m.patterns import Instruction
 _ZERO = 15  # as an operand of a select
 _SCRATCH = 0
 _LONG = {"LSLL": LSL, "LSRL": LSR, "ASRL": ASR}
+_NO_PAIR = 6  # the upper register of a pair would be sp or pc
 _IGNORED = ("BF", "BFL", "BFX", "BFCSEL")
 
 
@@ -27,7 +28,7 @@ def stub(instruction: Instruction, at: int, here: int) -> bytes | None:
         return _loop_end(here, at + 4 - _distance(instruction), at + 4, name == "LE forever")
     if name == "WLS":
         return _loop_start(here, instruction["n"], at + 4 + _distance(instruction), at + 4)
-    if name in _LONG:
+    if name in _LONG and instruction["h"] < _NO_PAIR:
         low, high = 2 * instruction["l"], 2 * instruction["h"] + 1
         return _back(_long_shift(_LONG[name], low, high, instruction["i"] or 32), here, at)
     return _back(_select(instruction), here, at) if name == "CSEL" else None
