@@ -28,8 +28,9 @@ YIELD, WFE, WFI, SEV = 0xBF10, 0xBF20, 0xBF30, 0xBF40
 _HINTS = (YIELD, WFE, WFI, SEV)
 _WIDE_HINT = 0xF3AF, 0x8000
 _LONGEST_RUN = 256  # bytes
-# an instruction may become some thousand bytes of the host's code
-BUFFER_BYTES, _MOST_TRANSLATED = 256 << 20, 1 << 16
+# an instruction becomes some hundred bytes of the host's code, and more where it loads or stores many registers
+BUFFER_BYTES, _MOST_TRANSLATED = 256 << 20, 1 << 18
+_MANY_REGISTERS, _LIKE = (0xE8, 0xE9, 0xEC, 0xED), 16
 
 Patch = tuple[int, bytes]
 MakeStub = Callable[[int, int], bytes]  # of where it stands and where it goes on
@@ -149,6 +150,8 @@ class Blocks:
 
     def _wide(self, at: int, first: int, second: int, conditional: bool) -> tuple[list[Patch], int]:
         """Patches for the instruction, and how many bytes are dealt with."""
+        if first >> 8 in _MANY_REGISTERS:
+            self.translated += _LIKE
         if first == _WIDE_HINT[0] and second & 0xFF00 == _WIDE_HINT[1] and 1 <= second & 0xFF <= 4:
             return [self._hint(at, _IT | (second & 0xFF) << 4, 4)], 4
         word = struct.pack("<HH", first, second)

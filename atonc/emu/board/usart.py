@@ -94,7 +94,8 @@ class Usart(Words):
         return self._last
 
     def _put(self, byte: int) -> None:
-        self._terminal.put(byte)
+        if not self.received:  # once the other side has spoken, this is no text any more
+            self._terminal.put(byte)
         self._out.append(byte)
         self._idle_at = max(self._clock.now, self._idle_at) + self._byte_cycles
         self._empty_looks = 0

@@ -23,6 +23,11 @@ def type_of(size: int, unsigned: int) -> type[np.integer[Any]]:
     return (_UNSIGNED if unsigned else _SIGNED)[size]
 
 
+def limits(kind: type[np.integer[Any]]) -> tuple[np.int64, np.int64]:
+    info = np.iinfo(kind)
+    return np.int64(info.min), np.int64(info.max)
+
+
 # ---------------------------------------------------------------------------------------------------------- operands
 
 
@@ -73,12 +78,12 @@ def saturating(function: WideFunction, operands: Operands, unsigned: int | None 
         sign = i["u"] if unsigned is None else unsigned
         both, d, bits, size = operands(i, s, sign), i["d"], 8 << i["s"], i["s"]
         kind = type_of(size, sign)
-        limits = np.iinfo(kind)
+        low, high = limits(kind)
 
         def run() -> None:
             a, b = both()
             exact = function(a.astype(np.int64), b.astype(np.int64), bits)
-            result = np.clip(exact, limits.min, limits.max)
+            result = np.minimum(np.maximum(exact, low), high)
             note(s, result != exact, size)
             s.put(d, result.astype(kind))
 
@@ -193,11 +198,11 @@ def one(function: Callable[[Array], Array], unsigned: int = 0) -> Make:
 def _saturating_one(function: Callable[[Array], Array]) -> Make:
     def make(i: Instruction, s: State) -> Operation:
         source, size = s.signed[i["s"]][i["m"]], i["s"]
-        limits, kind = np.iinfo(_SIGNED[size]), _SIGNED[size]
+        high, kind = limits(_SIGNED[size])[1], _SIGNED[size]
 
         def run() -> None:
             exact = function(source.astype(np.int64))
-            result = np.minimum(exact, limits.max)
+            result = np.minimum(exact, high)
             note(s, result != exact, size)
             s.put(i["d"], result.astype(kind))
 

@@ -107,8 +107,7 @@ def gather(loading: bool) -> Make:
         shift = memory_size if i["o"] else 0
 
         def run() -> None:
-            base = s.register(i["n"])
-            addresses = [base + (int(offset) << shift) & _MASK for offset in offsets]
+            addresses = s.register(i["n"]) + (offsets.astype(np.int64) << shift) & _MASK
             _move(s, i["d"], size, memory_size, bool(i.fields.get("u", 1)), addresses, loading)
 
         return run
@@ -123,7 +122,7 @@ def gather_from_vector(loading: bool) -> Make:
         bases, offset = s.unsigned[2][i["m"]], (i["i"] << 2) * (1 if i["a"] else -1)
 
         def run() -> None:
-            addresses = [int(base) + offset & _MASK for base in bases]
+            addresses = bases.astype(np.int64) + offset & _MASK
             _move(s, i["d"], 2, 2, True, addresses, loading)
             if i["w"]:
                 bases[:] = addresses
@@ -133,22 +132,30 @@ def gather_from_vector(loading: bool) -> Make:
     return make
 
 
-def _move(s: State, d: int, size: int, memory_size: int, unsigned: bool, addresses: list[int], loading: bool) -> None:
-    on, count, width = s.active(size), len(addresses), 1 << memory_size
+def _move(s: State, d: int, size: int, memory_size: int, unsigned: bool, addresses: Array, loading: bool) -> None:
+    on, width = s.active(size), 1 << memory_size
     vector = s.bytes[d].view(_UNSIGNED[size])
-    kind, signed = _UNSIGNED[memory_size], _SIGNED[memory_size]
+    kind = (_UNSIGNED if unsigned else _SIGNED)[memory_size]
     if loading:
-        found = np.zeros(count, _UNSIGNED[size])
-        for k in range(count):
-            if on[k]:
-                element = s.memory.view(addresses[k], width).view(kind if unsigned else signed)
-                found[k] = element.astype(_UNSIGNED[size])[0]
+        found = np.zeros(len(addresses), _UNSIGNED[size])
+        if on.any():
+            found[on] = _cells(s, addresses[on], width).view(kind).reshape(-1).astype(_UNSIGNED[size])
         vector[:] = found
-    else:
-        for k in range(count):
-            if on[k]:
-                s.memory.view(addresses[k], width)[:] = vector[k : k + 1].astype(kind).view(np.uint8)
-                s.wrote(addresses[k], width)
+        return
+    for k in np.flatnonzero(on).tolist():  # in order: the last one stays where two meet
+        s.memory.view(int(addresses[k]), width)[:] = vector[k : k + 1].astype(kind).view(np.uint8)
+        s.wrote(int(addresses[k]), width)
+
+
+def _cells(s: State, addresses: Array, width: int) -> Array:
+    """The bytes at each address, as rows."""
+    low, high = int(addresses.min()), int(addresses.max())
+    window = s.memory.find(low)
+    if window is None or high + width > window.end:
+        return np.stack([s.memory.view(int(address), width) for address in addresses])
+    places = addresses - window.start
+    cells: Array = window.data[places if width == 1 else places[:, None] + np.arange(width)]
+    return cells
 
 
 # ---------------------------------------------------------------------------------------------------------- interleaved

@@ -8,37 +8,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from atonc.emu.board.mve.families import Entry, Make, Operation, entry
-from atonc.emu.board.mve.integer import note, type_of
+from atonc.emu.board.mve.integer import limits, note, type_of
 from atonc.emu.board.mve.state import Array, State
 from atonc.emu.board.v81m.patterns import Instruction
 
-_FAR = 40  # beyond this many bits nothing of an element is left
+_ONE = np.int64(1)
+_FAR = np.int64(40)  # beyond this many bits nothing of an element is left
 
 
 def shifted(data: Array, by: Array, rounding: bool) -> Array:
     """Numbers of 64 bits, to the left, or to the right where `by` is negative."""
-    left = np.clip(by, 0, 31)
-    right = np.clip(-by, 0, _FAR)
-    half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0) if rounding else np.int64(0)
-    result: Array = np.where(by >= 0, data << left, (data + half) >> right)
-    return result
+    right = np.minimum(np.maximum(-by, 0), _FAR)
+    result: Array = (data + (_ONE << right >> 1) if rounding else data) >> right
+    return result if right.all() else np.where(by >= 0, data << np.minimum(np.maximum(by, 0), 31), result)
 
 
 def _by_amounts(i: Instruction, s: State, by: Callable[[], Array], rounding: bool, saturate: bool, m: int) -> Operation:
     size, u, bits = i["s"], i["u"], 8 << i["s"]
     source, kind, d = s.vector(m, size, u), type_of(i["s"], u), i["d"]
-    limits = np.iinfo(kind)
+    low, high = limits(kind)
 
     def run() -> None:
         data, amounts = source.astype(np.int64), by()
         result = shifted(data, amounts, rounding)
         gone = amounts >= bits
         if not saturate:
-            s.put(d, np.where(gone, 0, result).astype(kind))
+            s.put(d, (np.where(gone, 0, result) if gone.any() else result).astype(kind))
             return
-        high, low = np.int64(limits.max), np.int64(limits.min)
         exact = np.where(gone, np.where(data > 0, high + 1, np.where(data < 0, low - 1, 0)), result)
-        clipped = np.clip(exact, low, high)
+        clipped = np.minimum(np.maximum(exact, low), high)
         note(s, clipped != exact, size)
         s.put(d, clipped.astype(kind))
 
@@ -81,12 +79,12 @@ def left(saturate: bool, to_unsigned: bool = False) -> Make:
         size, u = _size(i["i"]), 0 if to_unsigned else i.fields.get("u", 1)
         by, source = i["i"] - (8 << size), s.vector(i["m"], size, u)
         kind = type_of(size, 1 if to_unsigned else u)
-        limits = np.iinfo(kind)
+        low, high = limits(kind)
 
         def run() -> None:
             exact = source.astype(np.int64) << by
             if saturate:
-                clipped = np.clip(exact, limits.min, limits.max)
+                clipped = np.minimum(np.maximum(exact, low), high)
                 note(s, clipped != exact, size)
                 exact = clipped
             s.put(i["d"], exact.astype(kind))
@@ -162,12 +160,12 @@ def narrow(top: int, how: Narrowing, shift: bool = True) -> Make:
         u = i.fields.get("u", 0)
         wide = s.vector(i["m"], size + 1, u if how.source is None else how.source)
         kind = type_of(size, u if how.result is None else how.result)
-        limits, half = np.iinfo(kind), 1 << by - 1 if how.rounding else 0
+        (low, high), half = limits(kind), 1 << by - 1 if how.rounding else 0
 
         def run() -> None:
             exact = (wide.astype(np.int64) + half) >> by
             if how.saturate:
-                clipped = np.clip(exact, limits.min, limits.max)
+                clipped = np.minimum(np.maximum(exact, low), high)
                 note(s, clipped != exact, size + 1, top << size)
                 exact = clipped
             s.put_half(i["d"], size, top, exact.astype(kind))
