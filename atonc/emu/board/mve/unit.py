@@ -21,7 +21,7 @@ from atonc.emu.board.v81m.patterns import Instruction
 from atonc.errors import AtoncError
 
 PAGE = 0x1000
-MAILBOX, DOORBELL = 0xA000_0000, 0xA000_1000  # where no memory and no device is
+MAILBOX, DOORBELL = 0xDFFF_0000, 0xDFFF_1000  # where no memory and no device is
 _WORDS_AT = PAGE - 4 * WORDS  # at the end of its page: the doorbell is near
 # order matters: where the size of integers would be 11, something else is meant
 ENTRIES: tuple[Entry, ...] = (
