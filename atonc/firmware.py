@@ -5,6 +5,7 @@ The runtime is the one of this package, or the vendor's sources in a folder that
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,9 @@ from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import read_contents
 from atonc.errors import InputError
 
+STEPWISE = ("main.c",)  # the host says each step through memory
+WIRE = ("wire_main.c", "wire_messages.c", "wire_packets.c")  # a client of the validation protocol does
+_SIGNATURE = 32  # hexadecimal digits
 ASYNC, POLLING = "LL_ATON_RT_ASYNC", "LL_ATON_RT_POLLING"
 _MAX_FILES = 200_000
 _VERSION = re.compile(r"LL_ATON_VERSION_(MAJOR|MINOR|MICRO|DEV)\s*!=\s*(\d{1,6})")
@@ -75,6 +79,12 @@ def our_runtime(mode: str = ASYNC) -> Runtime:
     return Runtime("atonc", tuple(sources), includes, {"LL_ATON_RT_MODE": mode})
 
 
+def wire_runtime(minor: int = 1) -> Runtime:
+    """For firmware that answers validation clients: blocks know their epochs. `minor`: of protocol 3."""
+    ours = our_runtime()
+    return replace(ours, defines=ours.defines | {"LL_ATON_EB_DBG_INFO": "", "ATONC_WIRE_MINOR": str(minor)})
+
+
 def vendor_runtime(folder: Path, mode: str = ASYNC) -> Runtime:
     """The published LL_ATON sources with CMSIS and HAL headers, wherever they lie below the folder."""
     files = _files_by_name(folder)
@@ -113,16 +123,21 @@ def compile_runtime(runtime: Runtime, folder: Path) -> list[Path]:
 
 
 def build_firmware(
-    networks: Sequence[ImageNetwork], runtime: Runtime, folder: Path, common: Sequence[Path] | None = None
+    networks: Sequence[ImageNetwork],
+    runtime: Runtime,
+    folder: Path,
+    common: Sequence[Path] | None = None,
+    harness: Sequence[str] = STEPWISE,
 ) -> Path:
-    """Compiles and links everything into `folder/firmware.elf`; `common` is what `compile_runtime` gave."""
+    """Compiles and links everything into `folder/firmware.elf`; `common` is what `compile_runtime` gave, `harness` who
+    tells the networks to run."""
     toolchain = building.find_toolchain()
     _check_contents(networks)
     folder.mkdir(parents=True, exist_ok=True)
     _write_network_list(networks, folder)
-    harness = building.runtime_folder("harness")
+    home = building.runtime_folder("harness")
     units = [
-        Unit((harness / "main.c",), (harness, folder, *runtime.includes), runtime.defines),
+        Unit(tuple(home / name for name in harness), (home, folder, *runtime.includes), runtime.defines),
         *_kernels(networks, runtime),
         *(_network_unit(network, runtime) for network in networks),
     ]
@@ -159,7 +174,16 @@ def _write_network_list(networks: Sequence[ImageNetwork], folder: Path) -> None:
             remedy="generate them with different --name",
         )
     uses = " ".join(f"use({name})" for name in names)
-    (folder / "networks.h").write_text(f"#define ATONC_NETWORKS(use) {uses}\n")
+    hashes = ", ".join(f'"{signature(network)}"' for network in networks)
+    (folder / "networks.h").write_text(f"#define ATONC_NETWORKS(use) {uses}\n#define ATONC_SIGNATURES {hashes}\n")
+
+
+def signature(network: ImageNetwork) -> str:
+    """What tells two networks apart: of the generated C file and of the constants."""
+    digest = hashlib.sha256(network.c_file.read_bytes())
+    for address, data in sorted(network.contents):
+        digest.update(address.to_bytes(8, "little") + len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:_SIGNATURE]
 
 
 # --------------------------------------------------------------------------------------------------------- placement

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from atonc.emu.board import places
+from atonc.emu.board import blocks, places
+from atonc.emu.board.accesses import Accesses
 from atonc.emu.board.clock import Clock
 from atonc.emu.board.core import Core, Halt
 from atonc.emu.board.data_cache import DataCache
@@ -16,17 +17,17 @@ from atonc.emu.board.elf import Firmware
 from atonc.emu.board.interrupts import Nvic, SystemControl
 from atonc.emu.board.npu import Npu
 from atonc.emu.board.npu_interrupts import InterruptController
+from atonc.emu.board.peripherals import Peripherals
 from atonc.emu.board.places import Place
-from atonc.emu.board.serial import Serial
+from atonc.emu.board.terminal import Terminal
 from atonc.emu.bus import Bytes, Memory
 from atonc.errors import AtoncError, InputError
 
 DEFAULT_BUDGET = 2_000_000_000  # instructions
 MAX_SECONDS = 20  # on the board's own clock: a network that waits for ever for the NPU ends here
+_NO_LIMIT = 1 << 62
 _ALL_RIGHTS = 7  # read, write, execute
 _CONFIGURATION, _DATA_CACHE_ON = 0xED14, 1 << 16  # CCR.DC
-_CACHE_STATUS = 0xC04  # SR of the NPU cache: its commands are done when one looks
-_CACHE_DONE = 1 << 1 | 1 << 4
 
 
 @dataclass(frozen=True)
@@ -42,15 +43,18 @@ class Board:
     """`memory` is shared by host, CPU and NPU without copies; with `data_cache` the CPU sees it through a cache that
     is as unkind as caches may be."""
 
-    def __init__(self, firmware: Firmware, data_cache: bool = False) -> None:
+    def __init__(self, firmware: Firmware, data_cache: bool = False, clocks: dict[int, int] | None = None) -> None:
         self.firmware = firmware
         self.cache = DataCache() if data_cache else None
-        self.clock, self.nvic, self.memory, self.serial = Clock(), Nvic(), Memory(), Serial()
+        self.clock, self.nvic, self.memory, self.serial = Clock(), Nvic(), Memory(), Terminal()
+        self.accesses = Accesses()
+        self.peripherals = Peripherals(self.clock, self.nvic, self.serial, self.accesses, clocks)
         self.system = SystemControl(self.nvic, self.clock)
         self.core = Core(self.clock, self.nvic, self.system)
         interrupts = InterruptController(lambda line, level: self.nvic.set_line(places.NPU_INTERRUPT + line, level))
         self.npu = Npu(self.memory, self.clock, interrupts)
-        self._registers: list[Bytes] = []
+        self.npu.ratio = self._clock_ratio
+        self._stub_areas: list[Bytes] = []
         self._map_memories()
         self._map_devices()
         self._load()
@@ -67,9 +71,16 @@ class Board:
             self.system.words[_CONFIGURATION] = _DATA_CACHE_ON
             self.npu.on_end = self.cache.evict
             self._watch_writes(self.cache)
-        for place in places.PLAIN_REGISTERS:
-            self._registers.append(np.zeros(place.size_bytes, np.uint8))
-            self._map_bytes(place, self._registers[-1])
+            self.core.on_store = self.cache.wrote
+        self._map_stub_areas()
+
+    def _map_stub_areas(self) -> None:
+        """Where the processor finds its replacements of instructions: some of these places are memory anyway."""
+        for address in sorted({blocks.area_of(window.start) for window in self.core.memory.windows}):
+            if self.core.memory.find(address) is None:
+                self._stub_areas.append(np.zeros(blocks.AREA_BYTES, np.uint8))
+                self._map_at(address, self._stub_areas[-1])
+                self.core.blocks.own_areas.add(address)
 
     def _watch_writes(self, cache: DataCache) -> None:
         """Every store but those to the firmware's own data and stack, which the NPU never writes: they are many."""
@@ -86,31 +97,48 @@ class Board:
 
     def _map_bytes(self, place: Place, data: Bytes) -> None:
         for base in _addresses(place):
-            self.core.uc.mem_map_ptr(base, data.size, _ALL_RIGHTS, data.ctypes.data)
+            self._map_at(base, data)
+
+    def _map_at(self, base: int, data: Bytes) -> None:
+        self.core.uc.mem_map_ptr(base, data.size, _ALL_RIGHTS, data.ctypes.data)
+        self.core.memory.add(base, data)
 
     def _map_devices(self) -> None:
-        npu, serial = self.npu, self.serial
-        self._map_device(places.NPU, lambda o, s: npu.read(o), lambda o, s, v: npu.write(o, v))
-        self._map_device(places.SERIAL, lambda o, s: serial.read(o), lambda o, s, v: serial.write(o, v))
-        self._map_device(places.NPU_CACHE, lambda o, s: _CACHE_DONE if o == _CACHE_STATUS else 0, lambda o, s, v: None)
-        clocks = ClockControl()
-        self._map_device(places.RESET_AND_CLOCKS, lambda o, s: clocks.read(o), lambda o, s, v: clocks.write(o, v))
-        self._map_device(places.PRIVATE_BUS, self.system.read, self.system.write)
+        npu, system, devices = self.npu, self.system, self.peripherals.devices
+        self._map_device(places.NPU, lambda o, s: npu.read(o), lambda o, s, v: npu.write(o, v), attend=True)
+        self._map_device(places.PRIVATE_BUS, system.read, system.write, attend=True)
+        for place in places.PERIPHERALS:
+            self._map_device(place, devices.read, devices.write, base=place.base)
 
     def _map_device(
-        self, place: Place, read: Callable[[int, int], int], write: Callable[[int, int, int], None]
+        self,
+        place: Place,
+        read: Callable[[int, int], int],
+        write: Callable[[int, int, int], None],
+        base: int = 0,
+        attend: bool = False,
     ) -> None:
+        """The functions are given `base` plus the offset in the place."""
+
         def on_read(_: Any, offset: int, size: int, __: Any) -> int:
-            value = read(offset, size)
-            self.core.attend()
+            value = read(base + offset, size)
+            if attend:
+                self.core.attend()
             return value
 
         def on_write(_: Any, offset: int, size: int, value: int, __: Any) -> None:
-            write(offset, size, value)
-            self.core.attend()
+            write(base + offset, size, value)
+            if attend:
+                self.core.attend()
 
-        for base in _addresses(place):
-            self.core.uc.mmio_map(base, place.size_bytes, on_read, None, on_write, None)
+        for address in _addresses(place):
+            self.core.uc.mmio_map(address, place.size_bytes, on_read, None, on_write, None)
+
+    def _clock_ratio(self) -> float:
+        """CPU cycles per cycle of the NPU: as the firmware has set the clocks, else as boards have them."""
+        rcc = self.peripherals.clocks
+        fixed = self.npu.machine.clocks
+        return rcc.cpu_hz / rcc.npu_hz if rcc.configured and rcc.npu_hz else fixed.cpu_mhz / fixed.npu_mhz
 
     def _load(self) -> None:
         for segment in self.firmware.segments:
@@ -120,12 +148,10 @@ class Board:
                     where=str(self.firmware.path),
                 )
             self.poke(segment.address, np.frombuffer(segment.data, np.uint8))
-            if segment.executable:
-                self.core.watch_sleep(segment.runs_at, segment.data)
         vectors = self.firmware.vector_table
         self.system.write(0xED08, 4, vectors)
-        stack = int(self.memory.read(vectors, 4).view("<u4")[0])
-        self.core.start(self.firmware.entry, stack)
+        stack, reset = (int(word) for word in self.memory.read(vectors, 8).view("<u4"))
+        self.core.start(reset, stack)
 
     # --------------------------------------------------------------------------------------------------------- running
 
@@ -137,14 +163,24 @@ class Board:
 
     def run(self, budget: int = DEFAULT_BUDGET) -> Stop:
         """Until the next breakpoint instruction; a firmware that does not get there is an error that says where."""
-        try:
-            halt = self.core.run(budget, round(MAX_SECONDS * self.npu.machine.clocks.cpu_mhz * 1e6))
-        except AtoncError as error:
-            error.where = f"{error.where}{self._place(self.core.pc)}".strip(", ")
-            raise
+        halt = self._execute(budget, round(MAX_SECONDS * self.npu.machine.clocks.cpu_mhz * 1e6))
         if halt.reason == "bkpt":
             return Stop(halt.number, halt.pc, self.core.instructions)
         raise self._gave_up(halt, budget)
+
+    def go_on(self, instructions: int) -> Halt | None:
+        """About so many instructions more, for firmware that serves a host and never ends; None when it may go on."""
+        halt = self._execute(instructions, _NO_LIMIT)
+        if halt.reason == "sleep":
+            raise self._gave_up(halt, instructions)
+        return None if halt.reason == "budget" else halt
+
+    def _execute(self, budget: int, cycles: int) -> Halt:
+        try:
+            return self.core.run(budget, cycles)
+        except AtoncError as error:
+            error.where = f"{error.where}{self._place(self.core.pc)}".strip(", ")
+            raise
 
     def _gave_up(self, halt: Halt, budget: int) -> InputError:
         what = {
@@ -160,29 +196,33 @@ class Board:
             remedy="look at the last lines of its UART; the epoch and function above are where it stands",
         )
 
+    # -------------------------------------------------------------------------------------------------- where it stands
+
+    def where(self) -> str:
+        return f"pc {self.core.pc:#010x}{self._place(self.core.pc)}"
+
+    def picture(self) -> list[str]:
+        """The processor's registers, who called, and what was last read and written on the devices."""
+        core = self.core
+        names = (*(f"R{number}" for number in range(13)), "SP", "LR", "XPSR")
+        values = [f"{name} {core.register(name):08x}" for name in names]
+        active = f", in exception {self.nvic.active[-1]}" if self.nvic.active else ""
+        caller = self.firmware.function_at(core.register("LR") & ~1)
+        stub = core.blocks.stub_at(core.pc)
+        return [
+            f"{self.where()}{active}, called from {caller} (lr {core.register('LR'):#010x})"
+            + (f", replacing the instruction at {stub.site:#010x}" if stub else ""),
+            *("  ".join(values[k : k + 8]) for k in (0, 8)),
+            f"{core.instructions:,} instructions, {self.clock.now:,} cycles, {self.npu.epochs} epochs",
+            *([f"the NPU hangs: {self.npu.fault}"] if self.npu.fault is not None else []),
+            "last accesses to devices, the newest below:",
+            *(f"  {line}" for line in self.accesses.recent_lines()[-12:]),
+        ]
+
     def _place(self, pc: int) -> str:
+        stub = self.core.blocks.stub_at(pc)
         epoch = "" if self.npu.epoch is None else f", epoch {self.npu.epoch}"
-        return f", in {self.firmware.function_at(pc)}{epoch}"
-
-
-class ClockControl:
-    """RCC: every register has a place that sets bits and one that clears them; clocks are ready when they are on."""
-
-    _STATUS, _SET, _CLEAR = 0x4, 0x800, 0x1000
-
-    def __init__(self) -> None:
-        self.words: dict[int, int] = {}
-
-    def read(self, offset: int) -> int:
-        return self.words.get(0 if offset == self._STATUS else offset, 0)
-
-    def write(self, offset: int, value: int) -> None:
-        if offset < self._SET:
-            self.words[offset] = value
-        elif offset < self._CLEAR:
-            self.words[offset - self._SET] = self.words.get(offset - self._SET, 0) | value
-        else:
-            self.words[offset - self._CLEAR] = self.words.get(offset - self._CLEAR, 0) & ~value
+        return f", in {self.firmware.function_at(stub.site if stub else pc)}{epoch}"
 
 
 def _addresses(place: Place) -> tuple[int, ...]:

@@ -29,12 +29,16 @@ class Clock:
         while self._queue and self._queue[0][0] <= self.now:
             heapq.heappop(self._queue)[2]()
 
+    def advance(self, until: int) -> None:
+        """The CPU waits until then; what is due by then happens."""
+        ahead = max(0, until - self.now)
+        self.now += ahead
+        self.waited += ahead
+        self.run_due()
+
     def jump(self) -> bool:
         """On to the next event; False when nothing is planned."""
         if not self._queue:
             return False
-        ahead = max(0, self._queue[0][0] - self.now)
-        self.now += ahead
-        self.waited += ahead
-        self.run_due()
+        self.advance(self._queue[0][0])
         return True

@@ -1,6 +1,6 @@
 """The processor: unicorn executes the instructions, this file adds what it leaves out: time, interrupts, sleep.
 
-unicorn has no Cortex-M55, so the board runs a Cortex-M33 (the same instruction set without the vector extension).
+unicorn has no Cortex-M55, so the board runs a Cortex-M33; `blocks` finds the instructions that only the M55 has.
 It knows no NVIC either: exceptions are entered and left here, with the frames that the architecture prescribes.
 """
 
@@ -12,9 +12,15 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from atonc.emu.board import blocks
+from atonc.emu.board.blocks import Blocks
 from atonc.emu.board.clock import Clock
+from atonc.emu.board.cpu_memory import CpuMemory
 from atonc.emu.board.interrupts import SVCALL, Nvic, SystemControl
-from atonc.errors import InputError, ToolError
+from atonc.emu.board.mve import unit
+from atonc.emu.board.mve.unit import VectorUnit
+from atonc.emu.board.v81m.execute import Executor
+from atonc.errors import AtoncError, InputError, ToolError
 
 _EXIT_ADDRESS = 0xFFFF_FFFE  # where unicorn would stop by itself: never reached
 _SWI, _BKPT, _EXCEPTION_EXIT = 2, 7, 8  # unicorn's numbers of what it cannot do itself
@@ -32,16 +38,8 @@ _THREAD_MSP = 0xFFFF_FFE9  # return with floating-point registers, main stack
 _THREAD_PSP = 0xFFFF_FFED
 _HANDLER = 0xFFFF_FFE1
 _SHORTEST, _LONGEST = 32, 2048
-_YIELD, _WFE, _WFI = 1, 2, 3
-_SLEEP_CODES = {
-    b"\x10\xbf": _YIELD,
-    b"\x20\xbf": _WFE,
-    b"\x30\xbf": _WFI,
-    b"\xaf\xf3\x01\x80": _YIELD,
-    b"\xaf\xf3\x02\x80": _WFE,
-    b"\xaf\xf3\x03\x80": _WFI,
-}
-_FRAME = struct.Struct("<26I")  # r0-r3, r12, lr, pc, xpsr, s0-s15, fpscr, reserved
+_IN_STUB = 3  # instructions at a time while an interrupt waits for the end of a stub
+_FRAME = struct.Struct("<26I")  # r0-r3, r12, lr, pc, xpsr, s0-s15, fpscr, vpr
 
 
 @dataclass(frozen=True)
@@ -61,28 +59,24 @@ class Core:
         unicorn, arm_const = _unicorn()
         self._arm = arm_const
         self._error = unicorn.UcError
-        self._code_hook, self._write_hook = unicorn.UC_HOOK_CODE, unicorn.UC_HOOK_MEM_WRITE
+        self._write_hook = unicorn.UC_HOOK_MEM_WRITE
         self.uc = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
         self.uc.ctl_set_cpu_model(arm_const.UC_CPU_ARM_CORTEX_M33)
+        self.uc.ctl_set_tcg_buffer_size(blocks.BUFFER_BYTES)
         self.clock, self.nvic, self.system = clock, nvic, system
         self.instructions = 0
         self.pc = 0
         self._trap: int | None = None
-        self._sleep: tuple[int, int] | None = None  # opcode and the address behind it
         self._size = _SHORTEST
         self._bad_access = ""
         self.uc.hook_add(unicorn.UC_HOOK_INTR, self._on_trap)
         self.uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._on_bad_access)
-
-    def watch_sleep(self, address: int, code: bytes) -> None:
-        """Notes where the code may sleep: unicorn stops there without saying why."""
-        for offset in range(0, len(code) - 1, 2):
-            half = code[offset : offset + 2]
-            if half in _SLEEP_CODES or code[offset : offset + 4] in _SLEEP_CODES:
-                size = 2 if half in _SLEEP_CODES else 4
-                kind = _SLEEP_CODES[code[offset : offset + size]]
-                at = address + offset
-                self.uc.hook_add(self._code_hook, self._on_sleep, (kind, at + size), at, at)
+        self.memory = CpuMemory()
+        self.vectors = VectorUnit(self.memory, self._stored)
+        self.blocks = Blocks(self.uc, unicorn.UC_HOOK_EDGE_GENERATED, self.memory, self.vectors)
+        self.on_store: Callable[[int, int], None] | None = None  # what the vector unit has written
+        self._executor = Executor(self)
+        self._map_vector_unit()
 
     def watch_writes(self, start: int, end: int, action: Callable[[int, int], None]) -> None:
         """Calls action(address, size) for every store in [start, end)."""
@@ -93,11 +87,39 @@ class Core:
         if start < end:
             self.uc.hook_add(self._write_hook, on_write, None, start, end - 1)
 
+    def _map_vector_unit(self) -> None:
+        mailbox = self.vectors.mailbox
+        self.uc.mem_map_ptr(unit.MAILBOX, mailbox.size, 3, mailbox.ctypes.data)
+        self.uc.mmio_map(
+            unit.DOORBELL,
+            unit.PAGE,
+            lambda *_: 0,
+            None,
+            lambda *_: self.vectors.ring(),
+            None,
+        )
+
+    def _stored(self, address: int, size: int) -> None:
+        """unicorn does not see what the vector unit writes: code there has to be translated again."""
+        if address >> 12 in self.blocks.pages or address + size - 1 >> 12 in self.blocks.pages:
+            self.uc.ctl_remove_cache(address, address + size)
+        if self.on_store is not None:
+            self.on_store(address, size)
+
     def start(self, pc: int, stack: int) -> None:
         self.pc = pc & ~1
+        self._translate_nothing()
         self.uc.reg_write(self._arm.UC_ARM_REG_MSP, stack)
         self.uc.reg_write(self._arm.UC_ARM_REG_SP, stack)
         self.uc.reg_write(self._arm.UC_ARM_REG_LR, 0xFFFF_FFFF)
+
+    def _translate_nothing(self) -> None:
+        """unicorn does not show the first block that it ever translates: this one is not the firmware's."""
+        scratch = 0x6000_0000  # nothing is there
+        self.uc.mem_map(scratch, 0x1000)
+        self.uc.mem_write(scratch, b"\x00\xbf\x00\xbf\xfe\xe7")
+        self.uc.emu_start(scratch | 1, _EXIT_ADDRESS, count=2)
+        self.uc.mem_unmap(scratch, 0x1000)
 
     def register(self, name: str) -> int:
         value: int = self.uc.reg_read(getattr(self._arm, f"UC_ARM_REG_{name.upper()}"))
@@ -130,24 +152,26 @@ class Core:
         """Instructions until the next look; few while an interrupt waits to be unmasked."""
         self._size = min(2 * self._size, _LONGEST)
         if self.nvic.waiting() is not None:
-            return _SHORTEST
+            return _SHORTEST if self.blocks.stub_at(self.pc) is None else _IN_STUB
         event = self.clock.next_event
-        return self._size if event is None else min(self._size, max(1, event - self.clock.now))
+        return self._size if event is None else min(self._size, max(2, event - self.clock.now))
 
     def _go(self, count: int) -> Halt | None:
-        self._trap, self._sleep, self._bad_access = None, None, ""
+        self._trap, self._bad_access, self.blocks.fresh = None, "", False
+        self.blocks.forget()
         failure = ""
         try:
             self.uc.emu_start(self.pc | 1, _EXIT_ADDRESS, count=count)
         except self._error as error:
             failure = self._bad_access or str(error)
         self.pc = self.register("PC")
-        slept = self._sleep is not None and self._sleep[1] == self.pc
-        done = -(-count // 2) if failure or slept or self._trap is not None else count
+        early = failure or self._trap is not None or self.blocks.fresh
+        done = -(-count // 2) if early else count
+        self._size = _SHORTEST // 2 if early else self._size  # the less of a slice is left, the better is half of it
         self.instructions += done
         self.clock.now += done
-        if slept and self._sleep is not None:
-            return self._sleep_now(self._sleep[0])
+        if failure and "INSN_INVALID" in failure:
+            return self._undefined(failure)
         if failure:
             raise self._fault(failure)
         return None if self._trap is None else self._handle_trap(self._trap)
@@ -165,14 +189,48 @@ class Core:
             raise self._fault(_FAULTS.get(trap, f"exception {trap}"))
         return None
 
-    def _sleep_now(self, kind: int) -> Halt | None:
+    # ------------------------------------------------------------------------------- instructions that unicorn stops at
+
+    def _undefined(self, failure: str) -> Halt | None:
+        """Sleeps, and what has no replacement in other instructions: memory still says what stands here."""
+        code = self.memory.code(self.pc, 4)
+        first, second = int.from_bytes(code[:2], "little"), int.from_bytes(code[2:], "little")
+        if first in (blocks.WFE, blocks.WFI, blocks.SEV):
+            self._pass(2)
+            return self._sleep(first)
+        if first == 0xF3AF and second & 0xFFF0 == 0x8000:
+            self._pass(4)
+            return self._sleep(0xBF00 | (second & 0xF) << 4)
+        instruction = blocks.find(first << 16 | second)
+        if instruction is None:
+            raise self._fault(f"{failure}, {first:04x} {second:04x}")
+        try:
+            self._executor.run(instruction)
+        except AtoncError as error:
+            error.where = error.where or f"pc {self.pc:#010x}"
+            raise
+        self._pass(4)
+        return None
+
+    def _pass(self, size: int) -> None:
+        """On to the next instruction; a condition that IT gave to several moves on with it."""
+        self.pc += size
+        status = self.register("XPSR")
+        condition = status >> 8 & 0xFC | status >> 25 & 3
+        if condition:
+            condition = condition & 0xE0 | condition << 1 & 0x1F if condition & 7 else 0
+            rest = status & ~(0x3F << 10 | 3 << 25)
+            self.set_register("XPSR", rest | (condition & 0xFC) << 8 | (condition & 3) << 25)
+
+    def _sleep(self, kind: int) -> Halt | None:
         """Time passes until an interrupt wakes the core; PRIMASK does not keep it asleep. Events end only WFE."""
-        if kind == _YIELD:
+        if kind == blocks.SEV:
+            self.nvic.event = True
             return None
-        while self.nvic.waiting() is None and not (kind == _WFE and self.nvic.event):
+        while self.nvic.waiting() is None and not (kind == blocks.WFE and self.nvic.event):
             if not self.clock.jump():
                 return Halt("sleep", self.pc - 2)
-        if kind == _WFE:
+        if kind == blocks.WFE:
             self.nvic.event = False
         return None
 
@@ -185,9 +243,6 @@ class Core:
         self._trap = number
         uc.emu_stop()
 
-    def _on_sleep(self, uc: Any, address: int, size: int, kind: tuple[int, int]) -> None:
-        self._sleep = kind
-
     def _on_bad_access(self, uc: Any, access: int, address: int, size: int, value: int, _: Any) -> bool:
         kinds = {19: "read", 20: "write", 21: "fetch", 22: "read", 23: "write", 24: "fetch"}
         self._bad_access = f"{kinds.get(access, 'access')} of {size} bytes at {address:#010x}, where nothing is"
@@ -197,7 +252,7 @@ class Core:
 
     def _take_exception(self) -> None:
         number = self.nvic.waiting()
-        if number is None or self._masked(number):
+        if number is None or self._masked(number) or self.blocks.stub_at(self.pc) is not None:
             return
         frame = self._save_frame()
         handler = self._word(self.system.vector_table + 4 * number)
@@ -225,7 +280,9 @@ class Core:
         words = [self.register(name) for name in names]
         status = self.register("XPSR") & ~0x200 | (aligned and 0x200)
         floats = [self.register(f"S{k}") for k in range(16)]
-        self.uc.mem_write(sp, _FRAME.pack(*words, self.pc, status, *floats, self.register("FPSCR"), 0))
+        vectors = self.vectors.state
+        self.uc.mem_write(sp, _FRAME.pack(*words, self.pc, status, *floats, self.register("FPSCR"), vectors.vpr))
+        vectors.vpr = 0
         self.set_register("SP", sp)
         if process:
             self.set_register("CONTROL", self.register("CONTROL") & ~2)
@@ -245,6 +302,7 @@ class Core:
         for k in range(16):
             self.set_register(f"S{k}", words[8 + k])
         self.set_register("FPSCR", words[24])
+        self.vectors.state.vpr = words[25]
         status = words[7]
         self.set_register("SP", sp + _FRAME.size + (4 if status & 0x200 else 0))
         self.set_register("XPSR", status & ~0x200)

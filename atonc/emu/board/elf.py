@@ -15,6 +15,7 @@ _MAX_FILE = 256 << 20
 _MAX_SEGMENTS = 256
 _MAX_SYMBOLS = 1 << 20
 _ARM = "EM_ARM"
+_LEAST_VECTORS = 64  # bytes: the sixteen of the core
 # what pyelftools lets through when a file contradicts itself
 _DAMAGE = (ValueError, KeyError, IndexError, OverflowError, TypeError, AttributeError, struct.error)
 
@@ -73,7 +74,6 @@ def _read(elf: Any, path: Path) -> Firmware:
     )
     if not segments:
         raise InputError("nothing to load in it", where=str(path))
-    vectors = elf.get_section_by_name(".isr_vector")
     symbols: dict[str, int] = {}
     sizes: dict[str, int] = {}
     functions = []
@@ -88,5 +88,21 @@ def _read(elf: Any, path: Path) -> Firmware:
             if symbol.name:
                 symbols[symbol.name] = value
                 sizes[symbol.name] = symbol["st_size"]
-    start = vectors["sh_addr"] if vectors is not None else segments[0].address
+    start = _vector_table(elf, segments, symbols)
     return Firmware(path, elf["e_entry"], start, segments, symbols, sizes, tuple(sorted(functions)))
+
+
+def _vector_table(elf: Any, segments: tuple[Segment, ...], symbols: dict[str, int]) -> int:
+    """By the names that compilers give it; else the first section that begins with a stack and an address of code."""
+    named = [elf.get_section_by_name(name) for name in (".isr_vector", ".intvec", ".vectors")]
+    found = [section["sh_addr"] for section in named if section is not None]
+    found += [symbols[name] for name in ("g_pfnVectors", "__vector_table", "__Vectors") if name in symbols]
+    if found:
+        return int(found[0])
+    for section in elf.iter_sections():
+        if section["sh_flags"] & 2 and section["sh_type"] == "SHT_PROGBITS" and section["sh_size"] >= _LEAST_VECTORS:
+            stack, reset = struct.unpack("<II", section.data()[:8])
+            code = any(s.runs_at <= reset & ~1 < s.runs_at + len(s.data) for s in segments if s.executable)
+            if stack % 4 == 0 and stack >> 28 in (2, 3) and reset & 1 and code:
+                return int(section["sh_addr"])
+    return segments[0].address

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from atonc.emu.board.clock import Clock
+from atonc.emu.board.cycle_counters import PMU_CTRL, CycleCounters
 from atonc.emu.board.data_cache import DataCache
 
 HARD_FAULT, SVCALL, PENDSV, SYSTICK, FIRST_IRQ = 3, 11, 14, 15, 16
@@ -10,13 +11,12 @@ IRQS = 256
 THREAD_PRIORITY = 0x100  # lower than every interrupt
 
 _ISER, _ICER, _ISPR, _ICPR, _IABR, _IPR = 0xE100, 0xE180, 0xE200, 0xE280, 0xE300, 0xE400
-_CYCCNT = 0x1004
 _SYST_CSR, _SYST_RVR, _SYST_CVR = 0xE010, 0xE014, 0xE018
 _CPUID, _ICSR, _VTOR, _AIRCR = 0xED00, 0xED04, 0xED08, 0xED0C
 _SHPR = 0xED18
 _STIR = 0xEF00
 _CACHE_FIRST, _CACHE_LAST = 0xEF50, 0xEF78  # cache maintenance
-CORTEX_M33 = 0x410F_D214
+CORTEX_M55 = 0x411F_D221  # what relocatable images ask for; the core itself has less, and `blocks` the rest
 
 
 class Nvic:
@@ -62,14 +62,14 @@ class Nvic:
 
 
 class SystemControl:
-    """The private peripheral bus: NVIC, SCB, SysTick and the cycle counter; other words keep what is written."""
+    """The private peripheral bus: NVIC, SCB, SysTick and the cycle counters; other words keep what is written."""
 
     def __init__(self, nvic: Nvic, clock: Clock) -> None:
         self.nvic, self.clock = nvic, clock
         self.words: dict[int, int] = {}
         self.cache: DataCache | None = None
         self._systick_start = 0
-        self._counter_start = 0
+        self._counters = CycleCounters(clock)
 
     @property
     def vector_table(self) -> int:
@@ -89,15 +89,15 @@ class SystemControl:
 
     def _read_word(self, offset: int) -> int:
         nvic = self.nvic
-        if offset == _CYCCNT:
-            return self.clock.now - self._counter_start & 0xFFFF_FFFF
+        if offset in CycleCounters.OFFSETS:
+            return self._counters.read(offset)
         if offset == _SYST_CVR:
             reload = self.words.get(_SYST_RVR, 0)
             return reload - (self.clock.now - self._systick_start) % (reload + 1)
         if offset == _SYST_CSR:
             return self._read_systick()
         if offset == _CPUID:
-            return CORTEX_M33
+            return CORTEX_M55
         if offset == _ICSR:
             return (nvic.active[-1] if nvic.active else 0) | (SYSTICK in nvic.pending) << 26 | bool(nvic.pending) << 22
         if _ISER <= offset < _IPR:
@@ -126,8 +126,10 @@ class SystemControl:
 
     def _write_word(self, offset: int, value: int) -> None:
         nvic = self.nvic
-        if offset == _CYCCNT:
-            self._counter_start = self.clock.now - value
+        if offset in CycleCounters.OFFSETS:
+            self._counters.write(offset, value)
+        elif offset == PMU_CTRL:
+            self.words[offset] = self._counters.control(value)
         elif offset in (_SYST_CSR, _SYST_CVR):
             self._write_systick(offset, value)
         elif offset == _ICSR:

@@ -46,6 +46,8 @@ class Npu:
         self.cycles = 0
         self.epochs = 0
         self.watch: EpochWatch | None = None
+        clocks = self.machine.clocks
+        self.ratio: Callable[[], float] = lambda: clocks.cpu_mhz / clocks.npu_mhz
         self.on_end: Action | None = None  # when an epoch of the CPU or a program has ended, before anybody hears of it
         self.versions: dict[str, int] = {}  # other contents of VERSION registers, by kind of unit
         self._pending = False  # the CPU has enabled a writing engine that has not run yet
@@ -214,8 +216,7 @@ class Npu:
         return cycles
 
     def _cpu_cycles(self, npu_cycles: int) -> int:
-        clocks = self.machine.clocks
-        return round(npu_cycles * clocks.cpu_mhz / clocks.npu_mhz)
+        return round(npu_cycles * self.ratio())
 
     def _latch(self) -> None:
         """Sources that nobody acknowledged stay in, or come back into, the interrupt controller."""

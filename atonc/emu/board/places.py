@@ -38,19 +38,10 @@ EXTERNAL = (
 )
 
 NPU = Place("NPU", regs.ATON_BASE_SECURE, 0x2_0000)
-NPU_CACHE = Place("CACHEAXI", 0x580D_F000, 0x1000)  # its registers begin at +0xC00
-RESET_AND_CLOCKS = Place("RCC", 0x5602_8000, 0x2000)
-SERIAL = Place("USART1", 0x5200_1000, 0x1000)
-
-# everything else that start-up code touches (RAMCFG, RIF, PWR, GPIO, XSPI, ...) keeps what is written
-PLAIN_REGISTERS = (
-    Place("APB1, AHB1", 0x5000_0000, 0x4_0000),
-    Place("APB2", 0x5200_0000, 0x1000),
-    Place("APB2, AHB2", 0x5200_2000, 0x3_E000),
-    Place("APB3, AHB3", 0x5400_0000, 0x4_0000),
-    Place("APB4, AHB4", 0x5600_0000, 0x2_8000),
-    Place("AHB4", 0x5602_A000, 0x1_6000),
-    Place("APB5, AHB5", 0x5800_0000, 0xD_F000),
+# all other peripherals: `devices` knows them one by one
+PERIPHERALS = (
+    Place("peripherals", 0x5000_0000, 0x80E_0000),
+    Place("peripherals behind the NPU", 0x5810_0000, 0x10_0000),
 )
 
 PRIVATE_BUS = Place("core", 0xE000_0000, 0x10_0000)  # NVIC, system control, SysTick, DWT

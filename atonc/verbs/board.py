@@ -1,0 +1,74 @@
+"""`atonc board run`: a firmware on the virtual board."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    board = verbs.add_parser("board", help="the virtual board")
+    kinds = board.add_subparsers(required=True, metavar="WHAT")
+    run = kinds.add_parser("run", help="run a firmware as it is, its UART on a socket or a pseudo-terminal")
+    run.set_defaults(verb=_run)
+    run.add_argument("firmware", type=Path, metavar="FIRMWARE.elf")
+    run.add_argument(
+        "--flash",
+        action="append",
+        default=[],
+        metavar="FILE@ADDRESS[+SKIP]",
+        help="put a file into memory first, without its first SKIP bytes; may be given several times",
+    )
+    run.add_argument("--serial", default="", metavar="pty[:LINK]|socket:PORT", help="where USART1 is to be reached")
+    run.add_argument(
+        "--first-stage",
+        choices=["yes", "no"],
+        help="clocks as a first-stage loader leaves them (default: yes for firmware that runs from flash)",
+    )
+    run.add_argument("--seconds", type=float, metavar="S", help="stop after so many seconds (default: when told to)")
+    run.add_argument(
+        "--patience", type=int, default=1000, metavar="M", help="million instructions without a sign of life (1000)"
+    )
+    run.add_argument("--registers", action="store_true", help="at the end: registers that no model stands behind")
+    run.add_argument("--json", action="store_true", help="how it ended, as one JSON document on standard output")
+    run.add_argument("-q", "--quiet", action="store_true", help="not what the firmware prints")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from atonc import serving
+
+    request = serving.ServeOptions(
+        options.firmware,
+        tuple(serving.contents(text) for text in options.flash),
+        options.serial,
+        None if options.first_stage is None else options.first_stage == "yes",
+        options.seconds,
+        options.patience * 1_000_000,
+        options.registers,
+    )
+    output = sys.stderr if options.json else sys.stdout
+
+    def say(line: str) -> None:
+        if not options.quiet or not line.startswith("|"):
+            print(line, file=output, flush=True)
+
+    served = serving.serve(request, say, _told_to_stop())
+    if options.json:
+        print(json.dumps(asdict(served), indent=1))
+    else:
+        print(f"ended: {served.reason}" + (f" {served.number:#x}" if served.reason == "bkpt" else ""))
+        print("\n".join(served.picture))
+    return 0
+
+
+def _told_to_stop() -> Callable[[], bool]:
+    """Ctrl-C and termination end the firmware between two stretches, so that the picture can still be drawn."""
+    told: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: told.append(number))
+    return lambda: bool(told)
