@@ -256,7 +256,7 @@ def response(message: bytes, old: bool = False) -> Response:
     if len(kinds) != 1:
         raise DecodeError(f"response with {len(kinds)} payloads")
     inner = found.raw(kinds[0])
-    payload = _system_info(inner, old) if kinds[0] == 11 else _PAYLOADS[kinds[0]](inner)
+    payload = _system_info(inner, old) if kinds[0] == 11 else _PAYLOADS[kinds[0]](inner)  # type: ignore[operator]
     return Response(found.number(1), found.number(2), payload)
 
 
