@@ -37,7 +37,7 @@ from atonc.place import board
 from atonc.program_costs import program_cost
 
 RESULTS = Path(__file__).parent / "results" / "silicon.md"
-MEASURED = "2026-11-15, 2-core x86-64 Linux"
+MEASURED = "2026-11-15, 2-core aarch64 Linux"
 ANY = "any"
 TITLES = {"composed": "As by default", "seen": "With --silicon seen", ANY: "With --allow-unproven"}
 Record = dict[str, Any]
