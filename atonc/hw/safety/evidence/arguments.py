@@ -62,7 +62,7 @@ def _counted(feature: Feature) -> bool:
         least, most = _values(name, lambda other: other.startswith("global") != windowed)
         return least <= int(value) <= most
     if name == "STRENG read-back frame elements":
-        longest = _values("STRENG elements of a raw frame", lambda other: other == "read")[1]
+        longest = _values("STRENG elements of a raw frame")[1]
         return role == "no sync" and _values(name, lambda other: other == role)[1] < int(value) <= longest
     return name == "POOL W x B" and role == "3 lines" and int(value) <= _POOL_THREE_LINES
 
