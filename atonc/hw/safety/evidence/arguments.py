@@ -62,7 +62,7 @@ def _counted(feature: Feature) -> bool:
         least, most = _values(name, lambda other: other.startswith("global") != windowed)
         return least <= int(value) <= most
     if name == "STRENG read-back frame elements":
-        longest = _values("STRENG elements of a raw frame", lambda other: other == "read")[1]
+        longest = _values("STRENG elements of a raw frame")[1]
         return role == "no sync" and _values(name, lambda other: other == role)[1] < int(value) <= longest
     return name == "POOL W x B" and role == "3 lines" and int(value) <= _POOL_THREE_LINES
 
@@ -74,6 +74,8 @@ def _walks(feature: Feature) -> bool:
         return value in ("packed", "gaps")
     if name == "STRENG frame after frame":
         return role.startswith(("read raster", "write raster")) and value in ("packed", "gaps")
+    if name == "STRENG line step alignment":
+        return grade(Feature("STRENG pixel step alignment", role, value)).grade != Grade.UNSEEN
     if name in ("STRENG line step", "STRENG frame offset", "STRENG repeat offset"):
         return 0 <= int(value) <= _values(name)[1]
     return name == "STRENG pixel step" and 0 < int(value) < _values(name, lambda other: other == role)[1]
@@ -165,8 +167,8 @@ ARGUMENTS = (
         "S4",
         "Steps through memory",
         "raster engines whose steps relate to each other in another way than seen: lines with gaps (a window of "
-        "a tensor), packed pixels, frames one behind the other; steps up to the largest seen in either "
-        "direction",
+        "a tensor), packed pixels, frames one behind the other, lines aligned as only pixels were; steps up to "
+        "the largest seen in either direction",
         "Lines, pixels and frames each have a step register; the address generator adds them and does not "
         "compare them. Readers and writers are the same engine with the direction bit changed.",
         "Line steps of writers lie at, above and below width x pixel step; frame offsets of readers lie below, "
@@ -215,8 +217,8 @@ ARGUMENTS = (
         "S8",
         "Windows with the other stride",
         "as many channels and kernels of a CONVACC as were seen with the same window and the other stride",
-        "The stride decides which sums leave the unit. Lines, channels and kernels that it holds are the same, and "
-        "what they take of its buffers is judged by itself (W x B and NR x B x KW x KH).",
+        "The stride decides which sums leave the unit. Lines, channels and kernels that it holds are the same, "
+        "and what they take of its buffers is judged by itself (W x B and NR x B x KW x KH).",
         "5x3 and 5x2 hold 1 or 3 channels with stride 2 and 1 with stride 1; 3x3 holds 1 to 8 with both.",
         "a window of 5x3 over three channels that is right with stride 2 and wrong with stride 1",
         ("conv-5x3-three-channels",),

@@ -66,8 +66,8 @@ def _links(view: EpochView) -> Iterator[tuple[str, Feature]]:
         form = context_form(link) or link.gate or "disabled"
         yield link.destination, Feature("link", kind, form)
         if not link.permanent:
-            yield link.destination, Feature("link frames in context 0", f"{kind} {form}", link.frames0)
-            yield link.destination, Feature("link frames in context 1", f"{kind} {form}", link.frames1)
+            yield link.destination, Feature("link frames in context 0", form, link.frames0)
+            yield link.destination, Feature("link frames in context 1", form, link.frames1)
         yield link.destination, Feature("link LINK1 and TICKTYPE", "", f"{link.other_source} {link.tick_type}")
     for unit in view.units:
         fan = [f"{kind_of_name(link.destination)}:{link.port}" for link in view.destinations(unit)]

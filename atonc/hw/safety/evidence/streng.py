@@ -68,7 +68,7 @@ def _features(c: StrengConfig, port: str, memory: str) -> Iterator[tuple[str, st
 
 
 def _raw(c: StrengConfig) -> Iterator[tuple[str, str, Value]]:
-    yield "elements of a raw frame", direction(c), c.frame_elements
+    yield "elements of a raw frame", "", c.frame_elements
     yield "raster registers of a raw engine", "", f"{c.depth} {c.pixel_offset} {c.line_offset}"
 
 
