@@ -9,6 +9,7 @@ from math import lcm
 import numpy as np
 
 from atonc.hw.footprint import WORD
+from atonc.lower.bands import bands, cycles
 from atonc.lower.channel_groups import ranges
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
@@ -27,7 +28,7 @@ from atonc.lower.pad_first import lower_padded
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation
-from atonc.lower.tiling import MAX_CHAIN, no_setting
+from atonc.lower.tiling import MAX_CHAIN, chain_configs, no_setting
 from atonc.lower.wide_windows import frame, joined, wide_parts
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
@@ -36,6 +37,7 @@ from atonc.plan.types import StepPlan
 BLOCK = 8  # channels of a usual block
 
 Job = tuple[int, int, Cut]  # first channel, blocks, how they are cut
+Band = tuple[tuple[Part, ...], Area, Cut]  # all rows of a layer, or some of them
 
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
@@ -125,18 +127,49 @@ def _summed(
 def _blocks(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut, first: int, blocks: int
 ) -> list[StepPlan]:
+    """Slices of channels side by side, or bands of rows where that is faster."""
+    pipelines = cut.pipelines(layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs))
+    share = _share(layer, target, cut, blocks, min(pipelines, blocks))
+    most = min(blocks, max(1, MAX_VECTOR // cut.outputs))
+    ways = [(share, [(parts, target, cut)]), (most, _bands(layer, parts, target, cut, pipelines))]
+    before, best, after = context.snapshot(), list[StepPlan](), context.snapshot()
+    for size, areas in ways:
+        context.restore(before)
+        plans = _epochs(layer, context, areas, cut, first, blocks, size) if areas else []
+        if plans and (not best or cycles(plans) < cycles(best)):
+            best, after = plans, context.snapshot()
+    context.restore(after)
+    return best
+
+
+def _epochs(
+    layer: Layer, context: Context, areas: list[Band], cut: Cut, first: int, blocks: int, share: int
+) -> list[StepPlan]:
+    """Every area in pipelines of at most so many blocks."""
     multiplier = layer.outputs // layer.area.channels
-    ariths = layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs)
-    share = _share(layer, target, cut, blocks, min(cut.pipelines(ariths), blocks))
     step = lcm(cut.outputs, layer.alignment)
     found = []
     for k in range(0, blocks, share):
         start, count = (first + k * cut.batch) * multiplier, min(share, blocks - k) * cut.outputs
         for out, some in ranges(layer, cut.mode.offset, cut.roundings, start, count, step):
-            for job in _jobs(layer, parts, cut, out // multiplier, some // cut.outputs):
-                build = partial(_pipeline, layer, context, parts, target, *job)
-                found.append(Pipeline(build, cost=job[1]))
+            for parts, target, form in areas:
+                for job in _jobs(layer, parts, form, out // multiplier, some // cut.outputs):
+                    build = partial(_pipeline, layer, context, parts, target, *job)
+                    found.append(Pipeline(build, cost=job[1] * target.height))
     return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
+
+
+def _bands(layer: Layer, parts: tuple[Part, ...], target: Area, cut: Cut, count: int) -> list[Band]:
+    if cut.joined:
+        return []  # such units leave out lines of the whole picture
+    writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (WORD, 1)
+    found = []
+    for some, place in bands(parts, target, count, writes, reads):
+        configs = chain_configs(some, cut.mode, cut.batch, cut.kernels, len(some))
+        if configs is None:
+            return []
+        found.append((some, place, replace(cut, configs=configs)))
+    return found
 
 
 def _share(layer: Layer, target: Area, cut: Cut, blocks: int, pipelines: int) -> int:

@@ -1,0 +1,55 @@
+"""Layers in bands of rows, side by side: pipelines with areas of their own, however few channels there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import gcd
+
+from atonc.lower.convolution import Part
+from atonc.plan.streams import Area
+from atonc.plan.types import EpochPlan, StepPlan
+
+FEWEST_ROWS = 4  # of the output of a band
+EPOCH = 5000  # cycles to program and start one
+FLASH = 2.5  # cycles a byte: every band reads all kernels
+KERNELS = 1  # port of a CONVACC
+
+
+def bands(
+    parts: tuple[Part, ...], target: Area, count: int, writes: int, reads: int
+) -> list[tuple[tuple[Part, ...], Area]]:
+    """At most so many bands, with the rows that each of them sees, that write and read from multiples of so many bytes
+    on; none where they would be too low."""
+    unit = writes // gcd(writes, target.line)
+    size = -(-target.height // count // unit) * unit
+    if count < 2 or size < FEWEST_ROWS:
+        return []
+    found = []
+    for row in range(0, target.height, size):
+        rows = min(size, target.height - row)
+        found.append((tuple(_rows(part, row, rows) for part in parts), target.rows(row, rows)))
+    seen = [part.area for some, _ in found for part in some]
+    return [] if any(area.height < 2 or area.offset % reads for area in seen) else found
+
+
+def _rows(part: Part, row: int, count: int) -> Part:
+    """What some rows of the output see."""
+    top, left, _, right = part.padding
+    start = row * part.stride - top
+    end = start + (count - 1) * part.stride + part.window[0]
+    first, last = max(0, start), min(end, part.area.height)
+    area = part.area.rows(first, last - first)
+    return replace(part, area=area, padding=(max(0, -start), left, max(0, end - part.area.height), right))
+
+
+def cycles(plans: Sequence[StepPlan]) -> float:
+    """Roughly: the longest stream of every epoch or its constants from flash, and the epoch itself."""
+    return sum(_epoch_cycles(plan) for plan in plans if isinstance(plan, EpochPlan))
+
+
+def _epoch_cycles(plan: EpochPlan) -> float:
+    kernels = {link.source for link in plan.links if link.port == KERNELS}
+    longest = max(use.config.elements for name, use in plan.engines.items() if name not in kernels)
+    flash = FLASH * sum(plan.engines[name].config.elements for name in kernels if name in plan.engines)
+    return EPOCH + max(longest, flash)
