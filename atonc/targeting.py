@@ -33,6 +33,7 @@ from atonc.wire.client import Client, Layer, RunResult, TargetError
 from atonc.wire.messages import ModelInfo, SystemInfo, TensorInfo
 
 AGREE = 4  # runs of one input, among which two must agree
+_FLOAT_ERROR = 2.0**-21  # of durations, which come as floats
 Progress = Callable[[int, int], None]
 
 
@@ -189,18 +190,20 @@ def validate_target(
     system = client.system_info()
     model, identity = find_network(expected.side, client.models())
     can_observe = bool(sync.capability & messages.CAN_OBSERVE)
-    turns, measured = [], None
+    turns = []
+    measured: Measured | None = None
     for number, sample in enumerate(samples):
         inputs, outputs = expected.expect(sample)
-        observe = can_observe and measured is None
-        mode = messages.IO_ONLY | (messages.PER_LAYER if observe else 0)
-        result = confirmed(client, model, inputs, outputs, mode, system.cpu_hz)
-        if observe:
-            measured = times(expected.side, result, system, client.link.description)
-        turns.append(Turn(inputs, outputs, result.outputs, result.network.duration_ms))
+        if can_observe and measured is None:
+            layers = observed(client, model, inputs, outputs, system.cpu_hz)
+            measured = times(expected.side, layers, system, client.link.description)
+        result = confirmed(client, model, inputs, outputs, messages.IO_ONLY, system.cpu_hz)
+        turns.append(Turn(inputs, outputs, result.outputs, milliseconds(result, system.cpu_hz)))
         if progress is not None:
             progress(number + 1, len(samples))
-    measured = measured or Measured(client.link.description, system.cpu_hz, system.npu_hz, turns[0].milliseconds, ())
+    blocks = measured.blocks if measured is not None else ()
+    source = _source(system, client.link.description)
+    measured = Measured(source, system.cpu_hz, system.npu_hz, turns[0].milliseconds, blocks)
     return TargetValidation(
         client.link.description, sync.version_text, system, model, identity, tuple(turns), measured,
         faults=client.faults,
@@ -252,14 +255,19 @@ def _told(tensor: TensorInfo) -> str:
 def confirmed(
     client: Client, model: ModelInfo, inputs: Sequence[bytes], expected: Sequence[bytes], mode: int, cpu_hz: int
 ) -> RunResult:
-    """Outputs that equal the expected ones, or that came twice; with times that agree with themselves."""
+    """Outputs that equal the expected ones, or that came twice from a board that still holds the same network; with
+    times that agree with themselves."""
     seen: list[tuple[bytes, ...]] = []
     for _ in range(AGREE):
         result = client.run(model, inputs, mode, first=not seen)
         if contradiction(result, cpu_hz):
             client.faults += 1
             continue
-        if result.outputs == tuple(expected) or result.outputs in seen:
+        if result.outputs == tuple(expected):
+            return result
+        if result.outputs in seen:
+            if model not in client.models():
+                raise TargetError("the board holds another network now", where=client.link.description)
             return result
         seen.append(result.outputs)
     if not seen:
@@ -272,6 +280,21 @@ def confirmed(
     )
 
 
+def observed(
+    client: Client, model: ModelInfo, inputs: Sequence[bytes], expected: Sequence[bytes], cpu_hz: int
+) -> RunResult:
+    """Layer by layer: which layers there are must come twice, since only their times check themselves."""
+    before: list[tuple[int, int]] | None = None
+    for _ in range(AGREE):
+        result = confirmed(client, model, inputs, expected, messages.IO_ONLY | messages.PER_LAYER, cpu_hz)
+        now = [(layer.operator.id, layer.operator.kind) for layer in result.layers]
+        if now == before:
+            return result
+        client.faults += before is not None
+        before = now
+    raise TargetError("the board reports other layers each time", where=client.link.description)
+
+
 def contradiction(result: RunResult, cpu_hz: int) -> bool:
     """Durations are floats of the same counters that come with them; where there are none nothing can be said."""
     operators = [(layer.operator, sum(layer.operator.cycles[:3])) for layer in result.layers]
@@ -279,7 +302,7 @@ def contradiction(result: RunResult, cpu_hz: int) -> bool:
     operators += [(result.network, cycles[3])] if len(cycles) > 3 else []
     for operator, total in operators:
         told = operator.duration_ms * cpu_hz / 1e3
-        if operator.counters and abs(told - total) > max(2.0, 1e-6 * total):
+        if operator.counters and abs(told - total) > _FLOAT_ERROR * total:
             return True
     return False
 
@@ -287,10 +310,20 @@ def contradiction(result: RunResult, cpu_hz: int) -> bool:
 # ---------------------------------------------------------------------------------------------------------------- times
 
 
+def milliseconds(result: RunResult, cpu_hz: int) -> float:
+    """By the counter, where there is one."""
+    cycles = result.network.cycles
+    return 1e3 * cycles[3] / cpu_hz if len(cycles) > 3 else result.network.duration_ms
+
+
 def times(side: Side, result: RunResult, system: SystemInfo, line: str) -> Measured:
     blocks = tuple(_block(side, layer, system) for layer in result.layers)
-    source = f"STM32N6 ({system.device:#x}) at {system.cpu_hz / 1e6:.0f} MHz, {line}"
-    return Measured(source, system.cpu_hz, system.npu_hz, result.network.duration_ms, blocks)
+    whole = milliseconds(result, system.cpu_hz)
+    return Measured(_source(system, line), system.cpu_hz, system.npu_hz, whole, blocks)
+
+
+def _source(system: SystemInfo, line: str) -> str:
+    return f"STM32N6 ({system.device:#x}) at {system.cpu_hz / 1e6:.0f} MHz, {line}"
 
 
 def _block(side: Side, layer: Layer, system: SystemInfo) -> MeasuredBlock:
@@ -298,16 +331,16 @@ def _block(side: Side, layer: Layer, system: SystemInfo) -> MeasuredBlock:
     last = last if first <= last < 0x8000 else first
     before, core, after = (*layer.operator.cycles, 0, 0, 0)[:3]
     steps = [cost for number, cost in side.costs if first <= number <= last]
-    milliseconds = 1e3 * (before + core + after) / system.cpu_hz
+    took_ms = 1e3 * (before + core + after) / system.cpu_hz
     return MeasuredBlock(
         first,
         last,
         before,
         core,
         after,
-        milliseconds,
+        took_ms,
         sum(cost.milliseconds for cost in steps),
-        round(milliseconds * system.npu_hz / 1e3),
+        round(took_ms * system.npu_hz / 1e3),
         sum(cost.cycles for cost in steps),
         max(steps, key=lambda cost: cost.cycles).bound_by if steps else "",
     )
