@@ -219,7 +219,7 @@ def compare(
     first, last = "", None
     for turn, sample in enumerate(samples):
         inputs = program_inputs(compiled, sample)
-        stored = [_stored(emulation, name, inputs[name]) for name in compiled.graph.inputs]
+        stored = [stored_input(emulation, name, inputs[name]) for name in compiled.graph.inputs]
         emulation.run(inputs)
         last = rig.run(stored, number)
         for name, found in zip(compiled.graph.outputs, last.outputs, strict=True):
@@ -241,7 +241,7 @@ def compare(
     )
 
 
-def _stored(emulation: Emulation, name: str, value: Array) -> Bytes:
+def stored_input(emulation: Emulation, name: str, value: Array) -> Bytes:
     """The input as bytes; taken before the program runs, which may write over it."""
     emulation.store(name, value)
     home = emulation.program.placed[name]

@@ -177,6 +177,25 @@ def _from_files(net: EmulatedNetwork, paths: Sequence[Path]) -> dict[str, Array]
     return arrays | dict(zip(missing, positional, strict=True))
 
 
+def samples_from(net: EmulatedNetwork, paths: Sequence[Path], limit: int = 0) -> list[Mapping[str, Array]]:
+    """Several inputs each: a first axis beyond the network's own counts them; also by ST's names (m_inputs_1, ...)."""
+    found: list[Mapping[str, Array]] = []
+    for path in paths:
+        arrays = read_arrays(path)
+        rows = []
+        for k, info in enumerate(net.inputs):
+            value = arrays.get(info.name, arrays.get(f"m_inputs_{k + 1}"))
+            if value is None and len(arrays) == len(net.inputs):
+                value = list(arrays.values())[k]
+            shape = tensors.io_shape(info)
+            if value is None or value.size % prod(shape):
+                raise InputError(f"holds no inputs of shape {shape} for {info.name}", where=str(path))
+            rows.append(list(value.reshape(-1, *shape)))
+        names = [info.name for info in net.inputs]
+        found += [dict(zip(names, values, strict=True)) for values in zip(*rows, strict=True)]
+    return found[:limit] if limit else found
+
+
 def image_input(net: EmulatedNetwork, info: BufferInfo, path: Path) -> Array:
     """An image, resized to the input; uint8 codes are pixels, int8 codes pixels - 128, floats span the range that the
     network quantises them with."""

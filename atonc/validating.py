@@ -95,9 +95,9 @@ def validate(
     results = []
     for k, name in enumerate(outputs):
         expected = np.stack(kernels[yardstick][k])
-        unit = _unit(compiled.graph, name, expected)
-        mine = _distance("program", expected, np.stack(program[k]), unit)
-        spread = tuple(_distance(title, expected, np.stack(kernels[title][k]), unit) for title in others)
+        unit = unit_of(compiled.graph, name, expected)
+        mine = distance("program", expected, np.stack(program[k]), unit)
+        spread = tuple(distance(title, expected, np.stack(kernels[title][k]), unit) for title in others)
         results.append(OutputResult(name, mine.metrics, mine.max_lsb, spread))
     layers = check_program(compiled, emulation, program_inputs(compiled, samples[0]))
     reading = check_reading(references, compiled.source, [samples[0], make_noise(samples[0], NOISE_SEED)])
@@ -112,12 +112,12 @@ def _append(lists: list[list[Array]], values: Sequence[Array]) -> None:
         found.append(value.astype(np.float32))
 
 
-def _unit(graph: Graph, name: str, expected: Array) -> float:
+def unit_of(graph: Graph, name: str, expected: Array) -> float:
     tensor = graph.tensors[name]
     return tensor.scale if tensor.quant is not None else code_size(graph, tensor, expected)
 
 
-def _distance(title: str, expected: Array, values: Array, unit: float) -> Distance:
+def distance(title: str, expected: Array, values: Array, unit: float) -> Distance:
     worst = float(np.abs(values - expected).max(initial=0.0)) / unit
     return Distance(title, measure(expected, values, unit), worst)
 

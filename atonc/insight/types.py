@@ -123,6 +123,38 @@ class PoolView:
 
 
 @dataclass(frozen=True)
+class MeasuredBlock:
+    """Epochs that a board ran as one block, and what was predicted for them. Measured cycles are those of the CPU:
+    before, while and after the NPU (or the CPU's own kernel) works."""
+
+    first: int
+    last: int
+    before: int
+    core: int
+    after: int
+    measured_ms: float
+    predicted_ms: float
+    npu_cycles: int  # the measured time at the NPU's clock
+    predicted_cycles: int
+    bound_by: str = ""
+
+    @property
+    def ratio(self) -> float:
+        return self.measured_ms / self.predicted_ms if self.predicted_ms else 0.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a board took, block by block."""
+
+    source: str  # which board, by which line
+    cpu_hz: int
+    npu_hz: int
+    total_ms: float  # from start to end, without the reports of layers
+    blocks: tuple[MeasuredBlock, ...]
+
+
+@dataclass(frozen=True)
 class NetworkView:
     name: str
     model: str
@@ -143,6 +175,7 @@ class NetworkView:
     coverage: Coverage | None = None  # of models that were compiled here
     basis: str = PREDICTED  # where cycles come from
     silicon: Summary | None = None  # how near its epochs are to published ones, where they can be read
+    measured: Measured | None = None  # on a board, beside what was predicted
 
     @property
     def cycles(self) -> int:

@@ -39,6 +39,17 @@ def lines(
     return text + _layers(found, per_layer, verbose)
 
 
+def figure_rows(outputs: Sequence[OutputResult]) -> list[str]:
+    """ST's figures of every output, with their heads."""
+    width = max([6, *(len(output.name) for output in outputs)])
+    head = f"{'output':{width}} " + " ".join(f"{c:>9}" for c in _COLUMNS) + "   exact %  within 1 %  max codes"
+    return [head, *(_row(output.name, output, width) for output in outputs)]
+
+
+def output_data(output: OutputResult) -> dict[str, Any]:
+    return {"name": output.name} | _figures(output)
+
+
 def _row(name: str, side: OutputResult | Distance, width: int) -> str:
     m = asdict(side.metrics)
     values = [f"{m['acc']:9.2%}", *(f"{m[c]:9.5f}" for c in _COLUMNS[1:])]

@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from atonc.verbs import validate_target
 from atonc.verbs.common import add_model_options, add_output_options, compiler_options, model_path
 
 SAMPLES = 10
@@ -17,8 +18,19 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     validate = verbs.add_parser("validate", help="the compiled program against the reference interpreter")
     validate.set_defaults(verb=_validate)
     add_model_options(validate)
-    board = "where the program runs; board: as Arm code on a virtual STM32N6, compared byte by byte with the emulator"
-    validate.add_argument("--mode", choices=["emulator", "board"], default="emulator", help=board)
+    board = (
+        "where the program runs; board: as Arm code on a virtual STM32N6, compared byte by byte with the emulator; "
+        "target: on a board that answers ST's validation protocol, real or virtual (-d)"
+    )
+    validate.add_argument("--mode", choices=["emulator", "board", "target"], default="emulator", help=board)
+    line = "with --mode target: the line to the board, serial[:PORT][:BAUD] or socket:HOST:PORT (default serial)"
+    validate.add_argument("-d", "--desc", default="serial", metavar="LINE", help=line)
+    record = "with --mode target: write inputs, outputs, times and versions, so that others can check them"
+    validate.add_argument("--record", type=Path, metavar="FILE.npz", help=record)
+    page = "with --mode target: write the report page with the measured times"
+    validate.add_argument("--page", type=Path, metavar="FILE.html", help=page)
+    patience = "with --mode target: how long an inference may take (default 120)"
+    validate.add_argument("--patience", type=float, default=120.0, metavar="S", help=patience)
     runtime = "with --mode board: a folder with ST's LL_ATON sources and CMSIS headers, instead of our runtime"
     validate.add_argument("--runtime", type=Path, metavar="DIR", help=runtime)
     validate.add_argument(
@@ -48,6 +60,8 @@ def _validate(options: argparse.Namespace) -> int:
     model = model_path(options)
     if options.mode == "board":
         return _validate_on_board(options, model)
+    if options.mode == "target":
+        return validate_target.run(options, model)
     with References(model) as references:
         compiled = compile_file(model, compiler_options(options, verify=False))
         if options.valinput:

@@ -21,9 +21,11 @@ from atonc.wire.protobuf import DecodeError
 T = TypeVar("T")
 
 TRIES = 4
-_QUIET_S, _DRAIN_S = 0.1, 2.0
+_QUIET_S, _SETTLE_S, _DRAIN_S = 0.1, 0.5, 3.0
+_PACES_S = (0.03, 0.12, 0.5)  # between bytes, for boards that are slower and slower to answer
 _SHORT_S, _INFO_S, _MORE_S = 1.0, 5.0, 5.0
 _MAX_MESSAGE = 64 << 20
+_SPARE_PACKETS = 64
 _MAX_NETWORKS, _MAX_LOGS = 16, 4096
 _CHUNK = 1024  # bytes of memory in one message
 _POISON = b"\xff" * PAYLOAD  # no message goes on like this
@@ -66,14 +68,17 @@ class Client:
         self.dialect: Dialect = WIDE
         self.sync_info: Sync | None = None
         self.faults = 0  # how often something had to be asked again
+        self._met = False  # it has answered, so its dialect is known
         self._request = 0
+        self._longest = 0  # bytes of a message
         self._payload = PAYLOAD
 
     # ----------------------------------------------------------------------------------------------------- the commands
 
     def connect(self) -> Sync:
         self._drain()
-        self.sync_info = self._again("the board does not answer", self._sync)
+        self._again("the board does not answer", self._first_contact)
+        self.sync_info = self._twice("the board does not answer", self._sync)
         if self.sync_info.version >> 8 != 3:
             raise TargetError(f"the board speaks protocol {self.sync_info.version_text}, this client 3.1 and 3.2")
         return self.sync_info
@@ -164,42 +169,101 @@ class Client:
         raise TargetError(f"{failure}: it says something else each time", where=self.link.description)
 
     def _recover(self) -> None:
-        """To where the board waits for a new message. Whatever it is in the middle of: zeros fill the packet that it
-        waits for, and as long as it asks for more it gets what no message goes on with."""
+        """To where the board waits for a new message, whatever it is in the middle of."""
         try:
-            self._drain()
-            self.link.write(b"\0" * self.dialect.packet_bytes(self._payload))
-            limit = self.link.now() + self.patience_s
-            while self._drain()[-1:] == bytes([MORE]) and self.link.now() < limit:
-                self.link.write(len(_POISON).to_bytes(self.dialect.header_bytes, "big") + _POISON)
+            self._drain(_SETTLE_S)
+            for dialect in (self.dialect,) if self._met else (WIDE, NARROW):
+                self.dialect = dialect
+                if self._back_in_touch():
+                    return
+        except WireFault:
+            pass  # nobody is there, or not yet
         except LinkClosed as error:
             raise TargetError(f"the line is gone: {error}", where=self.link.description) from error
+        finally:
+            self.dialect = self.dialect if self._met else WIDE
 
-    def _drain(self) -> bytes:
-        """Reads until nothing more comes; the end of it."""
-        tail, limit = b"", self.link.now() + _DRAIN_S
-        while self.link.now() < limit:
-            data = self.link.read(4096, _QUIET_S)
-            if not data:
+    def _back_in_touch(self) -> bool:
+        if self._in_touch():
+            return True
+        for pace_s in _PACES_S:
+            found = self._find_boundary(pace_s)
+            if found is None:
+                raise WireFault("silence")
+            if found:
+                self._end_message()
+            if self._in_touch():
+                return True
+        return False
+
+    def _in_touch(self) -> bool:
+        try:
+            self._sync()
+        except (WireFault, PacketError, DecodeError):
+            self._drain()
+            return False
+        self._met = True
+        return True
+
+    def _find_boundary(self, pace_s: float) -> bool | None:
+        """Zeros, one by one, until the board answers: then it has just got a whole packet. It answers within two
+        packets, since it asks for more behind a packet of zeros; and to be sure it has to do so once more. None: it is
+        silent."""
+        self._drain()
+        size = self.dialect.packet_bytes(self._payload)
+        for _ in range(2 * size):
+            self.link.write(b"\0")
+            if self.link.read(1, pace_s):
+                self._drain()
+                self.link.write(b"\0" * size)
+                return self.link.read(2, 4 * pace_s) == bytes([MORE])
+        return None
+
+    def _end_message(self) -> None:
+        """As long as it asks for more, it gets what no message goes on with: as much as the longest one had left."""
+        packet = len(_POISON).to_bytes(self.dialect.header_bytes, "big") + _POISON
+        self.link.write(packet)
+        for _ in range(self._longest // PAYLOAD + _SPARE_PACKETS):
+            if self.link.read(1, _QUIET_S) != bytes([MORE]):
                 break
-            tail = (tail + data)[-64:]
-        return tail
+            self.link.write(packet)
+        self._drain()
+
+    def _drain(self, quiet_s: float = _QUIET_S) -> None:
+        """Reads until nothing more comes."""
+        limit = self.link.now() + _DRAIN_S
+        while self.link.now() < limit and self.link.read(4096, quiet_s):
+            pass
 
     # ------------------------------------------------------------------------------------------------------- questions
 
-    def _sync(self) -> Sync:
+    def _first_contact(self) -> Sync:
         """A board that wants one byte of header takes the two-byte form for an empty packet, and asks for more."""
+        if self._met:
+            return self._sync()
+        self.dialect = WIDE
         self._payload = PAYLOAD
         self._ask(messages.SYNC)
         first = self._bytes(1, _SHORT_S)
-        if self.dialect is WIDE and first == bytes([MORE]):
-            self.dialect = NARROW
-            self.link.write(b"\0" * (PAYLOAD + NARROW.header_bytes - 1))  # with the byte that was too much: one packet
-            if self._bytes(1, _SHORT_S) != bytes([MORE]):
-                raise WireFault("the board asks for something that this client does not know")
-            self._ask(messages.SYNC)
-            first = b""
-        answer = self._response(_SHORT_S, first)
+        if first != bytes([MORE]):
+            found = self._synchronised(first)
+            self._met = True
+            return found
+        self.link.write(b"\0" * (PAYLOAD + NARROW.header_bytes - 1))  # with the byte that was too much: one packet
+        if self._bytes(1, _SHORT_S) != bytes([MORE]):
+            raise WireFault("the board asks for something that this client does not know")
+        self.dialect = NARROW
+        found = self._sync()
+        self._met = True
+        return found
+
+    def _sync(self) -> Sync:
+        self._payload = PAYLOAD
+        self._ask(messages.SYNC)
+        return self._synchronised(b"")
+
+    def _synchronised(self, begun: bytes) -> Sync:
+        answer = self._response(_SHORT_S, begun)
         if not isinstance(answer.payload, Sync) or answer.state != messages.IDLE:
             raise WireFault("the answer to a synchronisation is something else")
         return answer.payload
@@ -299,6 +363,7 @@ class Client:
         self._send(messages.request(self._request, command, param, name, option))
 
     def _send(self, message: bytes) -> None:
+        self._longest = max(self._longest, len(message))
         for position, packet in enumerate(self.dialect.cut(message, self._payload)):
             if position and self._bytes(1, _MORE_S) != bytes([MORE]):
                 raise WireFault("the board does not ask for the rest of a message")

@@ -7,6 +7,7 @@ be checked is.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -326,6 +327,6 @@ def _model(message: bytes) -> ModelInfo:
     )  # fmt: skip
 
 
-_PAYLOADS = {
+_PAYLOADS: dict[int, Callable[[bytes], Payload]] = {
     10: _sync, 11: _system_info, 12: _ack, 13: _log, 15: _data, 16: _operator, 17: _tensor, 22: _model,
 }  # fmt: skip

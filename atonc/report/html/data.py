@@ -8,7 +8,7 @@ from atonc.frontends.coverage import FloatNode
 from atonc.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.hw.safety.evidence.summary import Summary
 from atonc.insight.band import error_band
-from atonc.insight.types import CPU, HYBRID, NPU, PREDICTED, BufferView, LayerView, NetworkView, StepView
+from atonc.insight.types import CPU, HYBRID, NPU, PREDICTED, BufferView, LayerView, Measured, NetworkView, StepView
 from atonc.report import silicon_text
 from atonc.report.explain_text import layer_data
 
@@ -46,6 +46,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "notes": [_cut(note) for note in network.notes],
         "floats": [[node.kind, _cut(node.name), node.size_bytes, _cut(node.why)] for node in _floats(network)],
         "silicon": _silicon(network.silicon) if network.silicon else None,
+        "measured": _measured(network.measured) if network.measured else None,
         "reproduce": dict(network.reproduce),
         "steps": [_step(step) for step in network.steps],
         "layers": [_layer(layer) for layer in network.layers],
@@ -69,6 +70,25 @@ def _silicon(found: Summary) -> dict[str, Any]:
         if epochs := found.by_argument.get(argument.id):
             groups.append([f"{argument.id} {argument.title}: {argument.allows}", epochs, _forms(found, argument.id)])
     return {"head": silicon_text.head(found), "groups": groups}
+
+
+def _measured(found: Measured) -> dict[str, Any]:
+    return {
+        "source": _cut(found.source),
+        "ms": found.total_ms,
+        "blocks": [
+            {
+                "first": block.first,
+                "last": block.last,
+                "parts": [block.before, block.core, block.after],
+                "ms": block.measured_ms,
+                "predicted_ms": block.predicted_ms,
+                "cycles": block.npu_cycles,
+                "predicted": block.predicted_cycles,
+            }
+            for block in found.blocks
+        ],
+    }
 
 
 def _forms(found: Summary, argument: str) -> list[str]:

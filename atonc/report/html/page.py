@@ -9,7 +9,10 @@ from importlib import resources
 from atonc.insight.types import NetworkView
 from atonc.report.html.data import network_data
 
-_SCRIPTS = ("core.js", "timeline.js", "memory.js", "graph.js", "roofline.js", "table.js", "detail.js", "start.js")
+_SCRIPTS = (
+    *("core.js", "timeline.js", "memory.js", "graph.js", "roofline.js", "table.js", "detail.js", "measured.js"),
+    "start.js",
+)
 
 
 def html_page(network: NetworkView) -> bytes:

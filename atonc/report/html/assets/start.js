@@ -5,7 +5,7 @@
   if (t.energy_uj) tiles.push([t.energy_uj >= 100 ? (t.energy_uj / 1000).toFixed(2) + " mJ" : t.energy_uj.toFixed(2) + " \u00b5J", "energy of the NPU, estimated"]);
   const top = Object.entries(D.bound_by)[0];
   if (top) tiles.push([top[0], `bounds ${(100 * top[1]).toFixed(0)} % of the time`]);
-  $("head").append(el("h1", {}, D.model), el("p", { class: "sub" }, `compiled by ${D.tool}${D.board ? " for " + D.board : ""}, NPU ${D.npu_mhz} MHz, CPU ${D.cpu_mhz} MHz; ${D.basis}, not measured on a board`),
+  $("head").append(el("h1", {}, D.model), el("p", { class: "sub" }, `compiled by ${D.tool}${D.board ? " for " + D.board : ""}, NPU ${D.npu_mhz} MHz, CPU ${D.cpu_mhz} MHz; ${D.measured ? "predicted, and measured: " + milliseconds(D.measured.ms) : D.basis + ", not measured on a board"}`),
     el("div", { class: "tiles" }, ...tiles.map(([value, name]) => el("div", { class: "tile" }, el("b", {}, value), el("span", {}, name)))));
   const alerts = [];
   if (t.spilled) {

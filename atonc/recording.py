@@ -1,0 +1,51 @@
+"""`--record`: what a board computed and how long it took, in one file that others can check.
+
+The arrays have the names that ST's tool gives them (m_: the model, c_: the target), so that its scripts read them too;
+`atonc` holds everything else as JSON.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import atonc
+from atonc.disk import write_file
+from atonc.targeting import TargetValidation
+from atonc.wire.messages import TensorInfo
+
+
+def save(path: Path, found: TargetValidation, model: str, reproduce: dict[str, str]) -> None:
+    arrays: dict[str, Any] = {}
+    for k, tensor in enumerate(found.model.inputs):
+        arrays[f"m_inputs_{k + 1}"] = _stacked([turn.inputs[k] for turn in found.turns], tensor)
+    for k, tensor in enumerate(found.model.outputs):
+        arrays[f"m_outputs_{k + 1}"] = _stacked([turn.expected[k] for turn in found.turns], tensor)
+        arrays[f"c_outputs_{k + 1}"] = _stacked([turn.outputs[k] for turn in found.turns], tensor)
+    told = {
+        "atonc": atonc.__version__,
+        "model": model,
+        "reproduce": reproduce,
+        "line": found.line,
+        "protocol": found.protocol,
+        "system": asdict(found.system),
+        "network": asdict(found.model),
+        "identity": found.identity,
+        "equal": found.equal,
+        "milliseconds": [turn.milliseconds for turn in found.turns],
+        "measured": asdict(found.measured),
+        "outputs_expected_from": "atonc's emulator",
+    }
+    arrays["atonc"] = np.frombuffer(json.dumps(told, indent=1).encode(), np.uint8)
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **arrays)
+    write_file(path, stream.getvalue())
+
+
+def _stacked(values: list[bytes], tensor: TensorInfo) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    return np.frombuffer(b"".join(values), tensor.dtype).reshape(len(values), *tensor.shape)

@@ -1,0 +1,95 @@
+"""`atonc validate --mode target`: a model, or a folder of a compiled network, against a board."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from atonc.verbs.common import compiler_options, progress
+
+if TYPE_CHECKING:
+    from atonc.insight.types import NetworkView
+    from atonc.targeting import Expected, TargetValidation
+    from atonc.validating import Sample
+    from atonc.wire.client import Client
+
+SAMPLES = 10
+
+
+def run(options: argparse.Namespace, path: Path) -> int:
+    from atonc.report import target_text
+
+    found, view, reproduce = _folder(options, path) if path.is_dir() else _model(options, path)
+    if options.record:
+        from atonc import recording
+
+        recording.save(options.record, found, path.name, reproduce)
+    if options.page:
+        from atonc.disk import write_file
+        from atonc.report.html import html_page
+
+        write_file(options.page, html_page(replace(view, measured=found.measured)))
+    if options.json:
+        print(json.dumps(target_text.as_json(found), indent=1))
+    elif not options.quiet or not found.equal:
+        print("\n".join(target_text.lines(found, options.verbose)))
+    return 0 if found.equal else 1
+
+
+def _model(options: argparse.Namespace, path: Path) -> tuple[TargetValidation, NetworkView, dict[str, str]]:
+    from atonc import generating, targeting, validating
+    from atonc.insight import ours
+    from atonc.references import References
+
+    with References(path) as references:
+        view = generating.analyze(path, compiler_options(options, verify=False))
+        source = view.compiled.source
+        if options.valinput:
+            samples = validating.read_samples(source, options.valinput, options.batches)
+        else:
+            samples = validating.synthetic_samples(source, options.batches or SAMPLES, options.seed)
+        side = targeting.CompiledSide(view)
+        found = _on_board(options, side, samples)
+        figures = side.figures(references, samples, found.turns)
+        found = replace(found, reference=references.yardstick, outputs=tuple(figures))
+    return found, ours.network_view(view), dict(view.reproduce)
+
+
+def _folder(options: argparse.Namespace, path: Path) -> tuple[TargetValidation, NetworkView, dict[str, str]]:
+    from atonc import runs, targeting
+    from atonc.insight import folder
+
+    name = None if options.name == "network" else options.name
+    net = runs.load(runs.RunOptions(path, name))
+    if options.valinput:
+        samples: list[Sample] = runs.samples_from(net, options.valinput, options.batches)
+    else:
+        count = options.batches or SAMPLES
+        samples = [runs.choose_inputs(net, runs.RunOptions(path, seed=options.seed + k)) for k in range(count)]
+    return _on_board(options, targeting.FolderSide(net), samples), folder.view_of(net), {}
+
+
+def _on_board(options: argparse.Namespace, side: Expected, samples: list[Sample]) -> TargetValidation:
+    from atonc import targeting
+
+    client = _client(options)
+    try:
+        with progress(options.quiet or options.json) as report:
+            return targeting.validate_target(client, side, samples, report)
+    finally:
+        client.disconnect()
+
+
+def _client(options: argparse.Namespace) -> Client:
+    from atonc.wire.client import Client
+    from atonc.wire.links import open_link
+
+    def note(line: str) -> None:
+        if options.verbose and not options.json:
+            print(line, file=sys.stderr)
+
+    return Client(open_link(options.desc), options.patience, note)
