@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from atonc.verbs.flags import examples
+
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     board = verbs.add_parser("board", help="the virtual board")
@@ -37,6 +39,11 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run.add_argument("--registers", action="store_true", help="at the end: registers that no model stands behind")
     run.add_argument("--json", action="store_true", help="how it ended, as one JSON document on standard output")
     run.add_argument("-q", "--quiet", action="store_true", help="not what the firmware prints")
+    examples(
+        run,
+        "atonc board run firmware.elf --flash network_data.bin@0x70380000",
+        "atonc board run firmware.elf --serial pty       # its UART on a pseudo-terminal",
+    )
 
 
 def _run(options: argparse.Namespace) -> int:
