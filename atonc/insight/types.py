@@ -154,7 +154,7 @@ class Measured:
     blocks: tuple[MeasuredBlock, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NetworkView:
     name: str
     model: str
@@ -203,3 +203,7 @@ class NetworkView:
 
     def count(self, on: str) -> int:
         return sum(step.on == on for step in self.steps)
+
+    def __repr__(self) -> str:
+        named = f"{self.name[:60]!r} of {self.model[:60]!r} by {self.tool[:60]}"
+        return f"<NetworkView {named}: {len(self.layers)} layers, {len(self.steps)} steps, {self.latency_ms:.3f} ms>"
