@@ -32,8 +32,9 @@ class Decision:
     rule: Rule
     seen: str
     limit: str
-    remedy: str
+    remedy: str  # empty: there is none, or none is needed
     price: Price | None = None
+    avoided: bool = False  # the rule would apply, but the compiler found a way around it
 
     def as_dict(self) -> dict[str, object]:
         data: dict[str, object] = {
@@ -43,6 +44,8 @@ class Decision:
             "limit": self.limit,
             "remedy": self.remedy,
         }
+        if self.avoided:
+            data["avoided"] = True
         if self.price is not None:
             data["price"] = {
                 "cycles": self.price.cycles,
