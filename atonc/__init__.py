@@ -81,12 +81,14 @@ def explain(place: str | PathLike[str], prices: bool = False, **options: Any) ->
     from atonc.insight.ours import network_view
     from atonc.insight.prices import priced
     from atonc.options import Options
+    from atonc.report.progress_bar import in_notebook
 
     if Path(place).is_dir():
         return folder_view(Path(place))
     wanted = arguments(Options, {"verify": False, **options})
-    view = generating.analyze(Path(place), wanted)
-    return priced(view, network_view(view), wanted) if prices else network_view(view)
+    with in_notebook():
+        view = generating.analyze(Path(place), wanted)
+        return priced(view, network_view(view), wanted) if prices else network_view(view)
 
 
 def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options: Any) -> Relocated:
