@@ -78,7 +78,7 @@ def _on_board(options: argparse.Namespace, side: Expected, samples: list[Sample]
 
     client = _client(options)
     try:
-        with progress(options.quiet or options.json) as report:
+        with progress(options.quiet or options.json, "samples on the board") as report:
             return targeting.validate_target(client, side, samples, report)
     finally:
         client.disconnect()

@@ -24,7 +24,8 @@ class Known:
     def __init__(self, signature: str = "first") -> None:
         cost = StepCost(0, "", 1000, "npu", 0.001, 0.0, "")
         steps = tuple((number, cost) for number in range(1, 10))
-        self.side = Side("net", signature, (("in", INPUT_BYTES, "|i1"),), (("out", OUTPUT_BYTES, "|i1"),), steps)
+        ins, outs = (("in", INPUT_BYTES, "|i1"),), (("out", OUTPUT_BYTES, "|i1"),)
+        self.side = Side("net", signature, ins, outs, steps, 1000.0, 800.0)
 
     def expect(self, sample: dict[str, bytes]) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
         return (sample["in"],), (compute(sample["in"], "first"),)
