@@ -14,7 +14,7 @@ _STOP_S = 30.0
 @contextmanager
 def served(elf: Path, serial: str = "socket:0") -> Iterator[str]:
     """Gives the line that a client opens."""
-    command = [sys.executable, "-m", "atonc.cli", "board", "run", str(elf), "--serial", serial, "--seconds", "120"]
+    command = [sys.executable, "-m", "atonc.cli", "board", "run", str(elf), "--serial", serial, "--seconds", "600"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         try:

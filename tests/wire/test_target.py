@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from atonc import boarding, cli, firmware
+from atonc import cli, firmware
 from atonc.boarding import stored_input
 from atonc.emulation import Emulation
 from atonc.inputs import program_inputs
@@ -25,35 +27,28 @@ from tests.emit.generated import DIGITS, digits
 from .served import served
 
 pytestmark = needs_compiler
+ROOT = Path(__file__).parents[2]
 EPOCHS = [(1, 9), (10, 10)]  # of the digits network: one block of the epoch controller, softmax
 
 
-class Firmware:
-    """The digits network as firmware of protocol 3.1 and 3.2, and in its folder."""
-
-    def __init__(self, home: Path) -> None:
-        self.folder = home / "network"
-        network = boarding.image_network(digits(), self.folder)
-        common = firmware.compile_runtime(firmware.wire_runtime(), home / "runtime")
-        self.elf = {
-            minor: firmware.build_firmware(
-                *([network], firmware.wire_runtime(minor), home / f"build{minor}", common),
-                harness=firmware.WIRE,
-                with_contents=True,
-            )
-            for minor in (1, 2)
-        }
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("wire")
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Firmware:
-    return Firmware(tmp_path_factory.mktemp("wire"))
+def folder(home: Path) -> Path:
+    """The digits network as `atonc generate` writes it."""
+    assert cli.main(["generate", str(DIGITS), "-o", str(home / "network"), "-q"]) == 0
+    return home / "network"
 
 
 @pytest.fixture(scope="module")
-def line(built: Firmware) -> Iterator[str]:
+def line(folder: Path, home: Path) -> Iterator[str]:
     """A board of protocol 3.1 that serves one client after the other."""
-    with served(built.elf[1]) as place:
+    elf = home / "firmware.elf"
+    assert cli.main(["board", "build", str(folder), "-o", str(elf)]) == 0
+    with served(elf) as place:
         yield place
 
 
@@ -62,7 +57,7 @@ def validate(line: str, *options: object) -> int:
 
 
 def test_model_with_recording_and_page(
-    built: Firmware, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record, page = tmp_path / "digits.npz", tmp_path / "digits.html"
     assert validate(line, DIGITS, "-b", 2, "--json", "--record", record, "--page", page) == 0
@@ -71,7 +66,7 @@ def test_model_with_recording_and_page(
     target = found["target"]
     assert (target["protocol"], target["device"]) == ("3.1", 0x486)
     assert (target["cpu_hz"], target["npu_hz"]) == (600_000_000, 800_000_000)
-    assert target["signature"] == firmware.signature(firmware.network_in(built.folder))
+    assert target["signature"] == firmware.signature(firmware.network_in(folder))
     assert "that of this compilation" in target["identity"]
     _check_epochs(found)
     _check_recording(record, found)
@@ -105,13 +100,60 @@ def _check_recording(file: Path, found: dict) -> None:
     assert told["system"]["cpu_hz"] == 600_000_000 and told["protocol"] == "3.1" and told["atonc"]
 
 
-def test_folder_as_text_over_a_serial_line(built: Firmware, capsys: pytest.CaptureFixture[str]) -> None:
-    with served(built.elf[2], "pty") as line:
-        assert validate(line, built.folder, "-b", 1) == 0
+def test_sources_for_a_bare_board_over_a_serial_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the owner of a board would build, here for the virtual one: clocks of reset, no vendor code."""
+    folder, sources = home / "ram", home / "sources"
+    pools = ["--mpool", str(ROOT / "examples" / "bare_metal" / "ram_only.mpool")]
+    assert cli.main(["generate", str(DIGITS), "-o", str(folder), "-n", "digits", "-q", *pools]) == 0
+    assert cli.main(["board", "build", str(folder), "--sources", str(sources), "--protocol", "3.2"]) == 0
+    made = subprocess.run(["make", "-s", "-j2", "-C", str(sources), "CPU=cortex-m33"], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    with served(sources / "firmware.elf", "pty") as line:
+        assert validate(line, folder, "-b", 1) == 0
     text = capsys.readouterr().out
     assert "protocol 3.2" in text and "every byte equals the emulator's" in text and line in text
+    assert "at 64 MHz, NPU 64 MHz" in text
     assert re.search(r"measured ms +predicted +ratio", text)
     assert re.search(r"^ +1-9 +0\.\d+ +0\.\d+", text, re.MULTILINE) and re.search(r"^ +10 +0\.", text, re.MULTILINE)
+
+
+def test_sources_of_a_network_with_constants_in_flash(folder: Path, home: Path) -> None:
+    sources = home / "project"
+    assert cli.main(["board", "build", str(folder), "--sources", str(sources), "-q"]) == 0
+    (constants,) = sources.glob("constants_0x7*.bin")
+    assert constants.read_bytes() == firmware.network_in(folder).contents[0][1]
+    readme = (sources / "README.md").read_text()
+    assert "Not with these networks: constants lie outside the chip" in readme and constants.name in readme
+    assert firmware.signature(firmware.network_in(folder)) in (sources / "networks.h").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "one of -o FIRMWARE.elf and --sources OUT is wanted"),
+        (["-o", "a.elf", "--sources", "b"], "one of -o FIRMWARE.elf and --sources OUT is wanted"),
+        (["-o", "a.elf", "--baud", "12"], "12 is no speed of this UART"),
+    ],
+)
+def test_wrong_build_options(
+    folder: Path, options: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["board", "build", str(folder), *options]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_two_networks_of_one_name(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["board", "build", str(folder), str(folder), "-o", str(tmp_path / "a.elf")]) == 2
+    assert "both want their constants" in capsys.readouterr().err
+
+
+def test_the_hash_sees_the_programs(folder: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    network = firmware.network_in(copy)
+    before = firmware.signature(network)
+    blobs = copy / "network_ecblobs.h"
+    blobs.write_text(blobs.read_text().replace("0x", "0X", 1))
+    assert firmware.signature(network) != before
 
 
 def test_another_network_is_refused(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
