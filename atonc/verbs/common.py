@@ -206,7 +206,7 @@ def note(text: str, options: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def progress(silent: bool) -> Iterator[Callable[[int, int], None] | None]:
+def progress(silent: bool, what: str = "epochs") -> Iterator[Callable[[int, int], None] | None]:
     """A progress bar on standard error, on terminals only."""
     if silent or not sys.stderr.isatty():
         yield None
@@ -216,7 +216,7 @@ def progress(silent: bool) -> Iterator[Callable[[int, int], None] | None]:
 
     from atonc.report.terminal import for_colours
 
-    columns = (TextColumn("epochs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(file=for_colours(sys.stderr)), transient=True) as bar:
-        task = bar.add_task("epochs", total=None)
+        task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
