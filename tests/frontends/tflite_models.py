@@ -24,6 +24,7 @@ class T:
     zero: int = 0
     axis: int = 0
     data: Any = None
+    free: tuple[int, ...] = ()  # axes whose size in `shape` is a placeholder
 
 
 @dataclass
@@ -87,6 +88,8 @@ class _Writer:
 
     def _tensor(self, t: T, buffer: int) -> int:
         name, shape = self.b.CreateString(t.name), self._vector(t.shape, "<i4")
+        sizes = [-1 if k in t.free else size for k, size in enumerate(t.shape)]
+        signature = self._vector(sizes, "<i4") if t.free else None
         fields: dict[int, tuple[str, Any]] = {
             0: ("o", shape), 1: ("b", CODES[t.dtype]), 2: ("I", buffer), 3: ("o", name),
         }  # fmt: skip
@@ -95,7 +98,9 @@ class _Writer:
             zeros = self._vector([t.zero] * scales.size, "<i8")
             quant = self._table(7, {2: ("o", self._vector(scales, "<f4")), 3: ("o", zeros), 6: ("i", t.axis)})
             fields[4] = ("o", quant)
-        return self._table(7, fields)
+        if signature is not None:
+            fields[7] = ("o", signature)
+        return self._table(8, fields)
 
     def _code(self, code: str) -> int:
         number = getattr(tflite.BuiltinOperator, code)
@@ -115,7 +120,7 @@ class _Writer:
 def _version(code: str) -> int:
     """The first version of an operator that knows int8."""
     special = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4, "TRANSPOSE_CONV": 3, "PRELU": 1}
-    older = ("HARD_SWISH", "LEAKY_RELU", "EXPAND_DIMS", "SQUEEZE", "GATHER", "RESHAPE", "DEPTH_TO_SPACE")
+    older = ("SHAPE", "HARD_SWISH", "LEAKY_RELU", "EXPAND_DIMS", "SQUEEZE", "GATHER", "RESHAPE", "DEPTH_TO_SPACE")
     return special.get(code, 1 if code in older else 2)
 
 
