@@ -10,7 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from atonc.errors import InputError, ModelError, UnsupportedError, plain
-from atonc.frontends import flatbuffer, limits, tflite_formats, tflite_moves, tflite_ops, tflite_shapes
+from atonc.frontends import (
+    flatbuffer,
+    limits,
+    tflite_formats,
+    tflite_moves,
+    tflite_ops,
+    tflite_recurrent,
+    tflite_shapes,
+)
 from atonc.frontends.flatbuffer import Table
 from atonc.frontends.operands import check_operands, check_work, require_operands
 from atonc.frontends.refusals import refuse
@@ -31,7 +39,7 @@ from atonc.ops import rounding
 from atonc.ops.shapes import infer_shape
 
 TRANSLATORS = tflite_ops.TRANSLATORS
-_REGISTERED = (tflite_ops, tflite_moves)
+_REGISTERED = (tflite_ops, tflite_moves, tflite_recurrent)
 
 
 def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) -> Graph:
@@ -51,7 +59,10 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
     inputs, outputs = ([tensors.at(i).name for i in indices] for indices in edges)
     used = {t for op in ops for t in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
     kept = {tensor.name: tensor for tensor in tensors.all() if tensor.name in used}
-    graph = Graph(kept, tuple(ops), tuple(dict.fromkeys(inputs)), tuple(dict.fromkeys(outputs)), name, "tflite")
+    notes = tuple(f"{op.name} {tflite_recurrent.STATE_NOTE}" for op in ops if op.kind == "lstm")
+    graph = Graph(
+        kept, tuple(ops), tuple(dict.fromkeys(inputs)), tuple(dict.fromkeys(outputs)), name, "tflite", notes=notes
+    )
     return check_work(check_operands(check(graph)))
 
 

@@ -25,6 +25,7 @@ class T:
     axis: int = 0
     data: Any = None
     free: tuple[int, ...] = ()  # axes whose size in `shape` is a placeholder
+    variable: bool = False
 
 
 @dataclass
@@ -36,6 +37,7 @@ class O:  # noqa: E742 - reads well in models
     outputs: list[str]
     options: str = ""
     fields: dict[int, tuple[str, Any]] = field(default_factory=dict)
+    intermediates: list[str] = field(default_factory=list)
 
 
 def build(tensors: list[T], ops: list[O], inputs: list[str], outputs: list[str]) -> bytes:
@@ -98,6 +100,8 @@ class _Writer:
             zeros = self._vector([t.zero] * scales.size, "<i8")
             quant = self._table(7, {2: ("o", self._vector(scales, "<f4")), 3: ("o", zeros), 6: ("i", t.axis)})
             fields[4] = ("o", quant)
+        if t.variable:
+            fields[5] = ("B", 1)
         if signature is not None:
             fields[7] = ("o", signature)
         return self._table(8, fields)
@@ -111,10 +115,13 @@ class _Writer:
         fields: dict[int, tuple[str, Any]] = {
             0: ("I", self.codes.index(op.code)), 1: ("o", indices[0]), 2: ("o", indices[1]),
         }  # fmt: skip
+        between = self._vector([self.index[n] for n in op.intermediates], "<i4") if op.intermediates else None
         if op.options:
             table = self._table(12, op.fields)
             fields |= {3: ("B", getattr(tflite.BuiltinOptions, op.options)), 4: ("o", table)}
-        return self._table(6, fields)
+        if between is not None:
+            fields[8] = ("o", between)
+        return self._table(9, fields)
 
 
 def _version(code: str) -> int:
