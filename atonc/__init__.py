@@ -22,10 +22,11 @@ def compile(model: str | PathLike[str], **options: Any) -> Compiled:
     """A quantised .tflite or .onnx file as a verified program; the options are those of `atonc.options.Options`."""
     from pathlib import Path
 
+    from atonc.declare import arguments
     from atonc.options import Options
     from atonc.pipeline import compile_file
 
-    return compile_file(Path(model), Options(**options))
+    return compile_file(Path(model), arguments(Options, options))
 
 
 def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwork:
@@ -65,6 +66,7 @@ def explain(place: str | PathLike[str], prices: bool = False, **options: Any) ->
     from pathlib import Path
 
     from atonc import generating
+    from atonc.declare import arguments
     from atonc.insight.folder import folder_view
     from atonc.insight.ours import network_view
     from atonc.insight.prices import priced
@@ -72,7 +74,7 @@ def explain(place: str | PathLike[str], prices: bool = False, **options: Any) ->
 
     if Path(place).is_dir():
         return folder_view(Path(place))
-    wanted = Options(**{"verify": False, **options})
+    wanted = arguments(Options, {"verify": False, **options})
     view = generating.analyze(Path(place), wanted)
     return priced(view, network_view(view), wanted) if prices else network_view(view)
 

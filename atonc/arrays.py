@@ -15,6 +15,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from atonc import csv_arrays
+from atonc.csv_arrays import parse_csv
 from atonc.disk import read_file
 from atonc.errors import InputError
 
@@ -36,8 +38,14 @@ def is_arrays(data: bytes) -> bool:
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """By name; the array of an .npy has the name "". The contents tell which of the two it is."""
+    """By name; the array of an .npy or .csv has the name "". The contents tell which of the first two it is."""
+    if is_csv(path):
+        return {"": parse_csv(read_file(path, csv_arrays.MAX_BYTES), str(path))}
     return parse_arrays(read_file(path, MAX_BYTES), str(path))
+
+
+def is_csv(path: Path) -> bool:
+    return path.suffix.lower() == ".csv"
 
 
 def parse_arrays(data: bytes, where: str) -> dict[str, Array]:
@@ -48,7 +56,7 @@ def parse_arrays(data: bytes, where: str) -> dict[str, Array]:
             return _archive(data, where)
     except _DAMAGE as error:
         raise InputError(f"cannot be read as NumPy data: {str(error)[:200]}", where=where) from None
-    raise InputError("is neither .npy nor .npz", where=where, remedy="write it with numpy.save or numpy.savez")
+    raise InputError("is neither .npy, .npz nor .csv", where=where, remedy="write it with numpy.save or numpy.savez")
 
 
 def _array(data: bytes, where: str) -> Array:

@@ -19,6 +19,7 @@ from atonc.emu.bus import Bytes
 from atonc.errors import AtoncError, InputError
 from atonc.firmware import ImageNetwork, Runtime
 from atonc.lower.context import item_bytes
+from atonc.progress import stage
 
 if TYPE_CHECKING:
     from atonc.compile_view import CompileView
@@ -202,6 +203,7 @@ def validate_on_board(
     with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
         folder = Path(temporary)
         network = image_network(view, folder / "network")
+        stage("building the firmware")
         rig = Rig(firmware.build_firmware([network], runtime, folder / "build"), [network], budget)
     return compare(view, samples, rig, runtime.label)
 
@@ -221,6 +223,7 @@ def compare(
         inputs = program_inputs(compiled, sample)
         stored = [stored_input(emulation, name, inputs[name]) for name in compiled.graph.inputs]
         emulation.run(inputs)
+        stage("running on the virtual board", turn, len(samples))
         last = rig.run(stored, number)
         for name, found in zip(compiled.graph.outputs, last.outputs, strict=True):
             expected = emulation.memory.read(compiled.program.placed[name].address, found.size)

@@ -9,24 +9,58 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import atonc
+from atonc.declare import did_you_mean
 from atonc.errors import AtoncError, InputError, InternalError
+from atonc.report.progress_bar import on_terminal
 from atonc.report.terminal import plain_streams
-from atonc.verbs import board, compare, disasm, explain, generate, load_and_run, ops, probe, reloc, run, validate, view
-from atonc.verbs.common import without_levels
+from atonc.verbs import (
+    board,
+    compare,
+    completion,
+    disasm,
+    explain,
+    generate,
+    load_and_run,
+    ops,
+    probe,
+    reloc,
+    run,
+    validate,
+    view,
+)
+from atonc.verbs.common import MODELS, note, without_levels
+from atonc.verbs.flags import Formatter, examples
 
+# one line for every file of verbs; their order is that of the help
+VERBS = (
+    generate,
+    explain,
+    ops,
+    validate,
+    run,
+    compare,
+    view,
+    disasm,
+    probe,
+    reloc,
+    load_and_run,
+    board,
+    completion,
+)
 TRACEBACK = "ATONC_TRACEBACK"
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
-    words = without_levels(sys.argv[1:] if arguments is None else arguments)
+    words = sys.argv[1:] if arguments is None else arguments
     with plain_streams(), warnings.catch_warnings():
         if not sys.warnoptions:
             warnings.simplefilter("ignore")  # they are for who writes the code, not for who runs it
@@ -35,8 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: Sequence[str]) -> int:
     try:
-        options = parser().parse_args(words)
-        with _few_collections():
+        options = parse(words)
+        with _few_collections(), on_terminal(silent=getattr(options, "quiet", False)):
             return int(options.verb(options))
     except AtoncError as error:
         return _refused(error, words)
@@ -88,19 +122,82 @@ def _few_collections() -> Iterator[None]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Errors as one paragraph, like all others."""
+    """Errors as one paragraph, like all others; no abbreviations, so that scripts go on working when options come."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**{"formatter_class": Formatter, "allow_abbrev": False, **more})
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message, remedy=f"see {self.prog} --help")
 
 
+@cache
 def parser() -> argparse.ArgumentParser:
-    found = _Parser(prog="atonc", description=atonc.__doc__)
+    found = _Parser(prog="atonc", description=f"{atonc.__doc__}\nWithout a verb: analyze.")
     found.add_argument("--version", action="version", version=f"atonc {atonc.__version__}")
-    verbs = found.add_subparsers(required=True, metavar="VERB")
-    for verb in (generate, explain, ops, validate, run, compare, view, disasm, probe, reloc, load_and_run, board):
+    found.add_argument("--tools-version", action=_ToolsVersion, nargs=0, help="versions of everything that takes part")
+    verbs = found.add_subparsers(required=True, metavar="VERB", title="verbs")
+    for verb in VERBS:
         verb.add(verbs)
+    examples(
+        found,
+        "atonc generate model.tflite             # C files, memory images and reports into st_ai_output",
+        "atonc analyze -m model.onnx --target stm32n6 --st-neural-art",
+        "atonc VERB --help                       # all options of a verb",
+    )
     return found
+
+
+class _ToolsVersion(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from atonc.report.versions import lines
+
+        print("\n".join(lines()))
+        parser.exit()
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The options; a wrong verb or option gets the nearest name."""
+    whole = parser()
+    verbs = verbs_of(whole)
+    words = without_levels(_with_verb(words, verbs))
+    options, unknown = whole.parse_known_args(words)
+    wrong = next((word for word in unknown if word.startswith("-")), "")
+    if unknown:
+        known = [name for verb in _path(words, verbs) for name in verb._option_string_actions]
+        raise InputError(
+            f"{words[0]} has no option {wrong.partition('=')[0]}" if wrong else f"{unknown[0]!r} is one word too many",
+            remedy=did_you_mean(wrong.partition("=")[0], known, f"see atonc {words[0]} --help"),
+        )
+    for line in getattr(options, "no_effect", []):
+        note(line, options)
+    return options
+
+
+def verbs_of(found: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """By name, aliases included; empty for a parser without verbs of its own."""
+    actions = [action for action in found._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(actions[0].choices) if actions else {}
+
+
+def _path(words: Sequence[str], verbs: dict[str, argparse.ArgumentParser]) -> Iterator[argparse.ArgumentParser]:
+    """The parser of the verb, and of the verb behind it."""
+    for word in words:
+        if word in verbs:
+            yield verbs[word]
+            verbs = verbs_of(verbs[word])
+
+
+def _with_verb(words: Sequence[str], verbs: Iterable[str]) -> list[str]:
+    """As ST's tool: no verb means analyze."""
+    first = words[0] if words else "--help"
+    if first in verbs or first in ("-h", "--help", "--version", "--tools-version"):
+        return [*words] or [first]
+    if first.startswith("-") or first.lower().endswith(MODELS):
+        return ["analyze", *words]
+    raise InputError(
+        f"there is no verb {first[:60]!r}", remedy=did_you_mean(first, verbs, f"the verbs are {', '.join(verbs)}")
+    )
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from atonc.ir import Array, Graph, Tensor
 from atonc.lower.context import item_bytes
 from atonc.ops import run_op
 from atonc.plan.types import CpuPlan
+from atonc.progress import stage
 
 _ON_CHIP = range(0x3400_0000, 0x343C_0000)
 _WINDOW = 28  # bits: every controller of external memory has 256 MB of addresses
@@ -45,7 +46,8 @@ class Emulation:
         for name, value in inputs.items():
             self.store(name, value)
         seen: dict[str, Array] = {}
-        for step in self.program.steps:
+        for number, step in enumerate(self.program.steps):
+            stage("running on the emulator", number, len(self.program.steps))
             if isinstance(step.plan, CpuPlan):
                 self._cpu(step.plan)
             elif step.epoch is not None:

@@ -23,6 +23,12 @@ def _escaped(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def sentence(text: str) -> str:
+    """With its full stop, unless it ends in one or in a question."""
+    text = text.rstrip()
+    return text if text.endswith((".", "?", "!", ":")) else f"{text}."
+
+
 class AtoncError(Exception):
     """Base of all user-facing errors."""
 
@@ -36,12 +42,10 @@ class AtoncError(Exception):
     def __str__(self) -> str:
         parts = [f"{self.where}: {self.what}" if self.where else self.what]
         if self.rule:
-            parts.append(f"Rule: {self.rule}.")
+            parts.append(f"Rule: {self.rule}")
         if self.remedy:
-            parts.append(f"What to do: {self.remedy}.")
-        if len(parts) > 1 and not parts[0].endswith((".", "?", "!")):
-            parts[0] += "."
-        said = plain(" ".join(part.rstrip() for part in parts))
+            parts.append(f"What to do: {self.remedy}")
+        said = plain(" ".join(map(sentence, parts)) if len(parts) > 1 else parts[0].rstrip())
         return said if len(said) <= _LONG else f"{said[:_START]} ... {said[-_END:]}"
 
     def as_dict(self) -> dict[str, Any]:

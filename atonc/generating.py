@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from atonc import __version__
-from atonc.build_folder import write_whole
+from atonc import __version__, progress
+from atonc.build_folder import REPORTS, write_whole
 from atonc.compile_view import CompileView
+from atonc.disk import write_files
 from atonc.emit import c_info, write
 from atonc.emit.c.files import files
 from atonc.emit.c.network import CNetwork, Cycles
@@ -51,6 +52,7 @@ class Gates:
 def analyze(model: Path, options: Options, name: str = "network") -> CompileView:
     write.check_name(name)
     compiled, pools = compile_file(model, options), memories(options)
+    progress.stage("counting cycles")
     cost = program_cost(compiled.program, compiled.graph, pools.pools, machine_of(options))
     reproduced = reproduce.block(model, options, name, cost)
     return CompileView(plain(model.name), name, pools, compiled, cost, graph_macs(compiled.graph), options, reproduced)
@@ -95,6 +97,7 @@ def page_name(name: str) -> str:
 
 def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False) -> Mapping[str, bytes]:
     """File name -> contents."""
+    progress.stage("making the files")
     program, name = view.compiled.program, view.name
     described = write.description(program, view.compiled.graph, name) | {"model": view.model, "board": view.board.name}
     described |= machine_row(machine_of(view.options))
@@ -117,6 +120,18 @@ def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False)
     }
 
 
-def generate(view: CompileView, folder: Path, with_hex: bool = False, with_stai: bool = False) -> CompileView:
+def generate(
+    view: CompileView, folder: Path, with_hex: bool = False, with_stai: bool = False, with_reports: bool = True
+) -> CompileView:
     """Writes the files, all together or none; the view that comes back names them."""
-    return replace(view, files=tuple(map(str, write_whole(folder, files_of(view, with_hex, with_stai), view.name))))
+    files = files_of(view, with_hex, with_stai)
+    if not with_reports:
+        files = {name: content for name, content in files.items() if not name.endswith(REPORTS)}
+    return replace(view, files=tuple(map(str, write_whole(folder, files, view.name))))
+
+
+def write_reports(view: CompileView, folder: Path) -> CompileView:
+    """`analyze -o`: what there is to read, beside whatever the folder holds."""
+    kept = {name: content for name, content in files_of(view).items() if name.endswith((*REPORTS, "_c_info.json"))}
+    renamed = {name.replace("_generate_report", "_analyze_report"): content for name, content in kept.items()}
+    return replace(view, files=tuple(map(str, write_files(folder, renamed))))

@@ -24,6 +24,7 @@ from atonc.lower.map_ops import Mapped
 from atonc.lower.meaning.run import mapped_op
 from atonc.ops import run_op, start_values
 from atonc.plan.types import CpuPlan
+from atonc.progress import stage
 
 if TYPE_CHECKING:
     from atonc.pipeline import Compiled
@@ -150,6 +151,7 @@ def forced_run(graph: Graph, inputs: Mapping[str, Array], held: Mapping[str, Arr
     values, distance = start_values(graph, inputs), dict[str, int]()
     last = {name: number for number, op in enumerate(graph.ops) for name in op.inputs}  # names of operators repeat
     for number, op in enumerate(graph.ops):
+        stage("comparing layers with exact arithmetic", number, len(graph.ops))
         through = 1 + max((distance.get(name, 0) for name in op.inputs), default=0)
         given = {name: values[name] for name in op.inputs if name}
         for name, result in zip(op.outputs, run_op(graph, op, given), strict=True):

@@ -1,36 +1,132 @@
-"""What the user may ask of the compiler."""
+"""What the user may ask of the compiler: every option once, with its flag, its group and its help."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from atonc.declare import check, option
+from atonc.errors import InputError
+
+MODEL = "the model"
+EDGES = "inputs and outputs"
+MEMORY = "board and memory"
+MAPPING = "how operators are mapped"
+CLOCKS = "clocks"
+CHECKS = "checks"
+_POSITIONS = ("chfirst", "chlast")
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Separated by commas."""
+    return tuple(filter(None, (word.strip() for word in text.split(","))))
+
+
+def positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e6:
+        raise InputError(f"{text[:60]!r} is not a number above zero")
+    return value
+
+
+def whole(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise InputError(f"{text[:60]!r} is not a whole number") from None
+
+
+def shapes(text: str) -> dict[str, int]:
+    from atonc.frontends.fixed_shapes import parse_fixed_shapes
+
+    return parse_fixed_shapes(text)
 
 
 @dataclass(frozen=True)
 class Options:
-    """Command-line flags, profile files and the reference derive from this."""
+    """Arguments of `atonc.compile`; flags of the command line with their help; rows of the reference."""
 
-    board: str = "stm32n6570-dk"
-    mpool: str = ""
-    numerics: str = "best"  # or "2.x"
-    prefer: str = "speed"  # or "memory"
-    cut_outputs: tuple[str, ...] = ()
-    input_type: str = ""
-    output_type: str = ""
-    inputs_channel_position: str = ""
-    outputs_channel_position: str = ""
-    fixed_shapes: dict[str, int] = field(default_factory=dict)
-    inputs_allocation: bool = True  # False: the application supplies the memory of the inputs
-    outputs_allocation: bool = True
-    epoch_controller: bool = True  # False: the processor starts every epoch
-    relocatable: bool = False  # memories outside the chip have no fixed base
-    secure: bool = True  # False: addresses of the chip's memories are those of the non-secure state
-    on_cpu: tuple[str, ...] = ()  # nodes of the model
+    board: str = option("stm32n6570-dk", "--board", MEMORY, "whose memories", metavar="NAME")
+    mpool: str = option("", "--mpool --memory-pool", MEMORY, "memory pools instead of the board's", metavar="FILE")
+    external: str = option(
+        "all",
+        "--external",
+        MEMORY,
+        "which memories outside the chip may be used; only: none of those on the chip for activations",
+        choices=("all", "ram", "flash", "none", "only"),
+    )
+    numerics: str = option(
+        "best", "--numerics", MAPPING, "2.x: the numbers that ST's compilers 2.x give", choices=("best", "2.x")
+    )
+    prefer: str = option("speed", "--prefer", MEMORY, "what to spend memory for", choices=("speed", "memory"))
+    cut_inputs: tuple[str, ...] = option(
+        (),
+        "--cut-input-tensors",
+        MODEL,
+        "the model begins at these tensors, separated by commas",
+        metavar="NAMES",
+        parse=names,
+    )
+    cut_input_layers: tuple[str, ...] = option(
+        (), "--cut-input-layers", MODEL, "the model begins with these layers", metavar="NAMES", parse=names
+    )
+    cut_outputs: tuple[str, ...] = option(
+        (),
+        "--cut-output-tensors --cut-output-layers",
+        MODEL,
+        "the model ends at these tensors or layers, separated by commas",
+        metavar="NAMES",
+        parse=names,
+    )
+    input_type: str = option(
+        "", "--input-data-type", EDGES, "float32, int8 or uint8; or one for each: a,b", metavar="TYPE"
+    )
+    output_type: str = option("", "--output-data-type", EDGES, "the same for the outputs", metavar="TYPE")
+    inputs_channel_position: str = option(
+        "", "--inputs-ch-position", EDGES, "channels of the inputs", choices=_POSITIONS
+    )
+    outputs_channel_position: str = option(
+        "", "--outputs-ch-position", EDGES, "channels of the outputs", choices=_POSITIONS
+    )
+    fixed_shapes: dict[str, int] = option(
+        dict,
+        "--fix-parametric-shapes",
+        MODEL,
+        "sizes of free dimensions: B=1,T=16 or {'B': 1}",
+        metavar="SHAPES",
+        parse=shapes,
+    )
+    inputs_allocation: bool = option(
+        True, "--no-inputs-allocation", EDGES, "the application supplies the memory of the inputs"
+    )
+    outputs_allocation: bool = option(
+        True, "--no-outputs-allocation", EDGES, "the application supplies the memory of the outputs"
+    )
+    epoch_controller: bool = option(True, "--no-epoch-controller", MAPPING, "the processor starts every epoch")
+    relocatable: bool = False  # memories outside the chip have no fixed base (`-r`)
+    secure: bool = True  # False: addresses of the chip's memories are those of the non-secure state (`-r no-secure`)
+    on_cpu: tuple[str, ...] = ()  # nodes of the model (`--on cpu NODE`)
     on_npu: tuple[str, ...] = ()
-    allow_float: bool = False  # also models without any quantised value
-    silicon: str = "composed"  # or "seen": no form whose parts alone were seen
-    allow_unproven: bool = False  # also forms that no published program comes near
-    npu_mhz: float = 0.0  # 0: as the machine description says
-    cpu_mhz: float = 0.0
-    flash_mbps: float = 0.0
-    verify: bool = True
-    seed: int = 0
+    allow_float: bool = option(False, "--allow-float", MODEL, "also models without any quantised value")
+    silicon: str = option(
+        "composed",
+        "--silicon",
+        MAPPING,
+        "seen: only forms that published programs have as a whole; composed: also combinations of seen parts",
+        choices=("seen", "composed"),
+    )
+    allow_unproven: bool = option(
+        False, "--allow-unproven", MAPPING, "also forms that no published program comes near"
+    )
+    npu_mhz: float = option(
+        0.0, "--npu-mhz", CLOCKS, "clock of the NPU, if it is not the usual one", metavar="MHZ", parse=positive
+    )
+    cpu_mhz: float = option(0.0, "--cpu-mhz", CLOCKS, "clock of the CPU", metavar="MHZ", parse=positive)
+    flash_mbps: float = option(0.0, "--flash-mbps", CLOCKS, "speed of the flash, MB/s", metavar="MBPS", parse=positive)
+    verify: bool = option(True, "--no-verify", CHECKS, "do not run the program on the emulator")
+    seed: int = option(0, "--seed", CHECKS, "of synthetic inputs", metavar="N", parse=whole)
+
+    def __post_init__(self) -> None:
+        check(self)

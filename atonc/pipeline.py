@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from atonc import silicon
+from atonc import progress, silicon
 from atonc.compare.inputs import make_inputs, make_noise
 from atonc.emit import ec_program
 from atonc.emit.contexts import safety_contexts
@@ -30,7 +30,9 @@ from atonc.lower.wishes import resolve
 from atonc.ops import run_graph
 from atonc.options import Options
 from atonc.passes import order
+from atonc.passes.cut_inputs import cut_inputs
 from atonc.place import Board, Layout, board, place, read_board
+from atonc.place.external import with_external
 from atonc.place.pools import movable_outside, not_secure
 from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
@@ -57,15 +59,23 @@ class Compiled:
 
 def compile_file(path: Path, options: Options | None = None) -> Compiled:
     options = options or Options()
-    source = read(path, options.cut_outputs, options.fixed_shapes)
+    source = read_model(path, options)
     if not options.allow_float:
         require_quantised(source)
     return compile_graph(source, options)
 
 
+def read_model(path: Path, options: Options) -> Graph:
+    """The part of the model that the user wants."""
+    progress.stage("reading the model")
+    source = read(path, options.cut_outputs, options.fixed_shapes)
+    return cut_inputs(source, options.cut_inputs, options.cut_input_layers)
+
+
 def compile_graph(source: Graph, options: Options | None = None) -> Compiled:
     options = options or Options()
     started = time.perf_counter()
+    progress.stage("simplifying the graph")
     return compile_canonical(source, order.run(source, options), options, memories(options), started)
 
 
@@ -78,10 +88,12 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     for _ in range(ROUNDS):
         mapped = map_ops(graph, options.numerics, samples, wishes, supplied(graph, options), avoided)
         context = mapped.context
+        progress.stage("placing buffers")
         require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
         layout = _place(mapped, graph, memory, options)
         edges = graph.inputs, graph.outputs
         program = bind(list(mapped.plans), layout.placed, *edges, layout.cached_pools, memory.pools)
+        progress.stage("checking every epoch")
         found = inspect(program, memory.pools)
         refused = silicon.refused(found.grades, program, mapped.owners, options)
         if not refused:
@@ -97,8 +109,8 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
 
 def memories(options: Options) -> Board:
     if options.mpool:
-        return read_board(Path(options.mpool))
-    found = board(options.board)
+        return with_external(read_board(Path(options.mpool)), options.external)
+    found = with_external(board(options.board), options.external)
     found = found if options.secure else not_secure(found)
     return movable_outside(found) if options.relocatable else found
 

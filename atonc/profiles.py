@@ -6,10 +6,19 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from atonc.declare import did_you_mean
 from atonc.errors import InputError
 from atonc.hw.tolerant_json import Node, read_json
 
 DEFAULT = "default"
+# names that ST's tool and its N6 scripts ship -> memories outside the chip; how hard their compiler searches has no
+# counterpart here
+BUILT_IN = {
+    **dict.fromkeys((DEFAULT, "profile-default", "profile-minimal", "profile-allmems--O3"), "all"),
+    **dict.fromkeys((f"n6-allmems-{level}" for level in ("O1", "O2", "O3", "Oauto")), "all"),
+    **dict.fromkeys(("profile_O3", "profile_auto"), "all"),
+    **{"n6-noextmem": "none", "n6-extram": "ram", "n6-extflash": "flash", "n6-nointmem": "only"},
+}
 _KEYS = ("memory_pool", "options", "machine_desc", "memory_desc")
 _POOL = ("--load-mpool", "--load-mpool-file")
 # What these ask for holds here in any case, or concerns only how the other compiler searches and what it prints.
@@ -45,18 +54,22 @@ class Profile:
     missing: tuple[str, ...] = ()  # options of the other compiler that change its output and have no effect here
     no_cpu: bool = False  # --disable-sw-fallback: an operator on the CPU is an error
     unknown_keys: tuple[str, ...] = ()
+    external: str = "all"  # which memories outside the chip it uses
 
 
 def read_profile(text: str) -> Profile:
-    """`FILE.json`, `PROFILE@FILE.json`, or `default`; paths inside count from the folder of the file."""
+    """`FILE.json`, `PROFILE@FILE.json`, or a built-in name; paths inside count from the folder of the file."""
     name, at, rest = text.partition("@")
-    if not at and text in ("", DEFAULT):
-        return Profile(DEFAULT, None)
+    if not at and (text or DEFAULT) in BUILT_IN:
+        return Profile(text or DEFAULT, None, external=BUILT_IN[text or DEFAULT])
     path = Path(rest if at else text)
     name = name if at else DEFAULT
     if not os.path.isfile(path):
+        near = "" if at else did_you_mean(text, BUILT_IN)
         raise InputError(
-            "there is no such profile file", where=str(path), remedy="write --st-neural-art PROFILE@FILE.json"
+            "there is no such profile file",
+            where=str(path),
+            remedy=near or f"write --st-neural-art PROFILE@FILE.json, or one of {', '.join(BUILT_IN)}",
         )
     profiles = Node(read_json(path), str(path)).child("Profiles")
     if name not in profiles.data:

@@ -38,14 +38,17 @@ class References:
     """All kernel sets that can run a model, in a process of their own. Use it with `with`, and early: the process
     loads its libraries while the model is being compiled."""
 
-    def __init__(self, model: Path) -> None:
+    def __init__(self, model: Path, exact_only: bool = False) -> None:
+        """`exact_only`: no kernels but exact arithmetic, for models that do not begin where the file does."""
         self.model, self.notes = model, list[str]()
         tflite = is_tflite(model, limits.read_bytes(model))
         self.titles = TFLITE if tflite else ONNX
         missing = [n for n in (("ai_edge_litert",) if tflite else ("onnx", "onnxruntime")) if find_spec(n) is None]
-        self.sets, note = ((), "") if missing else kernel_sets(model)
+        self.sets, note = ((), "") if missing or exact_only else kernel_sets(model)
         self.process = ReferenceProcess() if self.sets else None
-        if missing:
+        if exact_only:
+            note = "the model is compared with exact arithmetic of the graph, not with its own kernels"
+        elif missing:
             note = f"{missing[0]} is not installed, so the reference is exact arithmetic of the graph"
         self.notes += [note] if note else []
 

@@ -13,6 +13,7 @@ from atonc import building
 from atonc.building import Toolchain
 from atonc.disk import read_file, write_files
 from atonc.errors import InputError
+from atonc.progress import stage
 from atonc.reloc.build import Built, RelocOptions, build
 from atonc.reloc.c_files import c_files
 from atonc.reloc.format import MAGIC, MAX_IMAGE_BYTES
@@ -38,7 +39,7 @@ class Relocated:
 
 def words(text: str) -> frozenset[str]:
     """What stands behind `-r`, separated by commas."""
-    found = frozenset(filter(None, (word.strip() for word in text.split(","))))
+    found = frozenset(filter(None, (word.strip().replace("gen-c-files", "gen-c-file") for word in text.split(","))))
     unknown = sorted(found - set(WORDS))
     if unknown:
         raise InputError(f"{', '.join(unknown)[:80]!r}", where="-r", rule=f"possible are: {', '.join(WORDS)}")
@@ -56,6 +57,7 @@ def relocate(
 ) -> Relocated:
     """Builds the image of a folder's network and writes it; intermediate files stay in `keep_in` if it is given."""
     toolchain = _toolchain(prefix)
+    stage("building the image")
     with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
         built = build(toolchain, folder, options, Path(temporary))
         if keep_in is not None:

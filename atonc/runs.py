@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.arrays import is_arrays, read_arrays
+from atonc.arrays import is_arrays, is_csv, read_arrays
 from atonc.disk import read_start, write_file, write_files
 from atonc.emu import network as emulated
 from atonc.emu import tensors
@@ -159,7 +159,7 @@ def _from_files(net: EmulatedNetwork, paths: Sequence[Path]) -> dict[str, Array]
     arrays: dict[str, Array] = {}
     positional: list[Array] = []
     for path in paths:
-        if is_arrays(read_start(path)):
+        if is_csv(path) or is_arrays(read_start(path)):
             named = read_arrays(path)
             known = {info.name for info in infos}
             arrays |= {name: value for name, value in named.items() if name in known}
@@ -229,10 +229,10 @@ def digest(value: Array) -> str:
 
 def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """An .npz, complete or not there at all."""
-    write_file(path, _npz(arrays))
+    write_file(path, npz(arrays))
 
 
-def _npz(arrays: Mapping[str, Array]) -> bytes:
+def npz(arrays: Mapping[str, Array]) -> bytes:
     file = io.BytesIO()
     np.savez(file, **{_safe(name): value for name, value in arrays.items()})  # type: ignore[arg-type]
     return file.getvalue()
@@ -243,7 +243,7 @@ def dump(folder: Path, result: RunResult) -> None:
     by_epoch: dict[int, dict[str, Array]] = {}
     for snapshot in result.snapshots:
         by_epoch.setdefault(snapshot.epoch, {})[snapshot.info.name] = snapshot.data
-    write_files(folder, {f"epoch_{number:04d}.npz": _npz(arrays) for number, arrays in by_epoch.items()})
+    write_files(folder, {f"epoch_{number:04d}.npz": npz(arrays) for number, arrays in by_epoch.items()})
 
 
 def _safe(name: str) -> str:

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from atonc.disk import write_files
-from atonc.frontends.read import read
 from atonc.ir import text
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.lower.wishes import resolve
 from atonc.options import Options
 from atonc.passes import order
-from atonc.pipeline import compile_graph, supplied, typical_runs
+from atonc.pipeline import compile_graph, read_model, supplied, typical_runs
 from atonc.plan.types import CpuPlan
 
 STAGES = ("read", "passes", "lower", "place")
@@ -29,7 +28,7 @@ def dump(model: Path, options: Options, last: str, folder: Path) -> list[Path]:
 
 
 def _outputs(model: Path, options: Options) -> Iterator[tuple[str, str]]:
-    source = read(model, options.cut_outputs, options.fixed_shapes)
+    source = read_model(model, options)
     yield "read", text.dump(source)
     graph = order.run(source, options)
     yield "passes", text.dump(graph)

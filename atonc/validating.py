@@ -7,11 +7,12 @@ which percentages count. `judging.py` says what passes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from atonc import progress
 from atonc.arrays import read_arrays
 from atonc.compare.inputs import make_inputs, make_noise
 from atonc.compare.metrics import Metrics, measure
@@ -26,6 +27,8 @@ from atonc.reading_checks import ReadingCheck, check_reading
 from atonc.references import References
 
 Sample = Mapping[str, Array]
+GIVEN = "the given outputs"
+NOT_RUN = "the model's own kernels did not run (--no-exec-model)"
 NOISE_SEED = 1  # pictures leave corners of operators in the dark
 
 
@@ -66,6 +69,7 @@ class Validation:
     layers: tuple[LayerCheck, ...] = ()  # the program against the canonical graph
     reading: tuple[ReadingCheck, ...] = ()  # the graph as we read it against the reference
     accuracy: Accuracy | None = None
+    recorded: Mapping[str, Array] = field(default_factory=dict)  # inputs and outputs, by ST's names for them
 
     @property
     def first_bad(self) -> LayerCheck | None:
@@ -76,34 +80,96 @@ class Validation:
         return next((check for check in self.reading if check.bad), None)
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What to compare beside the outputs."""
+
+    labels: Sequence[int] = ()  # the right class of each sample, where the first output has one value per class
+    given: Sequence[Mapping[str, Array]] = ()  # outputs that the user brings, as real values
+    layers: bool = True  # also every layer and every operator as read
+    classifier: bool = False  # without labels the classes of the yardstick count
+
+
 def validate(
-    references: References, compiled: Compiled, samples: Sequence[Sample], labels: Sequence[int] = ()
+    references: References | None, compiled: Compiled, samples: Sequence[Sample], wanted: Wanted | None = None
 ) -> Validation:
-    """`labels`: the right class of each sample, for models whose first output has one value per class."""
+    """`references` None: the model's own kernels do not run."""
+    wanted = wanted or Wanted()
     if not samples:
         raise InputError("no samples to compare", remedy="give inputs with at least one sample")
+    if wanted.given and len(wanted.given) < len(samples):
+        raise InputError(f"{len(wanted.given)} samples of outputs for {len(samples)} of inputs", where="-vo")
     emulation = Emulation(compiled.program, compiled.graph)
+    program, kernels = _both(references, compiled, emulation, samples)
+    if wanted.given:
+        brought = [[sample[name] for sample in wanted.given[: len(samples)]] for name in compiled.graph.outputs]
+        kernels = {GIVEN: brought, **kernels}
+    complete = [title for title in kernels if len(kernels[title][0]) == len(samples)]
+    results = _results(compiled, program, kernels, complete) if complete else ()
+    layers = check_program(compiled, emulation, program_inputs(compiled, samples[0])) if wanted.layers else ()
+    reading: Sequence[ReadingCheck] = ()
+    if wanted.layers and references is not None:
+        reading = check_reading(references, compiled.source, [samples[0], make_noise(samples[0], NOISE_SEED)])
+    labels, notes = wanted.labels, list(references.notes if references is not None else [NOT_RUN])
+    yardstick = complete[0] if complete else "nothing"
+    if wanted.classifier and not labels and complete:
+        labels = [int(value.argmax()) for value in kernels[yardstick][0]]
+        notes.append(f"no labels were given: the right classes are those of {yardstick}")
+    model = next((title for title in complete if title != GIVEN), yardstick)
+    accuracy = _accuracy(program[0], kernels[model][0] if complete else program[0], labels) if labels else None
+    return Validation(
+        len(samples),
+        yardstick,
+        tuple(dict.fromkeys(notes)),
+        tuple(results),
+        tuple(layers),
+        tuple(reading),
+        accuracy,
+        _recorded(compiled, samples, program, kernels[yardstick] if complete else ()),
+    )
+
+
+def _both(
+    references: References | None, compiled: Compiled, emulation: Emulation, samples: Sequence[Sample]
+) -> tuple[list[list[Array]], dict[str, list[list[Array]]]]:
+    """Real values of every output for every sample: of the program, and of all kernel sets."""
     outputs = compiled.graph.outputs
     program: list[list[Array]] = [[] for _ in outputs]
     kernels: dict[str, list[list[Array]]] = {}
-    for sample in samples:
+    for number, sample in enumerate(samples):
+        progress.stage("comparing with the reference" if references is not None else "running", number, len(samples))
         got = emulation.run(program_inputs(compiled, sample))
         _append(program, [real(compiled.graph.tensors[name], got[name]) for name in outputs])
-        for title, values in references.outputs(compiled, sample).items():
+        for title, values in references.outputs(compiled, sample).items() if references is not None else ():
             _append(kernels.setdefault(title, [[] for _ in outputs]), values)
-    yardstick, *others = (title for title in kernels if len(kernels[title][0]) == len(samples))
+    return program, kernels
+
+
+def _results(
+    compiled: Compiled, program: list[list[Array]], kernels: Mapping[str, list[list[Array]]], titles: Sequence[str]
+) -> list[OutputResult]:
+    """Distances from the first of the kernel sets."""
+    yardstick, *others = titles
     results = []
-    for k, name in enumerate(outputs):
+    for k, name in enumerate(compiled.graph.outputs):
         expected = np.stack(kernels[yardstick][k])
         unit = unit_of(compiled.graph, name, expected)
         mine = distance("program", expected, np.stack(program[k]), unit)
         spread = tuple(distance(title, expected, np.stack(kernels[title][k]), unit) for title in others)
         results.append(OutputResult(name, mine.metrics, mine.max_lsb, spread))
-    layers = check_program(compiled, emulation, program_inputs(compiled, samples[0]))
-    reading = check_reading(references, compiled.source, [samples[0], make_noise(samples[0], NOISE_SEED)])
-    accuracy = _accuracy(program[0], kernels[yardstick][0], labels) if labels else None
-    notes = tuple(dict.fromkeys(references.notes))
-    return Validation(len(samples), yardstick, notes, tuple(results), tuple(layers), tuple(reading), accuracy)
+    return results
+
+
+def _recorded(
+    compiled: Compiled, samples: Sequence[Sample], program: list[list[Array]], reference: Sequence[list[Array]]
+) -> dict[str, Array]:
+    """All values under the names that ST's validation gives them: m is the model, c the compiled network."""
+    found = {
+        f"m_inputs_{k + 1}": np.stack([sample[name] for sample in samples])
+        for k, name in enumerate(compiled.source.inputs)
+    }
+    found |= {f"m_outputs_{k + 1}": np.stack(values) for k, values in enumerate(reference)}
+    return found | {f"c_outputs_{k + 1}": np.stack(values) for k, values in enumerate(program)}
 
 
 def _append(lists: list[list[Array]], values: Sequence[Array]) -> None:
@@ -134,23 +200,62 @@ def _accuracy(program: Sequence[Array], reference: Sequence[Array], labels: Sequ
 
 
 def read_samples(source: Graph, files: Sequence[Path], limit: int | None) -> list[Sample]:
-    """Arrays named like the inputs (or as many as there are inputs, in order); a first axis beyond the model's own
-    counts samples."""
+    """Arrays named like the inputs or as ST's validation names them (or as many as there are inputs, in order); a first
+    axis beyond the model's own counts samples. Files with one array each are one input each, if the model has several.
+    """
     samples: list[Sample] = []
-    for file in files:
-        arrays = read_arrays(file)
-        named = {name: arrays[name] for name in source.inputs if name in arrays}
-        if len(named) < len(source.inputs):
-            if len(arrays) != len(source.inputs):
-                wanted = ", ".join(source.inputs)
-                raise InputError(
-                    f"holds {len(arrays)} arrays, the model has inputs {wanted}",
-                    where=str(file),
-                    remedy="name the arrays after the inputs",
-                )
-            named = dict(zip(source.inputs, arrays.values(), strict=True))
-        samples += _split(source, named, str(file))
+    for arrays, where in _files(files, len(source.inputs)):
+        named = _named(arrays, source.inputs, "in", where)
+        samples += _split(source, named, where)
     return samples[:limit] if limit else samples
+
+
+def read_outputs(compiled: Compiled, files: Sequence[Path]) -> list[Mapping[str, Array]]:
+    """`-vo`: outputs that the user expects, as real values; codes where the files hold integers."""
+    graph = compiled.graph
+    found: list[Mapping[str, Array]] = []
+    for arrays, where in _files(files, len(graph.outputs)):
+        rows = {}
+        for name, value in _named(arrays, graph.outputs, "out", where).items():
+            tensor = graph.tensors[name]
+            if tensor.elements == 0 or value.size == 0 or value.size % tensor.elements:
+                raise InputError(f"shape {value.shape} does not hold outputs of shape {tensor.shape}", where=where)
+            values = value.reshape(-1, *tensor.shape)
+            rows[name] = real(tensor, values) if value.dtype.kind in "iu" else values.astype(np.float64)
+        count = min(len(value) for value in rows.values())
+        found += [{name: value[k] for name, value in rows.items()} for k in range(count)]
+    return found
+
+
+def _files(files: Sequence[Path], count: int) -> Iterator[tuple[dict[str, Array], str]]:
+    """Each file with its arrays; one array a file belongs together when there is one for every edge."""
+    read = [(read_arrays(file), str(file)) for file in files]
+    if 1 < count == len(read) and all(len(arrays) == 1 for arrays, _ in read):
+        yield {f"{k}": next(iter(arrays.values())) for k, (arrays, _) in enumerate(read)}, ", ".join(w for _, w in read)
+    else:
+        yield from read
+
+
+def _named(arrays: Mapping[str, Array], names: Sequence[str], side: str, where: str) -> dict[str, Array]:
+    """By the names of the edges, by ST's, or in order."""
+    found = {}
+    for k, name in enumerate(names):
+        known = (name, f"m_{side}puts_{k + 1}", f"c_{side}puts_{k + 1}", f"{side}_{k}", *_only(side, names))
+        if (key := next((key for key in known if key in arrays), None)) is not None:
+            found[name] = arrays[key]
+    if len(found) == len(names):
+        return found
+    if len(arrays) != len(names):
+        raise InputError(
+            f"holds {len(arrays)} arrays, the model has {side}puts {', '.join(names)}",
+            where=where,
+            remedy=f"name the arrays after the {side}puts",
+        )
+    return dict(zip(names, arrays.values(), strict=True))
+
+
+def _only(side: str, names: Sequence[str]) -> tuple[str, ...]:
+    return (f"{side}puts", f"m_{side}puts") if len(names) == 1 else ()
 
 
 def read_labels(files: Sequence[Path]) -> list[int]:
@@ -178,3 +283,19 @@ def _rows(tensor: Tensor, value: Array, where: str) -> list[Array]:
 
 def synthetic_samples(source: Graph, count: int, seed: int = 0) -> list[Sample]:
     return [make_inputs(source, seed + k) for k in range(count)]
+
+
+def random_samples(source: Graph, count: int, seed: int, ranges: Sequence[float]) -> list[Sample]:
+    """`--range MIN MAX ...`: every real value equally likely; the last pair serves all further inputs."""
+    pairs = list(zip(ranges[::2], ranges[1::2], strict=False))
+    if not pairs or len(ranges) % 2 or any(low >= high for low, high in pairs):
+        raise InputError(f"{' '.join(f'{v:g}' for v in ranges)[:60]!r} are no ranges", remedy="write --range MIN MAX")
+    rng = np.random.default_rng(seed)
+    samples: list[Sample] = []
+    for _ in range(count):
+        sample = {}
+        for k, name in enumerate(source.inputs):
+            tensor, (low, high) = source.tensors[name], pairs[min(k, len(pairs) - 1)]
+            sample[name] = as_input(tensor, rng.uniform(low, high, tensor.shape).astype(np.float32), name)
+        samples.append(sample)
+    return samples

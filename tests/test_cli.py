@@ -32,7 +32,10 @@ def test_json_has_the_keys_that_tools_rely_on(capsys: pytest.CaptureFixture[str]
     assert main(["run", str(FIRST), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert set(document) >= {"outputs", "epochs", "cycles", "latency_ms", "seconds"}
-    assert set(document["outputs"][0]) == {"name", "shape", "dtype", "sha256"}
+    (output,) = document["outputs"]
+    assert set(output) >= {"name", "shape", "dtype", "sha256", "scale", "zero_point"}
+    assert len(output["values"]) == len(output["real"]) == np.prod(output["shape"])
+    assert {"name", "shape", "dtype", "scale", "zero_point"} == set(document["inputs"][0])
     assert set(document["epochs"][0]) >= {"id", "kind", "cycles", "bound_by", "origin"}
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from atonc import cli, errors
+from atonc.declare import declared
 from atonc.hw.safety import all_rules
 from atonc.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.hw.safety.evidence.epochs import any_value
@@ -19,7 +20,10 @@ from atonc.hw.safety.evidence.table import Numbers, evidence, programs
 from atonc.insight import rules as shaping
 from atonc.insight.operators import operator_table, source_operators
 from atonc.lower import rules as mapping
+from atonc.options import Options
 from atonc.reasons import Rule
+from atonc.verbs.flags import ST_ONLY, default_text
+from atonc.verbs.st_options import COMMON, GENERATE, OPS, VALIDATE, Foreign
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 HEAD = "<!-- written by tools/gen_reference.py; change the code, not this page -->\n\n"
@@ -30,6 +34,7 @@ def pages() -> dict[str, str]:
         "ops.md": HEAD + "\n".join(_ops()) + "\n",
         "rules.md": HEAD + "\n".join(_rules()) + "\n",
         "options.md": HEAD + "\n".join(_options()) + "\n",
+        "st-options.md": HEAD + "\n".join(_st_options()) + "\n",
         "errors.md": HEAD + "\n".join(_errors()) + "\n",
         "../silicon.md": HEAD + "\n".join(_silicon()) + "\n",
     }
@@ -70,19 +75,57 @@ def _section(title: str, found: Iterable[Rule]) -> Iterator[str]:
 
 def _options() -> Iterator[str]:
     yield "# Verbs and options\n"
-    parser = cli.parser()
-    actions = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-    seen: set[int] = set()
-    for name, verb in actions[0].choices.items():
-        if id(verb) in seen:
-            continue
-        seen.add(id(verb))
+    yield "Without a verb: `analyze`. `-v` may have a level behind it, as in ST's tool. Options of the compiler are"
+    yield "arguments of `atonc.compile` in [Python](../python.md) too, under the name in the last column. Which of"
+    yield "ST's options have no effect, and why, is [a page of its own](st-options.md).\n"
+    arguments = {flag: member.name for member, known in declared(Options) for flag in known.flags}
+    for name, verb in _each_verb(cli.parser()):
         yield f"## atonc {name}\n"
-        yield "| option | meaning |\n|---|---|"
-        for action in verb._actions:
-            if action.help != argparse.SUPPRESS and "--help" not in action.option_strings:
-                yield f"| `{_spelled(action)}` | {_help(action)} |"
+        for group in verb._action_groups:
+            actions = [a for a in group._group_actions if _worth_a_row(a)]
+            if group.title == ST_ONLY or not actions:
+                continue
+            if group.title not in ("options", "positional arguments"):
+                yield f"**{group.title}**\n"
+            yield "| option | meaning | default | Python |\n|---|---|---|---|"
+            for action in actions:
+                python = next((arguments[f] for f in action.option_strings if f in arguments), "")
+                yield f"| `{_spelled(action)}` | {_help(action)} | {default_text(action)} | {python} |"
+            yield ""
+        if verb.epilog:
+            yield "```\n" + "\n".join(line.strip() for line in verb.epilog.splitlines()[1:]) + "\n```\n"
+
+
+def _worth_a_row(action: argparse.Action) -> bool:
+    inner = isinstance(action, argparse._SubParsersAction)
+    return not inner and action.help != argparse.SUPPRESS and "--help" not in action.option_strings
+
+
+def _each_verb(parser: argparse.ArgumentParser, before: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Every verb once, with the verbs behind it."""
+    seen: set[int] = set()
+    for name, verb in cli.verbs_of(parser).items():
+        if id(verb) not in seen:
+            seen.add(id(verb))
+            yield before + name, verb
+            yield from _each_verb(verb, f"{before}{name} ")
+
+
+def _st_options() -> Iterator[str]:
+    yield "# Options of ST's command line\n"
+    yield "Scripts for ST's tool need only another program name: its verbs `analyze`, `generate`, `validate` and"
+    yield "`supported-ops` take all options of version 4.0.1. Those below change nothing here and say so in one line;"
+    yield "all others are in [the list of options](options.md).\n"
+    tables = {"all verbs": COMMON, "generate": GENERATE, "validate": VALIDATE, "supported-ops": OPS}
+    for title, table in tables.items():
+        yield f"## {title}\n\n| option | why it has no effect |\n|---|---|"
+        for known in table:
+            yield f"| `{' '.join(filter(None, (', '.join(known.names), known.value)))}` | {_why(known)} |"
         yield ""
+
+
+def _why(known: Foreign) -> str:
+    return f"refused: {known.why}" if known.refused else known.why
 
 
 def _spelled(action: argparse.Action) -> str:

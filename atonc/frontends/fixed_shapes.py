@@ -26,17 +26,20 @@ def parse_fixed_shapes(text: str) -> dict[str, int]:
     return found
 
 
-def require_names(sizes: Mapping[str, int], known: Collection[str]) -> None:
-    """Sizes for dimensions that the model does not have are a mistake of the user."""
+def require_names(sizes: Mapping[str, int], known: Collection[str]) -> tuple[str, ...]:
+    """Sizes for dimensions that the model does not have are a mistake of the user; where it has none, a note."""
     named = sorted(name for name in known if name)
+    if sizes and not named:
+        return ("--fix-parametric-shapes has no effect: all sizes of the inputs are fixed in the model",)
     for name in sizes:
         if name not in named:
             raise InputError(
                 f"the inputs have no dimension {name[:60]!r}",
                 where="--fix-parametric-shapes",
-                rule=f"its free dimensions are {', '.join(map(repr, named[:10]))}" if named else "all sizes are fixed",
+                rule=f"its free dimensions are {', '.join(map(repr, named[:10]))}",
                 remedy="leave it out, or correct the name",
             )
+    return ()
 
 
 def _literal(text: str) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
@@ -55,14 +56,15 @@ def read_onnx(
         raise UnsupportedError("local functions and sparse constants are not supported", where=name)
     outputs = find_cuts(graph, cut_outputs) if cut_outputs else [output.name for output in graph.output]
     builder = _start(graph, outputs)
-    require_names(fixed_shapes or {}, {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim})
+    notes = require_names(fixed_shapes or {}, {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim})
     inputs = _read_edges(graph, builder, fixed_shapes or {})
     opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
     needed = needed_nodes(graph, outputs) if cut_outputs else None
     for index in in_order(graph.node):
         if needed is None or index in needed:
             _translate(_node(graph.node[index], index, opsets, builder))
-    return check_work(check_operands(check(builder.finish(inputs, name))))
+    found = check_work(check_operands(check(builder.finish(inputs, name))))
+    return replace(found, notes=(*found.notes, *notes))
 
 
 def in_order(nodes: Sequence[Any]) -> list[int]:

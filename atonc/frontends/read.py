@@ -32,8 +32,8 @@ def read(path: Path, cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str,
     if is_tflite(path, data):
         from atonc.frontends.tflite import read_tflite
 
-        require_names(fixed_shapes or {}, ())
-        return read_tflite(data, path.stem, cut_outputs)
+        graph = read_tflite(data, path.stem, cut_outputs)
+        return replace(graph, notes=(*graph.notes, *require_names(fixed_shapes or {}, ())))
     from atonc.frontends.onnx_qdq import read_onnx
 
     graph = read_onnx(data, path.stem, cut_outputs, fixed_shapes or {})

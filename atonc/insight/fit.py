@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from atonc import progress
 from atonc.errors import AtoncError
 from atonc.insight.types import BufferView, NetworkView, StepView
 from atonc.ir import Graph
@@ -92,8 +93,11 @@ def levers(source: Graph, options: Options, at_peak: Collection[str] = ()) -> tu
     `at_peak`: kinds of the buffers that live at the peak; without an input among them none about inputs is tried.
     """
     before = demand(source, options)
-    changes = _changes(source, options, at_peak or ("input", "output"))
-    found = [Lever(what, changed, before, demand(source, changed)) for what, changed in changes]
+    changes = list(_changes(source, options, at_peak or ("input", "output")))
+    found = []
+    for number, (what, changed) in enumerate(changes, 1):
+        with progress.part(f"lever {number} of {len(changes)}"):
+            found.append(Lever(what, changed, before, demand(source, changed)))
     useful = [one for one in found if one.saved_bytes > 0 or one.unspilled_bytes > 0]
     return tuple(sorted(useful, key=lambda one: (one.moves, -one.unspilled_bytes, -one.saved_bytes, one.what)))
 

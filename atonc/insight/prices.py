@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from atonc import progress
 from atonc.compile_view import CompileView
 from atonc.errors import AtoncError
 from atonc.insight import rules
@@ -37,7 +38,11 @@ def priced(view: CompileView, network: NetworkView, options: Options) -> Network
     """The network with a price on every decision."""
     options = replace(options, verify=False)
     present = {d.rule.id for layer in network.layers for d in layer.decisions}
-    results = [(trial, _run(trial, view, options)) for trial in TRIALS if trial.rules & present]
+    trials = [trial for trial in TRIALS if trial.rules & present]
+    results = []
+    for number, trial in enumerate(trials, 1):
+        with progress.part(f"remedy {number} of {len(trials)}"):
+            results.append((trial, _run(trial, view, options)))
     return replace(network, layers=tuple(_priced(layer, network, results) for layer in network.layers))
 
 

@@ -9,26 +9,9 @@ from pathlib import Path
 
 from atonc import __version__
 from atonc.costs import NetworkCost
+from atonc.declare import declared, default_of
 from atonc.errors import plain
 from atonc.options import Options
-
-_TEXT_FLAGS = {
-    "board": "--board",
-    "numerics": "--numerics",
-    "prefer": "--prefer",
-    "silicon": "--silicon",
-    "input_type": "--input-data-type",
-    "output_type": "--output-data-type",
-    "inputs_channel_position": "--inputs-ch-position",
-    "outputs_channel_position": "--outputs-ch-position",
-}
-_SWITCHES = {
-    "inputs_allocation": "--no-inputs-allocation",
-    "outputs_allocation": "--no-outputs-allocation",
-    "epoch_controller": "--no-epoch-controller",
-    "allow_float": "--allow-float",
-    "allow_unproven": "--allow-unproven",
-}
 
 
 def command(model: str, options: Options, name: str = "network") -> str:
@@ -37,29 +20,29 @@ def command(model: str, options: Options, name: str = "network") -> str:
 
 
 def _flags(options: Options, name: str) -> Iterator[str]:
-    default = Options()
     if name != "network":
         yield from ("-n", name)
-    for field, flag in _TEXT_FLAGS.items():
-        if getattr(options, field) != getattr(default, field):
-            yield from (flag, getattr(options, field))
-    for field, flag in _SWITCHES.items():
-        if getattr(options, field) != getattr(default, field):
-            yield flag
-    for field, flag in (("npu_mhz", "--npu-mhz"), ("cpu_mhz", "--cpu-mhz"), ("flash_mbps", "--flash-mbps")):
-        if getattr(options, field):
-            yield from (flag, f"{getattr(options, field):g}")
+    for member, known in declared(Options):
+        value, default = getattr(options, member.name), default_of(member)
+        if value == default or member.name in ("verify", "seed"):
+            continue  # they change no file
+        yield known.flags[0]
+        if not isinstance(value, bool):
+            yield _text(member.name, value)
     if options.relocatable:
         yield from ("-r", *(() if options.secure else ("no-secure",)))
-    if options.mpool:
-        yield from ("--mpool", Path(options.mpool).name)
-    if options.cut_outputs:
-        yield from ("--cut-output-tensors", ",".join(options.cut_outputs))
-    if options.fixed_shapes:
-        yield from ("--fix-parametric-shapes", ",".join(f"{k}={v}" for k, v in options.fixed_shapes.items()))
     for place, nodes in (("cpu", options.on_cpu), ("npu", options.on_npu)):
         for node in nodes:
             yield from ("--on", place, node)
+
+
+def _text(name: str, value: object) -> str:
+    """As the command line takes it."""
+    if isinstance(value, dict):
+        return ",".join(f"{key}={size}" for key, size in value.items())
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return Path(str(value)).name if name == "mpool" else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def block(model: Path, options: Options, name: str, cost: NetworkCost) -> dict[str, str]:

@@ -14,6 +14,7 @@ from atonc.lower.wishes import Wishes, chosen_by_user
 from atonc.ops import kinds
 from atonc.ops.values import same_codes
 from atonc.plan.types import CpuPlan, StepPlan
+from atonc.progress import stage
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
 
@@ -57,7 +58,8 @@ def map_ops(
     plans: list[StepPlan] = []
     reasons: list[CpuReason] = []
     owners: list[str] = []
-    for op in graph.ops:
+    for number, op in enumerate(graph.ops):
+        stage("mapping operators", number, len(graph.ops))
         steps, reason = _where_wanted(op, context, wishes, avoided)
         plans += steps
         owners += [op.name] * len(steps)

@@ -14,7 +14,7 @@ from atonc.passes.edit import Editor
 def cut_outputs(graph: Graph, names: Sequence[str]) -> Graph:
     if not names:
         return graph
-    outputs = [output for name in names for output in _find(graph, name)]
+    outputs = [output for name in names for output in find(graph, name)]
     graph = replace(graph, outputs=tuple(dict.fromkeys(outputs)))
     editor = Editor(graph)
     for op in graph.ops:
@@ -22,7 +22,7 @@ def cut_outputs(graph: Graph, names: Sequence[str]) -> Graph:
     return editor.finish()
 
 
-def _find(graph: Graph, name: str) -> tuple[str, ...]:
+def find(graph: Graph, name: str) -> tuple[str, ...]:
     """By tensor, by a name of the source, by operator."""
     tensor = graph.aliases.get(name, name)
     if tensor in graph.tensors and not graph.tensors[tensor].is_constant:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from atonc import progress
 from atonc.errors import AtoncError, ModelError
 from atonc.ir import Graph
 from atonc.passes.absorb_transposes import absorb_transposes
@@ -87,7 +88,9 @@ def run(graph: Graph, options: Options | None = None) -> Graph:
     options = options or PassOptions()
     as_2x = getattr(options, "numerics", "best") == "2.x"
     graph = cut_outputs(graph, options.cut_outputs)
-    for step in ((round_once, *PASSES) if as_2x else (*PASSES, sort_channels)):
+    steps = (round_once, *PASSES) if as_2x else (*PASSES, sort_channels)
+    for number, step in enumerate(steps):
+        progress.stage("simplifying the graph", number, len(steps))
         graph = _guarded(step, graph)
     positions = [getattr(options, f"{edge}_channel_position", "") for edge in ("inputs", "outputs")]
     graph = set_channel_positions(graph, *positions) if any(positions) else graph

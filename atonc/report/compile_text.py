@@ -110,6 +110,19 @@ def _edge(graph: Graph, name: str) -> str:
     return f"{name} {'x'.join(map(str, tensor.shape))} {tensor.dtype}{quant}"
 
 
+def edge_data(graph: Graph, name: str) -> dict[str, Any]:
+    """An input or output as the application meets it."""
+    tensor = graph.tensors[name]
+    known = tensor.quant is not None
+    return {
+        "name": name,
+        "shape": list(tensor.shape),
+        "dtype": tensor.dtype,
+        "scale": tensor.scale if known else None,
+        "zero_point": tensor.zero_point if known else None,
+    }
+
+
 def _memory(view: CompileView) -> list[str]:
     layout = view.compiled.layout
     lines = [
@@ -217,6 +230,8 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "name": view.name,
         "board": view.board.name,
         "macs": view.macs,
+        "inputs": [edge_data(compiled.graph, name) for name in compiled.graph.inputs],
+        "outputs": [edge_data(compiled.graph, name) for name in compiled.graph.outputs],
         "epochs": counts(compiled.program.steps),
         "cycles": cost.cycles,
         "st_cycles": cost.st_cycles,

@@ -24,6 +24,11 @@ def lines(table: Sequence[OperatorInfo], verbose: bool) -> list[str]:
     return out
 
 
+def markdown(table: Sequence[OperatorInfo]) -> list[str]:
+    rows = [f"| {i.kind} | {i.where} | {', '.join(r.id for r in i.rules)} | {i.note} |" for i in table]
+    return [f"# {len(table)} operators", "", "| operator | runs on | rules | note |", "|---|---|---|---|", *rows, ""]
+
+
 def as_json(table: Sequence[OperatorInfo]) -> list[dict[str, Any]]:
     return [
         {"op": info.kind, "where": info.where, "note": info.note, "rules": [rule.as_dict() for rule in info.rules]}

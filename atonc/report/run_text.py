@@ -7,14 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from atonc.compare.layers import LayerReport
 from atonc.comparing import BufferDifference
 from atonc.costs import NetworkCost
+from atonc.emu.files.types import BufferInfo
 from atonc.errors import plain
+from atonc.ir import Array
 from atonc.reasons import Severity, Violation
 from atonc.runs import RunResult, digest
 
 SLOWEST = 10
+MOST_VALUES, TOP = 64, 5  # of an output in JSON: all of them up to here, else so many of the largest
 
 
 @dataclass(frozen=True)
@@ -169,9 +174,11 @@ def as_json(view: RunView) -> dict[str, Any]:
     document: dict[str, Any] = {
         "network": result.net.network.name,
         "compiler": result.net.network.atonn_version,
+        "inputs": [_edge_data(info, result.inputs[info.name]) for info in result.net.inputs],
         "outputs": [
-            {"name": name, "shape": list(v.shape), "dtype": v.dtype.name, "sha256": digest(v)}
-            for name, v in result.outputs.items()
+            _edge_data(info, value) | {"sha256": digest(value)} | value_data(value, *_scale(info))
+            for info in result.net.outputs
+            if (value := result.outputs.get(info.name)) is not None
         ],
         "epochs": [
             {
@@ -200,6 +207,28 @@ def as_json(view: RunView) -> dict[str, Any]:
     if view.differences is not None:
         document["compare"] = [_difference_data(d) for d in view.differences]
     return document
+
+
+def _edge_data(info: BufferInfo, value: Array) -> dict[str, Any]:
+    scale, zero_point = _scale(info)
+    return {"name": info.name, "shape": list(value.shape), "dtype": value.dtype.name, "scale": scale,
+            "zero_point": zero_point}  # fmt: skip
+
+
+def _scale(info: BufferInfo) -> tuple[float | None, int | None]:
+    one = len(info.scales) == 1 and len(info.offsets) == 1
+    return (float(info.scales[0]), int(info.offsets[0])) if one else (None, None)
+
+
+def value_data(value: Array, scale: float | None = None, zero_point: int | None = None) -> dict[str, Any]:
+    """All elements of a small output, the largest of others; as they are and, where codes have a scale, as numbers."""
+    flat = value.reshape(-1).astype(np.float64 if value.dtype.kind == "f" else np.int64)
+    codes: Array = np.nan_to_num(flat)  # JSON knows no other numbers
+    real: Array = codes if scale is None or zero_point is None else (codes - zero_point) * scale
+    if flat.size <= MOST_VALUES:
+        return {"values": codes.tolist(), "real": real.tolist()}
+    best = np.argsort(-real, kind="stable")[:TOP]
+    return {"top": [{"index": int(i), "value": codes[i].item(), "real": float(real[i])} for i in best]}
 
 
 def violation_data(violation: Violation) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
@@ -32,6 +32,19 @@ _STYLES = (
 )
 
 
+_PAUSES: list[Callable[[], None]] = []  # what else is on the screen and must go before anything is printed
+
+
+@contextmanager
+def pauses(pause: Callable[[], None]) -> Iterator[None]:
+    """Meanwhile `pause` is called before anything is printed."""
+    _PAUSES.append(pause)
+    try:
+        yield
+    finally:
+        _PAUSES.remove(pause)
+
+
 class PlainStream:
     """Standard output or error as names of strangers may reach it: printable, and in the encoding that is there."""
 
@@ -39,6 +52,8 @@ class PlainStream:
         self.stream = stream
 
     def write(self, text: str) -> int:
+        for pause in _PAUSES:
+            pause()
         encoding = self.stream.encoding or "utf-8"
         lines = "\n".join(map(plain, text.split("\n")))
         self.stream.write(lines.encode(encoding, "backslashreplace").decode(encoding))
@@ -73,6 +88,8 @@ def show(lines: Iterable[str]) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    for pause in _PAUSES:
+        pause()
     console = Console(file=for_colours(sys.stdout), highlight=False, soft_wrap=True)
     for line in map(plain, lines):
         text = Text(line)

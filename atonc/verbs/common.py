@@ -1,37 +1,38 @@
-"""What several verbs share."""
+"""What several verbs share: the model, the options of the compiler, notes, progress."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atonc.declare import declared
 from atonc.disk import write_file
-from atonc.errors import InputError
+from atonc.errors import InputError, UnsupportedError
+from atonc.options import EDGES, MAPPING, MEMORY, MODEL, Options
+from atonc.options import positive as positive
+from atonc.progress import stage
+from atonc.verbs.flags import LEVELS, OUTPUT, add_declared, group
+from atonc.verbs.flags import add_output_options as add_output_options
+from atonc.verbs.flags import examples as examples
+from atonc.verbs.st_options import COMMON, Foreign, add_foreign
 
 if TYPE_CHECKING:
     from atonc.insight.types import NetworkView
-    from atonc.options import Options
     from atonc.profiles import Profile
 
 MODELS = (".tflite", ".onnx")
-LEVELS = ("0", "1", "2", "3")
-# options of ST's tool that existing scripts may carry: true here in any case, or about files that we do not write
-SETTLED = (
-    *(["--allocate-inputs"], ["--allocate-outputs"], ["--enable-epoch-controller", "--eec"]),
-    *(["--no-report"], ["--no-workspace"], ["--binary"]),
-)
-UNUSED = (
-    *(["-w", "--workspace"], ["-t", "--type"], ["-O", "--optimization"], ["-c", "--compression"], ["--c-api"]),
-    *(["--input-memory-alignment"], ["--output-memory-alignment"], ["--verbosity"]),
-)
+TYPES = {"tflite": ".tflite", "onnx": ".onnx", "keras": ""}
+# ST's -O: what to spend memory for
+OPTIMISE = {"time": "speed", "balanced": "speed", "ram": "memory"}
 
 
 def without_levels(arguments: Sequence[str]) -> list[str]:
-    """ST's tool takes a number behind -v: 0 is quiet, all others say more."""
+    """ST's tool takes a number behind -v: 0 is the usual text, all others say more."""
     kept: list[str] = []
     for word in arguments:
         level = bool(kept) and kept[-1] in ("-v", "--verbose") and word in LEVELS
@@ -42,70 +43,59 @@ def without_levels(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
-def add_output_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
-    parser.add_argument("-v", "--verbose", action="store_true", help="every epoch, every layer")
-    parser.add_argument("-q", "--quiet", action="store_true", help="only errors")
-
-
-def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """What the compiler wants to know; names are those of ST's tool where it has them."""
-    parser.add_argument("positional", nargs="?", type=Path, metavar="MODEL", help="quantised .tflite or .onnx")
-    parser.add_argument("-m", "--model", type=Path, metavar="MODEL", help="the same as an option")
-    parser.add_argument("-n", "--name", default="network", help="prefix of files and C names (default network)")
-    parser.add_argument("--target", choices=["stm32n6"], default="stm32n6", help="the only target")
-    parser.add_argument("--board", default="stm32n6570-dk", help="whose memories (default stm32n6570-dk)")
-    parser.add_argument("--mpool", type=Path, metavar="FILE", help="memory pools instead of the board's")
-    parser.add_argument(
-        "--st-neural-art", nargs="?", const="default", metavar="[PROFILE@]FILE.json", help="profile of ST's compiler"
-    )
-    for side in ("input", "output"):
-        parser.add_argument(
-            f"--{side}-data-type", default="", metavar="TYPE", help="float32, int8 or uint8; or one for each: a,b"
-        )
-        parser.add_argument(
-            f"--{side}s-ch-position", choices=["chfirst", "chlast"], default="", help=f"channels of the {side}s"
-        )
-    parser.add_argument("--fix-parametric-shapes", metavar="SHAPES", help="sizes of free dimensions: name=value,...")
-    parser.add_argument(
-        *("--cut-output-tensors", "--cut-output-layers"), metavar="NAMES", help="these tensors become the outputs"
-    )
-    parser.add_argument("--numerics", choices=["best", "2.x"], default="best", help="2.x: the numbers of ST's 2.x")
-    parser.add_argument("--prefer", choices=["speed", "memory"], default="speed", help="what to spend memory for")
-    parser.add_argument("--seed", type=int, default=0, help="of synthetic inputs (default 0)")
+def add_model_options(parser: argparse.ArgumentParser, *foreign: tuple[Foreign, ...], verify: bool = False) -> None:
+    """What the compiler wants to know; names are those of ST's tool. `verify`: whether the user decides."""
+    model, memory, mapping = (group(parser, title) for title in (MODEL, MEMORY, MAPPING))
+    model.add_argument("positional", nargs="?", type=Path, metavar="MODEL", help="quantised .tflite or .onnx")
+    model.add_argument("-m", "--model", type=Path, metavar="MODEL", help="the same as an option")
+    model.add_argument("-n", "--name", default="network", help="prefix of files and C names")
+    kinds = "of the model file, if it must be checked"
+    model.add_argument("-t", "--type", choices=list(TYPES), default="", help=kinds)
+    memory.add_argument("--target", choices=["stm32n6"], default="stm32n6", help="the only target")
+    profile = "profile of ST's compiler: a built-in name, a file, or both"
+    memory.add_argument("--st-neural-art", nargs="?", const="default", metavar="[PROFILE@]FILE.json", help=profile)
     for side in ("inputs", "outputs"):
-        parser.add_argument(
-            f"--no-{side}-allocation", action="store_true", help=f"the application supplies the memory of the {side}"
+        holds = f"the network has the memory of the {side} (default)"
+        group(parser, EDGES).add_argument(f"--allocate-{side}", action="store_true", help=holds)
+        group(parser, EDGES).add_argument(
+            f"--{side[:-1]}-memory-alignment",
+            type=_alignment,
+            default=32,
+            metavar="BYTES",
+            help=f"of the {side}; any power of two up to 32",
         )
-    parser.add_argument(
+    spend = "of ST's tool: ram is --prefer memory, time and balanced are --prefer speed"
+    memory.add_argument("-O", "--optimization", choices=list(OPTIMISE), help=spend)
+    add_declared(parser, without=() if verify else ("verify",))
+    mapping.add_argument(
         "--on", nargs=2, action="append", default=[], metavar=("cpu|npu", "NODE"), help="where a node must run"
     )
-    for clock, what in (("npu-mhz", "the NPU"), ("cpu-mhz", "the CPU")):
-        parser.add_argument(f"--{clock}", type=positive, default=0.0, metavar="MHZ", help=f"clock of {what}")
-    parser.add_argument("--flash-mbps", type=positive, default=0.0, metavar="MBPS", help="speed of the flash, MB/s")
-    parser.add_argument("--allow-float", action="store_true", help="also models without any quantised value")
-    parser.add_argument(
-        "--silicon",
-        choices=["seen", "composed"],
-        default="composed",
-        help="seen: only forms that published programs have as a whole (default: also combinations of seen parts)",
-    )
-    parser.add_argument(
-        "--allow-unproven", action="store_true", help="also forms that no published program comes near"
-    )
-    parser.add_argument("--no-epoch-controller", action="store_true", help="the processor starts every epoch")
-    parser.add_argument(
-        *("-r", "--relocatable"), nargs="?", const="", metavar="WORDS", help="for a relocatable image (docs/reloc.md)"
-    )
-    for names in SETTLED:
-        parser.add_argument(*names, action="store_true", help=argparse.SUPPRESS)
-    for names in UNUSED:
-        parser.add_argument(*names, metavar="X", help=argparse.SUPPRESS)
+    controller = "epochs run on the NPU's own controller (default)"
+    mapping.add_argument("--enable-epoch-controller", "--eec", action="store_true", help=controller)
+    memory.add_argument(
+        *("-r", "--relocatable"), nargs="?", const="", metavar="WORDS",
+        help="for a relocatable image: split, no-secure, gen-c-files, separated by commas (docs/reloc.md)",
+    )  # fmt: skip
+    interface = "also the files of the st-ai interface (st-ai, as --stai), or not (legacy)"
+    group(parser, OUTPUT).add_argument("--c-api", choices=["st-ai", "legacy"], default="legacy", help=interface)
+    add_foreign(parser, COMMON, *foreign)
+
+
+def _alignment(text: str) -> int:
+    """Buffers of inputs and outputs begin at lines of the processor's cache: 32 bytes."""
+    if text not in ("1", "2", "4", "8", "16", "32"):
+        raise InputError(
+            f"an alignment of {text[:20]} bytes is not offered",
+            rule="inputs and outputs begin at multiples of 32 bytes, a line of the processor's cache",
+            remedy="leave the option out, or supply the buffers yourself (--no-inputs-allocation)",
+        )
+    return int(text)
 
 
 def add_picture_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--trace", type=Path, metavar="FILE.json", help="also write a trace for Perfetto")
-    parser.add_argument("--annotate", type=Path, metavar="FILE.onnx", help="also write the graph for Netron")
+    shown = group(parser, OUTPUT)
+    shown.add_argument("--trace", type=Path, metavar="FILE.json", help="also write a trace for Perfetto")
+    shown.add_argument("--annotate", type=Path, metavar="FILE.onnx", help="also write the graph for Netron")
 
 
 def write_pictures(network: NetworkView, options: argparse.Namespace) -> None:
@@ -115,16 +105,6 @@ def write_pictures(network: NetworkView, options: argparse.Namespace) -> None:
     for path, make in ((options.trace, trace), (options.annotate, annotated)):
         if path is not None:
             write_file(path, make(network))
-
-
-def positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
-    return value
 
 
 def model_path(options: argparse.Namespace) -> Path:
@@ -137,12 +117,28 @@ def model_path(options: argparse.Namespace) -> Path:
         raise InputError("two models given", remedy="name one, as an argument or with -m")
     if not found.exists():
         raise InputError("there is no such file", where=str(found))
+    if options.type:
+        _check_type(found, options.type)
     return found
 
 
+def _check_type(path: Path, wanted: str) -> None:
+    from atonc.frontends.read import is_tflite
+
+    if wanted == "keras":
+        raise UnsupportedError("Keras models are not read", where="--type", remedy="export the model as TFLite")
+    found = "tflite" if is_tflite(path, _start(path)) else "onnx"
+    if path.is_file() and found != wanted:
+        raise InputError(f"is {found}, not {wanted}", where=str(path), remedy=f"leave --type out, or say {found}")
+
+
+def _start(path: Path) -> bytes:
+    from atonc.disk import read_start
+
+    return read_start(path) if path.is_file() else b""
+
+
 def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
-    from atonc.frontends.fixed_shapes import parse_fixed_shapes
-    from atonc.options import Options
     from atonc.profiles import read_profile
     from atonc.relocating import words
 
@@ -153,33 +149,21 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
     profile = read_profile(options.st_neural_art or "")
     _profile_notes(profile, options)
     options.no_cpu = getattr(options, "no_cpu", False) or profile.no_cpu
-    shapes = parse_fixed_shapes(options.fix_parametric_shapes) if options.fix_parametric_shapes else {}
+    given = {member.name: getattr(options, member.name) for member, _ in declared(Options) if member.name != "verify"}
+    if options.optimization and options.prefer == "speed":
+        given["prefer"] = OPTIMISE[options.optimization]
+    if options.external == "all":
+        given["external"] = profile.external
     return Options(
-        board=options.board,
-        mpool=str(options.mpool or profile.memory_pool or ""),
-        numerics=options.numerics,
-        prefer=options.prefer,
-        cut_outputs=tuple(filter(None, (options.cut_output_tensors or "").split(","))),
-        input_type=options.input_data_type,
-        output_type=options.output_data_type,
-        inputs_channel_position=options.inputs_ch_position,
-        outputs_channel_position=options.outputs_ch_position,
-        fixed_shapes=shapes,
-        inputs_allocation=not options.no_inputs_allocation,
-        outputs_allocation=not options.no_outputs_allocation,
-        on_cpu=tuple(node for where, node in options.on if where == "cpu"),
-        on_npu=tuple(node for where, node in options.on if where == "npu"),
-        allow_float=options.allow_float,
-        silicon=options.silicon,
-        allow_unproven=options.allow_unproven,
-        epoch_controller=not options.no_epoch_controller,
-        relocatable=options.relocatable is not None,
-        secure="no-secure" not in asked,
-        npu_mhz=options.npu_mhz,
-        cpu_mhz=options.cpu_mhz,
-        flash_mbps=options.flash_mbps,
-        verify=verify,
-        seed=options.seed,
+        **given
+        | {
+            "mpool": str(options.mpool or profile.memory_pool or ""),
+            "on_cpu": tuple(node for where, node in options.on if where == "cpu"),
+            "on_npu": tuple(node for where, node in options.on if where == "npu"),
+            "relocatable": options.relocatable is not None,
+            "secure": "no-secure" not in asked,
+            "verify": verify,
+        }
     )
 
 
@@ -191,13 +175,6 @@ def _profile_notes(profile: Profile, options: argparse.Namespace) -> None:
         note(f"options of the profile that have no effect here: {', '.join(profile.missing)}", options)
     if profile.unknown_keys:
         note(f"unknown keys in the profile are ignored: {', '.join(profile.unknown_keys)}", options)
-    unused = [f"--{name.replace('_', '-')}" for names in UNUSED if (name := _key(names)) and getattr(options, name)]
-    if unused:
-        note(f"options that have no effect here: {', '.join(unused)}", options)
-
-
-def _key(names: list[str]) -> str:
-    return names[-1].lstrip("-").replace("-", "_")
 
 
 def note(text: str, options: argparse.Namespace) -> None:
@@ -205,18 +182,7 @@ def note(text: str, options: argparse.Namespace) -> None:
         print(f"atonc: {text}", file=sys.stderr)
 
 
-@contextlib.contextmanager
-def progress(silent: bool, what: str = "epochs") -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar on standard error, on terminals only."""
-    if silent or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from atonc.report.terminal import for_colours
-
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=for_colours(sys.stderr)), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+@contextmanager
+def progress(silent: bool, what: str = "epochs") -> Iterator[Callable[[int, int], None]]:
+    """For a verb that counts something itself; `atonc.cli` decides whether anything is shown."""
+    yield partial(stage, what) if not silent else lambda done, total: None

@@ -11,14 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.errors import InputError
-from atonc.verbs.common import (
-    add_model_options,
-    add_output_options,
-    add_picture_options,
-    compiler_options,
-    model_path,
-    write_pictures,
-)
+from atonc.verbs import st_options
+from atonc.verbs.common import add_model_options, add_picture_options, compiler_options, model_path, write_pictures
+from atonc.verbs.flags import OUTPUT, add_output_options, examples, group
 
 if TYPE_CHECKING:
     from atonc.compile_view import CompileView
@@ -39,22 +34,51 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "the network, programs of the epoch controller, memory images, required memories, reports, assembly text.",
     )
     generate.set_defaults(verb=_generate)
-    generate.add_argument("-o", "--output", type=Path, default=Path("st_ai_output"), metavar="DIR", help="folder")
-    generate.add_argument("--hex", action="store_true", help="memory images also as Intel HEX, with their addresses")
-    generate.add_argument("--stai", action="store_true", help="also stai_NAME.c, .h, for applications of Core 3.0 on")
-    analyze = verbs.add_parser("analyze", help="mapping, memory, latency and verification of a model, without files")
-    analyze.set_defaults(verb=_analyze)
+    analyze = verbs.add_parser(
+        "analyze",
+        help="mapping, memory, latency and verification of a model, without C files",
+        description="What `generate` would give, without its C files. With -o the reports are written.",
+    )
+    analyze.set_defaults(verb=_analyze, hex=False, stai=False)
+    add_model_options(generate, st_options.GENERATE, verify=True)
+    add_model_options(analyze, verify=True)
+    written = group(generate, OUTPUT)
+    written.add_argument("-o", "--output", type=Path, default=Path("st_ai_output"), metavar="DIR", help="folder")
+    written.add_argument("--hex", action="store_true", help="memory images also as Intel HEX, with their addresses")
+    written.add_argument("--binary", action="store_true", help="memory images as binary files (default)")
+    written.add_argument("--stai", action="store_true", help="also stai_NAME.c, .h, for applications of Core 3.0 on")
+    reports = "also write the reports and NAME_c_info.json into this folder"
+    group(analyze, OUTPUT).add_argument("-o", "--output", type=Path, metavar="DIR", help=reports)
     for parser in (generate, analyze):
-        add_model_options(parser)
-        parser.add_argument("--no-verify", action="store_true", help="do not run the program on the emulator")
-        parser.add_argument("--dump", type=Path, metavar="DIR", help="what each stage hands to the next, as text")
-        parser.add_argument("--stop-after", choices=STAGES, help="with --dump: go no further")
-        parser.add_argument("--max-ram", type=_size, default=0, metavar="BYTES", help="gate: exit 1 above (1.5M, 640k)")
-        parser.add_argument("--max-latency", type=float, default=0.0, metavar="MS", help="gate: exit 1 above")
-        parser.add_argument("--no-cpu", action="store_true", help="gate: exit 1 if an operator runs on the CPU")
-        parser.add_argument("--no-spill", action="store_true", help="gate: exit 1 if activations leave the chip")
+        _add_checks(parser)
         add_picture_options(parser)
-        add_output_options(parser)
+        add_output_options(parser, verbosity=True)
+    _add_examples(generate, analyze)
+
+
+def _add_checks(parser: argparse.ArgumentParser) -> None:
+    shown, gates = group(parser, OUTPUT), group(parser, "gates: exit code 1 where they do not hold")
+    shown.add_argument("--no-report", action="store_true", help="write no reports")
+    shown.add_argument("--dump", type=Path, metavar="DIR", help="what each stage hands to the next, as text")
+    shown.add_argument("--stop-after", choices=STAGES, help="with --dump: go no further")
+    gates.add_argument("--max-ram", type=_size, default=0, metavar="BYTES", help="of activations (1.5M, 640k)")
+    gates.add_argument("--max-latency", type=float, default=0.0, metavar="MS", help="of the prediction")
+    gates.add_argument("--no-cpu", action="store_true", help="no operator on the CPU")
+    gates.add_argument("--no-spill", action="store_true", help="no activations outside the chip")
+
+
+def _add_examples(generate: argparse.ArgumentParser, analyze: argparse.ArgumentParser) -> None:
+    examples(
+        generate,
+        "atonc generate model.tflite -o build            # C files, memory images, reports",
+        "atonc generate -m model.onnx --target stm32n6 --st-neural-art default@user_neuralart.json "
+        "--input-data-type uint8",
+    )
+    examples(
+        analyze,
+        "atonc analyze model.tflite                      # where every operator runs, memory, latency",
+        "atonc analyze model.onnx --max-latency 20 --no-spill --json   # a gate in CI",
+    )
 
 
 def _generate(options: argparse.Namespace) -> int:
@@ -66,16 +90,24 @@ def _analyze(options: argparse.Namespace) -> int:
 
 
 def _compile(options: argparse.Namespace, folder: Path | None) -> int:
+    from atonc import preflight
+
+    model = model_path(options)
+    if options.stop_after and not options.dump:
+        raise InputError("--stop-after needs --dump", remedy="name a folder for what the stages give")
+    preflight.check_reader(model)
+    for place in filter(None, (options.output, options.dump)):
+        preflight.check_folder(place, model)
+    for file in (options.trace, options.annotate):
+        preflight.check_file(file)
+    if options.relocatable is not None and folder is not None:
+        preflight.check_compiler()
     from atonc import generating
     from atonc.place.explain import PlacementError
     from atonc.report import compile_text
 
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise InputError("is not a folder", where=str(folder), remedy="name a folder with -o")
-    model, wanted = model_path(options), compiler_options(options, not options.no_verify)
+    wanted = compiler_options(options, options.verify)
     gates = generating.Gates(options.max_ram, options.max_latency, options.no_cpu, options.no_spill)
-    if options.stop_after and not options.dump:
-        raise InputError("--stop-after needs --dump", remedy="name a folder for what the stages give")
     if options.dump:
         from atonc import stages
 
@@ -92,9 +124,12 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
 
         relocating.check_pools(view)
     if folder is not None and not broken:
-        view = generating.generate(view, folder, options.hex, options.stai)
+        with_stai = options.stai or options.c_api == "st-ai"
+        view = generating.generate(view, folder, options.hex, with_stai, not options.no_report)
         if options.relocatable is not None:
             view = with_image(view, folder, options.relocatable)
+    if folder is None and options.output is not None and not options.no_report:
+        view = generating.write_reports(view, options.output)
     if options.trace or options.annotate:
         from atonc.insight.ours import network_view
 
@@ -118,10 +153,10 @@ def with_image(view: CompileView, folder: Path, asked: str) -> CompileView:
 
 def with_levers(model: Path, wanted: Options, error: PlacementError) -> PlacementError:
     """The error with what lives at the worst step, and the levers, each tried."""
-    from atonc.frontends.read import read
     from atonc.insight.fit import shortage_lines
+    from atonc.pipeline import read_model
 
-    source = read(model, wanted.cut_outputs, wanted.fixed_shapes)
+    source = read_model(model, wanted)
     error.details = tuple(shortage_lines(source, wanted, error))
     return error
 

@@ -56,6 +56,8 @@ def _model(
         source = view.compiled.source
         if options.valinput:
             samples = validating.read_samples(source, options.valinput, options.batches)
+        elif options.range:
+            samples = validating.random_samples(source, options.batches or SAMPLES, options.seed, options.range)
         else:
             samples = validating.synthetic_samples(source, options.batches or SAMPLES, options.seed)
         side = targeting.CompiledSide(view)

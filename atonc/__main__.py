@@ -1,0 +1,8 @@
+"""`python -m atonc`."""
+
+import sys
+
+from atonc.start import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""An option is declared once, where its value lives: flags, Python arguments, help, reference, completion follow.
+
+`option(...)` is the default of a dataclass field and carries what the field means to people. `arguments(...)` turns
+keyword arguments of a Python call into values of such a dataclass, with the same checks as the command line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any
+
+from atonc.errors import InputError
+
+KEY = "option"
+
+
+@dataclass(frozen=True)
+class Option:
+    """What people see of a field."""
+
+    flags: tuple[str, ...]
+    group: str
+    help: str
+    choices: tuple[str, ...] = ()
+    metavar: str = ""
+    parse: Callable[[str], Any] | None = None  # text of the command line -> value
+
+    @property
+    def inverted(self) -> bool:
+        """The flag switches off what is on by default."""
+        return self.flags[0].startswith("--no-")
+
+
+def option(
+    default: Any,
+    flags: str,
+    group: str,
+    help: str,
+    *,
+    choices: tuple[str, ...] = (),
+    metavar: str = "",
+    parse: Callable[[str], Any] | None = None,
+) -> Any:
+    """A field with its flags, separated by spaces; a default that is a type (dict) is made anew for every object."""
+    metadata = {KEY: Option(tuple(flags.split()), group, help, choices, metavar, parse)}
+    if isinstance(default, type):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def declared(kind: type[Any]) -> list[tuple[Field[Any], Option]]:
+    return [(member, member.metadata[KEY]) for member in fields(kind) if KEY in member.metadata]
+
+
+def default_of(member: Field[Any]) -> Any:
+    if member.default_factory is not MISSING:
+        return member.default_factory()
+    return member.default
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A remedy for a wrong name."""
+    near = get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise
+
+
+# ------------------------------------------------------------------------------------------------------------- checks
+
+
+def check(values: Any) -> None:
+    """The values of a dataclass with options are of their types and among their choices."""
+    for member, known in declared(type(values)):
+        value, default = getattr(values, member.name), default_of(member)
+        if not _same_kind(value, default):
+            raise InputError(
+                f"{member.name} is {str(value)[:60]!r}, not {_kind(default)}", remedy=f"it means: {known.help}"
+            )
+        if known.choices and value != default and value not in known.choices:
+            raise InputError(
+                f"{member.name} is {str(value)[:60]!r}",
+                rule=f"allowed are {', '.join(map(repr, known.choices))}",
+                remedy=did_you_mean(str(value), known.choices, f"leave it out for {default!r}"),
+            )
+
+
+def _same_kind(value: object, default: object) -> bool:
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(value, bool) and isinstance(default, bool)
+    if isinstance(default, tuple):
+        return isinstance(value, tuple) and all(isinstance(word, str) for word in value)
+    return isinstance(value, (int, float) if isinstance(default, float) else type(default))
+
+
+def _kind(default: object) -> str:
+    if isinstance(default, bool):
+        return "True or False"
+    names = {str: "text", int: "a whole number", float: "a number", tuple: "a list of names", dict: "a dictionary"}
+    return names.get(type(default), type(default).__name__)
+
+
+def arguments(kind: type[Any], given: Mapping[str, Any]) -> Any:
+    """An object of the dataclass from keyword arguments: by field, or spelled like the flag of the command line."""
+    members = {member.name: (member, known) for member, known in declared(kind)}
+    by_flag = {_spelled(flag): name for name, (_, known) in members.items() for flag in known.flags}
+    plain = {member.name for member in fields(kind)}
+    found: dict[str, Any] = {}
+    for word, value in given.items():
+        name = word if word in plain else by_flag.get(word, "")
+        if not name:
+            all_names = sorted(plain | by_flag.keys())
+            raise InputError(
+                f"there is no option {word[:60]!r}",
+                remedy=did_you_mean(word, all_names, f"the options are {', '.join(sorted(plain))}"),
+            )
+        if name in found:
+            raise InputError(f"the option {name} is given twice")
+        inverted = name != word and members[name][1].inverted and isinstance(value, bool)
+        found[name] = (not value) if inverted else _as_field(value, members.get(name))
+    return kind(**found)
+
+
+def _spelled(flag: str) -> str:
+    return flag.lstrip("-").replace("-", "_")
+
+
+def _as_field(value: Any, member: tuple[Field[Any], Option] | None) -> Any:
+    """Lists, paths and text as the command line has it, in the type of the field."""
+    if member is None:
+        return value
+    default = default_of(member[0])
+    if isinstance(value, os.PathLike) and isinstance(default, str):
+        return os.fspath(value)
+    if isinstance(value, list) and isinstance(default, tuple):
+        return tuple(value)
+    if isinstance(value, str) and not isinstance(default, str) and member[1].parse is not None:
+        return member[1].parse(value)
+    return value

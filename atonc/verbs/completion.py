@@ -1,0 +1,28 @@
+"""`atonc completion bash|zsh|fish`: a script that lets the shell complete verbs, options and their values."""
+
+from __future__ import annotations
+
+import argparse
+
+from atonc.verbs.flags import examples
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("completion", help="a script for the shell: completes verbs, options and values")
+    parser.set_defaults(verb=_completion, quiet=False)
+    parser.add_argument("shell", choices=SHELLS, help="which shell")
+    examples(
+        parser,
+        'eval "$(atonc completion bash)"                                      # in ~/.bashrc; zsh likewise in ~/.zshrc',
+        "atonc completion fish > ~/.config/fish/completions/atonc.fish",
+    )
+
+
+def _completion(options: argparse.Namespace) -> int:
+    from atonc.cli import parser
+    from atonc.report.completion import script
+
+    print(script(options.shell, parser()), end="")
+    return 0

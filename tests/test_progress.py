@@ -1,0 +1,183 @@
+"""People see at once that something happens, hear of obstacles before the work begins, and may stop at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from atonc import progress
+from atonc.cli import main
+
+ROOT = Path(__file__).parent.parent
+DIGITS = str(ROOT / "examples" / "digits" / "digits.tflite")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
+PATIENCE = 60.0
+
+
+class Terminal:
+    """atonc on a pseudo-terminal."""
+
+    def __init__(self, *words: str) -> None:
+        self.master, slave = pty.openpty()
+        command = [sys.executable, "-m", "atonc", *words]
+        self.started = time.monotonic()
+        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=ENVIRONMENT,
+                                        start_new_session=True)  # fmt: skip
+        os.close(slave)
+        self.text = ""
+
+    def read(self, until: str = "", seconds: float = PATIENCE) -> float:
+        """Until the text has come (or the end): the seconds since the start."""
+        while time.monotonic() - self.started < seconds:
+            if select.select([self.master], [], [], 0.05)[0]:
+                try:
+                    self.text += os.read(self.master, 1 << 16).decode(errors="replace")
+                except OSError:
+                    break
+            if until and re.search(until, self.text):
+                break
+        return time.monotonic() - self.started
+
+    def processor_seconds(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def end(self) -> int:
+        self.read()
+        os.close(self.master)
+        return self.process.wait(PATIENCE)
+
+
+def seconds_of(*command: str) -> float:
+    """The processor time of the fastest of three runs: others may be busy on this machine."""
+    found = []
+    for _ in range(3):
+        before = os.times()
+        subprocess.run([sys.executable, *command], check=False, env=ENVIRONMENT, capture_output=True)
+        after = os.times()
+        found.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    return min(found)
+
+
+def test_the_first_sign_comes_within_half_a_second() -> None:
+    """By the processor time that it took: on an idle machine that is the time that passes."""
+    terminal = Terminal("analyze", DIGITS)
+    passed = terminal.read("starting")
+    taken = terminal.processor_seconds()
+    assert terminal.end() == 0
+    assert "latency" in terminal.text
+    assert min(passed, taken) < 0.5
+    assert re.search(r"(mapping|verif|running|comparing|simplifying).*\d %|%.*0:0", terminal.text), "no bar was shown"
+
+
+def test_the_core_is_imported_quickly() -> None:
+    assert seconds_of("-c", "import atonc.cli") - seconds_of("-c", "pass") < 0.3
+    loaded = subprocess.run([sys.executable, "-c", "import sys, atonc.cli; print('rich' in sys.modules, "
+                             "'numpy' in sys.modules)"], env=ENVIRONMENT, capture_output=True, text=True)  # fmt: skip
+    assert loaded.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize("words", [["-q"], []])
+def test_nothing_is_shown_in_pipes_or_when_quiet(words: list[str], tmp_path: Path) -> None:
+    if words:
+        terminal = Terminal("analyze", DIGITS, *words, "--no-verify")
+        assert terminal.end() == 0 and not terminal.text.strip()
+    else:
+        done = subprocess.run([sys.executable, "-m", "atonc", "analyze", DIGITS, "--no-verify"], env=ENVIRONMENT,
+                              capture_output=True, text=True)  # fmt: skip
+        assert done.returncode == 0 and not done.stderr
+
+
+def test_every_stage_is_told_with_its_share() -> None:
+    seen: dict[str, list[float]] = {}
+    with progress.watching(lambda title, done, total: seen.setdefault(title, []).append(done / (total or 1))):
+        assert main(["validate", DIGITS, "-q", "-b", "2"]) == 0
+        assert main(["analyze", DIGITS, "-q"]) == 0
+    for title in ("reading the model", "simplifying the graph", "mapping operators", "placing buffers",
+                  "checking every epoch", "comparing with the reference", "running on the emulator"):  # fmt: skip
+        assert title in seen
+    assert max(seen["mapping operators"]) > 0.8 and min(seen["mapping operators"]) == 0.0
+
+
+def test_trials_name_what_they_are_part_of() -> None:
+    seen = set()
+    with progress.watching(lambda title, done, total: seen.add(title)):
+        assert main(["explain", DIGITS, "-q"]) == 0
+    assert any(re.fullmatch(r"remedy 1 of \d+: mapping operators", title) for title in seen)
+
+
+# ------------------------------------------------------------------------------------- before the work begins
+
+
+def test_a_bad_output_folder_is_known_within_a_second(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        started = time.perf_counter()
+        assert main(["generate", DIGITS, "-o", str(folder)]) == 2
+        assert time.perf_counter() - started < 1.0
+    assert seconds_of("-m", "atonc", "generate", DIGITS, "-o", str(tmp_path / "file")) < 1.0
+
+
+def test_space_and_tools_are_looked_at_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+                                             capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    import shutil
+
+    from atonc import building, pipeline, preflight
+
+    def never(*_: object) -> None:
+        raise AssertionError("the work began")
+
+    monkeypatch.setattr(pipeline, "compile_file", never)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1 << 20))  # type: ignore[attr-defined]
+    assert main(["generate", DIGITS, "-o", str(tmp_path / "out")]) == 2
+    assert "1 MiB are free" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.setattr(pipeline, "compile_file", never)
+    monkeypatch.setattr(building.shutil, "which", lambda name: None)
+    for words in (["generate", DIGITS, "-o", str(tmp_path / "out"), "-r"], ["validate", DIGITS, "--mode", "board"]):
+        assert main(words) == 4
+        assert "arm-none-eabi-gcc was not found" in capsys.readouterr().err
+    monkeypatch.setattr(preflight, "find_spec", lambda name: None)
+    assert main(["analyze", str(tmp_path / "x.onnx")]) == 2  # no such file comes first
+    (tmp_path / "x.onnx").write_text("")
+    assert main(["analyze", str(tmp_path / "x.onnx"), "--json"]) == 4
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["exit_code"] == 4 and "atonc[models]" in error["remedy"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_files_are_looked_at_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["analyze", DIGITS, "--trace"], ["validate", DIGITS, "--record"]):
+        assert main([*words, str(tmp_path / "no" / "such.json")]) == 2
+        assert "there is no folder" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------------------- the end
+
+
+@pytest.mark.parametrize("delay", [0.03, 0.15, 0.4, 0.9, 1.5])
+def test_an_interrupt_is_quiet_at_any_moment(delay: float, tmp_path: Path) -> None:
+    """From the first line of ours on: before that Python itself answers."""
+    code = "import atonc.start, sys; print('ready', flush=True); sys.exit(atonc.start.main())"
+    folder = tmp_path / "out"
+    words = ["-c", code, "generate", DIGITS, "-o", str(folder)]
+    process = subprocess.Popen([sys.executable, *words], env=ENVIRONMENT, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode in (0, 130)
+    assert said in ("", "atonc: interrupted\n")
+    if process.returncode == 130 and folder.exists():
+        assert not [path for path in folder.iterdir() if not path.name.startswith(".")]
