@@ -82,7 +82,7 @@ def find_toolchain() -> Toolchain:
 
 
 def runtime_folder(part: str) -> Path:
-    """A folder of the runtime that is shipped with this package: include, src, kernels or harness."""
+    """A folder or file of the runtime that is shipped with this package: include, src, kernels, harness, wire."""
     return Path(str(resources.files("atonc") / "runtime" / part))
 
 
@@ -119,10 +119,11 @@ def link(
     placement: Placement | None = None,
     cpu: str = "cortex-m33",
     symbols: Mapping[str, int] | None = None,
+    fixed: Sequence[int] = (),
 ) -> Path:
-    """`symbols` are addresses that no object defines."""
+    """`symbols` are addresses that no object defines; section `.contents_K` goes to address K of `fixed`."""
     script = output.with_suffix(".ld")
-    script.write_text(linker_script(placement or Placement()))
+    script.write_text(linker_script(placement or Placement(), fixed))
     options = [*machine_options(cpu), "-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", f"-T{script}"]
     options += ["-Wl,--no-warn-rwx-segments", f"-Wl,-Map={output.with_suffix('.map')}"]
     options += [f"-Wl,--defsym={name}={value:#x}" for name, value in (symbols or {}).items()]
@@ -130,8 +131,10 @@ def link(
     return output
 
 
-def linker_script(placement: Placement) -> str:
+def linker_script(placement: Placement, fixed: Sequence[int] = ()) -> str:
     text = (runtime_folder("harness") / "board.ld.in").read_text()
+    kept = (f".contents_{k} {at:#x} : {{ KEEP(*(.contents_{k})) }}" for k, at in enumerate(fixed))
+    text = text.replace("@CONTENTS@", "\n  ".join(kept))
     for name, value in (
         ("CODE_ORIGIN", placement.code),
         ("CODE_LENGTH", placement.code_bytes),

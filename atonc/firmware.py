@@ -18,12 +18,15 @@ from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import read_contents
 from atonc.errors import InputError
 
-STEPWISE = ("main.c",)  # the host says each step through memory
-WIRE = ("wire_main.c", "wire_messages.c", "wire_packets.c")  # a client of the validation protocol does
+STEPWISE = ("harness/main.c",)  # the host says each step through memory
+PROTOCOL = ("wire/wire_serve.c", "wire/wire_messages.c", "wire/wire_packets.c", "wire/wire_chip.c")
+WIRE = ("harness/wire_main.c", "wire/uart_usart1.c", *PROTOCOL)  # a client of the validation protocol does
+WIRE_BAUD = 921_600
 _SIGNATURE = 32  # hexadecimal digits
 ASYNC, POLLING = "LL_ATON_RT_ASYNC", "LL_ATON_RT_POLLING"
 _MAX_FILES = 200_000
 _VERSION = re.compile(r"LL_ATON_VERSION_(MAJOR|MINOR|MICRO|DEV)\s*!=\s*(\d{1,6})")
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([\w.]{1,120})"', re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_]\w{0,120}")
 _DATA_PLACES = (
     Placement().data_range,
@@ -79,10 +82,11 @@ def our_runtime(mode: str = ASYNC) -> Runtime:
     return Runtime("atonc", tuple(sources), includes, {"LL_ATON_RT_MODE": mode})
 
 
-def wire_runtime(minor: int = 1) -> Runtime:
+def wire_runtime(minor: int = 1, baud: int = WIRE_BAUD) -> Runtime:
     """For firmware that answers validation clients: blocks know their epochs. `minor`: of protocol 3."""
     ours = our_runtime()
-    return replace(ours, defines=ours.defines | {"LL_ATON_EB_DBG_INFO": "", "ATONC_WIRE_MINOR": str(minor)})
+    told = {"LL_ATON_EB_DBG_INFO": "", "ATONC_WIRE_MINOR": str(minor), "ATONC_WIRE_BAUD": f"{baud}u"}
+    return replace(ours, defines=ours.defines | told)
 
 
 def vendor_runtime(folder: Path, mode: str = ASYNC) -> Runtime:
@@ -128,31 +132,64 @@ def build_firmware(
     folder: Path,
     common: Sequence[Path] | None = None,
     harness: Sequence[str] = STEPWISE,
+    with_contents: bool = False,
 ) -> Path:
     """Compiles and links everything into `folder/firmware.elf`; `common` is what `compile_runtime` gave, `harness` who
-    tells the networks to run."""
+    tells the networks to run. `with_contents`: constants are in the file too, for whoever loads nothing else."""
     toolchain = building.find_toolchain()
     _check_contents(networks)
     folder.mkdir(parents=True, exist_ok=True)
-    _write_network_list(networks, folder)
-    home = building.runtime_folder("harness")
+    (folder / "networks.h").write_text(network_list(networks))
+    homes = building.runtime_folder("harness"), building.runtime_folder("wire")
+    sources = tuple(building.runtime_folder(name) for name in harness)
+    contents = runs(part for network in networks for part in network.contents) if with_contents else []
     units = [
-        Unit(tuple(home / name for name in harness), (home, folder, *runtime.includes), runtime.defines),
+        Unit(sources, (*homes, folder, *runtime.includes), runtime.defines),
         *_kernels(networks, runtime),
         *(_network_unit(network, runtime) for network in networks),
+        *([Unit((_contents_source(contents, folder),))] if contents else []),
     ]
     common = compile_runtime(runtime, folder / "runtime") if common is None else common
     objects = building.compile_units(toolchain, units, folder)
     symbols = dict(pair for network in networks for pair in network.symbols)
-    return building.link(toolchain, [*common, *objects], folder / "firmware.elf", place(networks), symbols=symbols)
+    fixed = [address for address, _ in contents]
+    output = folder / "firmware.elf"
+    return building.link(toolchain, [*common, *objects], output, place(networks), symbols=symbols, fixed=fixed)
+
+
+def _contents_source(contents: Sequence[tuple[int, bytes]], folder: Path) -> Path:
+    """Constants as sections, each of which the linker puts where it belongs."""
+    lines = []
+    for number, (_, data) in enumerate(contents):
+        file = folder / f"contents_{number}.bin"
+        file.write_bytes(data)
+        lines.append(f'.section .contents_{number}, "a", %progbits\n.incbin "{file}"\n')
+    source = folder / "contents.S"
+    source.write_text("".join(lines))
+    return source
+
+
+def runs(parts: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """The same bytes, sorted, and as one where they touch."""
+    joined: list[tuple[int, bytearray]] = []
+    for address, data in sorted(part for part in parts if part[1]):
+        if joined and joined[-1][0] + len(joined[-1][1]) == address:
+            joined[-1][1].extend(data)
+        else:
+            joined.append((address, bytearray(data)))
+    return [(address, bytes(data)) for address, data in joined]
 
 
 def _network_unit(network: ImageNetwork, runtime: Runtime) -> Unit:
     defines = dict(runtime.defines)
-    if runtime.ours:  # a network that insists on one release gets its number: the interface suits all of them
-        found = _VERSION.findall(network.c_file.read_text(errors="replace"))
-        defines |= {f"LL_ATON_VERSION_{part}": number for part, number in found}
+    defines |= version_defines(network) if runtime.ours else {}
     return Unit((network.c_file,), (network.folder, *runtime.includes), defines)
+
+
+def version_defines(network: ImageNetwork) -> dict[str, str]:
+    """A network that insists on one release gets its number from our runtime: the interface suits all of them."""
+    found = _VERSION.findall(network.c_file.read_text(errors="replace"))
+    return {f"LL_ATON_VERSION_{part}": number for part, number in found}
 
 
 def _kernels(networks: Sequence[ImageNetwork], runtime: Runtime) -> list[Unit]:
@@ -164,7 +201,8 @@ def _kernels(networks: Sequence[ImageNetwork], runtime: Runtime) -> list[Unit]:
     return []
 
 
-def _write_network_list(networks: Sequence[ImageNetwork], folder: Path) -> None:
+def network_list(networks: Sequence[ImageNetwork]) -> str:
+    """networks.h, from which a harness knows them."""
     names = [network.name for network in networks]
     bad = [name for name in names if not _NAME.fullmatch(name)]
     if bad or len(set(names)) != len(names):
@@ -175,15 +213,31 @@ def _write_network_list(networks: Sequence[ImageNetwork], folder: Path) -> None:
         )
     uses = " ".join(f"use({name})" for name in names)
     hashes = ", ".join(f'"{signature(network)}"' for network in networks)
-    (folder / "networks.h").write_text(f"#define ATONC_NETWORKS(use) {uses}\n#define ATONC_SIGNATURES {hashes}\n")
+    return f"#define ATONC_NETWORKS(use) {uses}\n#define ATONC_SIGNATURES {hashes}\n"
 
 
 def signature(network: ImageNetwork) -> str:
-    """What tells two networks apart: of the generated C file and of the constants."""
-    digest = hashlib.sha256(network.c_file.read_bytes())
-    for address, data in sorted(network.contents):
-        digest.update(address.to_bytes(8, "little") + len(data).to_bytes(8, "little") + data)
+    """What tells two networks apart: the generated C file with what it includes from its folder (the NPU's programs are
+    there), the CPU layers that come along, and the constants."""
+    digest = hashlib.sha256()
+    for file in own_files(network):
+        digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    for address, data in runs(network.contents):
+        digest.update(address.to_bytes(8, "little") + hashlib.sha256(data).digest())
     return digest.hexdigest()[:_SIGNATURE]
+
+
+def own_files(network: ImageNetwork) -> list[Path]:
+    found, left = {network.c_file}, [network.c_file]
+    kernels = network.folder / "atonc_kernels.c"
+    if kernels.is_file():
+        found.add(kernels)
+    while left:
+        names = _INCLUDE.findall(left.pop().read_text(errors="replace"))
+        new = {network.folder / name for name in names if (network.folder / name).is_file()} - found
+        found |= new
+        left += new
+    return sorted(found, key=lambda file: file.name)
 
 
 # --------------------------------------------------------------------------------------------------------- placement

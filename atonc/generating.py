@@ -14,14 +14,14 @@ from atonc.emit import c_info, write
 from atonc.emit.c.files import files
 from atonc.emit.c.network import CNetwork, Cycles
 from atonc.errors import plain
-from atonc.insight import reproduce
+from atonc.insight import reproduce, saved
 from atonc.insight.ours import network_view
-from atonc.insight.saved import layer_rows
 from atonc.options import Options
 from atonc.pipeline import compile_file, machine_of, memories
 from atonc.program_costs import graph_macs, program_cost
 from atonc.report import compile_text, generate_report
 from atonc.report.html import html_page
+from atonc.saved_machine import machine_row
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,12 @@ def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False)
     progress.stage("making the files")
     program, name = view.compiled.program, view.name
     described = write.description(program, view.compiled.graph, name) | {"model": view.model, "board": view.board.name}
+    described |= machine_row(machine_of(view.options))
     for step, costs in zip(described["steps"], compile_text.step_data(view), strict=True):
         step.update(costs)
     described["cpu_ops"] = compile_text.reason_data(view.compiled.mapped.reasons)
     picture = network_view(view)
-    described["layers"] = layer_rows(picture)
+    described |= saved.rows(picture)
     report = "\n".join(compile_text.report_lines(view, verbose=True)) + "\n"
     network = c_network(view)
     firmware = files(network, with_hex, with_stai, view.macs)

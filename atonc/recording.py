@@ -24,6 +24,7 @@ def save(path: Path, found: TargetValidation, model: str, reproduce: dict[str, s
     arrays: dict[str, Any] = {}
     for k, tensor in enumerate(found.model.inputs):
         arrays[f"m_inputs_{k + 1}"] = _stacked([turn.inputs[k] for turn in found.turns], tensor)
+        arrays[f"c_inputs_{k + 1}"] = arrays[f"m_inputs_{k + 1}"]
     for k, tensor in enumerate(found.model.outputs):
         arrays[f"m_outputs_{k + 1}"] = _stacked([turn.expected[k] for turn in found.turns], tensor)
         arrays[f"c_outputs_{k + 1}"] = _stacked([turn.outputs[k] for turn in found.turns], tensor)
@@ -48,4 +49,6 @@ def save(path: Path, found: TargetValidation, model: str, reproduce: dict[str, s
 
 
 def _stacked(values: list[bytes], tensor: TensorInfo) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    return np.frombuffer(b"".join(values), tensor.dtype).reshape(len(values), *tensor.shape)
+    """Samples take the place of a batch of one."""
+    shape = tensor.shape[1:] if len(tensor.shape) > 1 and tensor.shape[0] == 1 else tensor.shape
+    return np.frombuffer(b"".join(values), tensor.dtype).reshape(len(values), *shape)

@@ -47,6 +47,14 @@ class Side:
     inputs: tuple[tuple[str, int, str], ...]
     outputs: tuple[tuple[str, int, str], ...]
     costs: tuple[tuple[int, StepCost], ...]
+    npu_mhz: float  # the clocks that the costs are for
+    cpu_mhz: float
+
+    def predicted_ms(self, cost: StepCost, system: SystemInfo) -> float:
+        """At the clocks of the board: cycles stay, each by its own clock."""
+        npu = self.npu_mhz * 1e6 / system.npu_hz if system.npu_hz else 1.0
+        cpu = self.cpu_mhz * 1e6 / system.cpu_hz if system.cpu_hz else 1.0
+        return (cost.milliseconds - cost.cpu_ms) * npu + cost.cpu_ms * cpu
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,8 @@ class CompiledSide:
             tuple(self._described(name) for name in graph.inputs),
             tuple(self._described(name) for name in graph.outputs),
             tuple((step.number, cost) for step, cost in zip(steps, view.cost.steps, strict=True)),
+            view.cost.npu_mhz,
+            view.cost.cpu_mhz,
         )
 
     def _described(self, name: str) -> tuple[str, int, str]:
@@ -155,12 +165,15 @@ class FolderSide:
     def __init__(self, net: EmulatedNetwork) -> None:
         self._net = net
         cost = costs.network_cost(net, net.steps)
+        network = net.network
         self.side = Side(
-            net.network.name,
-            "",
+            network.name,
+            firmware.signature(firmware.network_in(network.c_file.parent, network.name)),
             tuple(_buffer(info) for info in net.inputs),
             tuple(_buffer(info) for info in net.outputs),
             tuple((step.number, one) for step, one in zip(net.steps, cost.steps, strict=True)),
+            cost.npu_mhz,
+            cost.cpu_mhz,
         )
 
     def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
@@ -332,6 +345,7 @@ def _block(side: Side, layer: Layer, system: SystemInfo) -> MeasuredBlock:
     before, core, after = (*layer.operator.cycles, 0, 0, 0)[:3]
     steps = [cost for number, cost in side.costs if first <= number <= last]
     took_ms = 1e3 * (before + core + after) / system.cpu_hz
+    predicted_ms = sum(side.predicted_ms(cost, system) for cost in steps)
     return MeasuredBlock(
         first,
         last,
@@ -339,8 +353,8 @@ def _block(side: Side, layer: Layer, system: SystemInfo) -> MeasuredBlock:
         core,
         after,
         took_ms,
-        sum(cost.milliseconds for cost in steps),
+        predicted_ms,
         round(took_ms * system.npu_hz / 1e3),
-        sum(cost.cycles for cost in steps),
+        round(predicted_ms * system.npu_hz / 1e3) if system.npu_hz else sum(cost.cycles for cost in steps),
         max(steps, key=lambda cost: cost.cycles).bound_by if steps else "",
     )

@@ -27,7 +27,7 @@ COMPILED, REFUSED, TOO_LARGE = 0, 2, 3
 GIVE_UP_SECONDS, GIVE_UP_BYTES = 120, 8 << 30  # so that a trial that fails does not take the machine along
 HEAD = """# Damaged and hostile files on the command line
 
-Date 2026-11-15, 2-core x86-64 Linux that others used too, one thread. Script: `benchmarks/hostile_trials.py`. Each
+Date 2026-11-15, 2-core aarch64 Linux that others used too, one thread. Script: `benchmarks/hostile_trials.py`. Each
 line is one process of its own; *CPU s*: seconds of the processor (the clock depends on the neighbours); *MB*: largest
 resident memory. Expected of `damaged`: exit code 2, or 3 where a model does not fit, or a verified program (0) where
 the model is a good one after all; one paragraph; 20 s, 1500 MB. Of `inputs`: exit code 2, one paragraph, 5 s, 500 MB.

@@ -35,7 +35,7 @@ MEMORY = 1500 << 20  # more than the process has before
 HANGS_SECONDS = 300.0  # on the clock, without an answer; the limit on one file is in seconds of the processor
 HEAD = f"""# Damaged files in great numbers
 
-Date 2026-11-15, 2-core x86-64 Linux that others used too, one thread each. Script: `benchmarks/mutations.py`; what is
+Date 2026-11-15, 2-core aarch64 Linux that others used too, one thread each. Script: `benchmarks/mutations.py`; what is
 damaged and how is in `tests/mutations`. *Failed*: any other exception than an `AtoncError`, an error that is not one
 printable paragraph, a program against our own safety rules, more than {SECONDS:.0f} s of the processor or more than
 {MEMORY >> 20} MB beyond what the process had before.

@@ -26,7 +26,7 @@ from tests import unlucky_writers as unlucky  # noqa: E402
 RESULTS = ROOT / "benchmarks" / "results" / "unlucky_writers.md"
 HEAD = """# Writers that are killed, and writers at the same time
 
-Date 2026-11-15, 2-core x86-64 Linux that others used too. Script: `benchmarks/unlucky_writers.py`. Two builds of
+Date 2026-11-15, 2-core aarch64 Linux that others used too. Script: `benchmarks/unlucky_writers.py`. Two builds of
 different models (13 and 15 files, the longer one with `--stai`) go into one folder again and again. *Kills*: SIGKILL
 at a random moment of writing; *aimed kills*: in front of each move that puts the manifest or a file into its place;
 *pairs*: two processes that write five builds each at the same time, and a reader that reads all the while. The reader

@@ -77,6 +77,7 @@ def _open_tflite(path: Path, kernels: str, tensors: Wanted) -> Kernels:
         given = [inputs[names[i]] for i in takes] if isinstance(inputs, Mapping) else inputs
         for (index, dtype), value in zip(takes.items(), given, strict=True):
             interpreter.set_tensor(index, np.ascontiguousarray(value.astype(dtype)).reshape(value.shape))
+        interpreter.reset_all_variables()  # a run of ours begins without a state
         try:
             interpreter.invoke()
         except (RuntimeError, ValueError) as error:

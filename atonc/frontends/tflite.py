@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -10,7 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from atonc.errors import InputError, ModelError, UnsupportedError, plain
-from atonc.frontends import flatbuffer, limits, tflite_formats, tflite_moves, tflite_ops
+from atonc.frontends import (
+    flatbuffer,
+    limits,
+    tflite_formats,
+    tflite_moves,
+    tflite_ops,
+    tflite_recurrent,
+    tflite_shapes,
+)
 from atonc.frontends.flatbuffer import Table
 from atonc.frontends.operands import check_operands, check_work, require_operands
 from atonc.frontends.refusals import refuse
@@ -31,7 +39,7 @@ from atonc.ops import rounding
 from atonc.ops.shapes import infer_shape
 
 TRANSLATORS = tflite_ops.TRANSLATORS
-_REGISTERED = (tflite_ops, tflite_moves)
+_REGISTERED = (tflite_ops, tflite_moves, tflite_recurrent)
 
 
 def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) -> Graph:
@@ -47,11 +55,14 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
     ]
     if cut_outputs:
         edges[1] = _cuts(cut_outputs, tensors, _results(subgraphs[0], codes))
-    ops = _operators(subgraphs[0], codes, tensors, edges[1] if cut_outputs else None)
+    ops = _operators(subgraphs[0], codes, tensors, edges[1], bool(cut_outputs))
     inputs, outputs = ([tensors.at(i).name for i in indices] for indices in edges)
     used = {t for op in ops for t in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
     kept = {tensor.name: tensor for tensor in tensors.all() if tensor.name in used}
-    graph = Graph(kept, tuple(ops), tuple(dict.fromkeys(inputs)), tuple(dict.fromkeys(outputs)), name, "tflite")
+    notes = tuple(f"{op.name} {tflite_recurrent.STATE_NOTE}" for op in ops if op.kind == "lstm")
+    graph = Graph(
+        kept, tuple(ops), tuple(dict.fromkeys(inputs)), tuple(dict.fromkeys(outputs)), name, "tflite", notes=notes
+    )
     return check_work(check_operands(check(graph)))
 
 
@@ -85,6 +96,7 @@ class _Tensors:
         self.total_bytes = 0
         self.names: set[str] = set()
         self.unreadable: dict[int, str] = {}  # tensors of types that nobody may use -> type
+        self.free: dict[int, frozenset[int]] = {}  # axes whose stored size is a placeholder
         self.listed = [self._read(index, table) for index, table in enumerate(tables)]
         self.index = {tensor.name: index for index, tensor in enumerate(self.listed)}
         self.made: dict[str, Tensor] = {}
@@ -117,6 +129,8 @@ class _Tensors:
         if table.table(TensorField.SPARSITY) is not None:
             raise UnsupportedError("sparse constants are not supported", where=name)
         data = self._constant(table.uint32(TensorField.BUFFER), dtype, shape, name)
+        if free := tflite_shapes.free_axes(table):
+            self.free[index] = free
         quant = _quantisation(table, dtype, shape)
         if data is not None and quant is not None and quant.axis is not None:
             data, quant = _with_positive_scales(data, quant)
@@ -216,12 +230,12 @@ def _results(subgraph: Table, codes: list[str]) -> dict[str, list[int]]:
     }
 
 
-def _operators(subgraph: Table, codes: list[str], tensors: _Tensors, outputs: list[int] | None) -> list[Op]:
-    """All operators, or those that the given outputs depend on."""
+def _operators(subgraph: Table, codes: list[str], tensors: _Tensors, outputs: list[int], cut: bool) -> list[Op]:
+    """All operators, or where outputs were chosen those that they depend on."""
     tables = subgraph.tables(SubgraphField.OPERATORS)
     limits.count(len(tables), limits.MAX_OPS, "operators")
-    chosen = range(len(tables)) if outputs is None else _needed(tables, outputs)
-    return [op for index in chosen for op in _operator(index, tables[index], codes, tensors)]
+    chosen = _needed(tables, outputs) if cut else range(len(tables))
+    return [op for index in chosen for op in _operator(index, tables[index], codes, tensors, outputs)]
 
 
 def _needed(tables: list[Table], outputs: list[int]) -> list[int]:
@@ -235,8 +249,9 @@ def _needed(tables: list[Table], outputs: list[int]) -> list[int]:
     return sorted(needed)
 
 
-def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors) -> list[Op]:
-    """One operator of the file: ours, with what prepares its operands and gives its results their formats."""
+def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors, kept: Collection[int]) -> list[Op]:
+    """One operator of the file: ours, with what prepares its operands and gives its results their formats. None where
+    its results follow from shapes, unless they are to be `kept` as outputs."""
     number = table.uint32(OperatorField.CODE)
     if number >= len(codes):
         raise ModelError(f"operator code {number} does not exist", where=f"operator {index}")
@@ -251,6 +266,8 @@ def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors) -> 
         [None if i < 0 else tensors.at(i) for i in operands[0]],
         [tensors.at(i) for i in operands[1]],
     )
+    if any(output in tensors.free for output in operands[1]):
+        source = _resolved(source, operands[1], tensors)
     done = TRANSLATORS[source.code](source)
     for tensor in source.made:
         if tensor.name in tensors.index:
@@ -263,11 +280,33 @@ def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors) -> 
     op = Op(done.kind, name, tuple(done.inputs), outputs, attrs, (name,))
     require_operands(op)
     _check_shape(op, operands[1][0], tensors)
+    if not set(operands[1]) & set(kept) and _folded(op, operands[1], tensors):
+        return []
     return [*done.before, *tflite_formats.on_codes(source.code, op, tensors.named, tensors.add)]
 
 
+def _resolved(source: tflite_ops.Source, outputs: list[int], tensors: _Tensors) -> tflite_ops.Source:
+    """Its outputs with the shapes that they get when TFLite runs it."""
+    shapes = tflite_shapes.computed_shapes(source)
+    for output, shape in zip(outputs, shapes, strict=False):
+        if not tflite_shapes.same_but_free(tensors.at(output).shape, shape, tensors.free.get(output, frozenset())):
+            declared = tensors.at(output).shape
+            raise ModelError(f"result has shape {declared}, the operator computes {shape}", where=source.name)
+        tensors.listed[output] = replace(tensors.at(output), shape=limits.shape(shape, source.name))
+    return tflite_shapes.with_shapes(source, shapes)
+
+
+def _folded(op: Op, outputs: list[int], tensors: _Tensors) -> bool:
+    """Whether its results are known by now; then they are constants."""
+    inputs = [tensors.named(name) if name else None for name in op.inputs]
+    found = tflite_shapes.fold_numbers(op, inputs, [tensors.at(output) for output in outputs])
+    for output, data in zip(outputs, found or (), strict=False):
+        tensors.listed[output] = replace(tensors.at(output), data=data.reshape(tensors.at(output).shape))
+    return found is not None
+
+
 def _check_shape(op: Op, output: int, tensors: _Tensors) -> None:
-    """Files whose batch was set to 1 by hand keep wrong batches inside: those are mended, other errors are reported."""
+    """Wrong batches and placeholders are mended, other errors are reported."""
     shapes = [tensors.named(name).shape for name in op.inputs if name]
     try:
         expected = infer_shape(op.kind, op.attrs, shapes)
@@ -276,7 +315,7 @@ def _check_shape(op: Op, output: int, tensors: _Tensors) -> None:
     declared = tensors.at(output).shape
     if expected is None or expected == declared:
         return
-    if expected[1:] != declared[1:]:
+    if not tflite_shapes.same_but_free(declared, expected, tensors.free.get(output, frozenset())):
         raise ModelError(f"result has shape {declared}, the operator computes {expected}", where=op.name)
     tensors.listed[output] = replace(tensors.at(output), shape=limits.shape(expected, op.name))
 

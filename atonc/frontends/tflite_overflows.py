@@ -1,4 +1,5 @@
-"""Where the integers of TFLite's own kernels overflow: no number is right there, so such operators are refused."""
+"""Where the integers of TFLite's own kernels overflow: no number of theirs is right there. Operators that always do are
+refused; where single sums do, exact arithmetic holds and their kernels are no reference."""
 
 from __future__ import annotations
 
@@ -56,3 +57,18 @@ def require_sums(x: Tensor, weights: Tensor, bias: Tensor | None, where: str) ->
             rule="TFLite sums in 32 bits and overflows without a word",
             remedy="quantise the weights with a larger scale, so that the bias gets a smaller number",
         )
+
+
+def shifts_overflow(x: Tensor, weights: Tensor, bias: Tensor | None, y: Tensor) -> bool:
+    """Whether sums of 32 bits may overflow when a scale above 1 shifts them up: TFLite multiplies by 2^n first."""
+    quantised = all(t.dtype in BYTES and t.quant is not None for t in (x, weights, y))
+    if not quantised or weights.data is None or weights.quant is None:
+        return False
+    up = np.maximum(np.frexp(x.scale * weights.quant.scales / y.scale)[1], 0)
+    if not up.any():
+        return False
+    codes = weights.data.astype(np.int64).reshape(weights.shape[0], -1) - weights.quant.zero_points.reshape(-1, 1)
+    sums = np.abs(codes).sum(axis=1) * int(np.abs(_centred(x)).max())
+    if bias is not None and bias.data is not None:
+        sums = sums + np.abs(bias.data.astype(np.int64)).reshape(-1)
+    return bool((sums.astype(np.float64) * 2.0**up > LARGEST).any())

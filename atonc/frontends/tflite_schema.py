@@ -60,7 +60,7 @@ class SubgraphField:
 
 
 class TensorField:
-    SHAPE, TYPE, BUFFER, NAME, QUANTISATION, IS_VARIABLE, SPARSITY = 0, 1, 2, 3, 4, 5, 6
+    SHAPE, TYPE, BUFFER, NAME, QUANTISATION, IS_VARIABLE, SPARSITY, SIGNATURE = 0, 1, 2, 3, 4, 5, 6, 7
 
 
 class QuantField:

@@ -99,9 +99,9 @@ def declared_errors(graph: Graph, mapped: Mapped) -> Iterator[tuple[Op, Declared
 
 
 def _local(op: Op, context: Context, meaning: Meaning | None) -> float:
-    """Moves are exact but for the line that requantises them."""
+    """Moves are exact but for the line that requantises them. No two codes are further apart than all of them."""
     if meaning is not None:
-        return meaning.error
+        return min(meaning.error, WHOLE_RANGE)
     formats = [(context.tensor(a), context.tensor(b)) for a in op.inputs[:1] for b in op.outputs]
     return max((line_error(*both) for both in formats if _requantises(*both)), default=0.0)
 

@@ -18,6 +18,7 @@ from atonc.lower.convolution import Phase, Sides, phases, stepped
 from atonc.lower.passes_2x import Form, channels_a_pass
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation, TwoSteps, cut_costs, matters, requantisation, two_steps
+from atonc.lower.steep_channels import tame
 from atonc.lower.taps import tap_phases
 from atonc.lower.tiling import Mode
 from atonc.lower.transposed import transposed_phases
@@ -307,6 +308,7 @@ def layer_of(
     offset = _bias(op, context, scale * y.scale, data.shape[0]) / y.scale + y.zero_point
     if context.numerics != "2.x":
         offset = offset + lift(rounding_of(op, [x, weights], y), y, attrs.get("clip"))
+        scale, offset = tame(scale, offset, _largest_sums(data, x))
     source, target = context.buffer(x.name), context.buffer(y.name)
     features_shifted = context.buffers[source].offset == 128
     return Layer(
@@ -332,6 +334,12 @@ def layer_of(
         stored=(lambda codes: codes + 128) if features_shifted else (lambda codes: codes),
         usual=USUAL_PLACE * y.zero_point,
     )
+
+
+def _largest_sums(weights: Weights, x: Tensor) -> Real:
+    """Per output channel, of features without their zero point."""
+    reach = max(127 - x.zero_point, x.zero_point + 128)
+    return np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).astype(np.float64) * reach
 
 
 def _typical(

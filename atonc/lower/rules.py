@@ -42,6 +42,12 @@ BY_NATURE: dict[str, Rule] = {
         "a few fixed sets of weights",
         "an integer scale with half-pixel coordinates, or nearest neighbours",
     ),
+    "lstm": _rule(
+        "CPU-STATE",
+        "a state goes from step to step in 16 bits, through functions that the NPU has for bytes",
+        "operators without a state",
+        "convolutions over time instead, or an unrolled layer with 8-bit states",
+    ),
     "cast": _rule("CPU-CAST", "a change of the number format", "int8 in, int8 out", "keep the tensor int8"),
     "gather": _rule("CPU-GATHER", "addresses that depend on data", "addresses fixed at compile time", _EDGE),
     "gather_nd": _rule("CPU-GATHER", "addresses that depend on data", "addresses fixed at compile time", _EDGE),

@@ -1,10 +1,22 @@
 """One file per operator family, each with an exact reference kernel."""
 
-from atonc.ops import activation, canonical, conv, dense, elementwise, integers, movement, pool, resize, shape
+from atonc.ops import (
+    activation,
+    canonical,
+    conv,
+    dense,
+    elementwise,
+    integers,
+    movement,
+    pool,
+    recurrent,
+    resize,
+    shape,
+)
 from atonc.ops.registry import evaluate, is_move, kinds, moved_inputs
 from atonc.ops.run import run_graph, run_op, start_values
 from atonc.ops.values import Result
 
-_FAMILIES = (activation, canonical, conv, dense, elementwise, integers, movement, pool, resize, shape)
+_FAMILIES = (activation, canonical, conv, dense, elementwise, integers, movement, pool, recurrent, resize, shape)
 
 __all__ = ["Result", "evaluate", "is_move", "kinds", "moved_inputs", "run_graph", "run_op", "start_values"]

@@ -145,6 +145,16 @@ def _matmul(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
     return (*broadcast([a[:-2], b[:-2]]), a[-2], b[-1])
 
 
+@rule("lstm")
+def _lstm(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+    x, weights, recurrent, biases = inputs
+    cells = weights[1] if len(weights) == 3 else 0
+    wanted = ((4, cells, x[-1]), (4, cells, cells), (8, cells))
+    if len(x) != 3 or not cells or (weights, recurrent, biases) != wanted:
+        raise ModelError(f"a sequence {x} does not fit weights {weights}, {recurrent} and {biases}")
+    return (*x[:2], cells)
+
+
 @rule("gather")
 def _gather(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
     axis = attrs["axis"]

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from atonc.place.lifetimes import Lifetime, accesses, root
 from atonc.place.pools import Board
 from atonc.plan.types import Buffer, BufferKind, CpuPlan, StepPlan
+
+Ints = NDArray[np.int64]
+Cycles = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -17,6 +24,12 @@ class Traffic:
     moves: tuple[Mapping[int, int], ...]  # per step: item -> bytes
     floor: tuple[float, ...]
     steps: Mapping[int, tuple[int, ...]]  # item -> steps
+
+    @cached_property
+    def table(self) -> Ints:
+        """All moves: rows of step, item, bytes."""
+        rows = [(step, item, amount) for step, moved in enumerate(self.moves) for item, amount in moved.items()]
+        return np.array(rows, np.int64).reshape(-1, 3)
 
 
 def traffic_of(
@@ -62,52 +75,57 @@ class Meter:
     board: Board
     sizes: Sequence[int]
     addresses: list[int]
-    _banks: list[tuple[int, int, float]] = field(default_factory=list)  # base, end, cycles per byte
-    _loads: list[list[float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._banks = [
-            (p.base, p.base + p.size_bytes, p.timing.cycles_per_byte) for p in self.board.pools if p.writable
-        ]
-        self._loads = [self._load(step, {}) for step in range(len(self.traffic.moves))]
+        banks = [pool for pool in self.board.pools if pool.writable]
+        self._low = np.array([bank.base for bank in banks])
+        self._high = self._low + [bank.size_bytes for bank in banks]
+        self._per_byte = np.array([bank.timing.cycles_per_byte for bank in banks])
+        steps, items, amounts = self.traffic.table.T
+        shares = self._shares(np.array(self.sizes)[items], amounts, np.array(self.addresses)[items])
+        loads = np.zeros((len(self.traffic.moves), self._low.size))
+        np.add.at(loads, steps, shares.T)
+        self._loads = loads  # cycles of every bank in every step
 
     @property
     def cycles(self) -> float:
-        return sum(self._cycles(step, load) for step, load in enumerate(self._loads))
+        return sum(map(self._cycles, range(len(self._loads))))
 
     @property
     def at_floor(self) -> bool:
         """No step waits for memory."""
-        return all(max(load) <= self.traffic.floor[step] for step, load in enumerate(self._loads))
+        return bool((self._loads.max(axis=1) <= self.traffic.floor).all())
 
     def bound_items(self) -> list[int]:
         """Items of the steps that memory slows down, worst step first."""
-        excess = [self._cycles(s, load) - self.traffic.floor[s] for s, load in enumerate(self._loads)]
+        excess = [self._cycles(step) - floor for step, floor in enumerate(self.traffic.floor)]
         worst = sorted((s for s, e in enumerate(excess) if e > 0), key=lambda s: (-excess[s], s))
         return list(dict.fromkeys(n for step in worst for n in self.traffic.moves[step]))
 
-    def change(self, number: int, address: int) -> float:
-        """Cycles that it would cost (negative: save) to move an item to another address."""
-        moved = {number: address}
-        steps = self.traffic.steps.get(number, ())
-        return sum(self._cycles(s, self._load(s, moved)) - self._cycles(s, self._loads[s]) for s in steps)
+    def changes(self, number: int, addresses: Sequence[int]) -> Cycles:
+        """Cycles that it would cost (negative: save) to move an item to each of these addresses."""
+        places = np.array(addresses, np.int64)
+        total = np.zeros(places.size)
+        for step in self.traffic.steps.get(number, ()):
+            loads = np.zeros((self._low.size, places.size))
+            for other, amount in self.traffic.moves[step].items():
+                starts = places if other == number else np.array([self.addresses[other]])
+                loads += self._shares(self.sizes[other], amount, starts)
+            total += np.maximum(self.traffic.floor[step], loads.max(axis=0)) - self._cycles(step)
+        return total
 
     def move(self, number: int, address: int) -> None:
         self.addresses[number] = address
         for step in self.traffic.steps.get(number, ()):
-            self._loads[step] = self._load(step, {})
+            load = np.zeros((self._low.size, 1))
+            for other, amount in self.traffic.moves[step].items():
+                load += self._shares(self.sizes[other], amount, np.array([self.addresses[other]]))
+            self._loads[step] = load[:, 0]
 
-    def _load(self, step: int, moved: Mapping[int, int]) -> list[float]:
-        """Cycles of every bank in a step."""
-        load = [0.0] * len(self._banks)
-        for number, amount in self.traffic.moves[step].items():
-            start = moved.get(number, self.addresses[number])
-            size = self.sizes[number]
-            for bank, (low, high, per_byte) in enumerate(self._banks):
-                if start < high and low < start + size:
-                    share = min(high, start + size) - max(low, start)
-                    load[bank] += amount * per_byte * share / size
-        return load
+    def _shares(self, sizes: int | Ints, amounts: int | Ints, starts: Ints) -> Cycles:
+        """Cycles of every bank (rows) for so many bytes of items that begin at each of `starts` (columns)."""
+        inside = np.minimum(self._high[:, None], starts + sizes) - np.maximum(self._low[:, None], starts)
+        return amounts * self._per_byte[:, None] * np.maximum(inside, 0) / sizes
 
-    def _cycles(self, step: int, load: Sequence[float]) -> float:
-        return max(self.traffic.floor[step], *load)
+    def _cycles(self, step: int) -> float:
+        return max(self.traffic.floor[step], float(self._loads[step].max()))

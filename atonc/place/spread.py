@@ -11,6 +11,7 @@ from atonc.place.pools import Board, Window
 _ROUNDS = 8
 _SHIFTS = 24
 _ALIGNMENT = 32
+_WORTH_CYCLES = 1e-6  # more than rounding gives
 
 
 def best_shift(problem: Problem, addresses: Sequence[int], room: Window, traffic: Traffic, board: Board) -> list[int]:
@@ -41,13 +42,12 @@ def spread(
 
 
 def _improve(problem: Problem, meter: Meter, number: int, rooms: Sequence[Window], board: Board) -> bool:
-    best, least = -1, -1e-6
-    for address in _free_addresses(problem, meter.addresses, number, rooms, board):
-        if (change := meter.change(number, address)) < least:
-            best, least = address, change
-    if best < 0:
+    free = list(_free_addresses(problem, meter.addresses, number, rooms, board))
+    changes = meter.changes(number, free)
+    best = int(changes.argmin()) if free else 0
+    if not free or changes[best] >= -_WORTH_CYCLES:
         return False
-    meter.move(number, best)
+    meter.move(number, free[best])
     return True
 
 

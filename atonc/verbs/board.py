@@ -1,4 +1,4 @@
-"""`atonc board run`: a firmware on the virtual board."""
+"""`atonc board`: boards as data (`boards.py`), a firmware on the virtual board, one that answers validation clients."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from atonc.errors import InputError
+from atonc.verbs import boards
 from atonc.verbs.flags import examples
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    board = verbs.add_parser("board", help="the virtual board")
+    board = verbs.add_parser("board", help="boards as data, a firmware checked against them; the virtual board")
     kinds = board.add_subparsers(required=True, metavar="WHAT")
+    boards.add_kinds(kinds)
+    _add_build(kinds)
     run = kinds.add_parser("run", help="run a firmware as it is, its UART on a socket or a pseudo-terminal")
     run.set_defaults(verb=_run)
     run.add_argument("firmware", type=Path, metavar="FIRMWARE.elf")
@@ -44,6 +48,34 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "atonc board run firmware.elf --flash network_data.bin@0x70380000",
         "atonc board run firmware.elf --serial pty       # its UART on a pseudo-terminal",
     )
+
+
+def _add_build(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    build = kinds.add_parser("build", help="a firmware with compiled networks that answers validation clients")
+    build.set_defaults(verb=_build)
+    folders = "folders of compiled networks, ours or ST's, each with a name of its own"
+    build.add_argument("folders", type=Path, nargs="+", metavar="DIR", help=folders)
+    build.add_argument("-o", "--output", type=Path, metavar="FIRMWARE.elf", help="for the virtual board")
+    sources = "write the C files instead, for a project of a real board (docs/validate-on-board.md)"
+    build.add_argument("--sources", type=Path, metavar="OUT", help=sources)
+    build.add_argument("--protocol", choices=["3.1", "3.2"], default="3.1", help="what it says it speaks (3.1)")
+    build.add_argument("--baud", type=int, default=921_600, metavar="N", help="speed of the line (921600)")
+    build.add_argument("-q", "--quiet", action="store_true", help="only errors")
+
+
+def _build(options: argparse.Namespace) -> int:
+    from atonc import wire_firmware
+
+    request = wire_firmware.BuildOptions(tuple(options.folders), int(options.protocol[-1]), options.baud)
+    if (options.output is None) == (options.sources is None):
+        raise InputError("one of -o FIRMWARE.elf and --sources OUT is wanted")
+    if options.sources is not None:
+        lines = wire_firmware.write_sources(request, options.sources)
+    else:
+        lines = wire_firmware.build(request, options.output)
+    if not options.quiet:
+        print("\n".join(lines))
+    return 0
 
 
 def _run(options: argparse.Namespace) -> int:

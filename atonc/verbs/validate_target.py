@@ -23,7 +23,11 @@ SAMPLES = 10
 def run(options: argparse.Namespace, path: Path) -> int:
     from atonc.report import target_text
 
-    found, view, reproduce = _folder(options, path) if path.is_dir() else _model(options, path)
+    client = _client(options)  # before the work of compiling: nobody may be there
+    try:
+        found, view, reproduce = (_folder if path.is_dir() else _model)(options, path, client)
+    finally:
+        client.disconnect()
     if options.record:
         from atonc import recording
 
@@ -40,7 +44,9 @@ def run(options: argparse.Namespace, path: Path) -> int:
     return 0 if found.equal else 1
 
 
-def _model(options: argparse.Namespace, path: Path) -> tuple[TargetValidation, NetworkView, dict[str, str]]:
+def _model(
+    options: argparse.Namespace, path: Path, client: Client
+) -> tuple[TargetValidation, NetworkView, dict[str, str]]:
     from atonc import generating, targeting, validating
     from atonc.insight import ours
     from atonc.references import References
@@ -55,13 +61,15 @@ def _model(options: argparse.Namespace, path: Path) -> tuple[TargetValidation, N
         else:
             samples = validating.synthetic_samples(source, options.batches or SAMPLES, options.seed)
         side = targeting.CompiledSide(view)
-        found = _on_board(options, side, samples)
+        found = _on_board(options, client, side, samples)
         figures = side.figures(references, samples, found.turns)
         found = replace(found, reference=references.yardstick, outputs=tuple(figures))
     return found, ours.network_view(view), dict(view.reproduce)
 
 
-def _folder(options: argparse.Namespace, path: Path) -> tuple[TargetValidation, NetworkView, dict[str, str]]:
+def _folder(
+    options: argparse.Namespace, path: Path, client: Client
+) -> tuple[TargetValidation, NetworkView, dict[str, str]]:
     from atonc import runs, targeting
     from atonc.insight import folder
 
@@ -72,18 +80,16 @@ def _folder(options: argparse.Namespace, path: Path) -> tuple[TargetValidation, 
     else:
         count = options.batches or SAMPLES
         samples = [runs.choose_inputs(net, runs.RunOptions(path, seed=options.seed + k)) for k in range(count)]
-    return _on_board(options, targeting.FolderSide(net), samples), folder.view_of(net), {}
+    return _on_board(options, client, targeting.FolderSide(net), samples), folder.view_of(net), {}
 
 
-def _on_board(options: argparse.Namespace, side: Expected, samples: list[Sample]) -> TargetValidation:
+def _on_board(
+    options: argparse.Namespace, client: Client, side: Expected, samples: list[Sample]
+) -> TargetValidation:
     from atonc import targeting
 
-    client = _client(options)
-    try:
-        with progress(options.quiet or options.json) as report:
-            return targeting.validate_target(client, side, samples, report)
-    finally:
-        client.disconnect()
+    with progress(options.quiet or options.json, "samples on the board") as report:
+        return targeting.validate_target(client, side, samples, report)
 
 
 def _client(options: argparse.Namespace) -> Client:

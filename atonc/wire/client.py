@@ -76,7 +76,7 @@ class Client:
     # ----------------------------------------------------------------------------------------------------- the commands
 
     def connect(self) -> Sync:
-        self._drain()
+        self._again("the board does not answer", self._drain)
         self._again("the board does not answer", self._first_contact)
         self.sync_info = self._twice("the board does not answer", self._sync)
         if self.sync_info.version >> 8 != 3:

@@ -56,7 +56,7 @@ class SocketLink:
         self.description = f"socket:{host}:{port}"
         try:
             self._socket = socket.create_connection((host, port), timeout=5.0)
-        except OSError as error:
+        except (OSError, OverflowError) as error:  # overflow: a port beyond all ports
             raise InputError(
                 f"nobody answers at {host}:{port}: {error}",
                 remedy="start the board first: atonc board run FIRMWARE.elf --serial socket:PORT",
@@ -66,13 +66,19 @@ class SocketLink:
     def read(self, count: int, wait_s: float) -> bytes:
         if not select.select([self._socket], [], [], max(0.0, wait_s))[0]:
             return b""
-        data = self._socket.recv(min(count, _CHUNK))
+        try:
+            data = self._socket.recv(min(count, _CHUNK))
+        except OSError as error:
+            raise LinkClosed(str(error)) from error
         if not data:
             raise LinkClosed("the other side closed the connection")
         return data
 
     def write(self, data: bytes) -> None:
-        self._socket.sendall(data)
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise LinkClosed(str(error)) from error
 
     def now(self) -> float:
         return time.monotonic()

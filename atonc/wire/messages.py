@@ -256,9 +256,8 @@ def response(message: bytes, old: bool = False) -> Response:
     kinds = [key for key in _PAYLOADS if found.many(key)]
     if len(kinds) != 1:
         raise DecodeError(f"response with {len(kinds)} payloads")
-    inner = found.raw(kinds[0])
-    payload = _system_info(inner, old) if kinds[0] == 11 else _PAYLOADS[kinds[0]](inner)  # type: ignore[operator]
-    return Response(found.number(1), found.number(2), payload)
+    read = _old_system_info if old and kinds[0] == _SYSTEM else _PAYLOADS[kinds[0]]
+    return Response(found.number(1), found.number(2), read(found.raw(kinds[0])))
 
 
 def _sync(message: bytes) -> Sync:
@@ -266,9 +265,17 @@ def _sync(message: bytes) -> Sync:
     return Sync(found.number(1), found.number(4), found.number(5))
 
 
-def _system_info(message: bytes, old: bool = False) -> SystemInfo:
+def _system_info(message: bytes) -> SystemInfo:
     found = _Fields(message, "system information")
-    extra, packet = (found.numbers(5), 0) if old else (found.numbers(6), found.number(5))
+    return _system(found, found.number(5), found.numbers(6))
+
+
+def _old_system_info(message: bytes) -> SystemInfo:
+    found = _Fields(message, "system information")
+    return _system(found, 0, found.numbers(5))
+
+
+def _system(found: _Fields, packet: int, extra: tuple[int, ...]) -> SystemInfo:
     return SystemInfo(found.number(1), found.number(2), found.number(3), found.number(4), packet, extra)
 
 
@@ -327,6 +334,7 @@ def _model(message: bytes) -> ModelInfo:
     )  # fmt: skip
 
 
+_SYSTEM = 11
 _PAYLOADS: dict[int, Callable[[bytes], Payload]] = {
-    10: _sync, 11: _system_info, 12: _ack, 13: _log, 15: _data, 16: _operator, 17: _tensor, 22: _model,
+    10: _sync, _SYSTEM: _system_info, 12: _ack, 13: _log, 15: _data, 16: _operator, 17: _tensor, 22: _model,
 }  # fmt: skip

@@ -24,6 +24,8 @@ class T:
     zero: int = 0
     axis: int = 0
     data: Any = None
+    free: tuple[int, ...] = ()  # axes whose size in `shape` is a placeholder
+    variable: bool = False
 
 
 @dataclass
@@ -35,6 +37,7 @@ class O:  # noqa: E742 - reads well in models
     outputs: list[str]
     options: str = ""
     fields: dict[int, tuple[str, Any]] = field(default_factory=dict)
+    intermediates: list[str] = field(default_factory=list)
 
 
 def build(tensors: list[T], ops: list[O], inputs: list[str], outputs: list[str]) -> bytes:
@@ -87,6 +90,8 @@ class _Writer:
 
     def _tensor(self, t: T, buffer: int) -> int:
         name, shape = self.b.CreateString(t.name), self._vector(t.shape, "<i4")
+        sizes = [-1 if k in t.free else size for k, size in enumerate(t.shape)]
+        signature = self._vector(sizes, "<i4") if t.free else None
         fields: dict[int, tuple[str, Any]] = {
             0: ("o", shape), 1: ("b", CODES[t.dtype]), 2: ("I", buffer), 3: ("o", name),
         }  # fmt: skip
@@ -95,7 +100,11 @@ class _Writer:
             zeros = self._vector([t.zero] * scales.size, "<i8")
             quant = self._table(7, {2: ("o", self._vector(scales, "<f4")), 3: ("o", zeros), 6: ("i", t.axis)})
             fields[4] = ("o", quant)
-        return self._table(7, fields)
+        if t.variable:
+            fields[5] = ("B", 1)
+        if signature is not None:
+            fields[7] = ("o", signature)
+        return self._table(8, fields)
 
     def _code(self, code: str) -> int:
         number = getattr(tflite.BuiltinOperator, code)
@@ -106,16 +115,19 @@ class _Writer:
         fields: dict[int, tuple[str, Any]] = {
             0: ("I", self.codes.index(op.code)), 1: ("o", indices[0]), 2: ("o", indices[1]),
         }  # fmt: skip
+        between = self._vector([self.index[n] for n in op.intermediates], "<i4") if op.intermediates else None
         if op.options:
             table = self._table(12, op.fields)
             fields |= {3: ("B", getattr(tflite.BuiltinOptions, op.options)), 4: ("o", table)}
-        return self._table(6, fields)
+        if between is not None:
+            fields[8] = ("o", between)
+        return self._table(9, fields)
 
 
 def _version(code: str) -> int:
     """The first version of an operator that knows int8."""
     special = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4, "TRANSPOSE_CONV": 3, "PRELU": 1}
-    older = ("HARD_SWISH", "LEAKY_RELU", "EXPAND_DIMS", "SQUEEZE", "GATHER", "RESHAPE", "DEPTH_TO_SPACE")
+    older = ("SHAPE", "HARD_SWISH", "LEAKY_RELU", "EXPAND_DIMS", "SQUEEZE", "GATHER", "RESHAPE", "DEPTH_TO_SPACE")
     return special.get(code, 1 if code in older else 2)
 
 

@@ -61,7 +61,16 @@ def examples() -> list[tuple[Graph, Op]]:
         one_op("softmax", [f("x", (2, 4))], [f("y", (2, 4))], axis=1),
         one_op("l2_norm", [x], [y]),
         one_op("resize_linear", [x], [f("y", (2, 8, 8, 4), **Q)], coordinates="half_pixel"),
+        lstm(),
     ]
+
+
+def lstm() -> tuple[Graph, Op]:
+    shapes = {"w": (4, 3, 5), "r": (4, 3, 3)}
+    constants = [tensor(name, shape, "int8", data=np.ones(shape, np.int8)) for name, shape in shapes.items()]
+    biases = tensor("b", (8, 3), "int32", data=np.ones((8, 3), np.int32))
+    attrs = {"multipliers": ((1 << 30, -3),) * 9, "cell_bits": 4, "cell_clip": 0}
+    return one_op("lstm", [f("x", (2, 4, 5), **Q), *constants, biases], [f("y", (2, 4, 3), **Q)], **attrs)
 
 
 @cache

@@ -73,10 +73,10 @@ def test_the_meter_follows_moves() -> None:
     traffic = Traffic(({0: 800, 1: 800}, {1: 800}), (100.0, 100.0), {0: (0,), 1: (0, 1)})
     meter = Meter(traffic, DK, [800, 800], [0x3420_0000, 0x3421_0000])
     assert meter.cycles == 250 + 125
-    assert meter.change(0, 0x3427_0000) == -125
+    assert meter.changes(0, [0x3427_0000, 0x3420_0000]).tolist() == [-125, 0]
     meter.move(0, 0x3427_0000)
     assert meter.cycles == 125 + 125 and meter.bound_items() == [0, 1]
-    assert meter.change(1, 0x3410_0000) == 250
+    assert meter.changes(1, [0x3410_0000]).tolist() == [250]
     assert not meter.at_floor
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,8 @@ from atonc.wire.protobuf import number, real, text
 CPU_HZ, NPU_HZ = 600_000_000, 800_000_000
 INT8 = 1 << 23 | 2 << 17 | 8 << 7 | 64
 BYTE_S = 1e-5
-INPUT_BYTES, OUTPUT_BYTES = 200, 90
+_TOGETHER_S = 1.5 * BYTE_S  # bytes that follow each other so closely are handed over as one piece
+INPUT_BYTES, OUTPUT_BYTES = 120, 90
 LAYERS = ((1, 4, (224, 7684, 112)), (5, 5, (0, 0, 9000)), (6, 9, (100, 40_001, 7)))
 
 Steps = Generator[None, int, None]
@@ -235,7 +237,7 @@ class BadLine:
         self.board, self._now = board, 0.0
         self._faults = {(fault.to_board, fault.at): fault for fault in faults}
         self._count = {True: 0, False: 0}
-        self._waiting: list[tuple[float, int]] = []  # when it arrives, and the byte
+        self._waiting: deque[tuple[float, int]] = deque()  # when it arrives, and the byte
         self.happened: list[Fault] = []
 
     def now(self) -> float:
@@ -246,7 +248,8 @@ class BadLine:
             self._now += BYTE_S
             for passed in self._pass(True, byte):
                 self.board.take(passed)
-            self._collect()
+            if self.board.sent:
+                self._collect()
 
     def read(self, count: int, wait_s: float) -> bytes:
         limit = self._now + max(0.0, wait_s)
@@ -255,8 +258,10 @@ class BadLine:
         elif not self._waiting or self._waiting[0][0] > limit:
             self._now = limit
         out = bytearray()
-        while self._waiting and len(out) < count and self._waiting[0][0] <= self._now:
-            out.append(self._waiting.pop(0)[1])
+        while self._waiting and len(out) < count and self._waiting[0][0] <= self._now + _TOGETHER_S:
+            arrives, byte = self._waiting.popleft()
+            self._now = max(self._now, arrives)
+            out.append(byte)
         return bytes(out)
 
     def close(self) -> None:

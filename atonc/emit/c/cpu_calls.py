@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from atonc.emit.c.calls import CpuCall
-from atonc.emit.c.cpu import elementwise, movement, numbers, windows
+from atonc.emit.c.cpu import elementwise, movement, numbers, recurrent, windows
 from atonc.emit.c.cpu.site import MAKERS, Site
 from atonc.errors import AtoncError, ModelError
 from atonc.ir import Graph, Op
 
-_FAMILIES = (elementwise, movement, numbers, windows)  # importing a family registers its kernels
+_FAMILIES = (elementwise, movement, numbers, recurrent, windows)  # importing a family registers its kernels
 _UNEXPECTED = (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, OverflowError)
 
 

@@ -41,7 +41,8 @@ class Stop:
 
 class Board:
     """`memory` is shared by host, CPU and NPU without copies; with `data_cache` the CPU sees it through a cache that
-    is as unkind as caches may be."""
+    is as unkind as caches may be. `clocks`: registers of RCC before the start; {} is a chip after reset, None a board
+    at its usual speed whatever its firmware does not set."""
 
     def __init__(self, firmware: Firmware, data_cache: bool = False, clocks: dict[int, int] | None = None) -> None:
         self.firmware = firmware
@@ -53,6 +54,7 @@ class Board:
         self.core = Core(self.clock, self.nvic, self.system)
         interrupts = InterruptController(lambda line, level: self.nvic.set_line(places.NPU_INTERRUPT + line, level))
         self.npu = Npu(self.memory, self.clock, interrupts)
+        self._clocks_given = clocks is not None
         self.npu.ratio = self._clock_ratio
         self._stub_areas: list[Bytes] = []
         self._map_memories()
@@ -135,10 +137,12 @@ class Board:
             self.core.uc.mmio_map(address, place.size_bytes, on_read, None, on_write, None)
 
     def _clock_ratio(self) -> float:
-        """CPU cycles per cycle of the NPU: as the firmware has set the clocks, else as boards have them."""
+        """CPU cycles per cycle of the NPU: as the firmware has set the clocks, else as it found them or boards have
+        them."""
         rcc = self.peripherals.clocks
         fixed = self.npu.machine.clocks
-        return rcc.cpu_hz / rcc.npu_hz if rcc.configured and rcc.npu_hz else fixed.cpu_mhz / fixed.npu_mhz
+        known = self._clocks_given or rcc.configured
+        return rcc.cpu_hz / rcc.npu_hz if known and rcc.npu_hz else fixed.cpu_mhz / fixed.npu_mhz
 
     def _load(self) -> None:
         for segment in self.firmware.segments:
@@ -168,12 +172,13 @@ class Board:
             return Stop(halt.number, halt.pc, self.core.instructions)
         raise self._gave_up(halt, budget)
 
-    def go_on(self, instructions: int) -> Halt | None:
-        """About so many instructions more, for firmware that serves a host and never ends; None when it may go on."""
-        halt = self._execute(instructions, _NO_LIMIT)
+    def go_on(self, instructions: int, cycles: int = _NO_LIMIT) -> Halt | None:
+        """About so many instructions or cycles more, for firmware that serves a host and never ends; None when it may
+        go on."""
+        halt = self._execute(instructions, cycles)
         if halt.reason == "sleep":
             raise self._gave_up(halt, instructions)
-        return None if halt.reason == "budget" else halt
+        return None if halt.reason in ("budget", "time") else halt
 
     def _execute(self, budget: int, cycles: int) -> Halt:
         try:

@@ -16,6 +16,7 @@ from atonc.emu.cpu import (  # noqa: F401  (importing a family registers its fun
     arith,
     atonc_elementwise,
     atonc_memory,
+    atonc_recurrent,
     atonc_rows,
     atonc_windows,
     conv,

@@ -21,6 +21,7 @@ MAC_8, MAC_16, MAC_FLOAT = 7, 8, 14
 RUN = 30  # the taps of one row of a window
 EXPONENTIAL, FUNCTION, ERF = 120, 20, 4000
 POSITION_COMPARED = 16
+CELL = 1400  # of an LSTM: five functions in fixed point, nine multipliers
 _S8, _U8, _S16, _F32 = 0, 1, 2, 8
 _EXPENSIVE = (0, 1, 3, 4, 5, 6, 7, 20, 25)  # functions that take an exponential or a logarithm
 _WITH_ERF = (23, 24)  # a hundred divisions
@@ -134,6 +135,12 @@ def _resize(read: _Reader) -> tuple[float, str]:
     return cycles * results, f"{cycles} per element"
 
 
+def _lstm(read: _Reader) -> tuple[float, str]:
+    rows, inputs, cells = read.product(2, 2), read.size(4), read.size(5)
+    cycles = rows * cells * (4 * (inputs + cells) * MAC_8 + CELL)
+    return cycles, f"{MAC_8} per multiply-add, {CELL} per cell and step"
+
+
 def _reduce(read: _Reader) -> tuple[float, str]:
     kept, reduced = read.loops(5, 6, 2), read.loops(7, 8, 2)
     return kept * (VALUE_WRITTEN + reduced * 2 * VALUE_READ), f"{2 * VALUE_READ} per element"
@@ -164,6 +171,7 @@ _COUNTS = {
     "atonc_softmax": (4, 3),
     "atonc_arg_extreme": (4, 3),
     "atonc_l2_norm": (4, 2),
+    "atonc_lstm": (2, 3),
 }
 _WORK: dict[str, Work] = {
     "atonc_copy": _per_value(BYTE_MOVED, 2, 1),
@@ -189,4 +197,5 @@ _WORK: dict[str, Work] = {
     "atonc_softmax": _per_value(3 * VALUE_READ + 2 * EXPONENTIAL + VALUE_WRITTEN + 20, 4, 3),
     "atonc_l2_norm": _per_value(2 * VALUE_READ + VALUE_WRITTEN + 20, 4, 2),
     "atonc_resize_linear": _resize,
+    "atonc_lstm": _lstm,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, cached_property
 
@@ -37,13 +37,12 @@ class Buffer:
     name: str
     address: int
     size_bytes: int
+    start: int = field(init=False)  # secure addresses, worked out once: a network may keep thousands of buffers alive
+    end: int = field(init=False)
 
-    @property
-    def end(self) -> int:
-        return secure(self.address) + self.size_bytes
-
-    def holds(self, address: int) -> bool:
-        return secure(self.address) <= secure(address) < self.end
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", secure(self.address))
+        object.__setattr__(self, "end", self.start + self.size_bytes)
 
 
 def pool_of_bank(bank: MemoryBank) -> Pool:
@@ -96,6 +95,5 @@ class Context:
     def buffer_at(self, address: int) -> Buffer | None:
         """The largest buffer around an address, so that a whole tensor wins over its parts."""
         place = secure(address)
-        before = [buffer for buffer in self.buffers if buffer.address <= place]  # secure addresses are never lower
-        found = [buffer for buffer in before if buffer.holds(place)]
+        found = [buffer for buffer in self.buffers if buffer.start <= place < buffer.end]
         return max(found, key=lambda buffer: buffer.size_bytes, default=None)

@@ -3,16 +3,13 @@
  * only counted.
  */
 #include "wire_messages.h"
+#include "wire_chip.h"
 #include "wire_packets.h"
 
 #include "ll_aton_version.h"
 
 #include <string.h>
 
-#define CPU_HZ 800000000u
-#define NPU_HZ 1000000000u
-#define NPU_RAM_HZ 900000000u
-#define BUS_HZ 400000000u
 #define RUNTIME (4u | 1u << 8 | 1u << 16 | 4u << 24) /* Neural-ART by the ST AI interface, GCC, no MACs told */
 #define VERSION ((uint32_t)LL_ATON_VERSION_MAJOR << 24 | LL_ATON_VERSION_MINOR << 16 | LL_ATON_VERSION_MICRO << 8)
 
@@ -189,11 +186,11 @@ void wire_sync(uint32_t id, uint32_t minor, uint32_t capability) {
 }
 
 static void write_system(const void *what) {
-    static const uint32_t extra[] = {0, NPU_HZ, NPU_RAM_HZ, 0};
+    const uint32_t extra[] = {0, wire_npu_hz(), wire_npu_ram_hz(), 0};
     (void)what;
     whole(1, 0x486);
-    whole(2, CPU_HZ);
-    whole(3, BUS_HZ);
+    whole(2, wire_cpu_hz());
+    whole(3, wire_bus_hz());
     whole(4, 0);
     if (!wire_is_narrow())
         whole(5, 0); /* the packet size stays */
@@ -335,7 +332,7 @@ static void write_operator(const void *what) {
     text(1, op->name);
     whole(2, op->type);
     whole(3, op->id);
-    real(4, (float)((double)op->cycles * 1e3 / CPU_HZ));
+    real(4, (float)((double)op->cycles * 1e3 / wire_cpu_hz()));
     whole(5, op->wide ? 0 : 1u << 16);
     for (uint32_t k = 0; k < op->count; k++) {
         whole(6, (uint32_t)op->counters[k]);

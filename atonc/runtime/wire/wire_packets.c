@@ -3,23 +3,13 @@
  */
 #include "wire_packets.h"
 
-#include "board_io.h"
-
-#define USART1 0x52001000u
-#define WORD(address) (*(volatile uint32_t *)(address))
-#define CONTROL WORD(USART1 + 0x00u)
-#define DIVIDER WORD(USART1 + 0x0Cu)
-#define STATUS WORD(USART1 + 0x1Cu)
-#define RECEIVED WORD(USART1 + 0x24u)
-#define SEND WORD(USART1 + 0x28u)
-#define CAME (1u << 5)
-#define FREE (1u << 7)
+#include "atonc_wire.h"
+#include "wire_chip.h"
 
 #define PAYLOAD 32u
 #define GO_ON 0xAAu
 #define LAST 0x80u
 #define GAP_MS 400u /* between two bytes of a packet, and between packets of a message */
-#define BAUD_921600 0x45u /* of the 64 MHz that the UART has after reset */
 
 static uint32_t header_bytes = 2;
 
@@ -34,27 +24,18 @@ static struct {
     uint32_t count;
 } out;
 
-void wire_start(void) {
-    DIVIDER = BAUD_921600;
-    CONTROL = 1u | 1u << 2 | 1u << 3;
-}
-
 bool wire_is_narrow(void) { return header_bytes == 1; }
 
 /* Waits for ever for the first byte of a message; the others come soon or not at all. */
 static bool receive(uint8_t *byte, bool patient) {
-    const uint32_t began = board_milliseconds();
-    while (!(STATUS & CAME))
-        if (!patient && board_milliseconds() - began > GAP_MS)
+    if (atonc_uart_receive(byte))
+        return true;
+    const uint64_t gap = (uint64_t)GAP_MS * (wire_cpu_hz() / 1000u);
+    const uint64_t began = wire_cycles();
+    while (!atonc_uart_receive(byte))
+        if (wire_cycles() - began > gap && !patient)
             return false;
-    *byte = (uint8_t)RECEIVED;
     return true;
-}
-
-static void send(uint8_t byte) {
-    while (!(STATUS & FREE)) {
-    }
-    SEND = byte;
 }
 
 static bool read_packet(bool first) {
@@ -93,7 +74,7 @@ bool wire_byte(uint8_t *byte) {
         in.open = true;
     }
     while (in.at == in.count) {
-        send(GO_ON);
+        atonc_uart_send(GO_ON);
         if (!read_packet(false))
             return false;
     }
@@ -117,10 +98,10 @@ bool wire_varint(uint64_t *number, uint32_t *used) {
 
 static void write_packet(uint32_t flag) {
     if (header_bytes == 2)
-        send((uint8_t)flag);
-    send((uint8_t)(header_bytes == 2 ? out.count : out.count | flag));
+        atonc_uart_send((uint8_t)flag);
+    atonc_uart_send((uint8_t)(header_bytes == 2 ? out.count : out.count | flag));
     for (uint32_t k = 0; k < PAYLOAD; k++)
-        send(k < out.count ? out.bytes[k] : 0);
+        atonc_uart_send(k < out.count ? out.bytes[k] : 0);
     out.count = 0;
 }
 

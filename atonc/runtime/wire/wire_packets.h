@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Messages of a validation client, cut into packets on USART1. Both forms of header are understood: which one is spoken
+ * Messages of a validation client, cut into packets. Both forms of header are understood: which one is spoken
  * shows in the first byte of a message, and answers have the same.
  */
 #ifndef WIRE_PACKETS_H
@@ -7,8 +7,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-void wire_start(void);
 
 /* Reading: the length of the next message, then its bytes. False: the line failed, and the message is lost. */
 bool wire_begin(uint32_t *length);

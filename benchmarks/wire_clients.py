@@ -1,0 +1,162 @@
+"""ST's own validation clients, 3.1 and 3.2, with our harness on the virtual board.
+
+    python benchmarks/wire_clients.py FETCHED [--python PYTHON] [--inputs N] [--out FILE] [--models MODEL ...]
+
+FETCHED holds the two clients as owner+name/path (CLIENTS below). PYTHON is an interpreter that has what they need:
+protobuf below 3.21, numpy below 2, pyserial, tqdm, colorama (default: FETCHED/runner/bin/python).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from fetched import corpus_dir
+
+from atonc import boarding, firmware, generating, runs
+from atonc.emu import tensors
+from atonc.options import Options
+from atonc.targeting import FolderSide
+from tests.wire.served import served
+
+ROOT = Path(__file__).resolve().parents[1]
+SESSION = Path(__file__).with_name("wire_session.py")
+CLIENTS = {
+    "3.1": "STMicroelectronics+stm32ai-modelzoo-services/common",
+    "3.2": "SeongMin1000+N6_cusotm_validation/scripts/ai_runner",
+}
+SESSIONS = (  # client, minor version that the board says, line
+    ("3.1", 1, "pty"),  # its socket driver does not load: short_desc() is called with an argument that it lacks
+    ("3.1", 2, "pty"),
+    ("3.2", 1, "socket:0"),
+    ("3.2", 1, "pty"),
+    ("3.2", 2, "socket:0"),
+)
+MODELS = ("digits.tflite", "ad01_int8.tflite", "kws_ref_model.tflite", "cifar10__resnet_v1_8_32_tfs_int8.tflite")
+TIMEOUT_S = 600
+INTRODUCTION = """# ST's clients with our harness
+
+`python benchmarks/wire_clients.py FETCHED`: models compiled by atonc, as firmware of `atonc board build` on the virtual
+STM32N6; ST's own client connects, prints its summary and runs random inputs, of which two also layer by layer and layer
+by layer with data. Every output byte is compared with `atonc run`. Client 3.1 is that of stm32ai-modelzoo-services (one
+byte of packet header), client 3.2 that of the 2.2.0 package (two bytes). `board says`: the version that the firmware
+announces; client 3.2 refuses 3.2 by its own constant, which was set to 2 there. Client 3.1 goes over a pseudo-terminal
+only: its own socket driver fails with a TypeError before it connects. `nodes`, `tensors`: what the client counts layer
+by layer. 2026-11-15, 2-core aarch64 Linux, Python 3.11; seconds are of the host, client and board together.
+"""
+HEADER = (
+    "| model | client | board says | line | inputs | bytes compared | different | layer by layer | nodes | tensors | "
+    "seconds |\n|---|---|---|---|---:|---:|---:|---|---:|---:|---:|"
+)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A network with its firmware, inputs as ST's client takes them, and the bytes that must come back."""
+
+    model: str
+    elf: dict[int, Path]
+    inputs: Path
+    outputs: tuple[bytes, ...]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("fetched", type=Path)
+    parser.add_argument("--python", type=Path)
+    parser.add_argument("--inputs", type=int, default=20)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--models", nargs="+", default=MODELS)
+    arguments = parser.parse_args()
+    python = arguments.python or arguments.fetched / "runner" / "bin" / "python"
+    bad, lines = 0, [INTRODUCTION, HEADER]
+    with tempfile.TemporaryDirectory() as temporary:
+        common = firmware.compile_runtime(firmware.wire_runtime(), Path(temporary) / "runtime")
+        for model in arguments.models:
+            made = prepare(model, Path(temporary) / Path(model).stem, common, arguments.inputs)
+            for row, right in rows(made, arguments.fetched, python):
+                print(row, flush=True)
+                lines.append(row)
+                bad += not right
+    if arguments.out:
+        arguments.out.write_text("\n".join(lines) + "\n")
+    return 1 if bad else 0
+
+
+def prepare(model: str, home: Path, common: list[Path], count: int) -> Prepared:
+    path = ROOT / "examples" / "digits" / model if model == "digits.tflite" else corpus_dir() / "models" / model
+    view = generating.analyze(path, Options(verify=False))
+    network = boarding.image_network(view, home / "network")
+    elf = {
+        minor: firmware.build_firmware(
+            *([network], firmware.wire_runtime(minor), home / f"build{minor}", common),
+            harness=firmware.WIRE,
+            with_contents=True,
+        )
+        for minor in (1, 2)
+    }
+    net = runs.load(runs.RunOptions(home / "network"))
+    side = FolderSide(net)
+    turns = [side.expect(runs.choose_inputs(net, runs.RunOptions(home / "network", seed=k))) for k in range(count)]
+    arrays = {
+        info.name: np.stack([np.frombuffer(given[k], tensors.dtype_of(info)) for given, _ in turns])
+        for k, info in enumerate(net.inputs)
+    }
+    shaped = {
+        name: value.reshape(count, *info.mem_shape[1:])
+        for (name, value), info in zip(arrays.items(), net.inputs, strict=True)
+    }
+    np.savez(home / "inputs.npz", **{f"in_{k}": value for k, value in enumerate(shaped.values())})
+    outputs = tuple(b"".join(out[k] for _, out in turns) for k in range(len(net.outputs)))
+    return Prepared(model, elf, home / "inputs.npz", outputs)
+
+
+def rows(made: Prepared, fetched: Path, python: Path) -> Iterator[tuple[str, bool]]:
+    count = len(np.load(made.inputs)["in_0"])
+    size = sum(len(value) for value in made.outputs)
+    for client, minor, serial in SESSIONS:
+        began = time.monotonic()
+        found, told = session(made, fetched / CLIENTS[client], python, minor, serial)
+        kind = "pty" if serial == "pty" else "socket"
+        start = f"| {made.model} | {client} | 3.{minor} | {kind} | {count} | {size:,} |"
+        if found is None:
+            yield f"{start} {told} | | | | |", False
+            continue
+        different = sum(_different(a, b) for a, b in zip(made.outputs, found, strict=True))
+        layered = "equal" if told["layered_equal"] else "DIFFERENT"
+        took = time.monotonic() - began
+        row = f"{start} {different} | {layered} | {told['nodes']} | {told['tensors']} | {took:.1f} |"
+        yield row, different == 0 and told["layered_equal"] and bool(told["summary"])
+
+
+def session(made: Prepared, client: Path, python: Path, minor: int, serial: str) -> tuple[list[bytes] | None, dict]:
+    output = made.inputs.with_name("outputs.npz")
+    output.unlink(missing_ok=True)
+    with served(made.elf[minor], serial) as line:
+        command = [python, SESSION, client, line, str(minor), made.inputs, output]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=TIMEOUT_S)
+    if done.returncode or not output.is_file():
+        return None, {"failed": (done.stderr or done.stdout).strip().splitlines()[-1:]}
+    with np.load(output) as arrays:
+        told = json.loads(arrays["told"].tobytes())
+        return [arrays[name].tobytes() for name in arrays.files if name != "told"], told
+
+
+def _different(expected: bytes, found: bytes) -> int:
+    if len(expected) != len(found):
+        return max(len(expected), len(found))
+    return int((np.frombuffer(expected, np.uint8) != np.frombuffer(found, np.uint8)).sum())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
