@@ -25,6 +25,7 @@ from atonc.verbs import (
     compare,
     completion,
     disasm,
+    doctor,
     explain,
     generate,
     load_and_run,
@@ -52,6 +53,7 @@ VERBS = (
     reloc,
     load_and_run,
     board,
+    doctor,
     completion,
 )
 TRACEBACK = "ATONC_TRACEBACK"
