@@ -9,7 +9,6 @@ from pathlib import Path
 
 from atonc.errors import InputError
 from atonc.verbs.common import add_output_options
-from atonc.verbs.flags import examples
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -19,11 +18,6 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--list", action="store_true", help="all probes with their question (also without a NAME)")
     parser.add_argument("-o", "--output", type=Path, default=Path("probes"), metavar="DIR", help="default probes")
     add_output_options(parser)
-    examples(
-        parser,
-        "atonc probe --list                              # which questions there are",
-        "atonc probe all -o probes                       # firmware for all of them",
-    )
 
 
 def _probe(options: argparse.Namespace) -> int:
