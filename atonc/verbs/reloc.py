@@ -62,7 +62,12 @@ def _reloc(options: argparse.Namespace) -> int:
         raise UnsupportedError(f"{', '.join(clang)}: images are built with GCC only", remedy="leave it out")
     if options.inspect is not None:
         return _inspect(options)
-    return _parse_only(options) if options.parse_only else _build(options)
+    if options.parse_only:
+        return _parse_only(options)
+    from atonc import preflight
+
+    preflight.check_folder(options.output)
+    return _build(options)
 
 
 def _folder(options: argparse.Namespace) -> Path:

@@ -30,10 +30,14 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from atonc import preflight
+
+    _must_not_exist(options.dump)
+    for file in (options.output, options.save_input):
+        preflight.check_file(file)
     from atonc import comparing, costs, runs, safety
     from atonc.report import run_text
 
-    _must_not_exist(options.dump)
     request = runs.RunOptions(
         options.directory,
         options.name,

@@ -23,6 +23,10 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _view(options: argparse.Namespace) -> int:
+    from atonc import preflight
+
+    for file in (options.save, options.trace, options.annotate):
+        preflight.check_file(file)
     from atonc.report.html import html_page
 
     found = network(options.place)
