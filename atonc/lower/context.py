@@ -45,9 +45,11 @@ class Context:
         return self.graph.tensors[name]
 
     def buffer(self, name: str) -> str:
-        """The buffer of an activation: its codes, channel last, without gaps."""
+        """Of an activation: its codes, channel last, without gaps; of a constant where what uses it was not folded."""
+        tensor = self.tensor(name)
+        if tensor.data is not None:
+            return self.constant(tensor.data.tobytes(), name)
         if name not in self.buffers:
-            tensor = self.tensor(name)
             kind = BufferKind.ACTIVATION
             if name in self.graph.inputs:
                 kind = BufferKind.INPUT
