@@ -24,6 +24,7 @@ from atonc.verbs import (
     board,
     compare,
     completion,
+    deploy,
     disasm,
     explain,
     generate,
@@ -51,6 +52,7 @@ VERBS = (
     probe,
     reloc,
     load_and_run,
+    deploy,
     board,
     completion,
 )
