@@ -13,6 +13,7 @@ from atonc.lower.passes_2x import Form, needs_unsigned
 from atonc.plan.types import Buffer, BufferKind
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")
+HUGE_BYTES = 960 << 10  # more than half of the NPU RAM
 MANY_CHANNELS = 100  # above, sums of signed features keep fewer of their bits, and many need several passes
 
 
@@ -39,6 +40,7 @@ class Context:
     meanings: dict[str, Meaning] = field(default_factory=dict)  # by operator
     on_cpu: frozenset[str] = frozenset()  # operators that the user wants there
     supplied: frozenset[str] = frozenset()  # inputs and outputs whose memory the application brings
+    huge_bytes: int = HUGE_BYTES  # engines of layers with larger tensors start at aligned addresses, at any cost
     _scratch: int = 0
 
     def tensor(self, name: str) -> Tensor:
