@@ -25,7 +25,7 @@ from atonc.errors import AtoncError, InputError
 
 DEFAULT_BUDGET = 2_000_000_000  # instructions
 MAX_SECONDS = 20  # on the board's own clock: a network that waits for ever for the NPU ends here
-_NO_LIMIT = 1 << 62
+_STRETCH_CYCLES = 100_000_000  # a firmware that waits for its host executes next to nothing: it is left by the clock
 _ALL_RIGHTS = 7  # read, write, execute
 _CONFIGURATION, _DATA_CACHE_ON = 0xED14, 1 << 16  # CCR.DC
 
@@ -169,11 +169,12 @@ class Board:
         raise self._gave_up(halt, budget)
 
     def go_on(self, instructions: int) -> Halt | None:
-        """About so many instructions more, for firmware that serves a host and never ends; None when it may go on."""
-        halt = self._execute(instructions, _NO_LIMIT)
+        """So many instructions more, or a fraction of a second on the board's clock, for firmware that serves a host and
+        never ends; None when it may go on."""
+        halt = self._execute(instructions, _STRETCH_CYCLES)
         if halt.reason == "sleep":
             raise self._gave_up(halt, instructions)
-        return None if halt.reason == "budget" else halt
+        return None if halt.reason in ("budget", "time") else halt
 
     def _execute(self, budget: int, cycles: int) -> Halt:
         try:
