@@ -6,6 +6,7 @@ client (`python -m venv runner; runner/bin/pip install 'numpy<2' 'protobuf<3.21'
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -34,6 +35,7 @@ _POLL_S = 0.1
 class Answer:
     outputs: list[NDArray[np.generic]]
     seconds: float
+    processor_s: float  # that the board's process took meanwhile
     durations_ms: list[float]
     nodes: list[str]  # names, where the network ran layer by layer
     said: str  # what the client printed
@@ -58,6 +60,7 @@ class Session:
             words = [self._fetched / "runner/bin/python", _BENCHMARKS / "st_client.py", self._fetched / CLIENT]
             words += [self.connection, given, found, "--summary", *(["--layers"] if layers else [])]
             words += [] if minor is None else ["--minor", str(minor)]
+            before = self._processor_s()
             done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=limit_s)
             if done.returncode or not found.is_file():
                 last = " / ".join((done.stdout + done.stderr).strip().splitlines()[-2:])
@@ -65,7 +68,12 @@ class Session:
             stored = np.load(found)
             outputs = [stored[f"y{k}"] for k in range(sum(key.startswith("y") for key in stored))]
             times, names = stored["durations_ms"].tolist(), stored["nodes"].tolist()
-            return Answer(outputs, float(stored["seconds"]), times, names, done.stdout)
+            used = self._processor_s() - before
+            return Answer(outputs, float(stored["seconds"]), used, times, names, done.stdout)
+
+    def _processor_s(self) -> float:
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def printed(self, name: str) -> str:
         """The rest of the first line in which the firmware says this."""

@@ -28,7 +28,7 @@ YIELD, WFE, WFI, SEV = 0xBF10, 0xBF20, 0xBF30, 0xBF40
 _HINTS = (YIELD, WFE, WFI, SEV)
 _WIDE_HINT = 0xF3AF, 0x8000
 _LONGEST_RUN = 256  # bytes
-# of the host's code: a block takes 8 KB however short it is (measured), an instruction some hundred bytes, and much more
+# of the host's code: a block takes 8 KB however short it is (measured), an instruction some hundred bytes, and far more
 # where it loads or stores many registers
 BUFFER_BYTES, _MOST_TRANSLATED = 256 << 20, 128 << 20
 _BLOCK_BYTES, _INSTRUCTION_BYTES, _MANY_BYTES = 8 << 10, 512, 8 << 10

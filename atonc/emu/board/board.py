@@ -169,7 +169,7 @@ class Board:
         raise self._gave_up(halt, budget)
 
     def go_on(self, instructions: int) -> Halt | None:
-        """So many instructions more, or a fraction of a second on the board's clock, for firmware that serves a host and
+        """So many instructions or a fraction of a second on the board's clock more, for firmware that serves a host and
         never ends; None when it may go on."""
         halt = self._execute(instructions, _STRETCH_CYCLES)
         if halt.reason == "sleep":

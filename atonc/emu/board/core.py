@@ -120,12 +120,14 @@ class Core:
         self.uc.reg_write(self._arm.UC_ARM_REG_LR, 0xFFFF_FFFF)
 
     def _translate_nothing(self) -> None:
-        """unicorn does not show the first block that it ever translates: this one is not the firmware's."""
+        """unicorn shows no block before one has run to its end: this one is not the firmware's."""
         scratch = 0x6000_0000  # nothing is there
         self.uc.mem_map(scratch, 0x1000)
         self.uc.mem_write(scratch, b"\x00\xbf\x00\xbf\xfe\xe7")
-        self.uc.emu_start(scratch | 1, _EXIT_ADDRESS, count=2)
+        self.uc.emu_start(scratch | 1, _EXIT_ADDRESS, count=8)  # more than the first block has
         self.uc.mem_unmap(scratch, 0x1000)
+        if not self.blocks.pages:
+            raise ToolError("this release of unicorn does not show the code that it translates", remedy="use 2.1.4")
 
     def register(self, name: str) -> int:
         value: int = self.uc.reg_read(self._number(name))
