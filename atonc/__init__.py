@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import PathLike
 
+    from atonc.compilation import Compilation
     from atonc.emu.network import EmulatedNetwork
     from atonc.insight.types import NetworkView
     from atonc.ir import Array
@@ -18,15 +19,22 @@ __version__ = "0.1.0"
 __all__ = ["compile", "explain", "load", "relocate", "run"]
 
 
-def compile(model: str | PathLike[str], **options: Any) -> Compiled:
-    """A quantised .tflite or .onnx file as a verified program; the options are those of `atonc.options.Options`."""
+def compile(model: str | PathLike[str], *, name: str = "network", **options: Any) -> Compilation:
+    """A quantised .tflite or .onnx file as a verified program.
+
+    The options are those of `atonc.options.Options`, also spelled as on the command line (`input_data_type="uint8"`).
+    """
     from pathlib import Path
 
+    from atonc.compilation import Compilation
     from atonc.declare import arguments
+    from atonc.generating import analyze
     from atonc.options import Options
-    from atonc.pipeline import compile_file
+    from atonc.report.progress_bar import in_notebook
 
-    return compile_file(Path(model), arguments(Options, options))
+    wanted = arguments(Options, options)
+    with in_notebook():
+        return Compilation(analyze(Path(model), wanted, name))
 
 
 def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwork:
@@ -38,10 +46,10 @@ def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwor
     return network.load(Path(folder), name)
 
 
-def run(network: Compiled | EmulatedNetwork, inputs: Mapping[str, Any]) -> dict[str, Array]:
+def run(network: Compilation | Compiled | EmulatedNetwork, inputs: Mapping[str, Any]) -> dict[str, Array]:
     """Outputs by name, as the emulated chip computes them.
 
-    Inputs by name: codes in the type of the input, or real numbers (float), which become codes.
+    Inputs by name: codes in the type of the input, real numbers (float), which become codes, or pictures.
     """
     from atonc.emu.network import EmulatedNetwork
     from atonc.inputs import compiled_inputs, network_inputs
@@ -53,9 +61,11 @@ def run(network: Compiled | EmulatedNetwork, inputs: Mapping[str, Any]) -> dict[
         for _ in network.run():
             pass
         return {info.name: network.read_output(index) for index, info in enumerate(network.outputs)}
+    from atonc.compilation import Compilation
     from atonc.emulation import Emulation
 
-    return Emulation(network.program, network.graph).run(compiled_inputs(network, inputs))
+    compiled = network.compiled if isinstance(network, Compilation) else network
+    return Emulation(compiled.program, compiled.graph).run(compiled_inputs(compiled, inputs))
 
 
 def explain(place: str | PathLike[str], prices: bool = False, **options: Any) -> NetworkView:
@@ -71,12 +81,14 @@ def explain(place: str | PathLike[str], prices: bool = False, **options: Any) ->
     from atonc.insight.ours import network_view
     from atonc.insight.prices import priced
     from atonc.options import Options
+    from atonc.report.progress_bar import in_notebook
 
     if Path(place).is_dir():
         return folder_view(Path(place))
     wanted = arguments(Options, {"verify": False, **options})
-    view = generating.analyze(Path(place), wanted)
-    return priced(view, network_view(view), wanted) if prices else network_view(view)
+    with in_notebook():
+        view = generating.analyze(Path(place), wanted)
+        return priced(view, network_view(view), wanted) if prices else network_view(view)
 
 
 def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options: Any) -> Relocated:

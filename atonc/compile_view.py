@@ -11,7 +11,7 @@ from atonc.pipeline import Compiled
 from atonc.place import Board
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CompileView:
     """Everything that one compilation gave."""
 
@@ -24,3 +24,6 @@ class CompileView:
     options: Options = field(default_factory=Options)
     reproduce: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<CompileView {self.model[:60]!r} for {self.board.name[:60]}: {self.cost.latency_ms:.3f} ms predicted>"

@@ -72,13 +72,13 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
 def check(values: Any) -> None:
     """The values of a dataclass with options are of their types and among their choices."""
-    for member, known in declared(type(values)):
+    for member in fields(values):
         value, default = getattr(values, member.name), default_of(member)
+        known: Option | None = member.metadata.get(KEY)
         if not _same_kind(value, default):
-            raise InputError(
-                f"{member.name} is {str(value)[:60]!r}, not {_kind(default)}", remedy=f"it means: {known.help}"
-            )
-        if known.choices and value != default and value not in known.choices:
+            meaning = f"it means: {known.help}" if known is not None else ""
+            raise InputError(f"{member.name} is {str(value)[:60]!r}, not {_kind(default)}", remedy=meaning)
+        if known is not None and known.choices and value != default and value not in known.choices:
             raise InputError(
                 f"{member.name} is {str(value)[:60]!r}",
                 rule=f"allowed are {', '.join(map(repr, known.choices))}",
@@ -103,22 +103,20 @@ def _kind(default: object) -> str:
 
 def arguments(kind: type[Any], given: Mapping[str, Any]) -> Any:
     """An object of the dataclass from keyword arguments: by field, or spelled like the flag of the command line."""
-    members = {member.name: (member, known) for member, known in declared(kind)}
-    by_flag = {_spelled(flag): name for name, (_, known) in members.items() for flag in known.flags}
-    plain = {member.name for member in fields(kind)}
+    members = {member.name: member for member in fields(kind)}
+    by_flag = {_spelled(flag): member.name for member, known in declared(kind) for flag in known.flags}
     found: dict[str, Any] = {}
     for word, value in given.items():
-        name = word if word in plain else by_flag.get(word, "")
+        name = word if word in members else by_flag.get(word, "")
         if not name:
-            all_names = sorted(plain | by_flag.keys())
             raise InputError(
                 f"there is no option {word[:60]!r}",
-                remedy=did_you_mean(word, all_names, f"the options are {', '.join(sorted(plain))}"),
+                remedy=did_you_mean(word, [*members, *by_flag], f"the options are {', '.join(members)}"),
             )
         if name in found:
             raise InputError(f"the option {name} is given twice")
-        inverted = name != word and members[name][1].inverted and isinstance(value, bool)
-        found[name] = (not value) if inverted else _as_field(value, members.get(name))
+        inverted = name != word and members[name].metadata[KEY].inverted and isinstance(value, bool)
+        found[name] = (not value) if inverted else _as_field(value, members[name])
     return kind(**found)
 
 
@@ -126,15 +124,13 @@ def _spelled(flag: str) -> str:
     return flag.lstrip("-").replace("-", "_")
 
 
-def _as_field(value: Any, member: tuple[Field[Any], Option] | None) -> Any:
+def _as_field(value: Any, member: Field[Any]) -> Any:
     """Lists, paths and text as the command line has it, in the type of the field."""
-    if member is None:
-        return value
-    default = default_of(member[0])
+    default, known = default_of(member), member.metadata.get(KEY)
     if isinstance(value, os.PathLike) and isinstance(default, str):
         return os.fspath(value)
     if isinstance(value, list) and isinstance(default, tuple):
         return tuple(value)
-    if isinstance(value, str) and not isinstance(default, str) and member[1].parse is not None:
-        return member[1].parse(value)
+    if isinstance(value, str) and not isinstance(default, str) and known is not None and known.parse is not None:
+        return known.parse(value)
     return value

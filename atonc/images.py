@@ -34,26 +34,38 @@ def parse_image(data: bytes, shape: tuple[int, ...], where: str) -> NDArray[Any]
         from PIL import Image
     except ImportError:
         raise ToolError("reading images needs Pillow", remedy="pip install 'atonc[images]'") from None
+    _require_picture(shape, where)
+    Image.MAX_IMAGE_PIXELS = None  # ours is checked below, with an error instead of a warning
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            return fitted(image, shape, where)
+    except _DAMAGE as error:
+        said = "unknown or damaged" if "BytesIO" in str(error) else str(error)[:200]
+        raise InputError(
+            f"cannot be read as a picture: {said}", where=where, rule=f"pictures are {', '.join(FORMATS)}"
+        ) from None
+
+
+def fitted(image: Any, shape: tuple[int, ...], where: str) -> NDArray[Any]:
+    """A Pillow image as pixels of that shape."""
+    from PIL import Image
+
+    _require_picture(shape, where)
+    _check(image, where)
+    channel_last = shape[3] in _MODES
+    height, width, channels = shape[1:] if channel_last else (*shape[2:], shape[1])
+    small = image.convert(_MODES[channels]).resize((width, height), Image.Resampling.BILINEAR)
+    pixels = np.asarray(small, np.uint8).reshape(1, height, width, channels)
+    return pixels if channel_last else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+
+
+def _require_picture(shape: tuple[int, ...], where: str) -> None:
     if not is_picture(shape):
         raise InputError(
             f"a picture does not fit an input of shape {'x'.join(map(str, shape))}",
             where=where,
             remedy="give the data as .npy or .npz",
         )
-    channel_last = shape[3] in _MODES
-    height, width, channels = shape[1:] if channel_last else (*shape[2:], shape[1])
-    Image.MAX_IMAGE_PIXELS = None  # ours is checked below, with an error instead of a warning
-    try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            _check(image, where)
-            small = image.convert(_MODES[channels]).resize((width, height), Image.Resampling.BILINEAR)
-    except _DAMAGE as error:
-        said = "unknown or damaged" if "BytesIO" in str(error) else str(error)[:200]
-        raise InputError(
-            f"cannot be read as a picture: {said}", where=where, rule=f"pictures are {', '.join(FORMATS)}"
-        ) from None
-    pixels = np.asarray(small, np.uint8).reshape(1, height, width, channels)
-    return pixels if channel_last else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
 
 
 def _check(image: Any, where: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,11 +54,47 @@ def compiled_inputs(compiled: Compiled, given: Mapping[str, Any]) -> dict[str, A
     """For a program of ours, in the formats and the order that it was compiled for."""
     graph = compiled.graph
     found = {}
-    for name, value in by_name(graph.inputs, given).items():
+    for name, value in by_name(graph.inputs, _without_pictures(graph, given)).items():
         tensor = graph.tensors[name]
         tensors.require_shape(name, value.shape, tensor.shape)
         found[name] = as_input(tensor, value).reshape(tensor.shape)
     return found
+
+
+def given_by_name(names: Sequence[str], value: Any, named: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A dictionary, keyword arguments, or the one value of the one input."""
+    if value is None or isinstance(value, Mapping):
+        return {**(value or {}), **named}
+    if len(names) != 1 or named:
+        raise InputError(
+            f"the network has {len(names)} inputs", remedy=f"give a dictionary with {', '.join(map(repr, names))}"
+        )
+    return {names[0]: value}
+
+
+def _without_pictures(graph: Graph, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Files and Pillow images become codes: uint8 codes are pixels, int8 codes pixels - 128, floats the whole range."""
+    if not isinstance(given, Mapping):
+        return given
+    known = set(graph.inputs)
+    return {name: _pixels(graph, name, v) if name in known and _is_picture(v) else v for name, v in given.items()}
+
+
+def _is_picture(value: Any) -> bool:
+    return isinstance(value, str | PathLike) or (hasattr(value, "convert") and hasattr(value, "resize"))
+
+
+def _pixels(graph: Graph, name: str, value: Any) -> Array:
+    from atonc.compare.inputs import float_range
+    from atonc.images import fitted, read_image
+
+    tensor = graph.tensors[name]
+    shape = tensor.shape
+    pixels = read_image(Path(value), shape) if isinstance(value, str | PathLike) else fitted(value, shape, name)
+    if tensor.is_float:
+        low, high = float_range(graph, name)
+        return (low + pixels / np.float32(255) * (high - low)).astype(tensor.dtype)
+    return pixels if tensor.dtype == "uint8" else (pixels.astype(np.int16) - 128).astype(tensor.dtype)
 
 
 def network_inputs(network: EmulatedNetwork, given: Mapping[str, Any]) -> dict[str, Array]:

@@ -47,7 +47,7 @@ HUGE_STEPS = (HUGE_BYTES, 640 << 10, 320 << 10, 160 << 10)
 ROUNDS = 6  # each moves the operators whose epochs were refused to the CPU; what they leave is placed anew
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Compiled:
     source: Graph  # as read
     graph: Graph  # canonical
@@ -58,6 +58,10 @@ class Compiled:
     report: VerifyReport | None
     seconds: float
     grades: tuple[EpochGrade, ...] = ()  # how near each epoch is to published programs
+
+    def __repr__(self) -> str:
+        """Without its megabytes."""
+        return f"<Compiled {self.source.name[:60]!r}: {len(self.program.steps)} steps, {len(self.graph.ops)} operators>"
 
 
 def compile_file(path: Path, options: Options | None = None) -> Compiled:

@@ -58,7 +58,7 @@ def test_a_wrong_program_writes_nothing(
 
 
 def test_the_report_counts_layers() -> None:
-    report = atonc.compile(DIGITS).report
+    report = atonc.compile(DIGITS).verification
     assert report is not None and report.layers == 8 and 0 <= report.worst_layer <= 1
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from atonc.errors import ModelError
 from atonc.ir import Graph, Op, Tensor
 from atonc.ops import is_move
+from atonc.ops.activation import RANGES
 
 _SHOWN = 3
 CONVERSIONS = ("quantize", "dequantize", "requantize", "identity", "cast", "shape")
+CLAMPS = (*RANGES, "clip")
 WEIGHTED = ("conv", "dense", "transpose_conv", "matmul")
 QUANTISERS = {
     "tflite": "quantise it with tf.lite.TFLiteConverter: optimizations=[tf.lite.Optimize.DEFAULT], a "
@@ -50,16 +52,44 @@ def coverage(graph: Graph) -> Coverage:
     """Of a graph as the front end read it: conversions and moves count for neither side."""
     quantised, quantised_bytes = 0, 0
     nodes: list[FloatNode] = []
+    fused = _fused(graph)
     for op in graph.ops:
         if op.kind in CONVERSIONS or is_move(op.kind):
             continue
-        why = _why_float(op, graph)
+        why = "" if set(op.outputs) <= fused else _why_float(op, graph)
         if why:
             nodes.append(FloatNode(op.name, op.kind, _elements(op, graph) * 4, why))
         elif any(tensor.quant is not None for tensor in _live(op, graph)):
             quantised += 1
             quantised_bytes += _elements(op, graph)
     return Coverage(quantised, quantised_bytes, tuple(nodes))
+
+
+def _fused(graph: Graph) -> set[str]:
+    """Real values that no step computes: an operator on codes, its clamps and the quantiser behind them become one."""
+    found: set[str] = set()
+    for op in graph.ops:
+        if op.kind != "quantize" and not (op.kind in CLAMPS and graph.tensors[op.outputs[0]].quant is not None):
+            continue
+        way, name = [op.outputs[0]], op.inputs[0]
+        while (maker := graph.producers.get(name)) is not None and _read_once(graph, name):
+            way.append(name)
+            if maker.kind not in CLAMPS:
+                found |= set(way) if _takes_codes(maker, graph) else set()
+                break
+            name = maker.inputs[0]
+    return found
+
+
+def _takes_codes(op: Op, graph: Graph) -> bool:
+    inputs = [graph.tensors[name] for name in op.inputs if name]
+    weights = inputs[1:2] if op.kind in WEIGHTED else []
+    live = [tensor for tensor in inputs if not tensor.is_constant]
+    return bool(live) and all(tensor.quant is not None for tensor in (*live, *weights))
+
+
+def _read_once(graph: Graph, name: str) -> bool:
+    return len(graph.consumers.get(name, ())) == 1 and name not in graph.outputs
 
 
 def _live(op: Op, graph: Graph) -> list[Tensor]:

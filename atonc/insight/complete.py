@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from atonc.insight.types import CPU, HYBRID, NPU, LayerView, NetworkView
+from atonc.insight.types import CPU, HYBRID, NPU, Decision, LayerView, NetworkView
 
 _PLAIN_MODES = ("8x8 SIMD", "deep 1x1")
 _PLAIN_KINDS = ("conv", "dense", "add", "sub", "mul", "minimum", "maximum", "max_pool", "mean", "average_pool")
@@ -30,15 +30,20 @@ def unusual(layer: LayerView) -> list[str]:
     return found
 
 
+def _none(decision: Decision) -> bool:
+    """Whether a missing remedy is meant so: nothing is needed, or the one that was tried brought nothing."""
+    return decision.avoided or not decision.rule.remedy or (decision.price is not None and decision.price.tried)
+
+
 def _layer_gaps(network: NetworkView) -> Iterator[str]:
     for layer in network.layers:
-        complete = [d for d in layer.decisions if d.seen and d.limit and d.remedy and d.rule.sentence]
+        complete = [d for d in layer.decisions if d.seen and d.limit and d.rule.sentence and (d.remedy or _none(d))]
         if len(complete) < len(layer.decisions):
             yield f"{layer.name}: a rule without seen, limit or remedy"
         shaping = [d for d in complete if not d.rule.id.startswith("BOUND-")]
         if layer.on in (CPU, HYBRID) and not shaping:
             yield f"{layer.name}: on the {layer.on.upper()} without a rule"
-        acting = [d for d in shaping if d.remedy != "nothing to do"]
+        acting = [d for d in shaping if not d.avoided]
         if layer.on == NPU and not acting and (why := unusual(layer)):
             yield f"{layer.name}: {', '.join(why)} without a rule"
         if layer.on == NPU and layer.steps and not complete:

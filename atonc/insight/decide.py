@@ -8,7 +8,7 @@ from dataclasses import replace
 from atonc.hw.epoch import Epoch
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.insight import forms, rules, wiring
-from atonc.insight.forms import decision
+from atonc.insight.forms import avoided, decision
 from atonc.insight.types import Decision
 from atonc.ir import Op, Tensor
 from atonc.ops.windows import pair
@@ -92,13 +92,8 @@ def _of_weights(
         how = "it is stored shifted by 128" if zero == -128 else "nothing is padded, so the bias makes up for it"
         if any(title.startswith("features of ") for title in titles):
             how = "an epoch before subtracts it"
-        found.append(
-            decision(
-                rules.ZERO_POINT,
-                f"zero point {zero} at the input, avoided here: {how}. ST's compiler subtracts it in the unit",
-                remedy="nothing to do",
-            )
-        )
+        seen = f"zero point {zero} at the input, avoided here: {how}. ST's compiler subtracts it in the unit"
+        found.append(avoided(rules.ZERO_POINT, seen))
     found += _of_channels(source.shape[-1], weights.shape[0]) + _of_reuse(op, tensors)
     if op.kind == "dense" or len(weights.shape) < 4:
         return found
@@ -120,9 +115,8 @@ def _of_channels(inputs: int, outputs: int) -> list[Decision]:
     found = awkward((inputs, outputs))
     if not found:
         return []
-    return [
-        decision(rules.AWKWARD_CHANNELS, f"{' and '.join(map(str, found))} channels; here the last group is filled up")
-    ]
+    seen = f"{' and '.join(map(str, found))} channels: the last group is filled up, where ST's compiler gives up"
+    return [avoided(rules.AWKWARD_CHANNELS, seen)]
 
 
 def _of_reuse(op: Op, tensors: Mapping[str, Tensor]) -> list[Decision]:

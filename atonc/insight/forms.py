@@ -25,8 +25,13 @@ _HELPERS = (
 )
 
 
-def decision(rule: Rule, seen: str, limit: str = "", remedy: str = "") -> Decision:
-    return Decision(rule, seen, limit or rule.limit, remedy or rule.remedy)
+def decision(rule: Rule, seen: str) -> Decision:
+    return Decision(rule, seen, rule.limit, rule.remedy)
+
+
+def avoided(rule: Rule, seen: str) -> Decision:
+    """A rule that costs nothing here, for who wonders why it does elsewhere."""
+    return Decision(rule, seen, rule.limit, "", avoided=True)
 
 
 def of_kind(op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch]) -> list[Decision]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from atonc.compile_view import CompileView
 from atonc.costs import StepCost
@@ -163,9 +164,16 @@ def _decisions(
         return decide.merged([*reasons, *_in_float(op, view, reasons), *spilled])
     owners = zip(compiled.program.steps, compiled.mapped.owners, strict=True)
     own = [(step.epoch, step.plan.title) for step, owner in owners if owner == op.name and step.epoch is not None]
-    found = [decide.bound(bound_by, cycles)] if bound_by else []
+    found = [_bound(bound_by, cycles, view)] if bound_by else []
     found += decide.of_operator(op, compiled.graph.tensors, [epoch for epoch, _ in own], [title for _, title in own])
     return decide.merged([*found, *spilled])
+
+
+def _bound(bound_by: Mapping[str, float], cycles: int, view: CompileView) -> Decision:
+    one = decide.bound(bound_by, cycles)
+    if one.rule is rules.BOUNDS["bank"] and view.options.prefer == "memory":
+        return replace(one, remedy="leave out --prefer memory: then buffers spread over the banks")
+    return one
 
 
 def _in_float(op: Op, view: CompileView, reasons: Sequence[Decision]) -> list[Decision]:

@@ -6,7 +6,7 @@ the layer costs today, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,10 +34,13 @@ class Trial:
     board: Callable[[Board], Board] = lambda board: board
 
 
-def priced(view: CompileView, network: NetworkView, options: Options) -> NetworkView:
-    """The network with a price on every decision."""
+def priced(
+    view: CompileView, network: NetworkView, options: Options, wanted: Collection[str] | None = None
+) -> NetworkView:
+    """The network with a price on every decision, or on those whose rules are `wanted`."""
     options = replace(options, verify=False)
     present = {d.rule.id for layer in network.layers for d in layer.decisions}
+    present = present if wanted is None else present & set(wanted)
     trials = [trial for trial in TRIALS if trial.rules & present]
     results = []
     for number, trial in enumerate(trials, 1):
@@ -64,14 +67,16 @@ def _priced(layer: LayerView, before: NetworkView, results: Sequence[tuple[Trial
 def _price(
     decision: Decision, layer: LayerView, before: NetworkView, results: Sequence[tuple[Trial, NetworkView | None]]
 ) -> Decision:
-    if decision.remedy == "nothing to do":
-        return replace(decision, price=Price(0, 0, True, "already avoided"))
+    if not decision.remedy:
+        return decision
     for trial, after in results:
         if decision.rule.id in trial.rules and after is not None:
             same = next((other for other in after.layers if other.name == layer.name), None)
             gained = layer.cycles - (same.cycles if same is not None else 0)
             saved = before.activations_bytes - after.activations_bytes
-            return replace(decision, price=Price(gained, saved, True, trial.how))
+            price = Price(gained, saved, True, trial.how)
+            helps = saved > 0 or (gained > 0 and after.cycles < before.cycles)
+            return replace(decision, price=price, remedy=decision.remedy if helps else "")
     return replace(
         decision, price=Price(layer.cycles, 0, False, f"at most the {layer.cycles:,} cycles that the layer takes")
     )

@@ -10,6 +10,7 @@ FORM = Evidence(report="unit semantics proven on recordings of real chips")
 
 
 def _rule(id: str, sentence: str, remedy: str, limit: str, evidence: Evidence = MODEL) -> Rule:
+    """An empty remedy: it is the best form there is, or another rule of the same layer has the remedy."""
     return Rule(id, id.split("-")[0].lower(), sentence, evidence, remedy, limit, Severity.NOTE)
 
 
@@ -19,6 +20,12 @@ BOUNDS = {
         "the features enter the convolvers one word a cycle, and this takes longest",
         "fewer input channels or pixels; more output channels cost nothing until the output port is as busy",
         "1 feature word a cycle and convolver (3 bytes in deep 1x1 mode)",
+    ),
+    "read": _rule(
+        "BOUND-READ",
+        "an engine reads the data one element a cycle, and this takes longest",
+        "fewer values: drop the layer, or do it where the tensor is smaller",
+        "1 element a cycle and engine; short pieces that lie apart cost more",
     ),
     "output": _rule(
         "BOUND-OUTPUT",
@@ -41,7 +48,7 @@ BOUNDS = {
     "bank": _rule(
         "BOUND-BANK",
         "one memory bank serves all streams of the epoch, and it is the busiest",
-        "spread the buffers: --prefer speed, or give the board more banks",
+        "fewer bytes at once: a smaller tensor, or --mpool with more banks of NPU RAM than the layer has streams",
         "one 8-byte beat per 1.11 cycles (read) or 1.17 (write) on an NPU RAM, per 2.5 on a CPU RAM",
     ),
     "flash": _rule(
@@ -65,7 +72,7 @@ BOUNDS = {
     "cpu": _rule(
         "BOUND-CPU",
         "the processor computes this layer while the NPU waits",
-        "see the rule that sent it to the CPU",
+        "",
         "800 MHz",
     ),
     "fixed": _rule(
@@ -87,7 +94,7 @@ ZERO_POINT = _rule(
 AWKWARD_CHANNELS = _rule(
     "MODE-CHANNELS",
     "a channel count without small factors: ST's compiler cannot split it and sends the layer to the CPU",
-    "nothing to do here; for ST's tool a multiple of 16, or two layers side by side",
+    "for ST's tool a multiple of 16, or two layers side by side",
     "any count here; ST: counts that its splitter can divide",
     Evidence(report="answer of ST's staff to a user with 257 channels"),
 )
@@ -101,7 +108,7 @@ WIDE_KERNEL = _rule(
 CHANNEL_PASSES = _rule(
     "MODE-PASSES",
     "not all input channels fit one pass: partial sums wait until the next channels come",
-    "no need to act: it costs cycles only where sums go through memory",
+    "",
     "kernel memory of a convolver: 576 bytes (3 KB in deep 1x1 mode)",
     FORM,
 )
@@ -122,7 +129,7 @@ DILATED = _rule(
 DEPTHWISE = _rule(
     "MODE-DEPTHWISE",
     "a depthwise kernel meets one channel: each feature word is used for one kernel only, most multipliers rest",
-    "none needed; fuse with the 1x1 layer around it if the model allows a full 3x3 instead",
+    "one full 3x3 layer instead of this and the 1x1 beside it, where both are small",
     "9 MAC a cycle and convolver at most",
     FORM,
 )
@@ -178,7 +185,7 @@ WIDE_NUMBERS = _rule(
 STATIONARY = _rule(
     "MODE-STATIONARY",
     "features stay in the convolver while all kernels pass by: for layers with more weights than features",
-    "nothing to do: it is the faster order for this shape",
+    "",
     "features that the unit can hold",
     FORM,
 )

@@ -183,7 +183,8 @@ def _layer(row: Mapping[str, Any], steps: Mapping[int, Any]) -> SavedLayer:
 
 
 def _decision(row: Mapping[str, Any]) -> Decision:
-    return Decision(_rule(row), _text(row, "seen"), _text(row, "limit"), _text(row, "remedy"))
+    seen, limit, remedy = (_text(row, key) for key in ("seen", "limit", "remedy"))
+    return Decision(_rule(row), seen, limit, remedy, avoided=row.get("avoided") is True)
 
 
 def _rule(row: Mapping[str, Any]) -> Rule:

@@ -32,8 +32,9 @@ class Decision:
     rule: Rule
     seen: str
     limit: str
-    remedy: str
+    remedy: str  # empty: there is none, or none is needed
     price: Price | None = None
+    avoided: bool = False  # the rule would apply, but the compiler found a way around it
 
     def as_dict(self) -> dict[str, object]:
         data: dict[str, object] = {
@@ -43,6 +44,8 @@ class Decision:
             "limit": self.limit,
             "remedy": self.remedy,
         }
+        if self.avoided:
+            data["avoided"] = True
         if self.price is not None:
             data["price"] = {
                 "cycles": self.price.cycles,
@@ -206,7 +209,7 @@ class Measured:
     blocks: tuple[MeasuredBlock, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NetworkView:
     name: str
     model: str
@@ -264,3 +267,7 @@ class NetworkView:
 
     def count(self, on: str) -> int:
         return sum(step.on == on for step in self.steps)
+
+    def __repr__(self) -> str:
+        named = f"{self.name[:60]!r} of {self.model[:60]!r} by {self.tool[:60]}"
+        return f"<NetworkView {named}: {len(self.layers)} layers, {len(self.steps)} steps, {self.latency_ms:.3f} ms>"

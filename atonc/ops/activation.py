@@ -78,6 +78,10 @@ FUNCTIONS: dict[str, Callable[[Real], Real]] = {
 STEPS = ("floor", "ceil", "round")  # 20 codes of 0.05 are 1 to everybody who computes in single precision
 
 
+# functions of one value: on codes they are tables of 256 results
+OF_ONE_VALUE = (*FUNCTIONS, *RANGES, "clip", "leaky_relu", "elu", "hard_sigmoid", "gelu")
+
+
 @computes(*FUNCTIONS)
 def function(call: Call) -> list[Real]:
     x = call.arg(0)

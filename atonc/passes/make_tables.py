@@ -12,12 +12,12 @@ import numpy as np
 
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.ops import evaluate
-from atonc.ops.activation import FUNCTIONS
+from atonc.ops.activation import OF_ONE_VALUE
 from atonc.ops.elementwise import BINARY
 from atonc.passes.edit import Editor, is_int8, rewrite
 
 UNARY = (
-    *FUNCTIONS, "relu", "relu6", "relu_n1_to_1", "relu_0_to_1", "clip", "leaky_relu", "elu", "hard_sigmoid", "gelu",
+    *OF_ONE_VALUE,
     "quantize", "dequantize", "requantize", "identity", "cast", "recode", "table",
 )  # fmt: skip
 POINTWISE = (*UNARY, *BINARY, "select", "prelu", "affine")

@@ -38,7 +38,9 @@ def annotated(network: NetworkView) -> bytes:
 
 
 def _node(helper: Any, layer: LayerView) -> Any:
-    rules = [f"{one.rule.id}: {one.seen}. What to do: {one.remedy}" for one in layer.decisions]
+    rules = [
+        f"{one.rule.id}: {one.seen}" + (f". What to do: {one.remedy}" if one.remedy else "") for one in layer.decisions
+    ]
     attributes = {
         "runs_on": layer.on,
         "epochs": list(layer.steps) or [-1],

@@ -10,6 +10,7 @@ from typing import Any
 from atonc.compile_view import CompileView
 from atonc.costs import spill_lines
 from atonc.emit.program import ProgramStep
+from atonc.errors import sentence
 from atonc.frontends.coverage import coverage, quantiser
 from atonc.hw.safety.evidence.summary import summarise
 from atonc.insight.band import Band, band_of
@@ -177,7 +178,9 @@ def _cpu_ops(view: CompileView, verbose: bool) -> list[str]:
         groups.setdefault((reason.op, reason.rule, reason.seen, reason.limit, reason.remedy), []).append(step)
     for (op, rule, seen, limit, remedy), members in groups.items():
         total = sum(step.milliseconds for step in members)
-        lines.append(f"  {len(members)} x {op}, {total:.3f} ms: {rule}: {seen}. Limit: {limit}. What to do: {remedy}.")
+        parts = [f"  {len(members)} x {op}, {total:.3f} ms: {rule}: {seen}"]
+        parts += [f"Limit: {limit}"] * bool(limit) + [f"What to do: {remedy}"] * bool(remedy)
+        lines.append(" ".join(map(sentence, parts)))
         shown = members if verbose else members[:3]
         lines += [f"     {_short(step.reason.node)}" for step in shown]
         if len(shown) < len(members):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from atonc.errors import sentence
 from atonc.insight.band import error_band
 from atonc.insight.types import CPU, HYBRID, NOTHING, PREDICTED, Decision, LayerView, NetworkView
 from atonc.report import silicon_text
@@ -19,6 +20,11 @@ _MOST_SLOW = 12
 
 def print_explained(head: Sequence[str], network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> None:
     show([*head, *([""] if head else []), *lines(network, layers, verbose)])
+
+
+def node_lines(layers: Sequence[LayerView]) -> list[str]:
+    """`--node`: these layers and nothing of the rest."""
+    return [line for layer in layers for line in layer_lines(layer)]
 
 
 def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> list[str]:
@@ -69,6 +75,8 @@ def _shares(network: NetworkView) -> str:
 
 
 def layer_lines(layer: LayerView) -> list[str]:
+    if not layer.steps:
+        return [f"{layer.kind} {_short(layer.nodes[-1])}: costs nothing, the bytes stay where they are"]
     numbers = f"epoch {layer.steps[0]}" if len(layer.steps) == 1 else f"epochs {layer.steps[0]} to {layer.steps[-1]}"
     head = f"{layer.kind} {_short(layer.nodes[-1])}: {layer.on.upper()}, {numbers}, {layer.cycles:,} cycles"
     if layer.macs:
@@ -77,11 +85,15 @@ def layer_lines(layer: LayerView) -> list[str]:
     if layer.chains:
         out.append("    " + "; ".join(layer.chains) + (f" ({', '.join(layer.modes)})" if layer.modes else ""))
     for one in layer.decisions:
-        if one.remedy == "nothing to do":
-            out.append(f"    {one.rule.id}: {one.seen}; nothing to do.")
+        if one.avoided:
+            out.append(f"    {one.rule.id}: {sentence(one.seen)}")
             continue
-        out += [f"    {one.rule.id}: {one.rule.sentence}", f"        seen: {one.seen}. Limit: {one.limit}."]
-        out.append(f"        what to do: {one.remedy}.{_price(one)}")
+        seen = sentence(f"seen: {one.seen}")
+        out += [f"    {one.rule.id}: {one.rule.sentence}", f"        {seen} {sentence(f'Limit: {one.limit}')}"]
+        if one.remedy:
+            out.append(f"        what to do: {sentence(one.remedy)}{_price(one)}")
+        elif one.price is not None and one.price.tried:
+            out.append(f"        tried without gain: {sentence(one.price.how)}")
     return out
 
 

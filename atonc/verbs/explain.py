@@ -42,6 +42,7 @@ def _explain(options: argparse.Namespace) -> int:
     from atonc.insight.fit import lever_lines, peak, peak_lines
     from atonc.place.explain import PlacementError
     from atonc.report import explain_text
+    from atonc.report.terminal import show
     from atonc.verbs.generate import with_levers
 
     try:
@@ -51,15 +52,13 @@ def _explain(options: argparse.Namespace) -> int:
     layers, worst = _chosen(network, options.node), peak(network)
     if options.json:
         print(json.dumps(explain_text.as_json(network, layers, worst, tried or ()), indent=1))
+    elif options.node and not options.quiet:
+        show(explain_text.node_lines(layers))
     elif not options.quiet:
         spill = spill_lines(network.spilled_bytes, ((step.bound_by, step.milliseconds) for step in network.steps))
         helps = lever_lines(tried) if tried is not None else []
-        explain_text.print_explained([*spill, *peak_lines(worst), *helps], network, layers, _verbose(options))
+        explain_text.print_explained([*spill, *peak_lines(worst), *helps], network, layers, options.verbose)
     return 0
-
-
-def _verbose(options: argparse.Namespace) -> bool:
-    return bool(options.verbose or options.node)
 
 
 def _network(options: argparse.Namespace) -> tuple[NetworkView, tuple[Lever, ...] | None]:
@@ -83,8 +82,9 @@ def _network(options: argparse.Namespace) -> tuple[NetworkView, tuple[Lever, ...
     network = network_view(view)
     if options.no_prices:
         return network, None
-    tried = levers(view.compiled.source, wanted) if network.spilled_bytes else None
-    return priced(view, network, wanted), tried
+    tried = levers(view.compiled.source, wanted) if network.spilled_bytes and not options.node else None
+    wished = _chosen(network, options.node)  # only their remedies are tried
+    return priced(view, network, wanted, {one.rule.id for layer in wished for one in layer.decisions}), tried
 
 
 def _chosen(network: NetworkView, names: Sequence[str]) -> list[LayerView]:

@@ -60,8 +60,8 @@ def test_scattered_writes_cost_beats() -> None:
 
 
 def test_cpu_ram_runs_at_the_bus_clock() -> None:
-    assert body(e.copy(e.raw(e.CPU_RAM, 16_000, 1, 2), e.raw(e.RAM, 16_000, 1, 2))) == (16_000, "feature")
-    assert body(e.copy(e.raw(e.CPU_RAM, 16_000, 1, 3), e.raw(e.RAM, 16_000, 1, 3))) == (16_000, "feature")
+    assert body(e.copy(e.raw(e.CPU_RAM, 16_000, 1, 2), e.raw(e.RAM, 16_000, 1, 2))) == (16_000, "read")
+    assert body(e.copy(e.raw(e.CPU_RAM, 16_000, 1, 3), e.raw(e.RAM, 16_000, 1, 3))) == (16_000, "read")
     streams = {f"STRENG{k}": e.raw(e.CPU_RAM + 4000 * k, 4000) for k in range(4)}
     writers = {f"STRENG{k}": e.write(e.raw(e.RAM + 4000 * k, 4000)) for k in range(5, 9)}
     links = tuple((f"STRENG{k}", f"STRENG{k + 5}", 0) for k in range(4))
@@ -71,7 +71,7 @@ def test_cpu_ram_runs_at_the_bus_clock() -> None:
 def test_short_frames_that_lie_apart_take_a_turn_round() -> None:
     reader = e.again(e.RAM, 4, frames=10, times=100)
     units = {"STRENG0": reader, "ARITH0": e.COPY, "STRENG1": e.write(e.raw(e.RAM2, 4000))}
-    assert body(e.epoch(units, ("STRENG0", "ARITH0", 0), ("ARITH0", "STRENG1", 0))) == (1000 * 40, "feature")
+    assert body(e.epoch(units, ("STRENG0", "ARITH0", 0), ("ARITH0", "STRENG1", 0))) == (1000 * 40, "read")
 
 
 def test_cached_streams_are_fetched_once_and_pay_per_turn() -> None:

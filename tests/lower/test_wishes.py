@@ -22,7 +22,7 @@ def test_a_node_goes_to_the_cpu(node: str) -> None:
     on_cpu = [s.plan.op for s in forced.program.steps if isinstance(s.plan, CpuPlan)]
     assert on_cpu == ["CONV_2D_1" if node == "conv2" else node, "SOFTMAX_7"]
     assert forced.mapped.reasons[0].rule == "ON-CPU"
-    assert forced.report is not None and forced.report.outputs[0].cosine > 0.999
+    assert forced.verification is not None and forced.verification.outputs[0].cosine > 0.999
     inputs = make_inputs(plain.graph, 3)
     assert np.argmax(atonc.run(forced, inputs)["probabilities"]) == np.argmax(atonc.run(plain, inputs)["probabilities"])
 
@@ -31,7 +31,7 @@ def test_everything_on_the_cpu_is_exact() -> None:
     names = tuple(op.name for op in atonc.compile(DIGITS, verify=False).graph.ops)
     forced = atonc.compile(DIGITS, on_cpu=names)
     assert forced.program.epochs == [] and not any(h.buffer.offset for h in forced.program.placed.values())
-    assert forced.report is not None and forced.report.outputs[0].exact_percent == 100
+    assert forced.verification is not None and forced.verification.outputs[0].exact_percent == 100
 
 
 def test_a_node_that_runs_on_the_npu_may_be_insisted_on() -> None:

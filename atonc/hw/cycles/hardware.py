@@ -107,7 +107,7 @@ def _stream_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
             continue
         words = flow.delivered(epoch, name)
         ports = {link.port for link in epoch.destinations(name) if _is_convolution(epoch, link.destination)}
-        label = "weights" if KERNELS in ports else "feature"
+        label = "weights" if KERNELS in ports else "feature" if ports else "read"
         bank = machine.memory_at(engine.address)
         if not ports and (bank is None or not bank.external) and traffic.jumps(engine):
             frames = -(-words // max(1, engine.frame_elements))

@@ -40,6 +40,6 @@
 function reasons(layer) {
   if (!layer.decisions.length) return [el("p", { class: "hint" }, layer.on === "none" ? "Costs nothing: the data stays where it is." : "Nothing special.")];
   return layer.decisions.map(d => el("div", { class: "rule" }, el("b", {}, `${d.rule}: ${d.sentence}`), el("p", {}, `Seen: ${d.seen}. Limit: ${d.limit}.`),
-    el("p", {}, `What to do: ${d.remedy}.${d.price && d.price.tried && d.remedy !== "nothing to do" ? ` Tried: ${format(d.price.cycles)} cycles and ${bytesGain(d.price.bytes)} gained (${d.price.how}).` : ""}`)));
+    el("p", {}, !d.remedy ? "" : `What to do: ${d.remedy}.${d.price && d.price.tried ? ` Tried: ${format(d.price.cycles)} cycles and ${bytesGain(d.price.bytes)} gained (${d.price.how}).` : ""}`)));
 }
 const bytesGain = n => (n < 0 ? "\u2212" : "") + bytes(Math.abs(n));
