@@ -26,6 +26,7 @@ from atonc.verbs import (
     completion,
     deploy,
     disasm,
+    doctor,
     explain,
     generate,
     load_and_run,
@@ -54,6 +55,7 @@ VERBS = (
     load_and_run,
     deploy,
     board,
+    doctor,
     completion,
 )
 TRACEBACK = "ATONC_TRACEBACK"

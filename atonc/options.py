@@ -48,7 +48,7 @@ def shapes(text: str) -> dict[str, int]:
 class Options:
     """Arguments of `atonc.compile`; flags of the command line with their help; rows of the reference."""
 
-    board: str = option("stm32n6570-dk", "--board", MEMORY, "whose memories", metavar="NAME")
+    board: str = option("stm32n6570-dk", "--board", MEMORY, "name of a board, or its .toml", metavar="[SET@]BOARD")
     mpool: str = option("", "--mpool --memory-pool", MEMORY, "memory pools instead of the board's", metavar="FILE")
     external: str = option(
         "all",

@@ -237,6 +237,10 @@ class NetworkView:
     verified: Verified | None = None
 
     @property
+    def clocks(self) -> str:
+        return f"NPU {self.npu_mhz:g} MHz, CPU {self.cpu_mhz:g} MHz"
+
+    @property
     def cycles(self) -> int:
         return sum(step.cycles for step in self.steps)
 

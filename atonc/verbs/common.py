@@ -152,11 +152,10 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
     given = {member.name: getattr(options, member.name) for member, _ in declared(Options) if member.name != "verify"}
     if options.optimization and options.prefer == "speed":
         given["prefer"] = OPTIMISE[options.optimization]
-    if options.external == "all":
-        given["external"] = profile.external
     return Options(
         **given
         | {
+            "board": profile.board(options.board),
             "mpool": str(options.mpool or profile.memory_pool or ""),
             "on_cpu": tuple(node for where, node in options.on if where == "cpu"),
             "on_npu": tuple(node for where, node in options.on if where == "npu"),
