@@ -49,7 +49,7 @@ class Options:
     """Arguments of `atonc.compile`; flags of the command line with their help; rows of the reference."""
 
     board: str = option(
-        "stm32n6570-dk", "--board", MEMORY, "whose memories: a name, or FILE.toml", metavar="[SET@]BOARD"
+        "stm32n6570-dk", "--board", MEMORY, "name of a board, or its .toml", metavar="[SET@]BOARD"
     )
     mpool: str = option("", "--mpool --memory-pool", MEMORY, "memory pools instead of the board's", metavar="FILE")
     numerics: str = option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from atonc.hw.machine import Machine
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence import EpochGrade
 from atonc.ir import Array, Graph
+from atonc.lower.context import HUGE_BYTES
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.lower.registry import Refusal
 from atonc.lower.wishes import resolve
@@ -32,6 +33,7 @@ from atonc.options import Options
 from atonc.passes import order
 from atonc.passes.cut_inputs import cut_inputs
 from atonc.place import Board, Layout, board, place, read_board
+from atonc.place.explain import NPU_RAM, PlacementError
 from atonc.place.pools import movable_outside, not_secure
 from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
@@ -40,6 +42,7 @@ from atonc.verify import VerifyReport, verify
 
 _MOST_BYTES = 1 << 27  # of a tensor whose typical values are looked at, whatever a file says of memories
 CALIBRATION_SEEDS = (1001, 1002)  # not those of the verification
+HUGE_STEPS = (HUGE_BYTES, 640 << 10, 320 << 10, 160 << 10)
 ROUNDS = 6  # each moves the operators whose epochs were refused to the CPU; what they leave is placed anew
 
 
@@ -89,11 +92,8 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     samples = partial(typical_runs, graph, memory)
     avoided: dict[str, Refusal] = {}
     for _ in range(ROUNDS):
-        mapped = map_ops(graph, options.numerics, samples, wishes, supplied(graph, options), avoided)
-        context = mapped.context
-        progress.stage("placing buffers")
-        require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
-        layout = _place(mapped, graph, memory, options)
+        lower = partial(map_ops, graph, options.numerics, samples, wishes, supplied(graph, options), avoided)
+        mapped, layout = _map_and_place(lower, graph, memory, options)
         edges = graph.inputs, graph.outputs
         program = bind(list(mapped.plans), layout.placed, *edges, layout.cached_pools, memory.pools)
         progress.stage("checking every epoch")
@@ -108,6 +108,27 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     seconds = time.perf_counter() - started
     report = verify(program, graph, mapped, options.seed) if options.verify else None
     return Compiled(source, graph, mapped, layout, program, findings, report, seconds, found.grades)
+
+
+def _map_and_place(
+    lower: Callable[..., Mapped], graph: Graph, memory: Board, options: Options
+) -> tuple[Mapped, Layout]:
+    """Buffers in which engines start between aligned addresses need the NPU's own RAM. Where that is too small for all
+    of them, smaller and smaller layers start their engines at aligned addresses only, which is slower."""
+    shortage: PlacementError | None = None
+    for huge_bytes in HUGE_STEPS:
+        mapped = lower(huge_bytes=huge_bytes)
+        context = mapped.context
+        progress.stage("placing buffers")
+        require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
+        try:
+            return mapped, _place(mapped, graph, memory, options)
+        except PlacementError as error:
+            shortage = shortage or error
+            if error.shortage.memory != NPU_RAM:
+                break
+    assert shortage is not None
+    raise shortage
 
 
 def memories(options: Options) -> Board:

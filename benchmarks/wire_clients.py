@@ -42,8 +42,9 @@ SESSIONS = (  # client, minor version that the board says, line
     ("3.2", 1, "pty"),
     ("3.2", 2, "socket:0"),
 )
-MODELS = ("digits.tflite", "ad01_int8.tflite", "kws_ref_model.tflite", "cifar10__resnet_v1_8_32_tfs_int8.tflite")
+MODELS = ("digits.tflite", "ad01_int8.tflite", "kws_ref_model.tflite")
 TIMEOUT_S = 600
+TRIES = 4
 INTRODUCTION = """# ST's clients with our harness
 
 `python benchmarks/wire_clients.py FETCHED`: models compiled by atonc, as firmware of `atonc board build` on the virtual
@@ -52,11 +53,13 @@ by layer with data. Every output byte is compared with `atonc run`. Client 3.1 i
 byte of packet header), client 3.2 that of the 2.2.0 package (two bytes). `board says`: the version that the firmware
 announces; client 3.2 refuses 3.2 by its own constant, which was set to 2 there. Client 3.1 goes over a pseudo-terminal
 only: its own socket driver fails with a TypeError before it connects. `nodes`, `tensors`: what the client counts layer
-by layer. 2026-11-15, 2-core aarch64 Linux, Python 3.11; seconds are of the host, client and board together.
+by layer. The clients give a layer's tensor 0.1 s by the wall clock, over a pseudo-terminal; `tries`: how often a
+session was begun until none ran out on this machine, which had other work to do. 2026-11-15, 2-core aarch64 Linux,
+Python 3.11; seconds are of the host, client and board together.
 """
 HEADER = (
-    "| model | client | board says | line | inputs | bytes compared | different | layer by layer | nodes | tensors | "
-    "seconds |\n|---|---|---|---|---:|---:|---:|---|---:|---:|---:|"
+    "| model | client | board says | line | tries | inputs | bytes compared | different | layer by layer | nodes | "
+    "tensors | seconds |\n|---|---|---|---|---:|---:|---:|---:|---|---:|---:|---:|"
 )
 
 
@@ -88,8 +91,8 @@ def main() -> int:
                 print(row, flush=True)
                 lines.append(row)
                 bad += not right
-    if arguments.out:
-        arguments.out.write_text("\n".join(lines) + "\n")
+                if arguments.out:
+                    arguments.out.write_text("\n".join(lines) + "\n")
     return 1 if bad else 0
 
 
@@ -126,9 +129,12 @@ def rows(made: Prepared, fetched: Path, python: Path) -> Iterator[tuple[str, boo
     size = sum(len(value) for value in made.outputs)
     for client, minor, serial in SESSIONS:
         began = time.monotonic()
-        found, told = session(made, fetched / CLIENTS[client], python, minor, serial)
+        tries, found, told = 0, None, {"failed": "TimeoutError"}
+        while found is None and tries < TRIES and "TimeoutError" in str(told):
+            tries += 1
+            found, told = session(made, fetched / CLIENTS[client], python, minor, serial)
         kind = "pty" if serial == "pty" else "socket"
-        start = f"| {made.model} | {client} | 3.{minor} | {kind} | {count} | {size:,} |"
+        start = f"| {made.model} | {client} | 3.{minor} | {kind} | {tries} | {count} | {size:,} |"
         if found is None:
             yield f"{start} {told} | | | | |", False
             continue

@@ -254,7 +254,7 @@ def test_profiles_name_pools_and_unknown_options(tmp_path: Path) -> None:
     with pytest.raises(errors.InputError, match="choose from fast"):
         read_profile(str(file))
     with pytest.raises(errors.InputError, match=r"no such profile file.*profile-allmems--O3"):
-        read_profile("x-unknown")
+        read_profile("something-else")
     with pytest.raises(errors.InputError, match="did you mean profile-minimal"):
         read_profile("profile-minimall")
 

@@ -13,6 +13,7 @@ from atonc.lower.passes_2x import Form, needs_unsigned
 from atonc.plan.types import Buffer, BufferKind
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")
+HUGE_BYTES = 960 << 10  # more than half of the NPU RAM
 MANY_CHANNELS = 100  # above, sums of signed features keep fewer of their bits, and many need several passes
 
 
@@ -39,15 +40,18 @@ class Context:
     meanings: dict[str, Meaning] = field(default_factory=dict)  # by operator
     on_cpu: frozenset[str] = frozenset()  # operators that the user wants there
     supplied: frozenset[str] = frozenset()  # inputs and outputs whose memory the application brings
+    huge_bytes: int = HUGE_BYTES  # engines of layers with larger tensors start at aligned addresses, at any cost
     _scratch: int = 0
 
     def tensor(self, name: str) -> Tensor:
         return self.graph.tensors[name]
 
     def buffer(self, name: str) -> str:
-        """The buffer of an activation: its codes, channel last, without gaps."""
+        """Of an activation: its codes, channel last, without gaps; of a constant where what uses it was not folded."""
+        tensor = self.tensor(name)
+        if tensor.data is not None:
+            return self.constant(tensor.data.tobytes(), name)
         if name not in self.buffers:
-            tensor = self.tensor(name)
             kind = BufferKind.ACTIVATION
             if name in self.graph.inputs:
                 kind = BufferKind.INPUT

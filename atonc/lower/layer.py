@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from atonc.hw.units.arith import ArithConfig
 from atonc.ir import Op, Tensor
-from atonc.lower.context import Context
+from atonc.lower.context import HUGE_BYTES, Context
 from atonc.lower.conv_engines import SHIFT_CODES
 from atonc.lower.convolution import Phase, Sides, phases, stepped
 from atonc.lower.passes_2x import Form, channels_a_pass
@@ -31,7 +31,6 @@ Weights = NDArray[np.int16]  # codes without their zero point
 Real = NDArray[np.float64]
 
 LARGE_BYTES = 512 << 10
-HUGE_BYTES = 960 << 10  # more than half of the NPU RAM
 ALIGNED = 16  # outside the NPU's own RAM engines start at multiples of this
 MAX_VECTOR = 512  # channels that one ARITH has coefficients for
 EXPECTED_MARGIN = 2.5  # how far sums may go beyond those of typical inputs
@@ -70,6 +69,7 @@ class Layer:
     native: bool = True  # stride 2 in the units, else views of every second pixel
     by_taps: bool = False  # every tap of the kernel by itself
     border: Sides = (0, 0, 0, 0)  # what of the area is padding in memory
+    huge_bytes: int = HUGE_BYTES
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
 
     @property
@@ -83,13 +83,17 @@ class Layer:
     @property
     def large(self) -> bool:
         """May have to lie outside the NPU's own RAM, where engines start at aligned addresses only."""
-        return max(self.area.height * self.area.line, self.out.height * self.out.line) > LARGE_BYTES
+        return self._largest_bytes > min(LARGE_BYTES, self.huge_bytes)
 
     @property
     def huge(self) -> bool:
-        """Does not fit the NPU's own RAM together with another one of its size: all engines start at aligned
-        addresses, whatever that costs."""
-        return max(self.area.height * self.area.line, self.out.height * self.out.line) > HUGE_BYTES
+        """Does not fit the NPU's own RAM together with what else lives: all engines start at aligned addresses,
+        whatever that costs."""
+        return self._largest_bytes > self.huge_bytes
+
+    @property
+    def _largest_bytes(self) -> int:
+        return max(self.area.height * self.area.line, self.out.height * self.out.line)
 
     def shifted(self) -> Layer:
         """The same layer on features stored as code + 128."""
@@ -333,6 +337,7 @@ def layer_of(
         context.buffers[target].offset == 128,
         stored=(lambda codes: codes + 128) if features_shifted else (lambda codes: codes),
         usual=USUAL_PLACE * y.zero_point,
+        huge_bytes=context.huge_bytes,
     )
 
 

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 Real = NDArray[np.float64]
 
 STEEP = 640.0  # codes a step: both neighbours of the sum whose result is nearest to code 0 saturate
+FARTHEST = 2.0**40  # codes: beyond, the zero point inside of an offset is lost in double precision
 BEYOND = 320.0  # codes: beyond both ends of int8, with room for roundings; at most half of STEEP
 
 
 def tame(scale: Real, offset: Real, largest: Real) -> tuple[Real, Real]:
     """Scale and offset that give the same codes for whole sums of at most `largest`, without factors beyond `STEEP`."""
-    steep = np.abs(scale) > STEEP
+    steep = (np.abs(scale) > STEEP) & (np.abs(offset) < FARTHEST)
     if not steep.any():
         return scale, offset
     steps = np.rint(np.divide(offset, scale, out=np.zeros_like(offset), where=steep))

@@ -28,9 +28,11 @@ YIELD, WFE, WFI, SEV = 0xBF10, 0xBF20, 0xBF30, 0xBF40
 _HINTS = (YIELD, WFE, WFI, SEV)
 _WIDE_HINT = 0xF3AF, 0x8000
 _LONGEST_RUN = 256  # bytes
-# an instruction becomes some hundred bytes of the host's code, and more where it loads or stores many registers
-BUFFER_BYTES, _MOST_TRANSLATED = 256 << 20, 1 << 18
-_MANY_REGISTERS, _LIKE = (0xE8, 0xE9, 0xEC, 0xED), 16
+# of the host's code: a block takes 8 KB however short it is (measured), an instruction some hundred bytes, and far more
+# where it loads or stores many registers
+BUFFER_BYTES, _MOST_TRANSLATED = 256 << 20, 128 << 20
+_BLOCK_BYTES, _INSTRUCTION_BYTES, _MANY_BYTES = 8 << 10, 512, 8 << 10
+_MANY_REGISTERS = (0xE8, 0xE9, 0xEC, 0xED)
 
 Patch = tuple[int, bytes]
 MakeStub = Callable[[int, int], bytes]  # of where it stands and where it goes on
@@ -67,7 +69,7 @@ class Blocks:
         self.own_areas: set[int] = set()  # for stubs where no memory of the firmware is
         self.pages: set[int] = set()  # of 4 KB, that hold code which has run
         self.replaced: dict[str, int] = {}  # how many instructions of each name were translated as others
-        self.translated = 0  # instructions, since the last time that all were dropped
+        self.translated = 0  # bytes of the host's code at most, since the last time that all were dropped
         self.fresh = False  # a block was translated anew: nothing of it has run
         self._stubs: dict[int, list[Stub]] = {}  # by area
         self._by_site: dict[tuple[int, bytes], Stub] = {}
@@ -85,16 +87,19 @@ class Blocks:
     def _on_block(self, uc: Any, block: Any, _: Any, __: Any) -> None:
         pc, size, seen = block.pc, block.size, 0
         self.pages.update((pc >> 12, pc + size >> 12))
-        self.translated += block.icount
+        self._count_bytes(block.icount)
         while size > seen:  # where the block ended at an instruction that is replaced now, it goes on behind it
             stub = self.stub_at(pc)
             patches = self._as_stub(stub) if stub else list(self._replacements(pc, size))
             if not patches:
                 return
-            self.translated += 2 * block.icount
+            self._count_bytes(size // 2)
             seen, size = size, self._translate(pc, size, patches)
         self.fresh = True
         uc.emu_stop()
+
+    def _count_bytes(self, instructions: int) -> None:
+        self.translated += _BLOCK_BYTES + _INSTRUCTION_BYTES * instructions
 
     def _as_stub(self, stub: Stub) -> list[Patch]:
         """Where nothing else is, the stub itself stands in memory."""
@@ -115,7 +120,7 @@ class Blocks:
         try:
             for view, (_, code) in zip(views, patches, strict=True):
                 view[:] = bytearray(code)
-            self._uc.ctl_remove_cache(pc, pc + size)
+            self._uc.ctl_remove_cache(pc, pc + 2)  # not the blocks that begin further on: they are right already
             translated: tuple[int, int, int] = self._uc.ctl_request_cache(pc)
         finally:
             for view, code in zip(views, before, strict=True):
@@ -145,13 +150,13 @@ class Blocks:
     def _hint(self, at: int, hint: int, size: int) -> Patch:
         """Yielding is nothing here; sleeping and waking is left to the core."""
         if hint == YIELD:
-            return at, asm.NOP * (size // 2)
+            return at, asm.NOP if size == 2 else asm.NOP_WIDE
         return at, asm.UNDEFINED if size == 2 else asm.UNDEFINED_WIDE
 
     def _wide(self, at: int, first: int, second: int, conditional: bool) -> tuple[list[Patch], int]:
         """Patches for the instruction, and how many bytes are dealt with."""
         if first >> 8 in _MANY_REGISTERS:
-            self.translated += _LIKE
+            self.translated += _MANY_BYTES
         if first == _WIDE_HINT[0] and second & 0xFF00 == _WIDE_HINT[1] and 1 <= second & 0xFF <= 4:
             return [self._hint(at, _IT | (second & 0xFF) << 4, 4)], 4
         word = struct.pack("<HH", first, second)

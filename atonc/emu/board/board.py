@@ -22,10 +22,11 @@ from atonc.emu.board.places import Place
 from atonc.emu.board.terminal import Terminal
 from atonc.emu.bus import Bytes, Memory
 from atonc.errors import AtoncError, InputError
+from atonc.hw.machine import Machine, stm32n6
 
 DEFAULT_BUDGET = 2_000_000_000  # instructions
 MAX_SECONDS = 20  # on the board's own clock: a network that waits for ever for the NPU ends here
-_NO_LIMIT = 1 << 62
+_STRETCH_CYCLES = 100_000_000  # a firmware that waits for its host executes next to nothing: it is left by the clock
 _ALL_RIGHTS = 7  # read, write, execute
 _CONFIGURATION, _DATA_CACHE_ON = 0xED14, 1 << 16  # CCR.DC
 
@@ -44,8 +45,14 @@ class Board:
     is as unkind as caches may be. `clocks`: registers of RCC before the start; {} is a chip after reset, None a board
     at its usual speed whatever its firmware does not set."""
 
-    def __init__(self, firmware: Firmware, data_cache: bool = False, clocks: dict[int, int] | None = None) -> None:
-        self.firmware = firmware
+    def __init__(
+        self,
+        firmware: Firmware,
+        data_cache: bool = False,
+        clocks: dict[int, int] | None = None,
+        machine: Machine | None = None,
+    ) -> None:
+        self.firmware, self.machine = firmware, machine or stm32n6()
         self.cache = DataCache() if data_cache else None
         self.clock, self.nvic, self.memory, self.serial = Clock(), Nvic(), Memory(), Terminal()
         self.accesses = Accesses()
@@ -53,7 +60,7 @@ class Board:
         self.system = SystemControl(self.nvic, self.clock)
         self.core = Core(self.clock, self.nvic, self.system)
         interrupts = InterruptController(lambda line, level: self.nvic.set_line(places.NPU_INTERRUPT + line, level))
-        self.npu = Npu(self.memory, self.clock, interrupts)
+        self.npu = Npu(self.memory, self.clock, interrupts, self.machine)
         self._clocks_given = clocks is not None
         self.npu.ratio = self._clock_ratio
         self._stub_areas: list[Bytes] = []
@@ -64,7 +71,7 @@ class Board:
     # -------------------------------------------------------------------------------------------------------- building
 
     def _map_memories(self) -> None:
-        for place in (*places.MEMORIES, *places.EXTERNAL):
+        for place in (*places.MEMORIES, *places.external(self.machine)):
             data = self.memory.add(place.name, place.base, place.size_bytes).data
             cached = self.cache is not None and place.cached
             self._map_bytes(place, self.cache.add(place.base, data) if self.cache and cached else data)
@@ -172,9 +179,8 @@ class Board:
             return Stop(halt.number, halt.pc, self.core.instructions)
         raise self._gave_up(halt, budget)
 
-    def go_on(self, instructions: int, cycles: int = _NO_LIMIT) -> Halt | None:
-        """About so many instructions or cycles more, for firmware that serves a host and never ends; None when it may
-        go on."""
+    def go_on(self, instructions: int, cycles: int = _STRETCH_CYCLES) -> Halt | None:
+        """So many instructions or cycles more, for firmware that serves a host and never ends; None when it may go on."""
         halt = self._execute(instructions, cycles)
         if halt.reason == "sleep":
             raise self._gave_up(halt, instructions)

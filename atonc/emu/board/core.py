@@ -19,6 +19,7 @@ from atonc.emu.board.cpu_memory import CpuMemory
 from atonc.emu.board.interrupts import SVCALL, Nvic, SystemControl
 from atonc.emu.board.mve import unit
 from atonc.emu.board.mve.unit import VectorUnit
+from atonc.emu.board.register_bank import RegisterBank
 from atonc.emu.board.v81m.execute import Executor
 from atonc.errors import AtoncError, InputError, ToolError
 
@@ -39,7 +40,10 @@ _THREAD_PSP = 0xFFFF_FFED
 _HANDLER = 0xFFFF_FFE1
 _SHORTEST, _LONGEST = 32, 2048
 _IN_STUB = 3  # instructions at a time while an interrupt waits for the end of a stub
-_FRAME = struct.Struct("<26I")  # r0-r3, r12, lr, pc, xpsr, s0-s15, fpscr, vpr
+_FRAME = struct.Struct("<8I8Q2I")  # r0-r3, r12, lr, pc, xpsr, d0-d7, fpscr, vpr
+_SAVED = ("R0", "R1", "R2", "R3", "R12", "LR", *(f"D{number}" for number in range(8)), "FPSCR")
+_CORE_REGISTERS = 6  # of them
+_CONDITIONS = 0x0600_FC00  # of an IT block, in the program status
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,8 @@ class Core:
         self.blocks = Blocks(self.uc, unicorn.UC_HOOK_EDGE_GENERATED, self.memory, self.vectors)
         self.on_store: Callable[[int, int], None] | None = None  # what the vector unit has written
         self._executor = Executor(self)
+        self._numbers: dict[str, int] = {}
+        self._saved = RegisterBank(self.uc, [self._number(name) for name in _SAVED])
         self._map_vector_unit()
 
     def watch_writes(self, start: int, end: int, action: Callable[[int, int], None]) -> None:
@@ -114,19 +120,26 @@ class Core:
         self.uc.reg_write(self._arm.UC_ARM_REG_LR, 0xFFFF_FFFF)
 
     def _translate_nothing(self) -> None:
-        """unicorn does not show the first block that it ever translates: this one is not the firmware's."""
+        """unicorn shows no block before one has run to its end: this one is not the firmware's."""
         scratch = 0x6000_0000  # nothing is there
         self.uc.mem_map(scratch, 0x1000)
         self.uc.mem_write(scratch, b"\x00\xbf\x00\xbf\xfe\xe7")
-        self.uc.emu_start(scratch | 1, _EXIT_ADDRESS, count=2)
+        self.uc.emu_start(scratch | 1, _EXIT_ADDRESS, count=8)  # more than the first block has
         self.uc.mem_unmap(scratch, 0x1000)
+        if not self.blocks.pages:
+            raise ToolError("this release of unicorn does not show the code that it translates", remedy="use 2.1.4")
 
     def register(self, name: str) -> int:
-        value: int = self.uc.reg_read(getattr(self._arm, f"UC_ARM_REG_{name.upper()}"))
+        value: int = self.uc.reg_read(self._number(name))
         return value
 
     def set_register(self, name: str, value: int) -> None:
-        self.uc.reg_write(getattr(self._arm, f"UC_ARM_REG_{name.upper()}"), value)
+        self.uc.reg_write(self._number(name), value)
+
+    def _number(self, name: str) -> int:
+        if name not in self._numbers:
+            self._numbers[name] = getattr(self._arm, f"UC_ARM_REG_{name.upper()}")
+        return self._numbers[name]
 
     def attend(self) -> None:
         """A device was touched: events and interrupts are looked at more often for a while."""
@@ -276,13 +289,13 @@ class Core:
         sp = self.register("SP")
         aligned = sp & 4
         sp = (sp & ~7) - _FRAME.size
-        names = ("R0", "R1", "R2", "R3", "R12", "LR")
-        words = [self.register(name) for name in names]
-        status = self.register("XPSR") & ~0x200 | (aligned and 0x200)
-        floats = [self.register(f"S{k}") for k in range(16)]
-        vectors = self.vectors.state
-        self.uc.mem_write(sp, _FRAME.pack(*words, self.pc, status, *floats, self.register("FPSCR"), vectors.vpr))
+        saved, status, vectors = self._saved.read(), self.register("XPSR"), self.vectors.state
+        words, rest = saved[:_CORE_REGISTERS], saved[_CORE_REGISTERS:]
+        frame = _FRAME.pack(*words, self.pc, status & ~0x200 | (aligned and 0x200), *rest, vectors.vpr)
+        self.uc.mem_write(sp, frame)
         vectors.vpr = 0
+        if status & _CONDITIONS:
+            self.set_register("XPSR", status & ~_CONDITIONS)
         self.set_register("SP", sp)
         if process:
             self.set_register("CONTROL", self.register("CONTROL") & ~2)
@@ -297,16 +310,11 @@ class Core:
             self.set_register("CONTROL", self.register("CONTROL") | 2)
         sp = self.register("SP")
         words = _FRAME.unpack(bytes(self.uc.mem_read(sp, _FRAME.size)))
-        for name, value in zip(("R0", "R1", "R2", "R3", "R12", "LR"), words, strict=False):
-            self.set_register(name, value)
-        for k in range(16):
-            self.set_register(f"S{k}", words[8 + k])
-        self.set_register("FPSCR", words[24])
-        self.vectors.state.vpr = words[25]
-        status = words[7]
+        *saved, self.pc, status = words[: _CORE_REGISTERS + 2]
+        self._saved.write((*saved, *words[_CORE_REGISTERS + 2 : -1]))
+        self.vectors.state.vpr = words[-1]
         self.set_register("SP", sp + _FRAME.size + (4 if status & 0x200 else 0))
         self.set_register("XPSR", status & ~0x200)
-        self.pc = words[6]
 
     def _word(self, address: int) -> int:
         word: int = struct.unpack("<I", bytes(self.uc.mem_read(address, 4)))[0]

@@ -48,7 +48,7 @@ class Usart(Words):
         self._in, self._out = bytearray(), bytearray()
         self._next_in = 0  # when the next byte has arrived
         self._idle_at = 0  # when the last byte is out
-        self._byte_cycles = 0
+        self._byte_cycles = self._cpu_hz = 0  # as the clocks are when the UART is set up
         self._empty_looks = 0
         self._last = 0
 
@@ -107,8 +107,8 @@ class Usart(Words):
 
     def _cycles_per_byte(self) -> int:
         """Of the CPU; a UART without a divider sends at once."""
-        cpu_hz, kernel_hz = self._frequencies()
-        return _BITS_PER_BYTE * self.words.get(_BRR, 0) * cpu_hz // kernel_hz
+        self._cpu_hz, kernel_hz = self._frequencies()
+        return _BITS_PER_BYTE * self.words.get(_BRR, 0) * self._cpu_hz // kernel_hz
 
     def _pass_time(self, until: int) -> None:
         """Who polls a flag waits for it: on to that moment, or to what happens before."""
@@ -120,7 +120,7 @@ class Usart(Words):
         self.flush()
         self._empty_looks += 1
         waiting = self._empty_looks >= _PATIENCE
-        event, (cpu_hz, _) = self._clock.next_event, self._frequencies()
+        event, cpu_hz = self._clock.next_event, self._cpu_hz
         until = self._clock.now + round(_LONGEST_WAIT_S * cpu_hz) if event is None else event
         if self.wire is not None:
             began = time.monotonic()

@@ -7,6 +7,7 @@ import struct
 LSL, LSR, ASR = 0, 1, 2
 LR, SP = 14, 13
 NOP = b"\x00\xbf"
+NOP_WIDE = b"\xaf\xf3\x00\x80"
 UNDEFINED = b"\x00\xde"  # UDF: what no core will ever execute
 UNDEFINED_WIDE = b"\xf0\xf7\x00\xa0"
 _REACH = 1 << 24

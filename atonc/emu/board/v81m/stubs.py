@@ -15,10 +15,11 @@ _IGNORED = ("BF", "BFL", "BFX", "BFCSEL")
 
 
 def in_place(instruction: Instruction) -> bytes | None:
-    """Four bytes with the same effect, if there are."""
+    """One instruction of four bytes with the same effect, if there is. Not two of two bytes: the core may stop between
+    them, and go on in the middle of what memory has there."""
     if instruction.name == "DLS":
-        return asm.move(LR, instruction["n"]) + asm.NOP
-    return 2 * asm.NOP if instruction.name in _IGNORED else None
+        return asm.move_shifted(LR, instruction["n"], LSL, 0)
+    return asm.NOP_WIDE if instruction.name in _IGNORED else None
 
 
 def stub(instruction: Instruction, at: int, here: int) -> bytes | None:

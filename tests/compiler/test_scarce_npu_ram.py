@@ -1,0 +1,55 @@
+"""Networks whose buffers do not all fit the NPU's own RAM: engines then start at aligned addresses only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import atonc.pipeline
+from atonc.ir import Graph, Op, Quantisation, Tensor
+from atonc.options import Options
+from atonc.passes import order
+from atonc.pipeline import compile_canonical, memories
+from atonc.place import Board
+from atonc.place.explain import NPU_RAM, PlacementError
+
+SHAPE = (1, 80, 80, 40)
+ATTRS = {"stride": (1, 1), "dilation": (1, 1), "padding": (1, 1, 1, 1), "layout": "NHWC", "groups": 40}
+
+
+def network() -> Graph:
+    """Three depthwise layers whose results all live until they are added up."""
+    rng = np.random.default_rng(0)
+    channels = SHAPE[3]
+    tensors, ops = {}, []
+    for k, name in enumerate("xabcde"):
+        tensors[name] = Tensor(name, SHAPE, "int8", Quantisation.per_tensor(0.05, 0))
+        weights = rng.integers(-127, 128, (channels, 3, 3, 1)).astype(np.int8)
+        quant = Quantisation(rng.uniform(0.001, 0.004, channels), np.zeros(channels, np.int64), 0)
+        tensors[f"w{k}"] = Tensor(f"w{k}", weights.shape, "int8", quant, weights)
+    for k, (x, y) in enumerate(("xa", "ab", "bc")):
+        ops.append(Op("conv", y, (x, f"w{k}"), (y,), ATTRS, (y,)))
+    ops += [Op("add", "d", ("a", "b"), ("d",), {}, ("d",)), Op("add", "e", ("d", "c"), ("e",), {}, ("e",))]
+    used = {n for op in ops for n in (*op.inputs, *op.outputs)}
+    return Graph({n: t for n, t in tensors.items() if n in used}, tuple(ops), ("x",), ("e",))
+
+
+def small_board(options: Options) -> Board:
+    """One bank of the NPU's RAM, and the processor's."""
+    board = memories(options)
+    dropped = [pool.name for pool in board.pools if pool.name.startswith("npuRAM")][1:]
+    return replace(board, pools=tuple(pool for pool in board.pools if pool.name not in dropped))
+
+
+def test_smaller_layers_start_at_aligned_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = Options(verify=False)
+    graph, board = order.run(network(), options), small_board(options)
+    compiled = compile_canonical(graph, graph, options, board)
+    assert not compiled.mapped.reasons
+    assert compiled.mapped.context.huge_bytes < atonc.pipeline.HUGE_STEPS[0]
+    monkeypatch.setattr(atonc.pipeline, "HUGE_STEPS", atonc.pipeline.HUGE_STEPS[:1])
+    with pytest.raises(PlacementError) as caught:
+        compile_canonical(graph, graph, options, board)
+    assert caught.value.shortage.memory == NPU_RAM
