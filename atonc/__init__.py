@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from atonc import errors
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import PathLike
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from atonc.relocating import Relocated
 
 __version__ = "0.1.0"
-__all__ = ["compile", "explain", "load", "relocate", "run"]
+__all__ = ["compile", "errors", "explain", "load", "relocate", "run"]
 
 
 def compile(model: str | PathLike[str], *, name: str = "network", **options: Any) -> Compilation:

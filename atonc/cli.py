@@ -38,7 +38,8 @@ from atonc.verbs import (
     view,
 )
 from atonc.verbs.common import MODELS, note, without_levels
-from atonc.verbs.flags import Formatter, examples
+from atonc.verbs.examples import add_examples
+from atonc.verbs.flags import Formatter
 
 # one line for every file of verbs; their order is that of the help
 VERBS = (
@@ -143,12 +144,7 @@ def parser() -> argparse.ArgumentParser:
     verbs = found.add_subparsers(required=True, metavar="VERB", title="verbs")
     for verb in VERBS:
         verb.add(verbs)
-    examples(
-        found,
-        "atonc generate model.tflite             # C files, memory images and reports into st_ai_output",
-        "atonc analyze -m model.onnx --target stm32n6 --st-neural-art",
-        "atonc VERB --help                       # all options of a verb",
-    )
+    add_examples(found)
     return found
 
 

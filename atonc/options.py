@@ -48,15 +48,10 @@ def shapes(text: str) -> dict[str, int]:
 class Options:
     """Arguments of `atonc.compile`; flags of the command line with their help; rows of the reference."""
 
-    board: str = option("stm32n6570-dk", "--board", MEMORY, "name of a board, or its .toml", metavar="[SET@]BOARD")
-    mpool: str = option("", "--mpool --memory-pool", MEMORY, "memory pools instead of the board's", metavar="FILE")
-    external: str = option(
-        "all",
-        "--external",
-        MEMORY,
-        "which memories outside the chip may be used; only: none of those on the chip for activations",
-        choices=("all", "ram", "flash", "none", "only"),
+    board: str = option(
+        "stm32n6570-dk", "--board", MEMORY, "name of a board, or its .toml", metavar="[SET@]BOARD"
     )
+    mpool: str = option("", "--mpool --memory-pool", MEMORY, "memory pools instead of the board's", metavar="FILE")
     numerics: str = option(
         "best", "--numerics", MAPPING, "2.x: the numbers that ST's compilers 2.x give", choices=("best", "2.x")
     )

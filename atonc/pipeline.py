@@ -34,7 +34,6 @@ from atonc.passes import order
 from atonc.passes.cut_inputs import cut_inputs
 from atonc.place import Board, Layout, board, place, read_board
 from atonc.place.explain import NPU_RAM, PlacementError
-from atonc.place.external import with_external
 from atonc.place.pools import movable_outside, not_secure
 from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
@@ -134,8 +133,8 @@ def _map_and_place(
 
 def memories(options: Options) -> Board:
     if options.mpool:
-        return with_external(read_board(Path(options.mpool)), options.external)
-    found = with_external(board(options.board), options.external)
+        return read_board(Path(options.mpool))
+    found = board(options.board)
     found = found if options.secure else not_secure(found)
     return movable_outside(found) if options.relocatable else found
 

@@ -181,9 +181,15 @@ def test_space_and_tools_are_looked_at_first(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_other_files_are_looked_at_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["analyze", DIGITS, "--trace"], ["validate", DIGITS, "--record"]):
+    first = str(ROOT / "examples" / "first")
+    for words in (["analyze", DIGITS, "--trace"], ["validate", DIGITS, "--record"], ["run", first, "--output"],
+                  ["view", first, "--save"]):  # fmt: skip
         assert main([*words, str(tmp_path / "no" / "such.json")]) == 2
         assert "there is no folder" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    for words in (["reloc", first, "-o"], ["probe", "all", "-o"]):
+        assert main([*words, str(tmp_path / "file")]) == 2
+        assert "is not a folder" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------------------------------- the end

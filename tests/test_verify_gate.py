@@ -42,7 +42,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, kind: str, field: str) -> None:
     monkeypatch.setattr(pipeline, "bind", bind)
 
 
-PLAIN = atonc.compile(DIGITS, verify=False)
+PLAIN = atonc.compile(DIGITS, verify=False).compiled
 
 
 def test_a_wrong_program_writes_nothing(

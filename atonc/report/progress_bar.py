@@ -5,6 +5,7 @@ The first word comes before `rich` is loaded: people wait less when they see som
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -52,7 +53,7 @@ class Bar:
 @contextmanager
 def on_terminal(silent: bool) -> Iterator[None]:
     """Shows what `progress.stage` says on standard error, if that is a terminal."""
-    if silent or not sys.stderr.isatty():
+    if silent or not sys.stderr.isatty() or os.environ.get("TERM", "") == "dumb":
         yield
         return
     stream = for_colours(sys.stderr)

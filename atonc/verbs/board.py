@@ -12,7 +12,6 @@ from pathlib import Path
 
 from atonc.errors import InputError
 from atonc.verbs import boards
-from atonc.verbs.flags import examples
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -43,11 +42,6 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run.add_argument("--registers", action="store_true", help="at the end: registers that no model stands behind")
     run.add_argument("--json", action="store_true", help="how it ended, as one JSON document on standard output")
     run.add_argument("-q", "--quiet", action="store_true", help="not what the firmware prints")
-    examples(
-        run,
-        "atonc board run firmware.elf --flash network_data.bin@0x70380000",
-        "atonc board run firmware.elf --serial pty       # its UART on a pseudo-terminal",
-    )
 
 
 def _add_build(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

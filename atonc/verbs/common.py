@@ -18,7 +18,6 @@ from atonc.options import positive as positive
 from atonc.progress import stage
 from atonc.verbs.flags import LEVELS, OUTPUT, add_declared, group
 from atonc.verbs.flags import add_output_options as add_output_options
-from atonc.verbs.flags import examples as examples
 from atonc.verbs.st_options import COMMON, Foreign, add_foreign
 
 if TYPE_CHECKING:

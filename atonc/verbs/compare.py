@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from atonc.errors import InputError
 from atonc.verbs.common import add_output_options
-from atonc.verbs.flags import examples
 
 if TYPE_CHECKING:
     from atonc.insight.accuracy import OutputAgreement
@@ -29,11 +28,6 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--min-cosine", type=float, default=0.0, metavar="C", help="gate: exit 1 if an output is below")
     parser.add_argument("--max-ratio", type=float, default=0.0, metavar="R", help="gate: exit 1 if B takes longer")
     add_output_options(parser)
-    examples(
-        parser,
-        "atonc compare build_a build_b                   # epochs, cycles, memory, layer by layer",
-        "atonc compare st_ai_output model.tflite --max-ratio 1.1 --json   # ST's build against ours, as a gate",
-    )
 
 
 def _compare(options: argparse.Namespace) -> int:

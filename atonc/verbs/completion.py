@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from atonc.verbs.flags import examples
-
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -13,11 +11,6 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("completion", help="a script for the shell: completes verbs, options and values")
     parser.set_defaults(verb=_completion, quiet=False)
     parser.add_argument("shell", choices=SHELLS, help="which shell")
-    examples(
-        parser,
-        'eval "$(atonc completion bash)"                                      # in ~/.bashrc; zsh likewise in ~/.zshrc',
-        "atonc completion fish > ~/.config/fish/completions/atonc.fish",
-    )
 
 
 def _completion(options: argparse.Namespace) -> int:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from atonc.disk import write_file
 from atonc.errors import InputError
-from atonc.verbs.flags import examples
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -24,11 +23,6 @@ def _add_disasm(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     disasm.add_argument("--epochs", action="store_true", help="decoded units, links and buffers per epoch")
     disasm.add_argument("--check", action="store_true", help="the safety rules; exit 1 on a violation")
     disasm.add_argument("--json", action="store_true", help="decoded epochs as data")
-    examples(
-        disasm,
-        "atonc disasm st_ai_output/network_ecblobs.h --epochs",
-        "atonc disasm network_ecblobs.h --check          # the safety rules; exit code 1 where one is broken",
-    )
 
 
 def _disasm(options: argparse.Namespace) -> int:
@@ -65,11 +59,6 @@ def _add_asm(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     asm.add_argument("file", type=Path, metavar="FILE", help="assembly text")
     asm.add_argument("-o", "--output", type=Path, metavar="FILE", help=".bin (default) or .h")
     asm.add_argument("-n", "--name", default="_ec_blob_1", help="array name in a header")
-    examples(
-        asm,
-        "atonc asm network.s -o network.bin",
-        "atonc asm network.s -o network_ecblobs.h -n network   # as an array in C",
-    )
 
 
 def _asm(options: argparse.Namespace) -> int:

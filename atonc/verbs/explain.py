@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from atonc.errors import InputError
 from atonc.verbs.common import add_model_options, add_output_options, compiler_options, model_path
 from atonc.verbs.compare import is_build
-from atonc.verbs.flags import examples
 
 if TYPE_CHECKING:
     from atonc.insight.fit import Lever
@@ -30,11 +29,6 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--node", action="append", default=[], metavar="NAME", help="only this node (repeatable)")
     parser.add_argument("--no-prices", action="store_true", help="do not try the remedies: faster")
     add_output_options(parser)
-    examples(
-        parser,
-        "atonc explain model.tflite                      # each layer: where, why, what to do and what that brings",
-        "atonc explain st_ai_output --node conv2d_3      # one layer of a build of ours or ST's",
-    )
 
 
 def _explain(options: argparse.Namespace) -> int:

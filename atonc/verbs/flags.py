@@ -9,12 +9,12 @@ from typing import Any
 
 from atonc.declare import Option, declared, default_of
 from atonc.options import Options
+from atonc.verbs.examples import TITLE
 
 OUTPUT = "what is written and shown"
 ST_ONLY = "accepted for scripts of ST's tool, without effect here"
 LEVELS = ("0", "1", "2", "3")
 MANY = 6  # more flags than this are not in the first line of the help
-EXAMPLES = "examples:"
 
 
 def group(parser: argparse.ArgumentParser, title: str) -> argparse._ArgumentGroup:
@@ -92,11 +92,6 @@ def add_output_options(parser: argparse.ArgumentParser, verbosity: bool = False)
         shown.add_argument("--verbosity", action=Verbosity, choices=LEVELS, help=level)
 
 
-def examples(parser: argparse.ArgumentParser, *lines: str) -> None:
-    """Command lines at the end of the help, each with a comment behind #."""
-    parser.epilog = f"{EXAMPLES}\n" + "\n".join(f"  {line}" for line in lines)
-
-
 class Formatter(argparse.RawDescriptionHelpFormatter):
     """Help with the defaults that mean something to people."""
 
@@ -112,7 +107,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
         super().add_usage(usage, actions, groups, prefix)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if text.startswith(EXAMPLES):
+        if text.startswith(TITLE):
             return super()._fill_text(text, width, indent)
         return argparse.HelpFormatter._fill_text(self, text, width, indent)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from atonc.errors import InputError
 from atonc.verbs import st_options
 from atonc.verbs.common import add_model_options, add_picture_options, compiler_options, model_path, write_pictures
-from atonc.verbs.flags import OUTPUT, add_output_options, examples, group
+from atonc.verbs.flags import OUTPUT, add_output_options, group
 
 if TYPE_CHECKING:
     from atonc.compile_view import CompileView
@@ -53,7 +53,6 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         _add_checks(parser)
         add_picture_options(parser)
         add_output_options(parser, verbosity=True)
-    _add_examples(generate, analyze)
 
 
 def _add_checks(parser: argparse.ArgumentParser) -> None:
@@ -65,20 +64,6 @@ def _add_checks(parser: argparse.ArgumentParser) -> None:
     gates.add_argument("--max-latency", type=float, default=0.0, metavar="MS", help="of the prediction")
     gates.add_argument("--no-cpu", action="store_true", help="no operator on the CPU")
     gates.add_argument("--no-spill", action="store_true", help="no activations outside the chip")
-
-
-def _add_examples(generate: argparse.ArgumentParser, analyze: argparse.ArgumentParser) -> None:
-    examples(
-        generate,
-        "atonc generate model.tflite -o build            # C files, memory images, reports",
-        "atonc generate -m model.onnx --target stm32n6 --st-neural-art default@user_neuralart.json "
-        "--input-data-type uint8",
-    )
-    examples(
-        analyze,
-        "atonc analyze model.tflite                      # where every operator runs, memory, latency",
-        "atonc analyze model.onnx --max-latency 20 --no-spill --json   # a gate in CI",
-    )
 
 
 def _generate(options: argparse.Namespace) -> int:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from atonc.disk import write_file
 from atonc.verbs.common import add_output_options
-from atonc.verbs.flags import examples
 
 if TYPE_CHECKING:
     from atonc.load_run import LoadPlan
@@ -44,11 +43,6 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     load.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     load.add_argument("--no-color", action="store_true", help=argparse.SUPPRESS)  # nothing here is coloured
     add_output_options(load)
-    examples(
-        load,
-        "atonc load-and-run build/network_rel.bin        # on the virtual board",
-        "atonc load-and-run build/network_rel.bin --real --dry-run",
-    )
 
 
 class _Output:

@@ -10,7 +10,7 @@ from pathlib import Path
 from atonc.disk import write_files
 from atonc.errors import InputError, UnsupportedError
 from atonc.verbs import st_options
-from atonc.verbs.flags import OUTPUT, add_output_options, examples, group
+from atonc.verbs.flags import OUTPUT, add_output_options, group
 from atonc.verbs.st_options import add_foreign
 
 REPORT = "supported_ops.md"
@@ -27,11 +27,6 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     group(parser, OUTPUT).add_argument("-o", "--output", type=Path, default=Path("."), metavar="DIR", help="for that")
     add_foreign(parser, st_options.OPS)
     add_output_options(parser)
-    examples(
-        parser,
-        "atonc ops Conv                          # one operator with all its rules",
-        "atonc supported-ops --type onnx         # every ONNX operator that is read",
-    )
 
 
 def _ops(options: argparse.Namespace) -> int:

@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 
 from atonc.errors import InputError
+from atonc.progress import stage
 from atonc.verbs.common import add_output_options
-from atonc.verbs.flags import examples
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -19,11 +19,6 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--list", action="store_true", help="all probes with their question (also without a NAME)")
     parser.add_argument("-o", "--output", type=Path, default=Path("probes"), metavar="DIR", help="default probes")
     add_output_options(parser)
-    examples(
-        parser,
-        "atonc probe --list                              # which questions there are",
-        "atonc probe all -o probes                       # firmware for all of them",
-    )
 
 
 def _probe(options: argparse.Namespace) -> int:
@@ -60,12 +55,19 @@ def _wanted(names: list[str], known: list[str]) -> tuple[str, ...]:
 
 
 def _write(names: tuple[str, ...], options: argparse.Namespace) -> int:
+    from atonc import preflight
+
+    preflight.check_folder(options.output)
     from atonc.disk import write_files
     from atonc.probes import with_controls
     from atonc.probes.build import build
     from atonc.probes.folder import folder_files
 
-    built = [build(probe) for probe in with_controls(names)]
+    wanted = with_controls(names)
+    built = []
+    for number, probe in enumerate(wanted):
+        stage("compiling probes", number, len(wanted))
+        built.append(build(probe))
     written = write_files(options.output, folder_files(built))
     if options.json:
         print(json.dumps({"probes": [one.probe.name for one in built], "files": [str(path) for path in written]}))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from atonc.disk import write_file
 from atonc.errors import InputError, UnsupportedError
 from atonc.verbs.common import add_output_options, note
-from atonc.verbs.flags import examples
 
 if TYPE_CHECKING:
     from atonc.reloc.build import RelocOptions
@@ -53,11 +52,6 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         reloc.add_argument(name, action="store_true", help=argparse.SUPPRESS)
     reloc.add_argument("--custom", nargs="?", const="custom.json", help=argparse.SUPPRESS)
     add_output_options(reloc)
-    examples(
-        reloc,
-        "atonc reloc st_ai_output -o build --split",
-        "atonc reloc --inspect build/network_rel.bin     # header, sections, relocations, checks",
-    )
 
 
 def _reloc(options: argparse.Namespace) -> int:
@@ -68,7 +62,12 @@ def _reloc(options: argparse.Namespace) -> int:
         raise UnsupportedError(f"{', '.join(clang)}: images are built with GCC only", remedy="leave it out")
     if options.inspect is not None:
         return _inspect(options)
-    return _parse_only(options) if options.parse_only else _build(options)
+    if options.parse_only:
+        return _parse_only(options)
+    from atonc import preflight
+
+    preflight.check_folder(options.output)
+    return _build(options)
 
 
 def _folder(options: argparse.Namespace) -> Path:

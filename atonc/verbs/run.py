@@ -8,7 +8,6 @@ from pathlib import Path
 
 from atonc.errors import InputError
 from atonc.verbs.common import add_output_options, progress
-from atonc.verbs.flags import examples
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,18 +27,17 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run.add_argument("--layers", type=Path, metavar="MODEL", help="each layer against exact arithmetic")
     run.add_argument("--no-check", action="store_true", help="skip the safety rules")
     add_output_options(run)
-    examples(
-        run,
-        "atonc run st_ai_output --input photo.png         # also a folder that ST's tool wrote",
-        "atonc run st_ai_output --seed 3 --output a.npz --json",
-    )
 
 
 def _run(options: argparse.Namespace) -> int:
+    from atonc import preflight
+
+    _must_not_exist(options.dump)
+    for file in (options.output, options.save_input):
+        preflight.check_file(file)
     from atonc import comparing, costs, runs, safety
     from atonc.report import run_text
 
-    _must_not_exist(options.dump)
     request = runs.RunOptions(
         options.directory,
         options.name,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from atonc.options import CHECKS
 from atonc.verbs import st_options, validate_target
 from atonc.verbs.common import add_model_options, compiler_options, model_path
-from atonc.verbs.flags import OUTPUT, add_output_options, examples, group
+from atonc.verbs.flags import OUTPUT, add_output_options, group
 
 if TYPE_CHECKING:
     from atonc.pipeline import Compiled
@@ -44,11 +44,6 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     shown.add_argument("--save-csv", action="store_true", help=save)
     shown.add_argument("--no-report", action="store_true", help="the same as without: nothing is written unless asked")
     add_output_options(validate, verbosity=True)
-    examples(
-        validate,
-        "atonc validate model.tflite -vi samples.npz     # your inputs; an array labels counts right classes",
-        "atonc validate -m model.onnx --mode target -d serial:921600 -b 4",
-    )
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,6 @@ from atonc.disk import write_file
 from atonc.errors import InputError
 from atonc.verbs.common import add_picture_options, write_pictures
 from atonc.verbs.compare import network
-from atonc.verbs.flags import examples
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -21,14 +20,13 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--port", type=int, default=8000, help="on 127.0.0.1 (default 8000; 0 takes a free one)")
     parser.add_argument("--save", type=Path, metavar="FILE.html", help="write the page instead of serving it")
     add_picture_options(parser)
-    examples(
-        parser,
-        "atonc view st_ai_output                         # serves the page on 127.0.0.1",
-        "atonc view st_ai_output --save report.html",
-    )
 
 
 def _view(options: argparse.Namespace) -> int:
+    from atonc import preflight
+
+    for file in (options.save, options.trace, options.annotate):
+        preflight.check_file(file)
     from atonc.report.html import html_page
 
     found = network(options.place)

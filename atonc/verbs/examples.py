@@ -1,0 +1,113 @@
+"""Command lines at the end of each verb's help; what stands behind # says what they do. The tests parse every one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+TITLE = "examples:"
+EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "": (
+        "atonc generate model.tflite  # C files, memory images and reports into st_ai_output",
+        "atonc -m model.onnx --target stm32n6 --st-neural-art  # no verb: analyze",
+        "atonc VERB --help  # all options of a verb",
+    ),
+    "generate": (
+        "atonc generate model.tflite -o build  # C files, memory images, reports",
+        "atonc generate -m m.onnx --st-neural-art default@user_neuralart.json --input-data-type uint8",
+    ),
+    "analyze": (
+        "atonc analyze model.tflite  # where every operator runs, memory, latency",
+        "atonc analyze model.onnx --max-latency 20 --no-spill --json  # a gate in CI",
+    ),
+    "explain": (
+        "atonc explain model.tflite  # each layer: where, why, what to do and what that brings",
+        "atonc explain st_ai_output --node conv2d_3  # one layer of a build of ours or ST's",
+    ),
+    "ops": (
+        "atonc ops Conv  # one operator with all its rules",
+        "atonc supported-ops --type onnx  # every ONNX operator that is read",
+    ),
+    "validate": (
+        "atonc validate model.tflite -vi samples.npz  # your inputs; an array labels counts right classes",
+        "atonc validate -m model.onnx --mode target -d serial:921600 -b 4",
+    ),
+    "run": (
+        "atonc run st_ai_output --input photo.png  # also a folder that ST's tool wrote",
+        "atonc run st_ai_output --seed 3 --output a.npz --json",
+    ),
+    "compare": (
+        "atonc compare build_a build_b  # epochs, cycles, memory, layer by layer",
+        "atonc compare st_ai_output model.tflite --max-ratio 1.1 --json  # ST's build against ours, as a gate",
+    ),
+    "view": (
+        "atonc view st_ai_output  # serves the page on 127.0.0.1",
+        "atonc view st_ai_output --save report.html",
+    ),
+    "serve": (
+        "atonc serve  # the compiler in the browser, for this machine only",
+        "atonc serve --port 0 --jobs 1 --memory-limit 2G",
+    ),
+    "disasm": (
+        "atonc disasm st_ai_output/network_ecblobs.h --epochs",
+        "atonc disasm network_ecblobs.h --check  # the safety rules; exit code 1 where one is broken",
+    ),
+    "asm": (
+        "atonc asm network.s -o network.bin",
+        "atonc asm network.s -o network_ecblobs.h -n network  # as an array in C",
+    ),
+    "probe": (
+        "atonc probe --list  # which questions there are",
+        "atonc probe all -o probes  # firmware for all of them",
+    ),
+    "reloc": (
+        "atonc reloc st_ai_output -o build --split",
+        "atonc reloc --inspect build/network_rel.bin  # header, sections, relocations, checks",
+    ),
+    "load-and-run": (
+        "atonc load-and-run build/network_rel.bin  # on the virtual board",
+        "atonc load-and-run build/network_rel.bin --real --dry-run",
+    ),
+    "deploy": (
+        "atonc deploy deployment_config.yaml --dry-run  # every change as a patch, nothing is changed",
+        "atonc deploy deployment_config.yaml --until build",
+    ),
+    "board list": ("atonc board list", "atonc board list my_boards --json"),
+    "board show": ("atonc board show stm32n6570-dk", "atonc board show stm32n6570-dk --toml > mine.toml"),
+    "board mpool": ("atonc board mpool stm32n6570-dk -o my.mpool", "atonc board mpool noextmem@stm32n6570-dk"),
+    "board linker": ("atonc board linker stm32n6570-dk -o memories.ld", "atonc board linker mine.toml"),
+    "board check": (
+        "atonc board check firmware.elf --network st_ai_output  # exit code 1 where two things overlap",
+        "atonc board check firmware.elf --board mine.toml --mpool my.mpool",
+    ),
+    "board import": (
+        "atonc board import my.mpool STM32N657xx.ld -o mine.toml",
+        "atonc board import my.mpool --based-on stm32n6570-dk",
+    ),
+    "board run": (
+        "atonc board run firmware.elf --flash network_data.bin@0x70380000",
+        "atonc board run firmware.elf --serial pty  # its UART on a pseudo-terminal",
+    ),
+    "board build": (
+        "atonc board build st_ai_output -o firmware.elf  # for the virtual board",
+        "atonc board build st_ai_output --sources my_project",
+    ),
+    "doctor": (
+        "atonc doctor  # what this machine has and lacks for each step",
+        "atonc doctor --for compile --json",
+    ),
+    "completion": (
+        'eval "$(atonc completion bash)"  # in ~/.bashrc; zsh likewise in ~/.zshrc',
+        "atonc completion fish > ~/.config/fish/completions/atonc.fish",
+    ),
+}
+
+
+def add_examples(parser: argparse.ArgumentParser, verb: str = "") -> None:
+    """To the parser and to all verbs behind it."""
+    if verb in EXAMPLES:
+        parser.epilog = "\n".join([TITLE, *(f"  {line}" for line in EXAMPLES[verb])])
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, inner in action.choices.items():
+                add_examples(inner, f"{verb} {name}".strip())
