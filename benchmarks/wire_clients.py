@@ -51,11 +51,11 @@ INTRODUCTION = """# ST's clients with our harness
 STM32N6; ST's own client connects, prints its summary and runs random inputs, of which two also layer by layer and layer
 by layer with data. Every output byte is compared with `atonc run`. Client 3.1 is that of stm32ai-modelzoo-services (one
 byte of packet header), client 3.2 that of the 2.2.0 package (two bytes). `board says`: the version that the firmware
-announces; client 3.2 refuses 3.2 by its own constant, which was set to 2 there. Client 3.1 goes over a pseudo-terminal
-only: its own socket driver fails with a TypeError before it connects. `nodes`, `tensors`: what the client counts layer
-by layer. The clients give a layer's tensor 0.1 s by the wall clock, over a pseudo-terminal; `tries`: how often a
-session was begun until none ran out on this machine, which had other work to do. 2026-11-15, 2-core aarch64 Linux,
-Python 3.11; seconds are of the host, client and board together.
+announces (3.1 to whoever has one byte of header); client 3.2 refuses 3.2 by its own constant, which was set to 2 there.
+Client 3.1 goes over a pseudo-terminal only: its own socket driver fails with a TypeError before it connects. `nodes`,
+`tensors`: what the client counts layer by layer. The clients give a layer's tensor 0.1 s by the wall clock over a
+pseudo-terminal; `tries`: how often a session was begun until that sufficed on this machine, which had other work to
+do. 2026-11-15, 2-core aarch64 Linux, Python 3.11; seconds are of the host, client and board together.
 """
 HEADER = (
     "| model | client | board says | line | tries | inputs | bytes compared | different | layer by layer | nodes | "
