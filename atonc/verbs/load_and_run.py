@@ -105,10 +105,11 @@ def _real(plan: LoadPlan, options: argparse.Namespace, output: _Output) -> None:
         output.say(*(f"missing: {sentence}" for sentence in (*missing, *absent)))
         return
     real_board.require([*missing, *absent])
-    real_board.run(steps, output.say)
+    total = len(steps) + ("no-run" not in plan.words)
+    real_board.run(steps, output.say, total)
     if "no-run" in plan.words:
         output.say(f"The firmware runs. Talk to it: atonc validate MODEL --mode target -d {line}")
         return
-    output.say(f"[{len(steps) + 1}/{len(steps) + 1}] run it through {line}", "")
+    output.say(f"[{total}/{total}] run it through {line}", "")
     loaded = load_target.run_on_board(plan, open_link(line), options.seed)
     _show(loaded, options, output)
