@@ -37,6 +37,7 @@
   function wiring(step) {
     const names = Object.keys(step.units);
     if (!names.length) return el("p", { class: "hint" }, step.on === "npu" ? "Which units it uses is not in the files." : "The processor computes this step: no units are wired.");
+    if (!step.links.length) return pairs(names.map(unit => [name(unit), step.units[unit]]));  // listed, but how they are wired is not told
     // rows by the longest way from a reader; rings are cut where they close
     const depth = new Map(names.map(n => [n, 0]));
     for (let round = 0; round < names.length; round++) {
@@ -90,6 +91,6 @@
 function reasons(layer) {
   if (!layer.decisions.length) return [el("p", { class: "hint" }, layer.on === "none" ? "Costs nothing: the data stays where it is." : "Nothing special.")];
   return layer.decisions.map(d => el("div", { class: "rule" }, el("b", {}, `${d.rule}: ${D.rules[d.rule]}`), el("p", {}, `Seen: ${d.seen}. Limit: ${d.limit}.`),
-    d.remedy === "nothing to do" ? null : el("p", {}, `What to do: ${d.remedy}.${d.price && d.price.tried ? ` Tried: ${format(d.price.cycles)} cycles and ${bytesGain(d.price.bytes)} gained (${d.price.how}).` : ""}`)));
+    !d.remedy ? null : el("p", {}, `What to do: ${d.remedy}.${d.price && d.price.tried ? ` Tried: ${format(d.price.cycles)} cycles and ${bytesGain(d.price.bytes)} gained (${d.price.how}).` : ""}`)));
 }
 const bytesGain = n => (n < 0 ? "\u2212" : "") + bytes(Math.abs(n));
