@@ -22,6 +22,7 @@ from atonc.relocating import params_beside, read_image_file
 WORDS = ("copy", "xip", "ext", "no-flash", "no-run", "usbc", "max-speed")
 EXT_EXEC_RAM, EXT_EXEC_RAM_BYTES = 0x91C0_0000, 4 << 20
 INFERENCES = 2
+VIRTUAL = "virtual"
 _FLOAT = 1  # DataType_FLOAT
 
 
@@ -56,6 +57,7 @@ class Loaded:
     mhz: float
     epochs: tuple[EpochTime, ...]
     outputs: tuple[str, ...]  # SHA-256 of each, after the last inference
+    board: str = VIRTUAL
 
 
 def plan(file: Path, mode: str, address: str) -> LoadPlan:

@@ -141,12 +141,13 @@ def require(missing: list[str]) -> None:
         )
 
 
-def run(all_steps: list[Step], say: Say) -> None:
-    """One after the other; the first that fails ends it with what its tool said and what that may mean."""
+def run(all_steps: list[Step], say: Say, total: int) -> None:
+    """One after the other, of `total` with what comes behind them; the first that fails ends it with what its tool said
+    and what that may mean."""
     beside: list[subprocess.Popen[bytes]] = []
     try:
         for number, step in enumerate(all_steps, 1):
-            say(f"[{number}/{len(all_steps)}] {step.what}")
+            say(f"[{number}/{total}] {step.what}")
             say(f"    {shlex.join(step.command)}")
             if step.stays:
                 beside.append(subprocess.Popen(step.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))

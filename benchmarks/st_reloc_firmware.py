@@ -35,6 +35,7 @@ MODELS = (
     "kws_ref_model.tflite",
     "cifar10__resnet_v1_8_32_tfs_int8.tflite",
     "mobilenet_v1_0.25_96_tfs_int8.tflite",
+    "fomo_face_detection.tflite",
 )
 MODES = ("copy", "xip")
 RELEASE = "1.1.1"  # of the runtime in these firmwares

@@ -61,7 +61,7 @@ class Session:
             words += [self.connection, given, found, "--summary", *(["--layers"] if layers else [])]
             words += [] if minor is None else ["--minor", str(minor)]
             before = self._processor_s()
-            done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=limit_s)
+            done = subprocess.run(list(map(str, words)), cwd=temporary, capture_output=True, text=True, timeout=limit_s)
             if done.returncode or not found.is_file():
                 last = " / ".join((done.stdout + done.stderr).strip().splitlines()[-2:])
                 raise ToolError(f"ST's client failed: {last}; the board: {self.last_line()}")

@@ -51,11 +51,11 @@ INTRODUCTION = """# ST's clients with our harness
 STM32N6; ST's own client connects, prints its summary and runs random inputs, of which two also layer by layer and layer
 by layer with data. Every output byte is compared with `atonc run`. Client 3.1 is that of stm32ai-modelzoo-services (one
 byte of packet header), client 3.2 that of the 2.2.0 package (two bytes). `board says`: the version that the firmware
-announces; client 3.2 refuses 3.2 by its own constant, which was set to 2 there. Client 3.1 goes over a pseudo-terminal
-only: its own socket driver fails with a TypeError before it connects. `nodes`, `tensors`: what the client counts layer
-by layer. The clients give a layer's tensor 0.1 s by the wall clock, over a pseudo-terminal; `tries`: how often a
-session was begun until none ran out on this machine, which had other work to do. 2026-11-15, 2-core aarch64 Linux,
-Python 3.11; seconds are of the host, client and board together.
+announces (3.1 to whoever has one byte of header); client 3.2 refuses 3.2 by its own constant, which was set to 2 there.
+Client 3.1 goes over a pseudo-terminal only: its own socket driver fails with a TypeError before it connects. `nodes`,
+`tensors`: what the client counts layer by layer. The clients give a layer's tensor 0.1 s by the wall clock over a
+pseudo-terminal; `tries`: how often a session was begun until that sufficed on this machine, which had other work to
+do. 2026-11-15, 2-core aarch64 Linux, Python 3.11; seconds are of the host, client and board together.
 """
 HEADER = (
     "| model | client | board says | line | tries | inputs | bytes compared | different | layer by layer | nodes | "
@@ -81,7 +81,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--models", nargs="+", default=MODELS)
     arguments = parser.parse_args()
-    python = arguments.python or arguments.fetched / "runner" / "bin" / "python"
+    python = (arguments.python or arguments.fetched / "runner" / "bin" / "python").absolute()
     bad, lines = 0, [INTRODUCTION, HEADER]
     with tempfile.TemporaryDirectory() as temporary:
         common = firmware.compile_runtime(firmware.wire_runtime(), Path(temporary) / "runtime")
@@ -132,7 +132,7 @@ def rows(made: Prepared, fetched: Path, python: Path) -> Iterator[tuple[str, boo
         tries, found, told = 0, None, {"failed": "TimeoutError"}
         while found is None and tries < TRIES and "TimeoutError" in str(told):
             tries += 1
-            found, told = session(made, fetched / CLIENTS[client], python, minor, serial)
+            found, told = session(made, fetched.resolve() / CLIENTS[client], python, minor, serial)
         kind = "pty" if serial == "pty" else "socket"
         start = f"| {made.model} | {client} | 3.{minor} | {kind} | {tries} | {count} | {size:,} |"
         if found is None:
@@ -150,7 +150,8 @@ def session(made: Prepared, client: Path, python: Path, minor: int, serial: str)
     output.unlink(missing_ok=True)
     with served(made.elf[minor], serial) as line:
         command = [python, SESSION, client, line, str(minor), made.inputs, output]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=TIMEOUT_S)
+        place = made.inputs.parent  # the client leaves a log where it runs
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=TIMEOUT_S, cwd=place)
     if done.returncode or not output.is_file():
         return None, {"failed": (done.stderr or done.stdout).strip().splitlines()[-1:]}
     with np.load(output) as arrays:

@@ -85,10 +85,13 @@ def _pool(node: Node) -> MemoryPool:
     if not name or not 1 <= width <= MAX_WIDTH or not 1 / MAX_RATIO <= ratio <= MAX_RATIO:
         rule = f"a name, a byteWidth of 1 to {MAX_WIDTH}, a freqRatio of 1/{MAX_RATIO} to {MAX_RATIO}"
         raise InputError("the pool lacks something that it needs", where=node.where, rule=rule)
+    base = _amount(node.child("offset"))
+    if base >= 1 << 32:
+        raise InputError(f"the pool begins at {base:#x}", where=node.where, rule="addresses have 32 bits")
     return MemoryPool(
         name=name,
         postfix=node.text("fname"),
-        base=_amount(node.child("offset")),
+        base=base,
         size_bytes=_amount(node.child("size")),
         byte_width=width,
         freq_ratio=ratio,

@@ -11,6 +11,7 @@ from atonc import __version__
 from atonc.costs import NetworkCost
 from atonc.declare import declared, default_of
 from atonc.errors import plain
+from atonc.hw.board_file import split_choice
 from atonc.options import Options
 
 
@@ -42,7 +43,20 @@ def _text(name: str, value: object) -> str:
         return ",".join(f"{key}={size}" for key, size in value.items())
     if isinstance(value, tuple):
         return ",".join(value)
+    if name == "board":
+        return _without_folder(str(value))
     return Path(str(value)).name if name == "mpool" else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _board_file(board: str) -> Path | None:
+    """The file of a board that the user brings."""
+    name = split_choice(board)[1]
+    return Path(name) if name.endswith(".toml") else None
+
+
+def _without_folder(board: str) -> str:
+    own = _board_file(board)
+    return board if own is None else board.removesuffix(split_choice(board)[1]) + own.name
 
 
 def block(model: Path, options: Options, name: str, cost: NetworkCost) -> dict[str, str]:
@@ -53,6 +67,8 @@ def block(model: Path, options: Options, name: str, cost: NetworkCost) -> dict[s
         "clocks": f"NPU {cost.npu_mhz:g} MHz, CPU {cost.cpu_mhz:g} MHz",
         "latency": "predicted by the hardware model; not measured on a board",
     }
+    if own := _board_file(options.board):
+        found["board sha256"] = hashlib.sha256(own.read_bytes()).hexdigest()
     if options.mpool:
         found["pools sha256"] = hashlib.sha256(Path(options.mpool).read_bytes()).hexdigest()
     return found

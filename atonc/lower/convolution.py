@@ -211,7 +211,8 @@ def axis_of(
 
 def _meets(size: int, first: int, step: int, outputs: int) -> bool:
     """Whether a tap that is at `first` for the first output is inside for any."""
-    return any(0 <= first + k * step < size for k in range(outputs))
+    output = max(0, -(first // step))  # the first one for which it is not before the input
+    return output < outputs and first + output * step < size
 
 
 def part_of(area: Area, weights: Weights, rows: Axis, columns: Axis, stride: int) -> Part:

@@ -33,6 +33,7 @@ Real = NDArray[np.float64]
 LARGE_BYTES = 512 << 10
 ALIGNED = 16  # outside the NPU's own RAM engines start at multiples of this
 MAX_VECTOR = 512  # channels that one ARITH has coefficients for
+MOST_PHASES = 512  # parts of a layer, an epoch each; a stride of 16 has 256
 EXPECTED_MARGIN = 2.5  # how far sums may go beyond those of typical inputs
 UNSEEN_MARGIN = 1.5  # and beyond those of inputs that use all codes
 TOO_COARSE = 1.0  # codes of error that are worth smaller groups of kernels
@@ -276,6 +277,12 @@ class Layer:
         return self.zero - 128 if self.features_shifted else self.zero
 
     def phases(self, size: tuple[int, int]) -> list[Phase]:
+        found = self._phases(size)
+        if len(found) > MOST_PHASES:
+            raise Refusal("CONV-PHASES", f"{len(found):,} parts", f"at most {MOST_PHASES}", "a smaller stride")
+        return found
+
+    def _phases(self, size: tuple[int, int]) -> list[Phase]:
         if self.op.kind == "transpose_conv":
             cut = (self.padding[0], self.padding[1])
             return transposed_phases(self.area, self.weights, self.stride, cut, size)

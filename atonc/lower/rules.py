@@ -119,6 +119,12 @@ _REFUSALS: dict[str, Rule] = {
     "CONV-BIAS": _rule("CONV-BIAS", "the bias must be known at compile time", "a constant", "add it as a layer"),
     "CONV-LINES": _rule("CONV-LINES", "the parts of the picture overlap in memory", "separate lines", "an even width"),
     "CONV-PADDING": _rule("CONV-PADDING", "some outputs see padding only", "one input pixel each", "less padding"),
+    "CONV-PHASES": _rule(
+        "CONV-PHASES",
+        "the outputs fall into very many parts that see different weights, an epoch each",
+        "some hundred parts",
+        "a smaller stride or dilation",
+    ),
     "CONV-MODE": _rule(
         "CONV-MODE",
         "no public network uses such a setting of the convolver, so nobody knows that it runs",
@@ -185,7 +191,8 @@ def rule_of(key: str) -> Rule:
 
 _BYTES = ("CODES", "PLACE-ALIGNED", "RASTER", "CPU-FLOAT", "CPU-EVIDENCE")
 _CONVOLUTION = (
-    "CONV-WEIGHTS", "CONV-SHAPE", "CONV-BIAS", "CONV-LINES", "CONV-PADDING", "CONV-MODE", "SCALES", *_BYTES,
+    "CONV-WEIGHTS", "CONV-SHAPE", "CONV-BIAS", "CONV-LINES", "CONV-PADDING", "CONV-PHASES", "CONV-MODE", "SCALES",
+    *_BYTES,
 )  # fmt: skip
 _MOVES = ("LAYOUT", "MOVE-SCATTERED", "MOVE-TYPES", "MOVE-CONSTANT", *_BYTES)
 _POOLS = ("POOL-SHAPE", "LAYOUT", "POOL-DILATION", *_BYTES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from atonc.lower.convolution import Part, Phase, Sides, Weights, stepped
 from atonc.lower.registry import Refusal
@@ -44,18 +45,17 @@ def tap_phases(
 
 
 def _stretches(size: int, taps: int, stride: int, dilation: int, before: int, outputs: int) -> Iterator[Stretch]:
-    found: Stretch | None = None
-    for output in range(outputs):
-        places = ((tap, output * stride - before + tap * dilation) for tap in range(taps))
-        inputs = tuple((tap, place) for tap, place in places if 0 <= place < size)
-        if found and [tap for tap, _ in inputs] == [tap for tap, _ in found.inputs]:
-            found = Stretch(found.first, found.count + 1, found.inputs)
-            continue
-        if found:
-            yield found
-        found = Stretch(output, 1, inputs)
-    if found:
-        yield found
+    """Outputs between places where a tap enters or leaves the input."""
+    inside = {}
+    for tap in range(taps):
+        start = tap * dilation - before  # the input that it sees for the first output
+        first, end = max(0, -(start // stride)), min(outputs, -((start - size) // stride))
+        if first < end:
+            inside[tap] = first, end
+    edges = sorted({0, outputs, *(edge for span in inside.values() for edge in span)})
+    for first, end in pairwise(edges):
+        seen = [tap for tap, (since, until) in inside.items() if since <= first < until]
+        yield Stretch(first, end - first, tuple((tap, first * stride - before + tap * dilation) for tap in seen))
 
 
 def _parts(area: Area, weights: Weights, rows: Stretch, columns: Stretch, stride: tuple[int, int]) -> Iterator[Part]:

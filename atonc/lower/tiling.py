@@ -219,6 +219,8 @@ def _candidates(
                 continue
             if mode.packed_frame and not (batch == channels and all(part.area.contiguous for part in parts)):
                 continue
+            if mode.deep and not mode.packed_frame and not all(_words_fit(part.area, batch) for part in parts):
+                continue
             kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)), whole)
             if not kernels or passes > MAX_PASSES:
                 continue
@@ -235,6 +237,11 @@ def _packable(area: Area) -> bool:
     """Whether packed words may be read from all pixels."""
     steps = [area.pixel] * (area.width > 1) + [area.line] * (area.height > 1)
     return area.offset % EVEN == 0 and not any(step % PACKED for step in steps)
+
+
+def _words_fit(area: Area, batch: int) -> bool:
+    """Whether the last word of a pixel ends inside of it: words that reach into the next pixel were never seen."""
+    return area.width == 1 or -(-batch // 3) * 3 <= area.pixel
 
 
 def _feature_words(part: Outline, mode: Mode, batch: int) -> int:

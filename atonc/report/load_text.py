@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atonc.load_run import Loaded, LoadPlan
+from atonc.load_run import VIRTUAL, Loaded, LoadPlan
 from atonc.loading import EpochTime
 
 
@@ -28,8 +28,11 @@ def run_lines(loaded: Loaded) -> list[str]:
     whole = max(1, sum(sums))
     share = "".join(f"{100 * part / whole:12.1f}%" for part in sums)
     rate = loaded.mhz * 1e6 / max(1, loaded.cycles)
+    virtual = (
+        "virtual board, our loader and runtime; CPU cycles are instructions, NPU cycles those of the hardware model"
+    )
     return [
-        "virtual board, our loader and runtime; CPU cycles are instructions, NPU cycles those of the hardware model",
+        virtual if loaded.board == VIRTUAL else f"{loaded.board}: {loaded.line}; cycles as its firmware measured them",
         f"{'':24}{'ms':>10}   [{'before':>13}{'NPU':>13}{'after':>13} ]",
         *rows,
         "-" * 82,
@@ -56,7 +59,7 @@ def as_json(loaded: Loaded) -> dict[str, object]:
     return {
         "file": str(loaded.plan.file),
         "mode": loaded.plan.install_mode,
-        "board": "virtual",
+        "board": loaded.board,
         "cycles": loaded.cycles,
         "cpu_mhz": loaded.mhz,
         "latency_ms": loaded.cycles / loaded.mhz / 1e3,

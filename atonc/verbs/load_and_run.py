@@ -12,7 +12,7 @@ from atonc.disk import write_file
 from atonc.verbs.common import add_output_options
 
 if TYPE_CHECKING:
-    from atonc.load_run import LoadPlan
+    from atonc.load_run import Loaded, LoadPlan
 
 LOG_FILE = "atonc_load_and_run.log"
 DEFAULT_ADDRESS = "0x71000000,0x71800000"
@@ -37,6 +37,10 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     load.add_argument("--cube-ide-dir", type=Path, metavar="DIR", help="STM32CubeIDE (or STM32_CUBE_IDE_DIR)")
     load.add_argument("--pack-dir", type=Path, metavar="DIR", help="ST Edge AI Core, for its validation firmware")
     load.add_argument("--firmware", type=Path, metavar="FILE.elf", help="that firmware itself")
+    line = "serial[:PORT][:BAUD] or socket:HOST:PORT"
+    load.add_argument(
+        "--serial", metavar="LINE", help=f"with --real, the board's line: {line} (default: found by itself)"
+    )
     load.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
     load.add_argument("--log", nargs="?", const=LOG_FILE, metavar="FILE", help=f"also write the text ({LOG_FILE})")
     load.add_argument("--verbosity", type=int, choices=range(3), default=1, help="0: only errors")
@@ -69,26 +73,43 @@ def _load(options: argparse.Namespace) -> int:
     if options.real or options.dry_run:
         _real(plan, options, output)
     elif "no-run" not in plan.words:
-        loaded = load_run.run_virtual(plan, options.seed)
-        output.say(*load_text.run_lines(loaded))
-        if options.json:
-            print(json.dumps(load_text.as_json(loaded), indent=1))
+        _show(load_run.run_virtual(plan, options.seed), options, output)
     if options.log:
         write_file(Path(options.log), ("\n".join(output.lines) + "\n").encode())
     return 0
 
 
+def _show(loaded: Loaded, options: argparse.Namespace, output: _Output) -> None:
+    from atonc.report import load_text
+
+    output.say(*load_text.run_lines(loaded))
+    if options.json:
+        print(json.dumps(load_text.as_json(loaded), indent=1))
+
+
 def _real(plan: LoadPlan, options: argparse.Namespace, output: _Output) -> None:
-    from atonc import real_board
+    from atonc import load_run, load_target, real_board
+    from atonc.wire.links import open_link
 
     tools, missing = real_board.find_tools(real_board.cube_ide(options.cube_ide_dir))
     firmware, absent = real_board.validation_firmware(plan, options.board, options.firmware, options.pack_dir)
     steps = list(real_board.steps(plan, tools, firmware, options.board))
+    speed = "" if "usbc" in plan.words else ":5529600" if "max-speed" in plan.words else ":921600"
+    line = options.serial or f"serial:{speed}".rstrip(":")
     if options.dry_run:
         output.say(*(f"[{k}] {step.what}\n    {shlex.join(step.command)}" for k, step in enumerate(steps, 1)))
+        if "no-run" not in plan.words:
+            output.say(
+                f"[{len(steps) + 1}] run it through {line}: {load_run.INFERENCES} inferences, times of every epoch"
+            )
         output.say(*(f"missing: {sentence}" for sentence in (*missing, *absent)))
         return
     real_board.require([*missing, *absent])
-    real_board.run(steps, output.say)
-    speed = 5_529_600 if "max-speed" in plan.words else 921_600
-    output.say(f"The firmware runs. Talk to it: atonc validate MODEL --mode target -d serial::{speed}")
+    total = len(steps) + ("no-run" not in plan.words)
+    real_board.run(steps, output.say, total)
+    if "no-run" in plan.words:
+        output.say(f"The firmware runs. Talk to it: atonc validate MODEL --mode target -d {line}")
+        return
+    output.say(f"[{total}/{total}] run it through {line}", "")
+    loaded = load_target.run_on_board(plan, open_link(line), options.seed)
+    _show(loaded, options, output)

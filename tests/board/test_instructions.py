@@ -18,7 +18,7 @@ from atonc.emu.board.core import Core
 from atonc.emu.board.mve import missing
 from atonc.emu.board.mve.unit import ENTRIES
 from atonc.emu.board.v81m import scalar
-from atonc.emu.board.v81m.patterns import Pattern
+from atonc.emu.board.v81m.patterns import Instruction, Pattern
 from atonc.errors import NotModelledError
 from tests.board import instructions
 from tests.board.instructions import CODE, RECORD, STACK
@@ -84,7 +84,7 @@ def executed(words: list[int], registers: dict[str, int]) -> Core:
     core.start(PLACE, STACK)
     for name, value in registers.items():
         core.set_register(name, value)
-    assert core.run(1000, 1 << 40).reason == "bkpt"
+    assert core.run(100_000, 1 << 40).reason == "bkpt"
     return core
 
 
@@ -133,6 +133,55 @@ def test_long_shifts_that_are_written_over_code_are_found_too() -> None:
     core.pc = PLACE
     core.run(1000, 1 << 40)
     assert (core.register("R2"), core.register("R3")) == (0x10, 8)
+
+
+def test_a_loop_that_begins_inside_another_block_is_translated_once() -> None:
+    """Two blocks share the replaced instruction: one must not drop the other each time round."""
+    lsrl = next(pattern for pattern in scalar.SHIFTS if pattern.name == "LSRL")
+    outer = [0x2004, 0x3401]  # movs r0, #4; adds r4, #1
+    inner = [*halves(lsrl, l=1, h=1, i=1), 0x3801, 0xD1FB]  # lsrl r2, r3, #1; subs r0, #1; bne to lsrl
+    core = executed([*outer, *inner, 0x3D01, 0xD1F7], {"R2": 0, "R3": 0, "R4": 0, "R5": 200})  # subs r5, #1; bne outer
+    assert core.register("R4") == 200
+    assert core.blocks.replaced["LSRL"] < 12
+
+
+def test_translations_are_dropped_before_the_buffer_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """unicorn would drop them itself by a jump out of the hook, and take Python's frames along."""
+    monkeypatch.setattr(core_module.blocks, "BUFFER_BYTES", 16 << 20)
+    monkeypatch.setattr(core_module.blocks, "_MOST_TRANSLATED", 8 << 20)
+    lsll = halves(next(pattern for pattern in scalar.SHIFTS if pattern.name == "LSLL"), l=1, h=1, i=1)
+    core = executed([*lsll, 0xBF00], {"R2": 1, "R3": 0})
+    for _ in range(2500):
+        core.uc.ctl_remove_cache(PLACE, PLACE + 8)  # as if the firmware had written there
+        core.pc = PLACE
+        core.run(100, 1 << 40)
+        core.set_register("R2", 1)
+    assert core.blocks.replaced["LSLL"] > 2500
+
+
+def test_an_interrupt_in_an_it_block_does_not_take_its_condition_along() -> None:
+    """unicorn executes such a block as a whole; it comes apart at an instruction that is executed for it."""
+    core = instructions.make_core()
+    core.memory.view(CODE + 64, 4)[:] = np.frombuffer(struct.pack("<I", CODE + 0x201), np.uint8)
+    handler = struct.pack("<4H", 0x3501, 0x3501, 0x3501, 0x4770)  # adds r5, #1 three times; bx lr
+    core.memory.view(CODE + 0x200, 8)[:] = np.frombuffer(handler, np.uint8)
+    shift = next(pattern for pattern in scalar.SHIFTS if pattern.name == "SQRSHR")
+    put(core, [0x2800, 0xBF16, *halves(shift, d=1, m=0), 0x3204, 0x3208, 0x3401])  # cmp r0, #0; itet ne: r1, r2, r2; r4
+    core.start(PLACE, STACK)
+    for number in range(6):
+        core.set_register(f"R{number}", number == 0)
+    core.nvic.enabled.add(16)
+    run, calls = core._executor.run, []
+
+    def run_and_interrupt(instruction: Instruction) -> None:
+        run(instruction)
+        calls.append(instruction.name)
+        core.nvic.pending.add(16)
+
+    core._executor.run = run_and_interrupt  # type: ignore[method-assign]
+    core.run(1000, 1 << 40)
+    assert calls == ["SQRSHR"]
+    assert [core.register(f"R{number}") for number in (2, 4, 5)] == [8, 1, 3]
 
 
 def unknown() -> list[Pattern]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import atonc
 from atonc import generating
 from atonc.boards.checking import Checked, CheckRequest, check
 from atonc.boards.elf_map import read_elf_map
@@ -111,6 +112,19 @@ def test_planted_overlaps_are_found(
     assert all(f.fix and f.shared_bytes > 0 for f in found)
 
 
+def test_the_stack_at_the_end_of_its_region_counts(tmp_path: Path) -> None:
+    """It lies in no section: a pool in the upper half of AXISRAM1 would meet it first."""
+    symbols = {"_estack": 0x3410_0000, "_sstack": 0x340F_C000, "_Min_Stack_Size": 0x4000}
+    image = write_elf(tmp_path / "app.elf", CODE, DATA, symbols=symbols)
+    assert read_elf_map(image).stack == (0x340F_C000, 0x3410_0000)
+    assert not check(CheckRequest(find_board("dk"), "vision", (image,))).wrong
+    (wrong,) = check(CheckRequest(find_board("nucleo"), "intram35mb", (image,))).wrong
+    assert "stack of app.elf" in wrong.first + wrong.second and "pool cpuRAM1" in wrong.first + wrong.second
+    low = write_elf(tmp_path / "low.elf", CODE, symbols={"_estack": CODE.start + 0x100})
+    found = check(CheckRequest(find_board("dk"), "vision", (low,))).wrong
+    assert any("stack of low.elf" in f.first + f.second and "grows into it" in f.fix for f in found)
+
+
 def test_weights_of_two_networks_need_two_places(tmp_path: Path) -> None:
     first, second = pools(tmp_path, "vision@dk", "a.mpool"), pools(tmp_path, "reid@dk", "b.mpool")
     (wrong,) = checked(tmp_path, USUAL, first, second).wrong
@@ -123,6 +137,7 @@ def test_what_a_network_really_uses_counts(tmp_path: Path) -> None:
     generating.generate(digits(), folder)
     beside = (*USUAL, Part(".fast", 0x3431_0000, 64, contents=False))
     assert not checked(tmp_path, beside, networks=(folder,)).wrong
+    assert not checked(tmp_path, USUAL, pools(tmp_path), networks=(folder,)).wrong  # it lies in its own pools
     used = next(s for s in checked(tmp_path, USUAL, networks=(folder,)).spans if s.kind == "activations")
     inside = (*USUAL, Part(".inside", used.start, 64, contents=False))
     (wrong,) = checked(tmp_path, inside, networks=(folder,)).wrong
@@ -147,6 +162,8 @@ def test_the_default_set_is_what_else_is_checked(tmp_path: Path, capsys: pytest.
     assert main(["board", "check", image, "--mpool", str(pools(tmp_path)), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ok"] is True
     assert main(["board", "check"]) == 2
+    assert atonc.check_firmware(image, "vision@dk").wrong == () != atonc.check_firmware(image).wrong
+    assert atonc.check_firmware(image, pool_files=[pools(tmp_path)]).board == atonc.describe_board().title
 
 
 def test_images_that_are_none(tmp_path: Path) -> None:

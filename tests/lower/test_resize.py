@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from atonc.errors import ModelError
 from atonc.ir import Op, Tensor
+from atonc.lower.recipes import resize_linear
 from atonc.lower.registry import Refusal
 from atonc.ops import run_graph
 from tests.lower.harness import activation, graph_of, lower, run
@@ -108,10 +109,45 @@ def test_irregular_linear_stays_on_the_cpu() -> None:
         )
 
 
-def test_large_results_at_odd_places_stay_on_the_cpu() -> None:
+def test_large_results_come_in_bands_that_begin_at_aligned_places() -> None:
     x, y = activation("x", (1, 33, 33, 21)), activation("y", (1, 513, 513, 21))
-    with pytest.raises(Refusal, match="odd places"):
-        lower(graph_of(Op("resize_linear", "op", ("x",), ("y",), {"coordinates": "align_corners"}, ("op",)), x, y))
+    graph = graph_of(Op("resize_linear", "op", ("x",), ("y",), {"coordinates": "align_corners"}, ("op",)), x, y)
+    plans, _ = lower(graph)
+    uses = [use for plan in plans for use in plan.engines.values() if use.buffer == "y"]
+    assert uses
+    assert all(use.config.address % 16 == 0 for use in uses)
+    assert len(plans) < 130
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "coordinates"),
+    [
+        ((9, 9, 5), (129, 129), "align_corners"),  # odd lines: bands of 16 rows
+        ((16, 16, 8), (64, 128), "half_pixel"),  # pixels at aligned addresses
+        ((7, 6, 3), (56, 48), "asymmetric"),
+    ],
+)
+def test_bands_of_rows(shape, size, coordinates, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resize_linear, "_BAND_BYTES", 1 << 14)
+    assert len(resize_linear.bands(size[0], size[1] * shape[2], size[1] * -(-shape[2] // 8) * 8)) > 1
+    x, y = activation("x", (1, *shape), 0.1, 3), activation("y", (1, *size, shape[2]), 0.1, 3)
+    check("resize_linear", {"coordinates": coordinates}, x, y, within=1)
+
+
+def test_pieces_between_rows_are_all_of_them() -> None:
+    whole = resize_linear.pieces(9, np.linspace(0, 8, 129).tolist())
+    rows: list[tuple[int, ...]] = []
+    for first in range(0, 129, 16):
+        for piece in (part for p in whole for part in p.between(first, min(first + 16, 129))):
+            rows += _rows(piece, first)
+    assert sorted(rows) == sorted(row for piece in whole for row in _rows(piece, 0))
+
+
+def _rows(piece: resize_linear.Piece, first: int) -> list[tuple[int, ...]]:
+    return [
+        (first + piece.start + k * piece.ahead, piece.low + k * piece.step, piece.high + k * piece.step, piece.weight)
+        for k in range(piece.count)
+    ]
 
 
 def test_resize_keeps_the_number_of_dimensions() -> None:

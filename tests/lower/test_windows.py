@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from atonc.hw.units.convacc import ConvaccConfig
-from atonc.ir import Graph
+from atonc.ir import Graph, Op
 from atonc.lower.convolution import Part, axis_of, widen
 from atonc.lower.registry import Refusal
 from atonc.plan.streams import Area
-from tests.lower.harness import lower
+from tests.lower.harness import activation, constant, graph_of, lower
 from tests.lower.test_conv import check, conv_graph
 
 NO_PADS = (0, 0, 0, 0)
@@ -127,3 +127,14 @@ def test_large_dilation_goes_tap_by_tap() -> None:
     graph = conv_graph(**OTHERS["dilated, depthwise"])
     plans, _ = lower(graph)
     assert kernels(graph) == {(1, 1)} and len(plans) <= 9
+
+
+def test_very_many_phases_go_to_the_cpu() -> None:
+    op = Op(
+        "transpose_conv", "up", ("x", "k", ""), ("y",),
+        {"stride": (40, 40), "dilation": (1, 1), "padding": (0, 0, 0, 0), "layout": "NHWC", "groups": 1}, ("up",),
+    )  # fmt: skip
+    weights = np.ones((4, 40, 40, 8), np.int8)
+    graph = graph_of(op, activation("x", (1, 2, 2, 8)), constant("k", weights, 0.1), activation("y", (1, 80, 80, 4)))
+    with pytest.raises(Refusal, match="1,600 parts"):
+        lower(graph)

@@ -98,6 +98,9 @@ def test_bad_boards_are_refused(tmp_path: Path) -> None:
     overlapping = {**NPU[1], "offset": {"value": "0x34208000", "magnitude": "BYTES"}}
     with pytest.raises(InputError, match="overlap"):
         read_board(write(tmp_path / "a.mpool", NPU[0], overlapping))
+    beyond = {**NPU[1], "offset": {"value": "0x34200000", "magnitude": "MBYTES"}}
+    with pytest.raises(InputError, match="addresses have 32 bits"):
+        read_board(write(tmp_path / "c.mpool", NPU[0], beyond))
     with pytest.raises(InputError, match="no pool may be written"):
         read_board(write(tmp_path / "b.mpool", FLASH))
     with pytest.raises(InputError, match="there is no such file"):

@@ -37,6 +37,18 @@ def compile_all(folder: Path, flags: list[str]) -> list[str]:
     return objects
 
 
+def test_harness_compiles_without_warning(tmp_path: Path) -> None:
+    """The validation harness, for the chip; its list of networks is empty but for one name."""
+    home = host.RUNTIME / "wire"
+    (tmp_path / "networks.h").write_text('#define ATONC_NETWORKS(use) use(one)\n#define ATONC_SIGNATURES "00"\n')
+    folders = [home, host.RUNTIME / "include", host.RUNTIME / "bare_metal", tmp_path]
+    command = [arm_tool("gcc"), "-std=gnu11", "-mthumb", "-mcpu=cortex-m55", "-mfloat-abi=hard", "-O2", *host.WARNINGS]
+    command += [*(f"-I{folder}" for folder in folders), "-Wstrict-prototypes", "-DLL_ATON_EB_DBG_INFO", "-c"]
+    for source in sorted(home.glob("*.c")):
+        done = subprocess.run([*command, str(source), "-o", str(tmp_path / "x.o")], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
 def sizes(objects: list[str]) -> tuple[int, int, int]:
     """Bytes of code and constants, of data, of zeroed data."""
     text = subprocess.run([arm_tool("size"), "-t", *objects], capture_output=True, text=True, check=True).stdout

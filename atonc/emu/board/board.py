@@ -180,7 +180,7 @@ class Board:
         raise self._gave_up(halt, budget)
 
     def go_on(self, instructions: int, cycles: int = _STRETCH_CYCLES) -> Halt | None:
-        """So many instructions or cycles more, for firmware that serves a host and never ends; None when it may go on."""
+        """So many instructions or cycles more, for firmware that serves a host and never ends; None: it may go on."""
         halt = self._execute(instructions, cycles)
         if halt.reason == "sleep":
             raise self._gave_up(halt, instructions)

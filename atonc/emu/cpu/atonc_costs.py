@@ -20,7 +20,7 @@ VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a 
 MAC_8, MAC_16, MAC_FLOAT = 7, 8, 14
 RUN = 30  # the taps of one row of a window
 EXPONENTIAL, FUNCTION, ERF = 120, 20, 4000
-POSITION_COMPARED = 16
+POSITION_COMPARED, BYTE_COMPARED, ROW_COMPARED = 16, 9, 40  # bytes side by side: with a loop of their own
 CELL = 1400  # of an LSTM: five functions in fixed point, nine multipliers
 _S8, _U8, _S16, _F32 = 0, 1, 2, 8
 _EXPENSIVE = (0, 1, 3, 4, 5, 6, 7, 20, 25)  # functions that take an exponential or a logarithm
@@ -135,6 +135,13 @@ def _resize(read: _Reader) -> tuple[float, str]:
     return cycles * results, f"{cycles} per element"
 
 
+def _extreme(read: _Reader) -> tuple[float, str]:
+    outer, count, inner = (read.size(k) for k in (4, 5, 6))
+    if read.size(3) in (_S8, _U8) and inner == 1:
+        return outer * (ROW_COMPARED + count * BYTE_COMPARED), f"{BYTE_COMPARED} per element, {ROW_COMPARED} per row"
+    return POSITION_COMPARED * outer * count * inner, f"{POSITION_COMPARED} per element"
+
+
 def _lstm(read: _Reader) -> tuple[float, str]:
     rows, inputs, cells = read.product(2, 2), read.size(4), read.size(5)
     cycles = rows * cells * (4 * (inputs + cells) * MAC_8 + CELL)
@@ -192,7 +199,7 @@ _WORK: dict[str, Work] = {
     "atonc_max_pool": _pool,
     "atonc_average_pool": _pool,
     "atonc_reduce": _reduce,
-    "atonc_arg_extreme": _per_value(POSITION_COMPARED, 4, 3),
+    "atonc_arg_extreme": _extreme,
     "atonc_softmax_8": _softmax(4, LOOKED_UP),
     "atonc_softmax": _per_value(3 * VALUE_READ + 2 * EXPONENTIAL + VALUE_WRITTEN + 20, 4, 3),
     "atonc_l2_norm": _per_value(2 * VALUE_READ + VALUE_WRITTEN + 20, 4, 2),

@@ -12,9 +12,9 @@ output codes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ from atonc.plan.types import StepPlan
 ONE = 256  # of the weights
 _STEEPEST = 1.9  # output codes for an input code
 _MOST_PIECES = 64  # along an axis
+_ALIGNED = 16  # bytes: where engines begin in any memory
+_BAND_BYTES = 512 << 10  # of the NPU's RAM, for a part of a large result
 _ALIGNED_CHANNELS = 8  # of 16 bits: pixels begin at aligned addresses
 
 
@@ -54,6 +56,14 @@ class Piece:
     step: int
     count: int
     weight: int  # of `high`, in 1/256
+
+    def between(self, first: int, end: int) -> Iterator[Piece]:
+        """What of it lies there, counted from the first; nothing, or one piece."""
+        skipped = max(0, -(-(first - self.start) // self.ahead))
+        count = min(self.count, -(-(end - self.start) // self.ahead)) - skipped
+        if count > 0:
+            start, way = self.start + skipped * self.ahead - first, skipped * self.step
+            yield replace(self, start=start, low=self.low + way, high=self.high + way, count=count)
 
 
 def pieces(size_in: int, positions: Sequence[float]) -> list[Piece]:
@@ -110,27 +120,42 @@ def lower_linear(op: Op, context: Context) -> list[StepPlan]:
     context.explain(op, codes, 256 / ONE * x.scale / y.scale)
     ends = _ends(op, x, y, ONE)
     channels, whole = x.shape[3], -(-x.shape[3] // _ALIGNED_CHANNELS) * _ALIGNED_CHANNELS
-    if channels == whole:
-        return _both_axes(op, context, source, target, axes, ends)
-    near, far = (
-        View.whole(context.scratch(view.elements // channels * whole, op.name), (*view.shape[:2], whole))
-        for view in (source, target)
-    )
-    moves = pipelines([Move(source, near.cut(2, 0, channels))])
-    fills = pad_view([near.cut(2, channels, whole - channels)], 0, source.buffer, source.elements)
-    plans = pack([*moves, *fills], op.origin, title) + _both_axes(op, context, near, far, axes, ends)
-    return plans + copy([Move(far.cut(2, 0, channels), target)], op.origin, title)
-
-
-def _both_axes(
-    op: Op, context: Context, source: View, target: View, axes: Mapping[int, list[Piece]], ends: Ends
-) -> list[StepPlan]:
-    """First the lines, into 16 bits, then the columns. Engines of 16 bits begin at aligned addresses."""
-    shape, title = (source.shape[0], *target.shape[1:]), f"{op.kind} {op.name}"
+    plans: list[StepPlan] = []
+    if channels < whole:
+        near = View.whole(context.scratch(source.elements // channels * whole, op.name), (*source.shape[:2], whole))
+        moves = pipelines([Move(source, near.cut(2, 0, channels))])
+        fills = pad_view([near.cut(2, channels, whole - channels)], 0, source.buffer, source.elements)
+        plans, source = pack([*moves, *fills], op.origin, title), near
+    shape = (source.shape[0], y.shape[2], whole)
     between = View.whole(context.scratch(2 * prod(shape), op.name), shape, 2)
-    plans = pack([_along_lines(source, between, piece) for piece in axes[2]], op.origin, title)
-    found = [_along_columns(between, target, piece, ends) for piece in axes[1]]
-    return plans + pack(found, op.origin, title)
+    plans += pack([_along_lines(source, between, piece) for piece in axes[2]], op.origin, title)
+    for first, rows in bands(y.shape[1], prod(y.shape[2:]), y.shape[2] * whole):
+        band = target.cut(0, first, rows)
+        parts = [part for piece in axes[1] for part in piece.between(first, first + rows)]
+        plans += _columns(op, context, between, band, parts, ends)
+    return plans
+
+
+def _columns(
+    op: Op, context: Context, between: View, band: View, parts: Sequence[Piece], ends: Ends
+) -> list[StepPlan]:
+    """Some rows of the result from lines of 16 bits, whose engines begin at aligned addresses: by way of a memory with
+    room behind the channels where pixels do not."""
+    title, whole = f"{op.kind} {op.name}", between.shape[2]
+    rows, width, channels = band.shape
+    if channels == whole:
+        return pack([_along_columns(between, band, part, ends) for part in parts], op.origin, title)
+    far = View.whole(context.scratch(rows * width * whole, op.name), (rows, width, whole))
+    plans = pack([_along_columns(between, far, part, ends) for part in parts], op.origin, title)
+    return plans + copy([Move(far.cut(2, 0, channels), band)], op.origin, title)
+
+
+def bands(height: int, line_bytes: int, room_bytes: int) -> list[tuple[int, int]]:
+    """First row and rows of parts of a result that begin where any memory takes them and fit the NPU's RAM beside the
+    lines that they are made of; `room_bytes` is what a row takes there."""
+    step = _ALIGNED // gcd(_ALIGNED, line_bytes)
+    rows = height if height * room_bytes <= _BAND_BYTES else max(1, _BAND_BYTES // room_bytes // step) * step
+    return [(first, min(rows, height - first)) for first in range(0, height, rows)]
 
 
 def _check(op: Op, x: Tensor, y: Tensor) -> None:

@@ -894,10 +894,32 @@ void atonc_reduce(void *out, const atonc_format *out_format, const void *in, con
   } while (advance(&outer, kept_rank, kept, 2));
 }
 
+/* Of bytes that lie side by side: with `flip` the one that is asked for is the largest unsigned one. */
+static int32_t extreme_byte(const uint8_t *in, int32_t count, uint32_t flip)
+{
+  uint32_t best = *in++ ^ flip;
+  int32_t left = count; /* bytes from the one that was found to the end */
+  for (int32_t rest = count - 1; rest > 0; rest--) {
+    uint32_t value = *in++ ^ flip;
+    if (value > best) {
+      best = value;
+      left = rest;
+    }
+  }
+  return count - left;
+}
+
 void atonc_arg_extreme(void *out, int32_t out_type, const void *in, int32_t in_type, int32_t outer, int32_t count,
                        int32_t inner, int32_t smallest)
 {
   size_t i = 0;
+  if ((in_type == ATONC_S8 || in_type == ATONC_U8) && inner == 1 && count > 0) {
+    uint32_t flip = (in_type == ATONC_S8 ? 0x80 : 0) ^ (smallest ? 0xFF : 0);
+    for (int32_t o = 0; o < outer; o++) {
+      store(out, i++, out_type, extreme_byte(AT(in, (size_t)o * count), count, flip));
+    }
+    return;
+  }
   for (int32_t o = 0; o < outer; o++) {
     for (int32_t k = 0; k < inner; k++) {
       size_t first = (size_t)o * count * inner + k;
