@@ -17,7 +17,6 @@ from atonc.emu.board.wires import PtyWire, SocketWire
 from atonc.errors import InputError
 
 STRETCH = 2_000_000  # instructions between two looks at what the host wants
-STRETCH_CYCLES = 40_000_000  # who waits for the host needs few instructions for much time
 PATIENCE = 1_000_000_000  # instructions without a byte, an epoch or sleep, after which a firmware counts as hung
 SEMIHOSTING, _EXIT = 0xAB, 0x18
 _PORT = re.compile(r"socket:(\d{1,5})")
@@ -122,7 +121,7 @@ def _run(board: Board, options: ServeOptions, stop: Callable[[], bool]) -> Halt:
             return Halt("interrupted", board.core.pc)
         if options.seconds is not None and time.monotonic() - began > options.seconds:
             return Halt("time", board.core.pc)
-        halt = board.go_on(STRETCH, STRETCH_CYCLES)
+        halt = board.go_on(STRETCH)
         if halt is not None:
             if halt.reason == "bkpt" and halt.number == SEMIHOSTING and board.core.register("R0") != _EXIT:
                 continue  # a word to a debugger that is not there

@@ -25,7 +25,7 @@ from atonc.errors import AtoncError, InputError
 
 DEFAULT_BUDGET = 2_000_000_000  # instructions
 MAX_SECONDS = 20  # on the board's own clock: a network that waits for ever for the NPU ends here
-_NO_LIMIT = 1 << 62
+_STRETCH_CYCLES = 100_000_000  # a firmware that waits for its host executes next to nothing: it is left by the clock
 _ALL_RIGHTS = 7  # read, write, execute
 _CONFIGURATION, _DATA_CACHE_ON = 0xED14, 1 << 16  # CCR.DC
 
@@ -172,10 +172,10 @@ class Board:
             return Stop(halt.number, halt.pc, self.core.instructions)
         raise self._gave_up(halt, budget)
 
-    def go_on(self, instructions: int, cycles: int = _NO_LIMIT) -> Halt | None:
-        """About so many instructions or cycles more, for firmware that serves a host and never ends; None when it may
-        go on."""
-        halt = self._execute(instructions, cycles)
+    def go_on(self, instructions: int) -> Halt | None:
+        """So many instructions or a fraction of a second on the board's clock more, for firmware that serves a host and
+        never ends; None when it may go on."""
+        halt = self._execute(instructions, _STRETCH_CYCLES)
         if halt.reason == "sleep":
             raise self._gave_up(halt, instructions)
         return None if halt.reason in ("budget", "time") else halt
