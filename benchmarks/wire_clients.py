@@ -1,9 +1,10 @@
-"""ST's own validation clients, 3.1 and 3.2, with our harness on the virtual board.
+"""ST's own validation clients, 3.1 and 3.2, with our harness on the virtual board; our client with ST's firmware.
 
     python benchmarks/wire_clients.py FETCHED [--python PYTHON] [--inputs N] [--out FILE] [--models MODEL ...]
 
 FETCHED holds the two clients as owner+name/path (CLIENTS below). PYTHON is an interpreter that has what they need:
-protobuf below 3.21, numpy below 2, pyserial, tqdm, colorama (default: FETCHED/runner/bin/python).
+protobuf below 3.21, numpy below 2, pyserial, tqdm, colorama (default: FETCHED/runner/bin/python). `--models none`
+leaves ST's clients out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from fetched import corpus_dir
 from atonc import boarding, firmware, generating, runs
 from atonc.emu import tensors
 from atonc.options import Options
-from atonc.targeting import FolderSide
+from atonc.targeting import FolderSide, validate_target
+from atonc.wire.client import Client
+from atonc.wire.links import open_link
 from tests.wire.served import served
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,6 +66,18 @@ HEADER = (
 )
 
 
+VENDOR = "76EHwan+ANN_GMPPT/.ai/run/run-1"
+OURS = """
+## Our client with ST's firmware
+
+ST's validation application for the NUCLEO-N657X0-Q (protocol 3.2) with a network that ST's tool compiled, unchanged,
+on the virtual board, under `atonc validate --mode target`. Inputs are those that were recorded on a board: outputs are
+compared with the emulator and with what the board had answered. Cycles: measured at the NPU's clock / predicted.
+
+| firmware | protocol | inputs | differ from the emulator | differ from the board | epochs: cycles | seconds |
+|---|---|---:|---:|---:|---|---:|"""
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A network with its firmware, inputs as ST's client takes them, and the bytes that must come back."""
@@ -78,14 +93,16 @@ def main() -> int:
     parser.add_argument("fetched", type=Path)
     parser.add_argument("--python", type=Path)
     parser.add_argument("--inputs", type=int, default=20)
+    parser.add_argument("--recorded", type=int, default=100, help="inputs for ST's firmware (100)")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--models", nargs="+", default=MODELS)
     arguments = parser.parse_args()
     python = (arguments.python or arguments.fetched / "runner" / "bin" / "python").absolute()
     bad, lines = 0, [INTRODUCTION, HEADER]
+    chosen = () if arguments.models == ["none"] else arguments.models
     with tempfile.TemporaryDirectory() as temporary:
         common = firmware.compile_runtime(firmware.wire_runtime(), Path(temporary) / "runtime")
-        for model in arguments.models:
+        for model in chosen:
             made = prepare(model, Path(temporary) / Path(model).stem, common, arguments.inputs)
             for row, right in rows(made, arguments.fetched, python):
                 print(row, flush=True)
@@ -93,7 +110,37 @@ def main() -> int:
                 bad += not right
                 if arguments.out:
                     arguments.out.write_text("\n".join(lines) + "\n")
+    lines.append(OURS)
+    for elf in sorted((arguments.fetched / VENDOR / "STM32CubeIDE" / "Appli").glob("*/*.elf")):
+        row, right = vendor_row(elf, arguments.fetched / VENDOR / ".ai" / "st_ai_output", arguments.recorded)
+        print(row, flush=True)
+        lines.append(row)
+        bad += not right
+    if arguments.out:
+        arguments.out.write_text("\n".join(lines) + "\n")
     return 1 if bad else 0
+
+
+def vendor_row(elf: Path, folder: Path, count: int) -> tuple[str, bool]:
+    """A firmware that ST's tool built, with its network and what a board answered, under our client."""
+    began = time.monotonic()
+    net = runs.load(runs.RunOptions(folder))
+    with np.load(folder / "network_val_io.npz") as arrays:
+        given, answered = arrays["c_inputs_1"][:count], arrays["c_outputs_1"][:count]
+    name, shape = net.inputs[0].name, tensors.io_shape(net.inputs[0])
+    samples = [{name: value.reshape(shape)} for value in given]
+    with served(elf, ready="READY to receive") as line:
+        client = Client(open_link(line))
+        found = validate_target(client, FolderSide(net), samples)
+        client.disconnect()
+    outputs = b"".join(turn.outputs[0] for turn in found.turns)
+    wrong = _different(answered.tobytes(), outputs)
+    told = (f"{b.first}-{b.last}: {b.npu_cycles:,} / {b.predicted_cycles:,}" for b in found.measured.blocks)
+    cells = [f"{elf.parent.name}/{elf.name}", found.protocol, len(samples), found.different, wrong, ", ".join(told)]
+    row = f"| {' | '.join(map(str, cells))} | {time.monotonic() - began:.1f} |"
+    return row, found.equal and not wrong
+
+
 
 
 def prepare(model: str, home: Path, common: list[Path], count: int) -> Prepared:

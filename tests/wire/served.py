@@ -15,8 +15,8 @@ _STOP_S = 30.0
 
 
 @contextmanager
-def served(elf: Path, serial: str = "socket:0") -> Iterator[str]:
-    """Gives the line that a client opens."""
+def served(elf: Path, serial: str = "socket:0", ready: str = "ATONC READY") -> Iterator[str]:
+    """Gives the line that a client opens, when the firmware has said that it is ready."""
     command = [sys.executable, "-m", "atonc.cli", "board", "run", str(elf), "--serial", serial, "--seconds", "600"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
@@ -24,7 +24,7 @@ def served(elf: Path, serial: str = "socket:0") -> Iterator[str]:
             said = []
             for line in process.stdout:
                 said.append(line.strip())
-                if line.strip().endswith("ATONC READY"):
+                if ready in line:
                     break
             else:
                 raise AssertionError(said)

@@ -179,9 +179,10 @@ class Board:
             return Stop(halt.number, halt.pc, self.core.instructions)
         raise self._gave_up(halt, budget)
 
-    def go_on(self, instructions: int, cycles: int = _STRETCH_CYCLES) -> Halt | None:
-        """So many instructions or cycles more, for firmware that serves a host and never ends; None: it may go on."""
-        halt = self._execute(instructions, cycles)
+    def go_on(self, instructions: int) -> Halt | None:
+        """So many instructions or a fraction of a second on the board's clock more, for firmware that serves a host and
+        never ends; None when it may go on."""
+        halt = self._execute(instructions, _STRETCH_CYCLES)
         if halt.reason == "sleep":
             raise self._gave_up(halt, instructions)
         return None if halt.reason in ("budget", "time") else halt
