@@ -173,3 +173,14 @@ def test_every_layer_can_be_moved(tmp_path: Path) -> None:
     )
     linked = read_linked(elf, ready.abi.header_words)
     assert len(linked.flash) > 20_000 and linked.relocations
+
+
+@needs_compiler
+@pytest.mark.parametrize("split", [False, True])
+def test_little_is_added_to_weights_and_programs(split: bool) -> None:
+    """Header, code, tables and relocations: at most 40 KB are allowed, one CPU layer included here; 8 KB are used."""
+    built = images.image(images.folder(), RelocOptions(split=split))
+    blobs = sum(4 * len(container.words()) for container in built.prepared.network.blobs.values())
+    inside = 0 if split else built.image.params_bytes
+    assert blobs > 0 and (inside or built.params)
+    assert 0 < len(built.image.data) - inside - blobs <= 8 << 10
