@@ -13,6 +13,7 @@ import atonc
 from atonc import judging, validating
 from atonc.cli import main
 from atonc.compare.metrics import Metrics
+from atonc.errors import InputError
 from atonc.frontends.read import read
 from atonc.ir import Graph, Op, Quantisation
 from atonc.layer_checks import LayerCheck, forced_run
@@ -161,3 +162,39 @@ def test_floats_that_tflite_turns_into_bytes_may_be_further(tmp_path: Path) -> N
         doubled = replace(source.tensors["w"], quant=Quantisation(np.full(5, 0.02), np.zeros(5, np.int64), 0))
         (wrong,) = check_reading(references, replace(source, tensors={**source.tensors, "w": doubled}), [sample])
         assert wrong.bad
+
+
+def rounding_model(folder: Path) -> Path:
+    """ROUND between floats, which TFLite's reference kernels do not have, behind a dense layer of bytes."""
+    weights = np.random.default_rng(1).integers(-127, 128, (4, 8))
+    tensors = [T("x", (1, 8), scale=0.02), T("w", (4, 8), scale=0.01, data=weights), T("a", (1, 4), scale=0.05)]
+    tensors += [T("b", (1, 4), "float32"), T("c", (1, 4), "float32"), T("y", (1, 4), scale=0.05)]
+    ops = [O("FULLY_CONNECTED", ["x", "w", "-"], ["a"], "FullyConnectedOptions"), O("DEQUANTIZE", ["a"], ["b"])]
+    ops += [O("ROUND", ["b"], ["c"]), O("QUANTIZE", ["c"], ["y"])]
+    path = folder / "rounds.tflite"
+    path.write_bytes(build(tensors, ops, ["x"], ["y"]))
+    return path
+
+
+def test_where_one_set_of_kernels_lacks_an_operator_another_one_judges(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert", exc_type=ImportError)
+    model = rounding_model(tmp_path)
+    with References(model) as references:
+        compiled = atonc.compile(model, verify=False)
+        found = validating.validate(references, compiled, validating.synthetic_samples(compiled.source, 2))
+    assert found.reference == "TFLite optimised kernels" and any("'ROUND'" in note for note in found.notes)
+
+
+def test_where_all_of_them_do_exact_arithmetic_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ai_edge_litert", exc_type=ImportError)
+
+    def refuse(*_: object) -> None:
+        raise InputError("TFLite cannot run it: Didn't find op")
+
+    with References(DIGITS) as references:
+        assert references.process is not None
+        monkeypatch.setattr(references.process, "run", refuse)
+        compiled = atonc.compile(DIGITS, verify=False)
+        found = validating.validate(references, compiled, validating.synthetic_samples(compiled.source, 2))
+    assert found.reference == EXACT and any("no kernels of others" in note for note in found.notes)
+    assert not list(judging.complaints(found))

@@ -21,6 +21,7 @@ from atonc.frontends import (
     onnx_moves,
     onnx_norms,
     onnx_qlinear,
+    onnx_recurrent,
     onnx_resize,
 )
 from atonc.frontends.fixed_shapes import require_names
@@ -33,7 +34,8 @@ from atonc.frontends.refusals import refuse
 from atonc.ir import Array, Graph, Tensor, check
 
 _REGISTERED = (
-    onnx_composed, onnx_dense, onnx_elements, onnx_layers, onnx_moves, onnx_norms, onnx_qlinear, onnx_resize,
+    onnx_composed, onnx_dense, onnx_elements, onnx_layers, onnx_moves, onnx_norms, onnx_qlinear, onnx_recurrent,
+    onnx_resize,
 )  # fmt: skip
 _EXTERNAL = 1  # TensorProto.data_location
 _MOST_OPSETS = 1 << 30

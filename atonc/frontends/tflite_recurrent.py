@@ -60,6 +60,8 @@ def unidirectional_lstm(source: Source) -> Translated:
 
 def _require_plain(source: Source) -> None:
     """Bytes with cells of 16 bits, as TFLite's converter writes LSTMs; the rarer forms are refused by name."""
+    if len(source.inputs) <= CELL:
+        raise UnsupportedError(f"{source.code} with {len(source.inputs)} operands", where=source.name)
     x, y, options = source.input(0), source.output(), source.options
     found = [what for places, what in EXTRAS for k in places if k < len(source.inputs) and source.inputs[k] is not None]
     if source.inputs[WEIGHTS] is None:

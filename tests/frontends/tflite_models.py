@@ -127,7 +127,8 @@ class _Writer:
 def _version(code: str) -> int:
     """The first version of an operator that knows int8."""
     special = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4, "TRANSPOSE_CONV": 3, "PRELU": 1}
-    older = ("SHAPE", "HARD_SWISH", "LEAKY_RELU", "EXPAND_DIMS", "SQUEEZE", "GATHER", "RESHAPE", "DEPTH_TO_SPACE")
+    older = ("ROUND", "SHAPE", "HARD_SWISH", "LEAKY_RELU", "EXPAND_DIMS", "SQUEEZE",
+             "GATHER", "RESHAPE", "DEPTH_TO_SPACE")  # fmt: skip
     return special.get(code, 1 if code in older else 2)
 
 

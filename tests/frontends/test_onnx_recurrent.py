@@ -1,0 +1,76 @@
+"""LSTM and GRU of ONNX between quantised layers: unrolled, and equal to onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atonc.compare.reference import run_onnx
+from atonc.errors import UnsupportedError
+from atonc.frontends.onnx_qdq import read_onnx
+from atonc.ops import run_graph
+from atonc.pipeline import compile_graph
+from tests.frontends.onnx_models import Net
+
+STEPS, BATCH, INPUTS, HIDDEN = 5, 2, 4, 3
+GATES = {"LSTM": 4, "GRU": 3}
+
+
+def model(kind: str, outputs: tuple[int, ...] = (0,), start: bool = False, **attrs: Any) -> bytes:
+    """x -> QDQ -> recurrent layer with quantised weights -> QDQ."""
+    net = Net(3, opset=14)
+    directions = 2 if attrs.get("direction") == "bidirectional" else 1
+    gates = GATES[kind] * HIDDEN
+    weights = [net.const((net.rng.normal(size=(directions, gates, n)) * 0.5).astype(np.float32), "w")
+               for n in (INPUTS, HIDDEN)]  # fmt: skip
+    biases = net.const((net.rng.normal(size=(directions, 2 * gates)) * 0.3).astype(np.float32), "b")
+    inputs = [net.qdq("x", 0.02), *weights, biases]
+    if start:
+        states = 2 if kind == "LSTM" else 1
+        zeros = (net.rng.normal(size=(directions, BATCH, HIDDEN)).astype(np.float32) for _ in range(states))
+        inputs += ["", *(net.const(state, "s") for state in zeros)]
+    made = net.node(kind, inputs, 3 if kind == "LSTM" else 2, hidden_size=HIDDEN, **attrs)
+    shown = [net.qdq(made[k], 0.01) for k in outputs]
+    return net.model({"x": (STEPS, BATCH, INPUTS)}, shown)
+
+
+CASES: list[tuple[str, tuple[int, ...], bool, dict[str, Any]]] = [
+    ("LSTM", (0, 1, 2), False, {}),
+    ("LSTM", (0,), True, {"direction": "reverse"}),
+    ("LSTM", (1, 2), True, {"direction": "bidirectional"}),
+    ("GRU", (0, 1), False, {}),
+    ("GRU", (0,), True, {"linear_before_reset": 1}),
+    ("GRU", (1,), True, {"direction": "bidirectional"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "outputs", "start", "attrs"), CASES)
+def test_equal_to_onnxruntime(
+    kind: str, outputs: tuple[int, ...], start: bool, attrs: dict[str, Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("onnxruntime", exc_type=ImportError)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model(kind, outputs, start, **attrs))
+    graph = read_onnx(path.read_bytes())
+    x = np.random.default_rng(1).normal(size=(STEPS, BATCH, INPUTS)).astype(np.float32)
+    expected, values = run_onnx(path, {"x": x}), run_graph(graph, {"x": x})
+    for name in graph.outputs:
+        codes = np.abs(values[name].astype(np.float64) - expected[name]) / 0.01
+        assert codes.max() < 1.5 and (codes > 0.5).mean() < 0.05
+
+
+def test_compiles_and_verifies() -> None:
+    compiled = compile_graph(read_onnx(model("GRU", (0,))))
+    assert compiled.report is not None
+
+
+@pytest.mark.parametrize(
+    ("attrs", "what"),
+    [({"clip": 3.0}, "clip"), ({"layout": 1}, "layout"), ({"activations": ["Relu", "Tanh", "Tanh"]}, "activations")],
+)
+def test_other_forms_are_refused_by_name(attrs: dict[str, Any], what: str) -> None:
+    with pytest.raises(UnsupportedError, match=what):
+        read_onnx(model("LSTM", **attrs))
