@@ -20,13 +20,9 @@ from atonc.hw.machine import Clocks, Machine, stm32n6
 from atonc.hw.safety.evidence import grade_program
 from atonc.hw.safety.evidence.summary import Summary, summarise
 from atonc.hw.units.convacc import ConvaccConfig
-<<<<<<< HEAD
 from atonc.insight import decide, flow, folder_memory, rules, tensors, vendor, wiring
-from atonc.insight.flow import node_names
-=======
-from atonc.insight import decide, folder_memory, rules, vendor, wiring
 from atonc.insight.clocked import at_clocks
->>>>>>> 18db3f0 (Limits in reports are those of the board's clocks)
+from atonc.insight.flow import node_names
 from atonc.insight.info_folder import find_info, info_view
 from atonc.insight.saved import Saved, SavedLayer, read_saved
 from atonc.insight.types import (
@@ -100,13 +96,9 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
     if saved is not None:
         layers = tuple(_saved_layer(one, views) for one in saved.layers)
     else:
-<<<<<<< HEAD
         streams = _flow(info, buffers, steps)
         layers = tuple(_layers(steps, views, buffers, external, streams, network))
-=======
-        layers = tuple(_layers(steps, views, buffers, external, _shapes(network)))
     layers = at_clocks(layers, machine)
->>>>>>> 18db3f0 (Limits in reports are those of the board's clocks)
     return NetworkView(
         network.name,
         saved.model if saved else plain(info.model if info and info.model else network.c_file.name),

@@ -11,12 +11,8 @@ from pathlib import Path
 from atonc.emu.files.c_info import CInfo, InfoNode, read_c_info
 from atonc.errors import InputError, plain
 from atonc.hw.machine import Machine
-<<<<<<< HEAD
 from atonc.insight import decide, flow, folder_memory, rules, vendor
-=======
-from atonc.insight import decide, folder_memory, rules, vendor
 from atonc.insight.clocked import at_clocks
->>>>>>> 18db3f0 (Limits in reports are those of the board's clocks)
 from atonc.insight.types import (
     CPU,
     ESTIMATED,
@@ -62,13 +58,8 @@ def info_view(path: Path, machine: Machine) -> NetworkView:
         machine.clocks.npu_mhz,
         machine.clocks.cpu_mhz,
         steps,
-<<<<<<< HEAD
-        layers,
+        at_clocks(layers, machine),
         _with_layers(buffers, layers),
-=======
-        at_clocks(_layers(steps, {node.epoch: node for node in info.nodes}, buffers, external), machine),
-        buffers,
->>>>>>> 18db3f0 (Limits in reports are those of the board's clocks)
         pools,
         folder_memory.span(b for b in moving if b.pool not in external),
         sum(b.size_bytes for b in buffers if b.kind == "constant"),

@@ -13,8 +13,8 @@ from atonc.emit.program import ProgramStep
 from atonc.frontends.coverage import CONVERSIONS, coverage
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence.summary import summarise
-<<<<<<< HEAD
 from atonc.insight import decide, rules, tensors, wiring
+from atonc.insight.clocked import at_clocks
 from atonc.insight.types import (
     CPU,
     NOTHING,
@@ -28,11 +28,6 @@ from atonc.insight.types import (
     StepView,
     Verified,
 )
-=======
-from atonc.insight import decide, rules, wiring
-from atonc.insight.clocked import at_clocks
-from atonc.insight.types import CPU, NOTHING, NPU, BufferView, Decision, LayerView, NetworkView, PoolView, StepView
->>>>>>> 18db3f0 (Limits in reports are those of the board's clocks)
 from atonc.ir import Op
 from atonc.lower.map_ops import CpuReason
 from atonc.lower.rules import NOT_CODES, rule_of
