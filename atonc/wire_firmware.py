@@ -129,13 +129,15 @@ def _define(name: str, value: str) -> str:
 
 
 def _constants(contents: Sequence[tuple[int, bytes]]) -> str:
-    parts = ['/* Written by atonc. Do not edit. */\n#include "wire_constants.h"\n\n#include <string.h>\n\n']
+    parts = ['/* Written by atonc. Do not edit. */\n#include "wire_constants.h"\n\n#include "mcu_cache.h"\n\n']
+    parts.append("#include <string.h>\n\n")
     for number, (_, data) in enumerate(contents):
         table = names.lines_of(map(str, data), 32)
         parts.append(f"static const unsigned char part_{number}[{len(data)}] = {{\n{table}}};\n\n")
     copies = "".join(
         f"    memcpy((void *){address:#x}u, part_{number}, sizeof part_{number});\n"
-        for number, (address, _) in enumerate(contents)
+        f"    mcu_cache_clean_range({address:#x}u, {address + len(data):#x}u);\n"
+        for number, (address, data) in enumerate(contents)
     )
     return "".join([*parts, f"void wire_load_constants(void) {{\n{copies}}}\n"])
 

@@ -13,9 +13,10 @@ from typing import TypeVar
 
 from atonc.errors import AtoncError
 from atonc.wire import messages
+from atonc.wire.conversation import SHORT_S, Conversation, WireFault
 from atonc.wire.links import Link, LinkClosed
-from atonc.wire.messages import Ack, Log, ModelInfo, Operator, Response, Sync, SystemInfo, TensorMessage
-from atonc.wire.packets import MORE, NARROW, PAYLOAD, WIDE, Dialect, PacketError
+from atonc.wire.messages import Ack, ModelInfo, Operator, Response, Sync, SystemInfo, TensorMessage
+from atonc.wire.packets import MORE, NARROW, PAYLOAD, WIDE, PacketError
 from atonc.wire.protobuf import DecodeError
 
 T = TypeVar("T")
@@ -23,16 +24,11 @@ T = TypeVar("T")
 TRIES = 4
 _QUIET_S, _SETTLE_S, _DRAIN_S = 0.1, 0.5, 3.0
 _PACES_S = (0.03, 0.12, 0.5)  # between bytes, for boards that are slower and slower to answer
-_SHORT_S, _INFO_S, _MORE_S = 1.0, 5.0, 5.0
-_MAX_MESSAGE = 64 << 20
+_INFO_S = 5.0
 _SPARE_PACKETS = 64
-_MAX_NETWORKS, _MAX_LOGS = 16, 4096
+_MAX_NETWORKS, _MAX_LAYERS = 16, 4096
 _CHUNK = 1024  # bytes of memory in one message
 _POISON = b"\xff" * PAYLOAD  # no message goes on like this
-
-
-class WireFault(Exception):
-    """Something on the line went wrong; asking again may help."""
 
 
 class TargetError(AtoncError):
@@ -60,18 +56,15 @@ class RunResult:
     layers: tuple[Layer, ...]
 
 
-class Client:
+class Client(Conversation):
     """`patience_s` is how long an inference may take."""
 
     def __init__(self, link: Link, patience_s: float = 120.0, note: Callable[[str], None] = lambda line: None) -> None:
-        self.link, self.patience_s, self._note = link, patience_s, note
-        self.dialect: Dialect = WIDE
+        super().__init__(link, note)
+        self.patience_s = patience_s
         self.sync_info: Sync | None = None
         self.faults = 0  # how often something had to be asked again
         self._met = False  # it has answered, so its dialect is known
-        self._request = 0
-        self._longest = 0  # bytes of a message
-        self._payload = PAYLOAD
 
     # ----------------------------------------------------------------------------------------------------- the commands
 
@@ -244,13 +237,13 @@ class Client:
         self.dialect = WIDE
         self._payload = PAYLOAD
         self._ask(messages.SYNC)
-        first = self._bytes(1, _SHORT_S)
+        first = self._bytes(1, SHORT_S)
         if first != bytes([MORE]):
             found = self._synchronised(first)
             self._met = True
             return found
         self.link.write(b"\0" * (PAYLOAD + NARROW.header_bytes - 1))  # with the byte that was too much: one packet
-        if self._bytes(1, _SHORT_S) != bytes([MORE]):
+        if self._bytes(1, SHORT_S) != bytes([MORE]):
             raise WireFault("the board asks for something that this client does not know")
         self.dialect = NARROW
         found = self._sync()
@@ -263,14 +256,14 @@ class Client:
         return self._synchronised(b"")
 
     def _synchronised(self, begun: bytes) -> Sync:
-        answer = self._response(_SHORT_S, begun)
+        answer = self._response(SHORT_S, begun)
         if not isinstance(answer.payload, Sync) or answer.state != messages.IDLE:
             raise WireFault("the answer to a synchronisation is something else")
         return answer.payload
 
     def _system_info(self) -> SystemInfo:
         self._ask(messages.SYS_INFO)
-        answer = self._response(_SHORT_S)
+        answer = self._response(SHORT_S)
         if not isinstance(answer.payload, SystemInfo) or answer.state != messages.IDLE:
             raise WireFault("no system information came")
         if answer.payload.packet > PAYLOAD:
@@ -309,7 +302,7 @@ class Client:
     def _layers(self) -> tuple[list[Layer], Operator]:
         """Operators with their tensors, up to the one for the whole network."""
         layers: list[Layer] = []
-        while len(layers) < _MAX_LOGS:
+        while len(layers) < _MAX_LAYERS:
             operator = self._after_logs(self.patience_s).payload
             if not isinstance(operator, Operator):
                 raise WireFault("no times came")
@@ -332,7 +325,7 @@ class Client:
 
     def _read(self, address: int, size: int) -> bytes:
         self._ask(messages.MEMORY_READ, address, option=size)
-        self._acknowledged(self._response(_SHORT_S), messages.PROCESSING if size else messages.DONE)
+        self._acknowledged(self._response(SHORT_S), messages.PROCESSING if size else messages.DONE)
         found = b""
         while len(found) < size:
             answer = self._response(_INFO_S)
@@ -347,7 +340,7 @@ class Client:
 
     def _write(self, address: int, data: bytes) -> None:
         self._ask(messages.MEMORY_WRITE, address, option=len(data))
-        self._acknowledged(self._response(_SHORT_S), messages.WAITING if data else messages.DONE)
+        self._acknowledged(self._response(SHORT_S), messages.WAITING if data else messages.DONE)
         for at in range(0, len(data), _CHUNK):
             part = data[at : at + _CHUNK]
             self._send(messages.data(part, address + at))
@@ -355,68 +348,6 @@ class Client:
             taken = self._acknowledged(self._response(_INFO_S), messages.DONE if last else messages.WAITING)
             if taken != checksum(part):
                 raise WireFault("memory was damaged on the way")
-
-    # -------------------------------------------------------------------------------------------------------- messages
-
-    def _ask(self, command: int, param: int = 0, name: str = "", option: int = 0) -> None:
-        self._request += 1
-        self._send(messages.request(self._request, command, param, name, option))
-
-    def _send(self, message: bytes) -> None:
-        self._longest = max(self._longest, len(message))
-        for position, packet in enumerate(self.dialect.cut(message, self._payload)):
-            if position and self._bytes(1, _MORE_S) != bytes([MORE]):
-                raise WireFault("the board does not ask for the rest of a message")
-            self.link.write(packet)
-
-    def _after_logs(self, wait_s: float) -> Response:
-        """The next message that is no log; logs are acknowledged."""
-        for _ in range(_MAX_LOGS):
-            answer = self._response(wait_s)
-            if not isinstance(answer.payload, Log):
-                return answer
-            self._note(f"board: {answer.payload.text}")
-            self._send(messages.acknowledge())
-        raise WireFault("logs without end")
-
-    def _acknowledged(self, answer: Response, state: int) -> int:
-        ack = answer.payload
-        if not isinstance(ack, Ack):
-            raise WireFault("no acknowledgement came")
-        if answer.state == messages.ERROR:
-            raise WireFault(f"the board says: {ack.words} ({ack.param})")
-        if answer.state != state or ack.error:
-            raise WireFault(f"the board is in state {answer.state}, {ack.words}")
-        return ack.param
-
-    def _response(self, wait_s: float, begun: bytes = b"") -> Response:
-        size, message = self.dialect.packet_bytes(self._payload), b""
-        while True:
-            packet = begun + self._bytes(size - len(begun), wait_s if not message else _SHORT_S)
-            begun = b""
-            part, last = self.dialect.open(packet, self._payload)
-            message += part
-            if last:
-                break
-            if len(message) > _MAX_MESSAGE:
-                raise WireFault("a message without end")
-        answer = messages.response(message, self.dialect.old)
-        if answer.request != self._request:
-            raise WireFault(f"an answer to question {answer.request} came, this is question {self._request}")
-        return answer
-
-    def _bytes(self, count: int, wait_s: float) -> bytes:
-        """Exactly so many; the first within the time, the others one after the other."""
-        data = b""
-        limit = self.link.now() + wait_s
-        while len(data) < count:
-            part = self.link.read(count - len(data), limit - self.link.now())
-            if not part and self.link.now() >= limit:
-                raise WireFault(f"{len(data)} of {count} bytes came in time" if data else f"silence for {wait_s:g} s")
-            if part:
-                data += part
-                limit = max(limit, self.link.now() + _SHORT_S)
-        return data
 
 
 def _content(answer: Response, expected: messages.TensorInfo, state: int) -> bytes:
