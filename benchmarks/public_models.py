@@ -1,16 +1,18 @@
 """Compiles quantised models that are not in the corpus, and says what came of each.
 
-    OMP_NUM_THREADS=1 python benchmarks/public_models.py FOLDER [--only TEXT] [--cache DIR] [--fresh] [--limit SECONDS]
-                                                         [--write]
+    OMP_NUM_THREADS=1 python benchmarks/public_models.py FOLDER... [--only TEXT] [--cache DIR] [--fresh]
+                                                         [--limit SECONDS] [--write]
 
-FOLDER holds .tflite and .onnx files and manifest.csv (file, where it is published): nothing is downloaded. Each model
-is generated with verification in a process of its own, then compared with the reference kernels.
+Each FOLDER holds .tflite and .onnx files and manifest.csv (file, where it is published): nothing is downloaded. Files
+with the same content count once. Each model is generated with verification in a process of its own, then compared with
+the reference kernels.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import json
 import resource
 import subprocess
@@ -84,7 +86,7 @@ def _megabytes() -> int:
 
 def collect(model: Path, options: argparse.Namespace) -> Record:
     """From the cache, or in a process of its own."""
-    kept = options.cache / f"{model.name}.json"
+    kept = options.cache / f"{model.name}-{fingerprint(model)}.json"
     if kept.exists() and not options.fresh:
         return dict(json.loads(kept.read_text()))
     command = [sys.executable, __file__, str(model), "--one"]
@@ -95,6 +97,26 @@ def collect(model: Path, options: argparse.Namespace) -> Record:
         record = {"failed": f"more than {options.limit:.0f} s"}
     kept.write_text(json.dumps(record))
     return record
+
+
+def fingerprint(model: Path) -> str:
+    """Of the content: what a reader needs to see whether he has the same file."""
+    return hashlib.sha256(model.read_bytes()).hexdigest()[:12]
+
+
+def distinct(folders: list[Path]) -> tuple[dict[str, Path], dict[str, str]]:
+    """Models by name, small ones first, each content once; and where each is published, with its fingerprint."""
+    found, published, seen = dict[str, Path](), dict[str, str](), set[str]()
+    for folder in folders:
+        manifest = folder / "manifest.csv"
+        sources = {line[0]: line[1] for line in csv.reader(manifest.open())} if manifest.exists() else {}
+        for path in sorted(folder.iterdir()):
+            if path.suffix not in (".tflite", ".onnx") or (mark := fingerprint(path)) in seen:
+                continue
+            name = path.name if path.name not in found else f"{path.stem}_{mark}{path.suffix}"
+            seen.add(mark)
+            found[name], published[name] = path, f"{sources.get(path.name, folder.name)} (sha256 {mark})"
+    return dict(sorted(found.items(), key=lambda item: item[1].stat().st_size)), published
 
 
 def _last_lines(text: str) -> str:
@@ -186,7 +208,7 @@ def _one_line(record: Record) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--only", default="", help="models whose name contains this")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "atonc_public_models")
     parser.add_argument("--fresh", action="store_true", help="do not use results in the cache")
@@ -195,19 +217,17 @@ def main() -> None:
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(judge(options.folder)))
+        print(json.dumps(judge(options.folders[0])))
         return
     options.cache.mkdir(parents=True, exist_ok=True)
-    manifest = options.folder / "manifest.csv"
-    published = {line[0]: line[1] for line in csv.reader(manifest.open())} if manifest.exists() else {}
+    models, published = distinct(options.folders)
     records = {}
-    models = [path for path in options.folder.iterdir() if path.suffix in (".tflite", ".onnx")]
-    for model in sorted(models, key=lambda path: path.stat().st_size):
-        if options.only in model.name:
-            records[model.name] = collect(model, options)
-            print(row(model.name, "", records[model.name]), file=sys.stderr, flush=True)
-            if "outputs" not in records[model.name]:
-                print("    ", _one_line(records[model.name]), file=sys.stderr, flush=True)
+    for name, model in models.items():
+        if options.only in name:
+            records[name] = collect(model, options)
+            print(row(name, "", records[name]), file=sys.stderr, flush=True)
+            if "outputs" not in records[name]:
+                print("    ", _one_line(records[name]), file=sys.stderr, flush=True)
     text = report(dict(sorted(records.items())), published)
     if options.write:
         RESULTS.write_text(text)

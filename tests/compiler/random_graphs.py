@@ -103,9 +103,16 @@ class Net:
     # -------------------------------------------------------------------------------------------------- operators
 
     def op(
-        self, kind: str, inputs: list[str], shapes: list[Shape] | Shape, same_format: bool = False, **attrs: Any
+        self,
+        kind: str,
+        inputs: list[str],
+        shapes: list[Shape] | Shape,
+        same_format: bool = False,
+        quant: Quantisation | None = None,
+        **attrs: Any,
     ) -> list[str]:
-        """Appends an operator; its outputs get the format of its first input or one that fits the values.
+        """Appends an operator; its outputs get the format of its first input, the given one or one that fits the
+        values.
 
         Nothing is appended, and no name returned, when no format does.
         """
@@ -116,7 +123,7 @@ class Net:
             self.tensors[names[-1]] = Tensor(names[-1], shape, "float32")
         attrs |= attribute(kind) if self.rounded_as_tflite else {}
         op = Op(kind, f"{kind}_{len(self.ops)}", tuple(inputs), tuple(names), attrs, (f"{kind}_{len(self.ops)}",))
-        quant = self.tensors[inputs[0]].quant if same_format else self._format(op)
+        quant = self.tensors[inputs[0]].quant if same_format else quant or self._format(op)
         if quant is None:
             for name in names:
                 del self.tensors[name]

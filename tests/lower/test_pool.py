@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,21 @@ from hypothesis import strategies as st
 from atonc.ir import Graph, Op, Tensor
 from atonc.lower.maxima import cascade
 from atonc.lower.means import Line, mean_codes
+from atonc.lower.recipes import pool as pool_recipe
 from atonc.lower.registry import Refusal
 from atonc.ops import run_graph
 from tests.lower.harness import activation, graph_of, lower, run
 
 PADS = st.tuples(*[st.integers(0, 2)] * 4)
 Shape = tuple[int, ...]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def by_pool_units() -> Iterator[None]:
+    """Pictures here are smaller than any that POOL units were seen with; they compute them all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool_recipe, "pools_are_seen", lambda plans: True)
+        yield
 
 
 def check(kind: str, attrs: dict[str, Any], source: Tensor, target: Tensor, within: int) -> None:

@@ -16,6 +16,7 @@ from atonc.lower.maxima import LOWEST, NO_PADS, Pads, Windows, after, cascade, l
 from atonc.lower.meaning import means as meaning
 from atonc.lower.means import Kept, Line, Means, in_parts
 from atonc.lower.padding import borders, inside, pad_view
+from atonc.lower.pair_maxima import pools_are_seen, widen
 from atonc.lower.pipelines import Pipeline, computable, pack
 from atonc.lower.pool_units import groups
 from atonc.lower.recipes.movement import change_between
@@ -58,7 +59,19 @@ def lower_max_pool(op: Op, context: Context) -> list[StepPlan]:
     source, target = picture_of(context, name), picture_of(context, op.outputs[0])
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     context.explain(op, meaning.maximum(op, x, y, _windows(op, target)))
-    return Cascade(op, context, source, target, geometry, change_between(op, x, y)).plans()
+    return _maximum(op, context, source, target, geometry, change_between(op, x, y))
+
+
+def _maximum(
+    op: Op, context: Context, source: View, target: View, geometry: Geometry, units: Units
+) -> list[StepPlan]:
+    """By POOL units, or pair by pair where such small pictures were never seen in them."""
+    before = context.snapshot()
+    plans = Cascade(op, context, source, target, geometry, units).plans()
+    if pools_are_seen(plans):
+        return plans
+    context.restore(before)
+    return Cascade(op, context, source, target, geometry, units).by_pairs()
 
 
 def _windows(op: Op, target: View) -> meaning.Windows:
@@ -119,6 +132,17 @@ class Cascade:
             self._along(axis, size, direct and number == len(lines))
         if not direct or not (stages or lines):
             self._finish(down // done, right // done)
+        return self.steps
+
+    def by_pairs(self) -> list[StepPlan]:
+        """Without POOL units, whose smallest pictures are known."""
+        if any(self.pads):
+            self._pad_in_memory()
+        for axis, window in enumerate(self.geometry.kernel):
+            found, self.now = widen(self.now, axis, window, self._scratch)
+            for pipeline in found:
+                self.steps += pack([pipeline], self.op.origin, self.title)
+        self._finish(*self.geometry.stride)
         return self.steps
 
     def _scratch(self, shape: tuple[int, ...]) -> View:
@@ -331,4 +355,4 @@ def lower_reduce_max(op: Op, context: Context) -> list[StepPlan]:
     geometry = Geometry((source.shape[0], source.shape[1]), (1, 1), (1, 1), (0, 0, 0, 0))
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     context.explain(op, meaning.largest(op, x, y))
-    return Cascade(op, context, source, target, geometry, change_between(op, x, y)).plans()
+    return _maximum(op, context, source, target, geometry, change_between(op, x, y))
