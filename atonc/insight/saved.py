@@ -49,7 +49,6 @@ class Saved:
     layers: tuple[SavedLayer, ...]
     cpu_cycles: Mapping[int, tuple[int, bool]]  # CPU steps: cycles as predicted when compiled, and whether measured
     titles: Mapping[int, str] = field(default_factory=dict)
-    st_cycles: Mapping[int, int] = field(default_factory=dict)  # ST's estimate, as counted when compiled
     inputs: tuple[TensorView, ...] = ()
     outputs: tuple[TensorView, ...] = ()
     tensors: Mapping[str, TensorView] = field(default_factory=dict)
@@ -115,7 +114,6 @@ def _saved(root: Any, kinds: Mapping[int, str]) -> Saved:
         tuple(_layer(row, steps) for row in _rows(root, "layers")),
         {number: (_integer(row, "cycles"), row.get("cost_known") is True) for number, row in cpu.items()},
         {number: _text(row, "title") for number, row in steps.items()},
-        {number: _integer(row, "st_cycles") for number, row in steps.items() if "st_cycles" in row},
         *_edges(root),
         _verified(root),
     )
