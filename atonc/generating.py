@@ -13,9 +13,8 @@ from atonc.emit import c_info, write
 from atonc.emit.c.files import files
 from atonc.emit.c.network import CNetwork, Cycles
 from atonc.errors import plain
-from atonc.insight import reproduce
+from atonc.insight import reproduce, saved
 from atonc.insight.ours import network_view
-from atonc.insight.saved import layer_rows
 from atonc.options import Options
 from atonc.pipeline import compile_file, machine_of, memories
 from atonc.program_costs import graph_macs, program_cost
@@ -101,7 +100,9 @@ def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False)
         step.update(costs)
     described["cpu_ops"] = compile_text.reason_data(view.compiled.mapped.reasons)
     picture = network_view(view)
-    described["layers"] = layer_rows(picture)
+    described |= saved.rows(picture)
+    if view.options.flash_mbps:
+        described["clocks"]["flash_mb_per_s"] = view.options.flash_mbps
     report = "\n".join(compile_text.report_lines(view, verbose=True)) + "\n"
     network = c_network(view)
     firmware = files(network, with_hex, with_stai, view.macs)

@@ -34,9 +34,9 @@ def program_cost(
     graph: Graph,
     pools: Iterable[MemoryPool],
     machine: Machine | None = None,
-    count_runs: bool = False,
+    count_runs: bool = True,
 ) -> NetworkCost:
-    """`count_runs`: estimate as ST's tools from 3.0 on do."""
+    """`count_runs`: estimate as ST's tools from 3.0 on do, which is the figure of all reports."""
     machine, timings = machine or stm32n6(), tuple(pool.timing for pool in pools)
     ops = {op.name: op for op in graph.ops}
     on_cpu = {s.plan.op: ops[s.plan.op] for s in program.steps if isinstance(s.plan, CpuPlan)}

@@ -40,6 +40,7 @@ class VerifyReport:
     outputs: tuple[OutputCheck, ...]
     layers: int = 0
     worst_layer: float = 0.0  # codes
+    checks: tuple[LayerCheck, ...] = ()  # every layer, its worst of all samples
 
 
 def verify(program: Program, graph: Graph, mapped: Mapped, seed: int = 0, samples: int = SAMPLES) -> VerifyReport:
@@ -58,7 +59,17 @@ def verify(program: Program, graph: Graph, mapped: Mapped, seed: int = 0, sample
             pairs[name].append((got[name], expected[name]))
     worst = max((layer.max_diff for layer in layers), default=0.0)
     outputs = tuple(_check(name, pairs[name]) for name in graph.outputs)
-    return VerifyReport(samples, outputs, len(layers) // samples, worst)
+    return VerifyReport(samples, outputs, len(layers) // samples, worst, _worst(layers))
+
+
+def _worst(layers: list[LayerCheck]) -> tuple[LayerCheck, ...]:
+    """One check a tensor."""
+    found: dict[str, LayerCheck] = {}
+    for layer in layers:
+        known = found.setdefault(layer.tensor, layer)
+        if (layer.max_diff, layer.differ_percent) > (known.max_diff, known.differ_percent):
+            found[layer.tensor] = layer
+    return tuple(found.values())
 
 
 def require_right(layers: list[LayerCheck]) -> None:

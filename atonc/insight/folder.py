@@ -10,7 +10,7 @@ from pathlib import Path
 
 from atonc.build_folder import read_whole
 from atonc.costs import NetworkCost, StepCost, network_cost
-from atonc.emu.files.c_info import CInfo, find_c_info, mismatch, read_c_info
+from atonc.emu.files.c_info import CInfo, InfoNode, find_c_info, mismatch, read_c_info
 from atonc.emu.files.network_c import read_network
 from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import EmulatedNetwork, Step, load, memory_of, plan_steps
@@ -20,10 +20,21 @@ from atonc.hw.machine import Machine, stm32n6
 from atonc.hw.safety.evidence import grade_program
 from atonc.hw.safety.evidence.summary import Summary, summarise
 from atonc.hw.units.convacc import ConvaccConfig
-from atonc.insight import decide, folder_memory, rules, vendor, wiring
+from atonc.insight import decide, flow, folder_memory, rules, tensors, vendor, wiring
+from atonc.insight.flow import node_names
 from atonc.insight.info_folder import find_info, info_view
 from atonc.insight.saved import Saved, SavedLayer, read_saved
-from atonc.insight.types import CPU, HYBRID, NOTHING, BufferView, Decision, LayerView, NetworkView, StepView
+from atonc.insight.types import (
+    CPU,
+    HYBRID,
+    NOTHING,
+    BufferView,
+    Decision,
+    LayerView,
+    NetworkView,
+    StepView,
+    TensorView,
+)
 from atonc.safety import network_context
 
 _LONG_COMMAND = 2000  # characters that are shown of it
@@ -55,12 +66,12 @@ def _without_weights(directory: Path, name: str | None, missing: InputError) -> 
 
 
 def view_of(net: EmulatedNetwork, machine: Machine | None = None) -> NetworkView:
-    machine = machine or stm32n6()
     network, info, notes = net.network, *_info(net.network)
     steps = [step for step in net.steps if not step.empty]
-    cost = network_cost(net, steps, machine)
     saved = read_saved(network, {step.number: step.kind for step in steps})
-    views = _views(steps, cost, info, saved, _written_names(network))
+    machine = machine or stm32n6().with_clocks(**(saved.clocks if saved else {}))
+    cost = network_cost(net, steps, machine)
+    views = _views(steps, cost, info, saved, node_names(network, steps))
     if info is not None and saved is None:
         buffers = folder_memory.listed_buffers(info, network, steps)
     else:
@@ -71,17 +82,18 @@ def view_of(net: EmulatedNetwork, machine: Machine | None = None) -> NetworkView
     if saved is not None:
         layers = tuple(_saved_layer(one, views) for one in saved.layers)
     else:
-        layers = tuple(_layers(steps, views, buffers, external, _shapes(network)))
+        streams = _flow(info, buffers, steps)
+        layers = tuple(_layers(steps, views, buffers, external, streams, network))
     return NetworkView(
         network.name,
-        saved.model if saved else plain(network.c_file.name),
+        saved.model if saved else plain(info.model if info and info.model else network.c_file.name),
         _tool(network, info, saved),
         saved.board if saved else "",
         cost.npu_mhz,
         cost.cpu_mhz,
         views,
         layers,
-        _with_layers(buffers, views),
+        _with_layers(buffers, steps, views),
         pools,
         folder_memory.span(b for b in activations if b.pool not in external),
         sum(b.size_bytes for b in buffers if b.kind == "constant"),
@@ -90,7 +102,23 @@ def view_of(net: EmulatedNetwork, machine: Machine | None = None) -> NetworkView
         (*notes, *(() if saved else _guessed(cost)), *_unlisted(network, info)),
         _reproduce(network, info),
         silicon=_silicon(network, steps),
+        inputs=saved.inputs if saved else tuple(map(flow.file_tensor, network.inputs)),
+        outputs=saved.outputs if saved else tuple(map(flow.file_tensor, network.outputs)),
+        tensors=saved.tensors if saved else _tensors(network, info),
+        verified=saved.verified if saved else None,
     )
+
+
+def _flow(info: CInfo | None, buffers: Sequence[BufferView], steps: Sequence[Step]) -> flow.Flow:
+    if info is None:
+        return flow.program_flow(steps, buffers)
+    return flow.info_flow(info, buffers, (step.number for step in steps))
+
+
+def _tensors(network: CompiledNetwork, info: CInfo | None) -> dict[str, TensorView]:
+    found = {b.name: flow.info_tensor(b) for b in info.buffers if not b.is_param} if info else {}
+    listed = (*network.inputs, *network.internals, *network.outputs)
+    return found | {b.name: flow.file_tensor(b) for b in listed if not b.is_param}
 
 
 def _silicon(network: CompiledNetwork, steps: Sequence[Step]) -> Summary:
@@ -149,13 +177,13 @@ def _views(
     cost: NetworkCost,
     info: CInfo | None,
     saved: Saved | None,
-    written: Mapping[int, Sequence[str]],
+    names: Mapping[int, Sequence[str]],
 ) -> tuple[StepView, ...]:
     owners = {number: one.name for one in saved.layers for number in one.epochs} if saved else {}
     found = []
     for step, costs in zip(steps, cost.steps, strict=True):
         node = info.by_epoch.get(step.number) if info else None
-        nodes = vendor.nodes_of(node, written.get(step.number, ()))
+        nodes = vendor.nodes_of(node, names.get(step.number, ()))
         if saved is not None and step.number in owners:
             view = _step(step, _as_saved(costs, saved.cpu_cycles.get(step.number), cost.npu_mhz), 0)
             title, layer = saved.titles.get(step.number, ""), owners[step.number]
@@ -163,17 +191,16 @@ def _views(
             view = _step(step, costs, node.macc if node else 0)
             title = ", ".join(nodes) or costs.origin
             layer = nodes[0] if nodes else f"epoch {step.number}"
-        found.append(replace(view, title=title or f"epoch {step.number}", layer=layer))
-    return tuple(found)
+        estimate = _estimate(step.number, saved, node) if saved or node else view.st_cycles
+        found.append(replace(view, title=title or f"epoch {step.number}", layer=layer, st_cycles=estimate))
+    return tuple(found) if saved is not None else vendor.unique_layers(found)
 
 
-def _written_names(network: CompiledNetwork) -> dict[int, list[str]]:
-    """Tensors by the epoch that writes them."""
-    found: dict[int, list[str]] = {}
-    for buffer in (*network.internals, *network.outputs):
-        if not buffer.is_param:
-            found.setdefault(buffer.epoch, []).append(buffer.name)
-    return found
+def _estimate(number: int, saved: Saved | None, node: InfoNode | None) -> int:
+    """ST's figure as it was counted when the network was compiled, so that all reports of a build agree."""
+    if saved is not None and number in saved.st_cycles:
+        return saved.st_cycles[number]
+    return node.max_cycles if node is not None else 0
 
 
 def _as_saved(cost: StepCost, cycles: tuple[int, bool] | None, npu_mhz: float) -> StepCost:
@@ -224,9 +251,12 @@ def _saved_layer(one: SavedLayer, views: Sequence[StepView]) -> LayerView:
     on = own[0].on if own else NOTHING
     kept = [d for d in one.decisions if not d.rule.id.startswith("BOUND-")]
     bound = [decide.bound(bound_by, cycles)] if bound_by and on not in (CPU, HYBRID) else []
-    return _layer_view(
+    view = _layer_view(
         one.name, one.kind, one.nodes, own, one.inputs, one.outputs, one.shape, one.macs, (*bound, *kept)
     )
+    operators = (tensors.operator(one.kind, one.nodes[-1], one.weights),)
+    view = replace(view, label=one.label, attributes=one.attributes, weights=one.weights)
+    return replace(view, operators=operators, error=one.error)
 
 
 def _layers(
@@ -234,36 +264,30 @@ def _layers(
     views: Sequence[StepView],
     buffers: Sequence[BufferView],
     external: set[str],
-    shapes: Mapping[str, tuple[int, ...]],
+    streams: flow.Flow,
+    network: CompiledNetwork,
 ) -> Iterable[LayerView]:
     """Epochs of the same node that follow each other are one layer."""
     rows = list(zip(steps, views, strict=True))
+    shapes = {b.name: flow.file_shape(b) for b in (*network.internals, *network.outputs) if not b.is_param}
+    params = vendor.params_by_node(map(flow.file_tensor, network.params))
     for (name, _), members in groupby(rows, key=lambda row: (row[1].layer, row[1].on)):
         own = list(members)
-        written = tuple(n for _, view in own for n in _written(view, buffers))
+        numbers = [view.number for _, view in own]
+        read, written = streams.read(numbers), streams.written(numbers)
         shape = next((shapes[n] for n in reversed(written) if n in shapes), ())
-        read = tuple(dict.fromkeys(n for step, _ in own for n in _read(step, buffers)))
         touched = [b for b in buffers if b.name in (*read, *written)]
-        nodes = tuple(dict.fromkeys(node for _, view in own for node in view.title.split(", ")))
-        kind = vendor.kind_of(name, own[0][0].calls)
+        nodes = tuple(dict.fromkeys(n for _, view in own for n in view.title.split(", ")))
+        node = vendor.node_of(name)
+        kind = vendor.kind_of(node, own[0][0].calls)
         decisions = _decisions([step for step, _ in own], [view for _, view in own], touched, external)
         if not own[0][0].calls:
             decisions += vendor.form_decisions(kind, len(own))
-        yield _layer_view(
-            name,
-            kind,
-            (*(n for n in nodes if n != name), name),
-            [view for _, view in own],
-            read,
-            written,
-            shape,
-            0,
-            decisions,
-        )
-
-
-def _shapes(network: CompiledNetwork) -> dict[str, tuple[int, ...]]:
-    return {b.name: b.shape for b in (*network.internals, *network.outputs) if not b.is_param}
+        weights = vendor.weights_of(nodes, params)
+        operators = vendor.operators_of(nodes, weights)
+        listed = (*(n for n in nodes if n != node), node)
+        view = _layer_view(name, kind, listed, [view for _, view in own], read, written, shape, 0, decisions)
+        yield replace(view, label=vendor.label_of(operators), weights=weights, operators=operators)
 
 
 def _layer_view(
@@ -320,16 +344,11 @@ def _decisions(
     return found
 
 
-def _written(view: StepView, buffers: Sequence[BufferView]) -> tuple[str, ...]:
-    return tuple(b.name for b in buffers if b.first == view.number and b.kind not in ("constant", "input"))
-
-
-def _read(step: Step, buffers: Sequence[BufferView]) -> list[str]:
-    return [b.name for b in buffers if b.kind != "constant" and folder_memory.reads(step, b)]
-
-
-def _with_layers(buffers: Sequence[BufferView], views: Sequence[StepView]) -> tuple[BufferView, ...]:
-    """Each buffer with the layer whose epoch writes it first."""
+def _with_layers(
+    buffers: Sequence[BufferView], steps: Sequence[Step], views: Sequence[StepView]
+) -> tuple[BufferView, ...]:
+    """Each buffer with the layer whose epoch writes it first; constants with the one that reads them."""
     writers = {view.number: view.layer for view in views}
-    kept = ("constant", "input")
-    return tuple(b if b.kind in kept else replace(b, layer=writers.get(b.first, "")) for b in buffers)
+    readers = folder_memory.readers(buffers, steps, writers)
+    layers = {"constant": lambda b: readers.get((b.name, b.address), ""), "input": lambda b: ""}
+    return tuple(replace(b, layer=layers.get(b.kind, lambda b: writers.get(b.first, ""))(b)) for b in buffers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
 from atonc.emu.files.c_info import CInfo
@@ -128,3 +129,17 @@ def reads(step: Step, buffer: BufferView) -> bool:
     """Whether a step uses what an earlier one left in a buffer."""
     alive = buffer.first < step.number <= buffer.last or (buffer.kind == "input" and step.number <= buffer.last)
     return alive and _touches(step, buffer.address, buffer.address + buffer.size_bytes)
+
+
+def readers(
+    buffers: Sequence[BufferView], steps: Sequence[Step], layers: Mapping[int, str]
+) -> dict[tuple[str, int], str]:
+    """Constants, by name and address: the first layer whose engines read them."""
+    listed = sorted((b for b in buffers if b.kind == "constant"), key=lambda b: b.address)
+    starts, found = [b.address for b in listed], dict[tuple[str, int], str]()
+    for step in steps:
+        for engine in step.epoch.readers().values() if step.epoch is not None else ():
+            place = bisect_right(starts, engine.address) - 1
+            if place >= 0 and engine.address < starts[place] + listed[place].size_bytes:
+                found.setdefault((listed[place].name, starts[place]), layers.get(step.number, ""))
+    return found

@@ -10,7 +10,7 @@ from pathlib import Path
 from atonc.emu.files.c_info import CInfo, InfoNode, read_c_info
 from atonc.errors import InputError, plain
 from atonc.hw.machine import Machine
-from atonc.insight import decide, folder_memory, rules, vendor
+from atonc.insight import decide, flow, folder_memory, rules, vendor
 from atonc.insight.types import (
     CPU,
     ESTIMATED,
@@ -22,6 +22,7 @@ from atonc.insight.types import (
     NetworkView,
     PoolView,
     StepView,
+    TensorView,
 )
 
 _ON = {"HW": NPU, "EC": NPU, "SW": CPU, "SW_HW": HYBRID}
@@ -43,18 +44,18 @@ def info_view(path: Path, machine: Machine) -> NetworkView:
     info = read_c_info(path)
     buffers, pools = _buffers(info), _pools(info, machine)
     names = {pool.id: pool.name for pool in info.pools}
-    steps = tuple(_step(node, machine, names) for node in info.nodes if _runs(node))
+    steps = vendor.unique_layers([_step(node, machine, names) for node in info.nodes if _runs(node)])
     external = {pool.name for pool in pools if pool.external}
     moving = [b for b in buffers if b.kind != "constant"]
     return NetworkView(
         path.name.removesuffix("c_info.json").strip("_") or "network",
-        plain(path.name),
+        plain(info.model) or plain(path.name),
         _tool(info.tools),
         "",
         machine.clocks.npu_mhz,
         machine.clocks.cpu_mhz,
         steps,
-        tuple(_layers(steps, {node.epoch: node for node in info.nodes}, buffers, external)),
+        tuple(_layers(steps, info, buffers, external)),
         buffers,
         pools,
         folder_memory.span(b for b in moving if b.pool not in external),
@@ -64,7 +65,15 @@ def info_view(path: Path, machine: Machine) -> NetworkView:
         (NOTE,),
         {**info.tools, **{f"{tool} called with": text.strip()[:2000] for tool, text in info.arguments.items()}},
         basis=ESTIMATED,
+        inputs=edge(info, info.inputs),
+        outputs=edge(info, info.outputs),
+        tensors={b.name: flow.info_tensor(b) for b in info.buffers if not b.is_param},
     )
+
+
+def edge(info: CInfo, numbers: Sequence[int]) -> tuple[TensorView, ...]:
+    listed = {b.id: b for b in info.buffers}
+    return tuple(flow.info_tensor(listed[one]) for one in numbers if one in listed)
 
 
 def _tool(tools: Mapping[str, str]) -> str:
@@ -97,36 +106,38 @@ def _step(node: InfoNode, machine: Machine, pools: Mapping[int, str]) -> StepVie
 
 
 def _layers(
-    steps: Sequence[StepView], nodes: Mapping[int | None, InfoNode], buffers: Sequence[BufferView], external: set[str]
+    steps: Sequence[StepView], info: CInfo, buffers: Sequence[BufferView], external: set[str]
 ) -> list[LayerView]:
-    found = []
+    found, streams = list[LayerView](), flow.info_flow(info, buffers, (step.number for step in steps))
+    params = vendor.params_by_node(flow.info_tensor(b) for b in info.buffers if b.is_param)
+    listed = {b.name: b for b in info.buffers}
+    outside = {b.name for b in buffers if b.pool in external}
     for (name, on), members in groupby(steps, key=lambda step: (step.layer, step.on)):
         own = list(members)
-        numbers = {step.number for step in own}
-        written = [b for b in buffers if b.first in numbers and b.kind != "constant"]
-        read = [b for b in buffers if b.last in numbers and b.first not in numbers and b.kind != "constant"]
-        shares = _shares(own)
-        cycles = sum(step.cycles for step in own)
-        kinds = [part.kind for number in numbers for part in nodes[number].parts]
-        kind = vendor.kind_of(name)
+        numbers = [step.number for step in own]
+        read, written = streams.read(numbers), streams.written(numbers)
+        shares, cycles = _shares(own), sum(step.cycles for step in own)
+        titles = tuple(dict.fromkeys(node for step in own for node in step.title.split(", ")))
+        weights = vendor.weights_of(titles, params)
+        operators = vendor.operators_of(titles, weights)
+        kinds = [part.kind for number in numbers for part in info.by_epoch[number].parts]
+        kind = vendor.kind_of(vendor.node_of(name))
         if on == NPU:
             decisions = [*([decide.bound(shares, cycles)] if shares else []), *vendor.form_decisions(kind, len(own))]
         else:
             decisions = _on_cpu(kinds)
-        outside = [b.name for b in (*read, *written) if b.pool in external]
-        if outside:
-            decisions.append(decide.decision(rules.SPILL, f"{', '.join(outside[:3])} in external RAM"))
-        titles = tuple(dict.fromkeys(node for step in own for node in step.title.split(", ")))
+        if slow := [one for one in (*read, *written) if one in outside]:
+            decisions.append(decide.decision(rules.SPILL, f"{', '.join(slow[:3])} in external RAM"))
         found.append(
             LayerView(
                 name,
                 kind,
-                (*(node for node in titles if node != name), name),
+                (*(node for node in titles if node != vendor.node_of(name)), vendor.node_of(name)),
                 on,
-                tuple(step.number for step in own),
-                tuple(b.name for b in read),
-                tuple(b.name for b in written),
-                (),
+                tuple(numbers),
+                read,
+                written,
+                next((listed[one].shape for one in reversed(written) if one in listed), ()),
                 sum(step.macs for step in own),
                 cycles,
                 sum(step.milliseconds for step in own),
@@ -134,6 +145,10 @@ def _layers(
                 (),
                 (),
                 tuple(decisions),
+                vendor.label_of(operators),
+                {},
+                weights,
+                operators,
             )
         )
     return found
@@ -169,7 +184,8 @@ def _buffers(info: CInfo) -> tuple[BufferView, ...]:
             (p.name for p in real if p.address is not None and p.address <= address < p.address + p.size_bytes), ""
         )
         first, end = (0, last) if b.is_param else (b.first_epoch, b.last_epoch)
-        kind = "constant" if b.is_param else "activation"
+        edge = "input" if b.id in info.inputs else "output" if b.id in info.outputs else "activation"
+        kind = "constant" if b.is_param and edge == "activation" else edge
         found.append(BufferView(b.name, home, address, b.size_bytes, first, end, kind))
     return tuple(sorted(found, key=lambda b: (b.address, b.first, b.name)))
 

@@ -12,13 +12,27 @@ from atonc.emit.program import ProgramStep
 from atonc.frontends.coverage import CONVERSIONS, coverage
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence.summary import summarise
-from atonc.insight import decide, rules, wiring
-from atonc.insight.types import CPU, NOTHING, NPU, BufferView, Decision, LayerView, NetworkView, PoolView, StepView
+from atonc.insight import decide, rules, tensors, wiring
+from atonc.insight.types import (
+    CPU,
+    NOTHING,
+    NPU,
+    BufferView,
+    Decision,
+    LayerError,
+    LayerView,
+    NetworkView,
+    PoolView,
+    StepView,
+    Verified,
+)
 from atonc.ir import Op
 from atonc.lower.map_ops import CpuReason
 from atonc.lower.rules import NOT_CODES, rule_of
 from atonc.place.pools import is_external
+from atonc.plan.types import BufferKind
 from atonc.program_costs import macs
+from atonc.verify import VerifyReport
 
 
 def network_view(view: CompileView) -> NetworkView:
@@ -51,7 +65,30 @@ def network_view(view: CompileView) -> NetworkView:
         dict(view.reproduce),
         coverage(view.compiled.source),
         silicon=summarise(compiled.grades),
+        inputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.inputs),
+        outputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.outputs),
+        tensors={
+            name: tensors.tensor_view(compiled.graph.tensors[name])
+            for layer in layers
+            for name in (*layer.inputs, *layer.outputs)
+        },
+        verified=_verified(compiled.report),
     )
+
+
+def _verified(report: VerifyReport | None) -> Verified | None:
+    if report is None:
+        return None
+    rows = tuple((o.name, o.cosine, o.exact_percent, o.within1_percent, o.max_lsb) for o in report.outputs)
+    return Verified(report.samples, report.layers, report.worst_layer, rows)
+
+
+def _error(op: Op, report: VerifyReport | None) -> LayerError | None:
+    found = [check for check in (report.checks if report else ()) if check.tensor in op.outputs]
+    if not found:
+        return None
+    worst = max(found, key=lambda check: (check.max_diff, check.differ_percent))
+    return LayerError(worst.max_diff, worst.differ_percent, worst.limit)
 
 
 def _ops(view: CompileView) -> Sequence[Op]:
@@ -80,7 +117,7 @@ def _step(step: ProgramStep, cost: StepCost, owner: str, pools: tuple[MemoryPool
 
 
 def _layer(op: Op, view: CompileView, rows: list[tuple[ProgramStep, StepCost]], external: set[str]) -> LayerView:
-    tensors = view.compiled.graph.tensors
+    known = view.compiled.graph.tensors
     epochs = [step.epoch for step, _ in rows if step.epoch is not None]
     on = NOTHING if not rows else NPU if epochs else CPU
     cycles = sum(cost.cycles for _, cost in rows)
@@ -88,22 +125,28 @@ def _layer(op: Op, view: CompileView, rows: list[tuple[ProgramStep, StepCost]], 
     for _, cost in rows:
         shares[cost.bound_by] += cost.cycles
     bound_by = {label: count / max(1, cycles) for label, count in shares.most_common() if count}
+    held = tensors.weights(op, known)
     return LayerView(
         op.name,
         op.kind,
         op.origin or (op.name,),
         on,
         tuple(step.number for step, _ in rows),
-        tuple(n for n in op.inputs if n and not tensors[n].is_constant),
+        tuple(n for n in op.inputs if n and not known[n].is_constant),
         op.outputs,
-        tensors[op.outputs[0]].shape,
-        macs(op, tensors),
+        known[op.outputs[0]].shape,
+        macs(op, known),
         cycles,
         sum(cost.milliseconds for _, cost in rows),
         bound_by,
         tuple(dict.fromkeys(c for e in epochs for c in wiring.chains(e))),
         tuple(dict.fromkeys(m for e in epochs for m in wiring.modes(e))),
         tuple(_decisions(op, view, on, bound_by, cycles, external)),
+        tensors.label(op, known),
+        tensors.attributes(op),
+        held,
+        (tensors.operator(op.kind, (op.origin or (op.name,))[-1], held),),
+        _error(op, view.compiled.report),
     )
 
 
@@ -127,8 +170,8 @@ def _decisions(
 
 def _in_float(op: Op, view: CompileView, reasons: Sequence[Decision]) -> list[Decision]:
     """An operator that no unit does may be in float as well: then both rules keep it on the CPU."""
-    tensors = [view.compiled.graph.tensors[n] for n in (*op.inputs, *op.outputs) if n]
-    real = [t.dtype for t in tensors if not t.is_constant and t.is_float]
+    touched = [view.compiled.graph.tensors[n] for n in (*op.inputs, *op.outputs) if n]
+    real = [t.dtype for t in touched if not t.is_constant and t.is_float]
     known = any(one.rule is NOT_CODES for one in reasons)
     if op.kind in CONVERSIONS or known or not real:
         return []
@@ -145,7 +188,10 @@ def _on_chip(name: str, view: CompileView, external: set[str]) -> bool:
 
 
 def _buffers(view: CompileView) -> tuple[BufferView, ...]:
-    producers = {name: op.name for op in view.compiled.graph.ops for name in op.outputs}
+    owners = list(zip(view.compiled.program.steps, view.compiled.mapped.owners, strict=True))
+    readers = {name: owner for step, owner in reversed(owners) for name in step.plan.reads()}
+    producers = {name: owner for step, owner in reversed(owners) for name in step.plan.writes()}
+    producers |= {name: op.name for op in view.compiled.graph.ops for name in op.outputs}
     homes = sorted(view.compiled.layout.placed.values(), key=lambda h: (h.address, h.buffer.name))
     return tuple(
         BufferView(
@@ -156,7 +202,7 @@ def _buffers(view: CompileView) -> tuple[BufferView, ...]:
             h.first + 1,
             h.last + 1,
             str(h.buffer.kind),
-            producers.get(h.buffer.name, ""),
+            (readers if h.buffer.kind == BufferKind.CONSTANT else producers).get(h.buffer.name, ""),
         )
         for h in homes
     )

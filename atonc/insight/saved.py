@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from atonc.disk import read_file
 from atonc.emu.files.types import CompiledNetwork
 from atonc.errors import InputError, plain
 from atonc.insight import rules as shaping
-from atonc.insight.types import Decision, LayerView, NetworkView
+from atonc.insight.types import Decision, LayerError, LayerView, NetworkView, TensorView, Verified
 from atonc.lower import rules as mapping
 from atonc.reasons import Evidence, Rule, Severity
 
 MAX_BYTES = 1 << 26
 _MOST = 100_000  # layers, steps
+_CLOCKS = ("npu_mhz", "cpu_mhz", "flash_mb_per_s")
 _LONG = 4096  # characters of one text
 
 
@@ -36,6 +37,10 @@ class SavedLayer:
     shape: tuple[int, ...]
     macs: int
     decisions: tuple[Decision, ...]
+    label: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    weights: tuple[TensorView, ...] = ()
+    error: LayerError | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,30 @@ class Saved:
     layers: tuple[SavedLayer, ...]
     cpu_cycles: Mapping[int, tuple[int, bool]]  # CPU steps: cycles as predicted when compiled, and whether measured
     titles: Mapping[int, str] = field(default_factory=dict)
+    st_cycles: Mapping[int, int] = field(default_factory=dict)  # ST's estimate, as counted when compiled
+    clocks: Mapping[str, float] = field(default_factory=dict)  # npu_mhz, cpu_mhz that the user asked for
+    inputs: tuple[TensorView, ...] = ()
+    outputs: tuple[TensorView, ...] = ()
+    tensors: Mapping[str, TensorView] = field(default_factory=dict)
+    verified: Verified | None = None
+
+
+def rows(network: NetworkView) -> dict[str, Any]:
+    """What the program file keeps besides steps and buffers."""
+    return {
+        "clocks": {"npu_mhz": network.npu_mhz, "cpu_mhz": network.cpu_mhz},
+        "edges": {
+            "inputs": [_tensor_row(one) for one in network.inputs],
+            "outputs": [_tensor_row(one) for one in network.outputs],
+            "inner": [_tensor_row(one) for one in network.tensors.values()],
+        },
+        "verified": asdict(network.verified) if network.verified else None,
+        "layers": layer_rows(network),
+    }
+
+
+def _tensor_row(one: TensorView) -> dict[str, Any]:
+    return {name: value for name, value in asdict(one).items() if value is not None}
 
 
 def layer_rows(network: NetworkView) -> list[dict[str, Any]]:
@@ -62,6 +91,10 @@ def _row(layer: LayerView) -> dict[str, Any]:
         "shape": list(layer.shape),
         "macs": layer.macs,
         "decisions": [one.as_dict() for one in layer.decisions],
+        "label": layer.label,
+        "attributes": dict(layer.attributes),
+        "weights": [_tensor_row(one) for one in layer.weights],
+        **({"error": asdict(layer.error)} if layer.error else {}),
     }
 
 
@@ -85,7 +118,51 @@ def _saved(root: Any, kinds: Mapping[int, str]) -> Saved:
         tuple(_layer(row, steps) for row in _rows(root, "layers")),
         {number: (_integer(row, "cycles"), row.get("cost_known") is True) for number, row in cpu.items()},
         {number: _text(row, "title") for number, row in steps.items()},
+        {number: _integer(row, "st_cycles") for number, row in steps.items() if "st_cycles" in row},
+        {name: value for name, value in _numbers(root, "clocks").items() if name in _CLOCKS and value > 0},
+        *_edges(root),
+        _verified(root),
     )
+
+
+def _edges(root: Any) -> tuple[tuple[TensorView, ...], tuple[TensorView, ...], dict[str, TensorView]]:
+    edges = _object(root, "edges") or {"inputs": [], "outputs": [], "inner": []}
+    listed = [tuple(_tensor(row) for row in _rows(edges, key)) for key in ("inputs", "outputs", "inner")]
+    return listed[0], listed[1], {one.name: one for one in listed[2]}
+
+
+def _tensor(row: Mapping[str, Any]) -> TensorView:
+    numbers = _numbers({"": {k: row[k] for k in ("scale", "low", "high") if k in row}}, "")
+    return TensorView(
+        _text(row, "name"),
+        tuple(_integers(row, "shape")),
+        _text(row, "dtype"),
+        numbers.get("scale"),
+        _integer(row, "zero_point") if "zero_point" in row else None,
+        _integer(row, "scales"),
+        numbers.get("low"),
+        numbers.get("high"),
+    )
+
+
+def _verified(root: Any) -> Verified | None:
+    found = _object(root, "verified")
+    if not found:
+        return None
+    outputs = tuple(_output(row) for row in _list(found, "outputs"))
+    worst = _number(found.get("worst_codes"))
+    return Verified(_integer(found, "samples"), _integer(found, "layers"), worst, outputs)
+
+
+def _output(row: Any) -> tuple[str, float, float, float, float]:
+    if not isinstance(row, list) or len(row) != 5:
+        raise ValueError("outputs")
+    return _text({"": row[0]}, ""), _number(row[1]), _number(row[2]), _number(row[3]), _number(row[4])
+
+
+def _error(row: Mapping[str, Any]) -> LayerError | None:
+    found = _object(row, "error")
+    return LayerError(*(_number(found.get(key)) for key in ("codes", "differ_percent", "limit"))) if found else None
 
 
 def _layer(row: Mapping[str, Any], steps: Mapping[int, Any]) -> SavedLayer:
@@ -102,6 +179,10 @@ def _layer(row: Mapping[str, Any], steps: Mapping[int, Any]) -> SavedLayer:
         tuple(_integers(row, "shape")),
         _integer(row, "macs"),
         tuple(_decision(one) for one in _rows(row, "decisions")),
+        _text(row, "label") if "label" in row else "",
+        {_text({"": k}, ""): _text({"": v}, "") for k, v in _object(row, "attributes").items()},
+        tuple(_tensor(one) for one in _rows(row, "weights")) if "weights" in row else (),
+        _error(row),
     )
 
 
@@ -140,6 +221,26 @@ def _text(row: Mapping[str, Any], key: str) -> str:
 def _integer(row: Mapping[str, Any], key: str) -> int:
     found = row.get(key)
     if type(found) is not int or abs(found) > 1 << 62:
+        raise ValueError(key)
+    return found
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not abs(value) < 1e30:
+        raise ValueError("number")
+    return float(value)
+
+
+def _numbers(row: Mapping[str, Any], key: str) -> dict[str, float]:
+    return {_text({key: name}, key): _number(value) for name, value in _object(row, key).items()}
+
+
+def _object(row: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Empty if it is not there."""
+    found = row.get(key)
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or len(found) > _MOST:
         raise ValueError(key)
     return found
 

@@ -77,6 +77,49 @@ class StepView:
 
 
 @dataclass(frozen=True)
+class TensorView:
+    """A tensor in words: what flows along an edge, what enters or leaves the network, what a layer holds as weights."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    scale: float | None = None  # None: plain numbers, or one scale a channel
+    zero_point: int | None = None
+    scales: int = 1  # how many: more than one means one a channel
+    low: float | None = None  # real values of constants
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class OperatorView:
+    """An operator of the model inside a layer; `kernel`: outputs, rows and columns of its weights."""
+
+    node: str
+    kind: str
+    kernel: tuple[int, ...] = ()
+    depthwise: bool = False
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """How far a layer is from exact arithmetic on the inputs it really has, in codes."""
+
+    codes: float
+    differ_percent: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What the emulator saw: every layer within its limit, and the outputs of the whole beside exact arithmetic."""
+
+    samples: int
+    layers: int
+    worst_codes: float
+    outputs: tuple[tuple[str, float, float, float, float], ...]  # name, cosine, exact %, within one %, largest codes
+
+
+@dataclass(frozen=True)
 class LayerView:
     """One operator of the compiled graph, with the source nodes that went into it."""
 
@@ -95,6 +138,15 @@ class LayerView:
     chains: tuple[str, ...]
     modes: tuple[str, ...]
     decisions: tuple[Decision, ...] = ()
+    label: str = ""  # the kind with what people look for: "depthwise conv 3x3 /2"
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    weights: tuple[TensorView, ...] = ()
+    operators: tuple[OperatorView, ...] = ()  # more than one where ST's compiler joined them in an epoch
+    error: LayerError | None = None
+
+    @property
+    def title(self) -> str:
+        return self.label or self.kind.replace("_", " ")
 
     @property
     def macs_per_cycle(self) -> float:
@@ -110,7 +162,7 @@ class BufferView:
     first: int  # steps, counted like StepView.number
     last: int
     kind: str  # activation, scratch, constant, input, output
-    layer: str = ""  # that writes it
+    layer: str = ""  # that writes it; of constants the one that reads them
 
 
 @dataclass(frozen=True)
@@ -176,6 +228,10 @@ class NetworkView:
     basis: str = PREDICTED  # where cycles come from
     silicon: Summary | None = None  # how near its epochs are to published ones, where they can be read
     measured: Measured | None = None  # on a board, beside what was predicted
+    inputs: tuple[TensorView, ...] = ()
+    outputs: tuple[TensorView, ...] = ()
+    tensors: Mapping[str, TensorView] = field(default_factory=dict)  # of the layers' inputs and outputs
+    verified: Verified | None = None
 
     @property
     def cycles(self) -> int:
@@ -184,6 +240,11 @@ class NetworkView:
     @property
     def latency_ms(self) -> float:
         return sum(step.milliseconds for step in self.steps)
+
+    @property
+    def st_cycles(self) -> int:
+        """What ST's compiler estimates, or would; CPU steps count nothing there."""
+        return sum(step.st_cycles for step in self.steps)
 
     @property
     def energy_uj(self) -> float:

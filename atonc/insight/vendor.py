@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from atonc.emu import cpu
 from atonc.emu.cpu.struct_view import StructView
@@ -12,7 +14,7 @@ from atonc.emu.files.c_info import InfoNode
 from atonc.emu.files.types import Call
 from atonc.errors import AtoncError
 from atonc.insight import decide, rules
-from atonc.insight.types import Decision
+from atonc.insight.types import Decision, OperatorView, StepView, TensorView
 from atonc.lower import rules as mapping
 from atonc.reasons import Rule
 
@@ -22,9 +24,11 @@ _NUMBERED = re.compile(r"([A-Za-z][\w]*?)(?:_inserted)?_(?:id)?\d+")
 _KINDS = {
     **dict.fromkeys(("conv2d", "conv_2d", "depthwise_conv_2d", "convinteger"), "conv"),
     **dict.fromkeys(("gemm", "fully_connected", "matmul"), "dense"),
+    **dict.fromkeys(("convtranspose", "transpose_conv"), "transpose_conv"),
     **dict.fromkeys(("maxpool", "max_pool_2d"), "max_pool"),
     **dict.fromkeys(("averagepool", "average_pool_2d", "globalaveragepool"), "average_pool"),
 }
+_INFLATED = "_weights_inflated"  # how kernels of depthwise convolutions are stored
 _BY_NATURE = (
     ("dequantizelinear", "dequantize"),
     ("quantizelinear", "quantize"),
@@ -41,6 +45,7 @@ _MOVES = (
 )
 _FUNCTIONS = ("relu", "prelu", "leakyrelu", "sigmoid", "tanh", "hardsigmoid", "hardswish", "clip", "elu")
 _WEIGHTED = ("conv", "gemm", "matmul")
+_MOST_WORDS = 3  # operators that a label names
 
 
 def base_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -70,6 +75,59 @@ def kind_of(node: str, calls: Sequence[Call] = ()) -> str:
             called = called.removeprefix(start)
         return called.lower()
     return "epoch"
+
+
+def operators_of(nodes: Iterable[str], held: Sequence[TensorView]) -> tuple[OperatorView, ...]:
+    """Each node of a layer with the size of its kernels; weights are listed as outputs, inputs, rows, columns."""
+    found = []
+    for node in nodes:
+        own = next((w for w in held if w.name.startswith(f"{node}_weights") and len(w.shape) == 4), None)
+        kernel = (own.shape[0], *own.shape[2:]) if own else ()
+        depthwise = own is not None and (_INFLATED in own.name or (own.shape[1] == 1 and own.shape[0] > 1))
+        found.append(OperatorView(node, kind_of(node), kernel, depthwise))
+    return tuple(found)
+
+
+def label_of(operators: Sequence[OperatorView]) -> str:
+    """`conv 1x1 + add`."""
+    shown = [one for one in operators if one.kind != "epoch"]
+    words = [_word(one) for one in shown[:_MOST_WORDS]]
+    return " + ".join(words) + (" + ..." if len(shown) > _MOST_WORDS else "")
+
+
+def _word(one: OperatorView) -> str:
+    size = f" {one.kernel[1]}x{one.kernel[2]}" if one.kernel else ""
+    return f"{'depthwise ' if one.depthwise else ''}{one.kind.replace('_', ' ')}{size}"
+
+
+def weights_of(nodes: Iterable[str], params: Mapping[str, Sequence[TensorView]]) -> tuple[TensorView, ...]:
+    return tuple(tensor for node in nodes for tensor in params.get(node, ()))
+
+
+def params_by_node(params: Iterable[TensorView]) -> dict[str, list[TensorView]]:
+    found: dict[str, list[TensorView]] = {}
+    for one in params:
+        match = _NODE.match(one.name)
+        found.setdefault(match[1] if match else one.name, []).append(one)
+    return found
+
+
+def unique_layers(steps: Sequence[StepView]) -> tuple[StepView, ...]:
+    """Epochs of a node that come back after others are a layer of their own: names say which time it is."""
+    times: Counter[str] = Counter()
+    found, last = list[StepView](), ("", "")
+    for step in steps:
+        if (step.layer, step.on) != last:
+            times[step.layer] += 1
+        last = (step.layer, step.on)
+        again = times[step.layer]
+        found.append(replace(step, layer=f"{step.layer} #{again}") if again > 1 else step)
+    return tuple(found)
+
+
+def node_of(layer: str) -> str:
+    """The node behind the name of a layer."""
+    return layer.partition(" #")[0]
 
 
 def cpu_decisions(calls: Sequence[Call]) -> list[Decision]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from atonc.insight.compare import Comparison, Figure
+from atonc.insight.types import LayerView
 
 _MOST = 15
 LONG_NAME = 60
@@ -22,17 +24,33 @@ def lines(found: Comparison, verbose: bool) -> list[str]:
     out += _output_lines(found)
     pairs = found.layers if verbose else found.layers[:_MOST]
     if pairs:
-        title = f"{len(pairs)} layers" if verbose else f"the {len(pairs)} layers that differ most"
+        title = f"{len(pairs)} pairs" if verbose else f"the {len(pairs)} pairs of layers that differ most"
         out += ["", f"{title}, paired by {found.paired_by} (milliseconds)", f"{'A':>10}{'B':>10}{'B - A':>10}  layer"]
         for pair in pairs:
-            x, y = (side.milliseconds if side else 0.0 for side in (pair.a, pair.b))
-            places = f" [{pair.a.on} / {pair.b.on}]" if pair.a and pair.b and pair.a.on != pair.b.on else ""
-            out.append(
-                f"{x:10.4f}{y:10.4f}{pair.difference:+10.4f}  {' / '.join(_short(n) for n in pair.nodes)}{places}"
-            )
-    if found.unmatched:
-        out += ["", f"{found.unmatched} layers of both builds have no partner in the other"]
+            places = f" [{place(pair.a)} / {place(pair.b)}]" if place(pair.a) != place(pair.b) else ""
+            names = dict.fromkeys((side_name(pair.a), side_name(pair.b)))
+            out.append(f"{pair.a_ms:10.4f}{pair.b_ms:10.4f}{pair.difference:+10.4f}  {' / '.join(names)}{places}")
+    return [*out, "", *pairing_lines(found)]
+
+
+def pairing_lines(found: Comparison) -> list[str]:
+    """How much of each build has a partner."""
+    out = []
+    for letter, view, pairs, alone in zip("AB", (found.a, found.b), found.paired, found.alone, strict=True):
+        share = 100 * sum(layer.milliseconds for layer in alone) / (view.latency_ms or 1.0)
+        text = f"{pairs} of {pairs + len(alone)} layers of {letter} have a partner"
+        out.append(text + (f"; those without take {share:.1f} % of its time" if alone else ""))
     return out
+
+
+def place(side: Sequence[LayerView]) -> str:
+    return " + ".join(dict.fromkeys(layer.on for layer in side))
+
+
+def side_name(side: Sequence[LayerView]) -> str:
+    """The layers of one side of a pair: the first by its name, the others by their number."""
+    more = f" and {len(side) - 1} more" if len(side) > 1 else ""
+    return f"{_short(side[0].nodes[-1])}{more}" if side else "none"
 
 
 def _output_lines(found: Comparison) -> list[str]:
@@ -66,14 +84,17 @@ def as_json(found: Comparison) -> dict[str, Any]:
         "layers": [
             {
                 "nodes": list(pair.nodes),
-                "a_ms": pair.a.milliseconds if pair.a else None,
-                "b_ms": pair.b.milliseconds if pair.b else None,
-                "a_on": pair.a.on if pair.a else None,
-                "b_on": pair.b.on if pair.b else None,
+                "a": [layer.name for layer in pair.a],
+                "b": [layer.name for layer in pair.b],
+                "a_ms": pair.a_ms,
+                "b_ms": pair.b_ms,
+                "a_on": place(pair.a),
+                "b_on": place(pair.b),
             }
             for pair in found.layers
         ],
         "paired_by": found.paired_by,
+        "paired": {"a": found.paired[0], "b": found.paired[1]},
         "unmatched": found.unmatched,
         "outputs": [
             {

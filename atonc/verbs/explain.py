@@ -65,7 +65,8 @@ def _network(options: argparse.Namespace) -> tuple[NetworkView, tuple[Lever, ...
         from atonc.pipeline import machine_of
 
         clocks = Options(npu_mhz=options.npu_mhz, cpu_mhz=options.cpu_mhz, flash_mbps=options.flash_mbps)
-        return folder_view(place, None if options.name == "network" else options.name, machine_of(clocks)), None
+        machine = machine_of(clocks) if clocks != Options() else None  # else at the clocks of the build
+        return folder_view(place, None if options.name == "network" else options.name, machine), None
     from atonc import generating
     from atonc.insight.fit import levers
     from atonc.insight.ours import network_view

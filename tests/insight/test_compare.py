@@ -13,8 +13,10 @@ from atonc import generating
 from atonc.cli import main
 from atonc.emu.network import load
 from atonc.insight.accuracy import agreement, converted
-from atonc.insight.compare import BY_NAME, BY_ORDER, compare
+from atonc.insight.compare import compare
 from atonc.insight.ours import network_view
+from atonc.insight.pairs import BY_NAME, BY_OPERATOR
+from atonc.insight.types import LayerView, OperatorView
 from atonc.options import Options
 
 ROOT = Path(__file__).parent.parent.parent
@@ -32,7 +34,11 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return _build(work / "best"), _build(work / "uint8", numerics="2.x", input_type="uint8")
 
 
-def test_layers_pair_by_name_else_by_order_and_size() -> None:
+def _with_other_kernels(layer: LayerView) -> tuple[OperatorView, ...]:
+    return tuple(replace(one, kernel=(99, *one.kernel[1:]) if one.kernel else ()) for one in layer.operators)
+
+
+def test_layers_pair_by_name_else_by_operator() -> None:
     view = network_view(generating.analyze(DIGITS, Options(verify=False)))
     by_name = compare(view, view)
     assert by_name.paired_by == BY_NAME
@@ -40,11 +46,11 @@ def test_layers_pair_by_name_else_by_order_and_size() -> None:
     assert by_name.unmatched == 0
     renamed = tuple(replace(layer, nodes=(f"Conv2D_{k}",)) for k, layer in enumerate(view.layers))
     by_order = compare(view, replace(view, layers=renamed))
-    assert by_order.paired_by == BY_ORDER
-    assert [pair.difference for pair in by_order.layers] == [0.0] * 4
-    assert all(pair.a and pair.b and pair.a.shape == pair.b.shape for pair in by_order.layers)
-    shapeless = tuple(replace(layer, shape=(7, k)) for k, layer in enumerate(renamed))
-    assert compare(view, replace(view, layers=shapeless)).layers == ()
+    assert by_order.paired_by == BY_OPERATOR
+    assert [pair.difference for pair in by_order.layers] == [0.0] * 8
+    assert all(pair.a[0].shape == pair.b[0].shape for pair in by_order.layers)
+    others = tuple(replace(layer, operators=_with_other_kernels(layer)) for layer in renamed)
+    assert compare(view, replace(view, layers=others)).layers == ()
 
 
 def test_the_same_inputs_reach_builds_with_other_edges(builds: tuple[Path, Path]) -> None:

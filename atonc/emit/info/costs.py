@@ -68,7 +68,7 @@ def figures(network: CNetwork, cost: NetworkCost) -> dict[int, StepFigures]:
 @once_per_object
 def epoch_figures(epoch: Epoch, pools: tuple[MemoryPool, ...]) -> StepFigures:
     timings, flow = [pool.timing for pool in pools], element_counts(epoch)
-    estimate = st_estimate.epoch_cycles(epoch, timings)
+    estimate = st_estimate.epoch_cycles(epoch, timings, count_runs=True)
     amounts = st_estimate.pool_bytes(epoch, timings, flow)
     accesses = {pool.name: _access(pool, *amounts[pool.name]) for pool in pools if pool.name in amounts}
     cycles = max(1, estimate.cycles)

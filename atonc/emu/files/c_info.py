@@ -49,6 +49,10 @@ class InfoBuffer:
     is_param: bool
     first_epoch: int
     last_epoch: int
+    shape: tuple[int, ...] = ()
+    dtype: str = ""  # int8, uint8, float32, ... as far as the file says
+    scales: tuple[float, ...] = ()
+    offsets: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ class Part:
     name: str
     kind: str
     unit: str = ""  # as printed: "ARITH_ACC_V2 0"
+    inputs: tuple[int, ...] = ()  # buffers, by id
+    outputs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,8 @@ class InfoNode:
     compute_cycles: int = 0
     max_cycles: int = 0
     accesses: tuple[Access, ...] = ()
+    inputs: tuple[int, ...] = ()  # buffers, by id
+    outputs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,9 @@ class CInfo:
     buffers: tuple[InfoBuffer, ...]
     by_epoch: Mapping[int, InfoNode] = field(default_factory=dict, repr=False, compare=False)
     arguments: Mapping[str, str] = field(default_factory=dict)  # tool -> what it was called with
+    model: str = ""  # file name of the model
+    inputs: tuple[int, ...] = ()  # buffers, by id
+    outputs: tuple[int, ...] = ()
 
 
 def find_c_info(network: CompiledNetwork) -> Path | None:
@@ -136,7 +147,17 @@ def read_c_info(path: Path) -> CInfo:
         buffers=tuple(_buffer(row) for row in root.rows("buffers")),
         by_epoch={node.epoch: node for node in nodes if node.epoch is not None},
         arguments=_tools(root, "arguments"),
+        model=_model(root),
+        inputs=tuple(number for graph in root.rows("graphs") for number in graph.integers("inputs")),
+        outputs=tuple(number for graph in root.rows("graphs") for number in graph.integers("outputs")),
     )
+
+
+def _model(root: _Reader) -> str:
+    """The file that was compiled, as the front end names it."""
+    models = [tool.part("input_model") for tool in root.part("environment").rows("tools")]
+    files = [file.text("name") for model in models for file in model.rows("model_files")]
+    return next((name for name in (*files, *(model.text("name") for model in models)) if name), "")
 
 
 def _load(path: Path) -> Any:
@@ -176,6 +197,10 @@ class _Reader:
         value = self.value.get(key, "")
         return plain(value) if isinstance(value, str) else self._wrong(key, "a text")
 
+    def integers(self, key: str) -> tuple[int, ...]:
+        """Each once, in the order of the file."""
+        return tuple(dict.fromkeys(value for value in self.plain_list(key) if type(value) is int))
+
     def part(self, key: str) -> _Reader:
         return _Reader(self.value.get(key, {}), f"{self.where}, {key}")
 
@@ -200,8 +225,13 @@ def _pool(row: _Reader) -> InfoPool:
     )
 
 
+_FORMATS = {"S8": "int8", "U8": "uint8", "S16": "int16", "U16": "uint16", "S32": "int32", "FLOAT32": "float32"}
+
+
 def _buffer(row: _Reader) -> InfoBuffer:
-    epochs = row.part("epochs")
+    epochs, quant = row.part("epochs"), row.part("intq")
+    kind = row.text("format").removeprefix("STAI_FORMAT_")
+    scales = [float(v) for v in quant.plain_list("scales") if type(v) in (int, float) and 0 < v < _LARGEST]
     return InfoBuffer(
         id=row.integer("id"),
         name=row.text("name"),
@@ -211,6 +241,10 @@ def _buffer(row: _Reader) -> InfoBuffer:
         is_param=bool(row.value.get("is_param", False)),
         first_epoch=epochs.integer("start"),
         last_epoch=epochs.integer("end"),
+        shape=tuple(v for v in row.plain_list("shape") if type(v) is int),
+        dtype=_FORMATS.get(kind, kind.lower()),
+        scales=tuple(scales),
+        offsets=tuple(v for v in quant.plain_list("offsets") if type(v) is int),
     )
 
 
@@ -245,12 +279,20 @@ def _node(row: _Reader, blob: str | None, estimate: _Reader | None, accesses: tu
         compute_cycles=estimated("compute_cycles"),
         max_cycles=estimated("max_cycles"),
         accesses=accesses,
+        inputs=row.integers("inputs"),
+        outputs=row.integers("outputs"),
     )
 
 
 def _part(row: _Reader) -> Part:
     kind = _KIND.search(row.text("description"))
-    return Part(row.text("name"), kind[1] if kind else row.text("type"), row.part("attributes").text("HWUnit"))
+    return Part(
+        row.text("name"),
+        kind[1] if kind else row.text("type"),
+        row.part("attributes").text("HWUnit"),
+        row.integers("inputs"),
+        row.integers("outputs"),
+    )
 
 
 def _tools(root: _Reader, what: str = "version") -> dict[str, str]:

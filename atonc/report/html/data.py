@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from atonc.frontends.coverage import FloatNode
 from atonc.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.hw.safety.evidence.summary import Summary
 from atonc.insight.band import error_band
-from atonc.insight.types import CPU, HYBRID, NPU, PREDICTED, BufferView, LayerView, Measured, NetworkView, StepView
+from atonc.insight.types import (
+    CPU,
+    HYBRID,
+    NPU,
+    PREDICTED,
+    BufferView,
+    LayerView,
+    Measured,
+    NetworkView,
+    StepView,
+    TensorView,
+    Verified,
+)
 from atonc.report import silicon_text
 from atonc.report.explain_text import layer_data
+from atonc.report.html.graph import graph_data
 
 _MOST_FLOATS = 40
 _MOST_FORMS = 12  # of one argument
@@ -19,6 +33,8 @@ _MOST_TEXT = 160  # of names, which models may make as long as they like
 
 def network_data(network: NetworkView) -> dict[str, Any]:
     band = error_band(network)
+    tensors = _tensors(network)
+    places = {name: place for place, name in enumerate(tensors)}
     return {
         "name": _cut(network.name),
         "model": _cut(network.model),
@@ -39,7 +55,14 @@ def network_data(network: NetworkView) -> dict[str, Any]:
             "hybrid": network.count(HYBRID),
             "energy_uj": network.energy_uj,
             "error": round(band.relative, 3),
+            "st_cycles": network.st_cycles,
         },
+        "tensors": [_tensor(one) for one in tensors.values()],
+        "inputs": [places[one.name] for one in network.inputs],
+        "outputs": [places[one.name] for one in network.outputs],
+        "verified": _verified(network.verified) if network.verified else None,
+        "rules": {one.rule.id: one.rule.sentence for layer in network.layers for one in layer.decisions},
+        "graph": graph_data(network, places),
         "bound_by": dict(network.bound_by),
         "basis": network.basis,
         "uncertain": [[what, round(share, 3)] for what, share in band.parts] if network.basis == PREDICTED else [],
@@ -49,7 +72,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "measured": _measured(network.measured) if network.measured else None,
         "reproduce": dict(network.reproduce),
         "steps": [_step(step) for step in network.steps],
-        "layers": [_layer(layer) for layer in network.layers],
+        "layers": [_layer(layer, places) for layer in network.layers],
         "buffers": [_buffer(buffer) for buffer in network.buffers],
         "pools": [
             {"name": p.name, "base": p.base, "size": p.size_bytes, "used": p.used_bytes, "external": p.external}
@@ -116,13 +139,43 @@ def _step(step: StepView) -> dict[str, Any]:
     }
 
 
-def _layer(layer: LayerView) -> dict[str, Any]:
+def _layer(layer: LayerView, places: Mapping[str, int]) -> dict[str, Any]:
     data = layer_data(layer)
-    data["name"] = _cut(layer.name)
-    data["nodes"] = [_cut(node) for node in layer.nodes]
-    data["inputs"] = [_cut(name) for name in layer.inputs]
-    data["outputs"] = [_cut(name) for name in layer.outputs]
-    return data
+    for one in data["decisions"]:
+        del one["sentence"]  # the rules are listed once
+    error = layer.error
+    return data | {
+        "name": _cut(layer.name),
+        "label": _cut(layer.title),
+        "nodes": [_cut(node) for node in layer.nodes],
+        "inputs": [places[name] for name in layer.inputs],
+        "outputs": [places[name] for name in layer.outputs],
+        "attributes": {_cut(name): _cut(value) for name, value in layer.attributes.items()},
+        "weights": [_tensor(one) for one in layer.weights],
+        "error": [error.codes, round(error.differ_percent, 4), error.limit] if error else None,
+    }
+
+
+def _tensors(network: NetworkView) -> dict[str, TensorView]:
+    """Everything that an edge, an input or an output may name, in one order."""
+    found = {one.name: one for one in network.inputs}
+    for layer in network.layers:
+        for name in (*layer.inputs, *layer.outputs):
+            found.setdefault(name, network.tensors.get(name, TensorView(name, (), "")))
+    return found | {one.name: one for one in network.outputs}
+
+
+def _tensor(one: TensorView) -> dict[str, Any]:
+    data: dict[str, Any] = {"name": _cut(one.name), "shape": list(one.shape), "type": one.dtype}
+    for key, value in (("scale", one.scale), ("zero", one.zero_point), ("low", one.low), ("high", one.high)):
+        if value is not None:
+            data[key] = float(f"{value:.6g}") if isinstance(value, float) else value
+    return data | ({"scales": one.scales} if one.scales > 1 else {})
+
+
+def _verified(found: Verified) -> dict[str, Any]:
+    rows = [[_cut(name), cosine, exact, close, largest] for name, cosine, exact, close, largest in found.outputs]
+    return {"samples": found.samples, "layers": found.layers, "worst": found.worst_codes, "outputs": rows}
 
 
 def _buffer(buffer: BufferView) -> dict[str, Any]:
