@@ -25,6 +25,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--board", default="stm32n6570-dk", help="for models (default stm32n6570-dk)")
     parser.add_argument("--input", type=Path, action="append", default=[], metavar="FILE", help="run both on this too")
     parser.add_argument("--seed", type=int, metavar="N", help="run both on a photo-like input made from this number")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write both builds as one page, layers paired")
     parser.add_argument("--min-cosine", type=float, default=0.0, metavar="C", help="gate: exit 1 if an output is below")
     parser.add_argument("--max-ratio", type=float, default=0.0, metavar="R", help="gate: exit 1 if B takes longer")
     add_output_options(parser)
@@ -36,6 +37,11 @@ def _compare(options: argparse.Namespace) -> int:
 
     outputs = _outputs(options) if options.input or options.seed is not None or options.min_cosine else ()
     found = compare(network(options.a, options.board), network(options.b, options.board), outputs)
+    if options.html:
+        from atonc.disk import write_file
+        from atonc.report.html import compare_page
+
+        write_file(options.html, compare_page(found))
     if options.json:
         print(json.dumps(compare_text.as_json(found), indent=1))
     elif not options.quiet:

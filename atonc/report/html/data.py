@@ -36,8 +36,8 @@ def network_data(network: NetworkView) -> dict[str, Any]:
     tensors = _tensors(network)
     places = {name: place for place, name in enumerate(tensors)}
     return {
-        "name": _cut(network.name),
-        "model": _cut(network.model),
+        "name": cut(network.name),
+        "model": cut(network.model),
         "tool": network.tool,
         "board": network.board,
         "npu_mhz": network.npu_mhz,
@@ -66,8 +66,8 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "bound_by": dict(network.bound_by),
         "basis": network.basis,
         "uncertain": [[what, round(share, 3)] for what, share in band.parts] if network.basis == PREDICTED else [],
-        "notes": [_cut(note) for note in network.notes],
-        "floats": [[node.kind, _cut(node.name), node.size_bytes, _cut(node.why)] for node in _floats(network)],
+        "notes": [cut(note) for note in network.notes],
+        "floats": [[node.kind, cut(node.name), node.size_bytes, cut(node.why)] for node in _floats(network)],
         "silicon": _silicon(network.silicon) if network.silicon else None,
         "measured": _measured(network.measured) if network.measured else None,
         "reproduce": dict(network.reproduce),
@@ -97,7 +97,7 @@ def _silicon(found: Summary) -> dict[str, Any]:
 
 def _measured(found: Measured) -> dict[str, Any]:
     return {
-        "source": _cut(found.source),
+        "source": cut(found.source),
         "ms": found.total_ms,
         "blocks": [
             {
@@ -116,15 +116,15 @@ def _measured(found: Measured) -> dict[str, Any]:
 
 def _forms(found: Summary, argument: str) -> list[str]:
     forms = [form for form in found.forms if form.graded.argument == argument]
-    return [_cut(f"{form.graded}: {form.epochs} epochs, first {form.first}") for form in forms[:_MOST_FORMS]]
+    return [cut(f"{form.graded}: {form.epochs} epochs, first {form.first}") for form in forms[:_MOST_FORMS]]
 
 
 def _step(step: StepView) -> dict[str, Any]:
     return {
         "n": step.number,
         "on": step.on,
-        "title": _cut(step.title),
-        "layer": _cut(step.layer),
+        "title": cut(step.title),
+        "layer": cut(step.layer),
         "cycles": step.cycles,
         "ms": step.milliseconds,
         "st": step.st_cycles,
@@ -145,12 +145,12 @@ def _layer(layer: LayerView, places: Mapping[str, int]) -> dict[str, Any]:
         del one["sentence"]  # the rules are listed once
     error = layer.error
     return data | {
-        "name": _cut(layer.name),
-        "label": _cut(layer.title),
-        "nodes": [_cut(node) for node in layer.nodes],
+        "name": cut(layer.name),
+        "label": cut(layer.title),
+        "nodes": [cut(node) for node in layer.nodes],
         "inputs": [places[name] for name in layer.inputs],
         "outputs": [places[name] for name in layer.outputs],
-        "attributes": {_cut(name): _cut(value) for name, value in layer.attributes.items()},
+        "attributes": {cut(name): cut(value) for name, value in layer.attributes.items()},
         "weights": [_tensor(one) for one in layer.weights],
         "error": [error.codes, round(error.differ_percent, 4), error.limit] if error else None,
     }
@@ -166,7 +166,7 @@ def _tensors(network: NetworkView) -> dict[str, TensorView]:
 
 
 def _tensor(one: TensorView) -> dict[str, Any]:
-    data: dict[str, Any] = {"name": _cut(one.name), "shape": list(one.shape), "type": one.dtype}
+    data: dict[str, Any] = {"name": cut(one.name), "shape": list(one.shape), "type": one.dtype}
     for key, value in (("scale", one.scale), ("zero", one.zero_point), ("low", one.low), ("high", one.high)):
         if value is not None:
             data[key] = float(f"{value:.6g}") if isinstance(value, float) else value
@@ -174,22 +174,22 @@ def _tensor(one: TensorView) -> dict[str, Any]:
 
 
 def _verified(found: Verified) -> dict[str, Any]:
-    rows = [[_cut(name), cosine, exact, close, largest] for name, cosine, exact, close, largest in found.outputs]
+    rows = [[cut(name), cosine, exact, close, largest] for name, cosine, exact, close, largest in found.outputs]
     return {"samples": found.samples, "layers": found.layers, "worst": found.worst_codes, "outputs": rows}
 
 
 def _buffer(buffer: BufferView) -> dict[str, Any]:
     return {
-        "name": _cut(buffer.name),
+        "name": cut(buffer.name),
         "pool": buffer.pool,
         "a": buffer.address,
         "size": buffer.size_bytes,
         "first": buffer.first,
         "last": buffer.last,
         "kind": buffer.kind,
-        "layer": _cut(buffer.layer),
+        "layer": cut(buffer.layer),
     }
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
     return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 1] + "\N{HORIZONTAL ELLIPSIS}"

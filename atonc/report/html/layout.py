@@ -50,12 +50,12 @@ def layered(widths: Sequence[int], height: int, edges: Sequence[tuple[int, int]]
     step = height + GAP_Y
     count = len(widths)
     boxes = tuple((round(x[i] - widths[i] / 2), GAP_Y // 2 + ranks.rank[i] * step) for i in range(count))
-    lines = tuple(_line(chain, x, ranks.rank, height, step, count) for chain in ranks.chains)
+    lines = tuple(_line(chain, x, ranks.rank, height, step) for chain in ranks.chains)
     right = max(c + w / 2 for c, w in zip(x, ranks.width, strict=True)) + GAP_X
     return Picture(boxes, lines, round(right), len(ranks.rows) * step)
 
 
-def _line(chain: Sequence[int], x: Sequence[float], rank: Sequence[int], height: int, step: int, count: int) -> tuple[int, ...]:
+def _line(chain: Sequence[int], x: Sequence[float], rank: Sequence[int], height: int, step: int) -> tuple[int, ...]:
     top = GAP_Y // 2
     points = [round(x[chain[0]]), top + rank[chain[0]] * step + height]
     for point in chain[1:-1]:
@@ -111,7 +111,7 @@ def _order(ranks: _Ranks) -> None:
         beside = ranks.above if down else ranks.below
         for row in ranks.rows if down else reversed(ranks.rows):
             mean = {i: sum(position[n] for n in beside[i]) / len(beside[i]) if beside[i] else position[i] for i in row}
-            row.sort(key=lambda i: (mean[i], position[i]))  # noqa: B023 (used at once)
+            row.sort(key=lambda i: (mean[i], position[i]))
             number(row)
         found = _crossings(ranks, position)
         if found < best:
@@ -123,7 +123,7 @@ def _crossings(ranks: _Ranks, position: Sequence[int]) -> int:
     """Pairs of edges between two rows that cross, counted with a tree of partial sums."""
     total = 0
     for row in ranks.rows:
-        ends = [position[n] for i in sorted(row, key=position.__getitem__) for n in sorted(ranks.below[i], key=position.__getitem__)]
+        ends = [p for i in sorted(row, key=position.__getitem__) for p in sorted(position[n] for n in ranks.below[i])]
         if len(ends) < 2:
             continue
         size = max(ends) + 1

@@ -1,29 +1,44 @@
-"""Puts data, style and scripts together. The scripts draw plain SVG; there is no chart library to keep up to date."""
+"""Puts data, style and scripts together. The scripts draw SVG and canvas themselves: no library to keep up to date."""
 
 from __future__ import annotations
 
 import html
 import json
+from collections.abc import Mapping, Sequence
 from importlib import resources
+from typing import Any
 
+from atonc.insight.compare import Comparison
 from atonc.insight.types import NetworkView
+from atonc.report.html.compare_data import comparison_data
 from atonc.report.html.data import network_data
 
 _SCRIPTS = (
-    *("core.js", "timeline.js", "memory.js", "graph.js", "roofline.js", "table.js", "detail.js", "measured.js"),
-    "start.js",
+    *("base.js", "core.js", "timeline.js", "graph.js", "memory.js", "roofline.js", "table.js", "detail.js"),
+    *("measured.js", "start.js"),
 )
+_COMPARE_SCRIPTS = ("base.js", "compare.js")
 
 
 def html_page(network: NetworkView) -> bytes:
-    data = json.dumps(network_data(network), separators=(",", ":"), sort_keys=False)
+    return _page("page.html", f"{network.model} on the Neural-ART NPU", _SCRIPTS, network_data(network))
+
+
+def compare_page(found: Comparison) -> bytes:
+    """Two builds on one page."""
+    title = " and ".join(dict.fromkeys((found.a.model, found.b.model)))
+    return _page("compare.html", f"{title}: two builds", _COMPARE_SCRIPTS, comparison_data(found))
+
+
+def _page(template: str, title: str, scripts: Sequence[str], data: Mapping[str, Any]) -> bytes:
+    text = json.dumps(data, separators=(",", ":"), sort_keys=False)
     parts = {
-        "TITLE": html.escape(f"{network.model} on the Neural-ART NPU"),
+        "TITLE": html.escape(title),
         "STYLE": _asset("style.css"),
-        "SCRIPT": "\n".join(_asset(name) for name in _SCRIPTS),
-        "DATA": data.replace("<", "\\u003c"),  # no text of the model can end the script element
+        "SCRIPT": "\n".join(_asset(name) for name in scripts),
+        "DATA": text.replace("<", "\\u003c"),  # no text of the model can end the script element
     }
-    page = _asset("page.html")
+    page = _asset(template)
     for name, text in parts.items():
         page = page.replace(f"@@{name}@@", text, 1)
     return page.encode()

@@ -1,22 +1,43 @@
-// The selected epoch: figures, the terms of its time, the wiring of its units, the rules of its layer.
+// What is selected, in a panel of its own that never moves the page: the layer, then one of its epochs.
 (function () {
   const UNIT = { STRENG: "#56b4e9", CONVACC: "#0072b2", ARITH: "#009e73", ACTIV: "#cc79a7", POOL: "#e69f00", DECUN: "#8c6bb1" };
 
-  function facts(step) {
-    const rows = [["epoch", `${step.n}: ${step.title}`], ["runs on", step.on.toUpperCase()], ["cycles", `${format(step.cycles)} (${step.ms.toFixed(4)} ms)${step.known ? "" : ", a guess"}`], ["bound by", step.bound || "nothing"]];
-    if (step.st) rows.push(["ST would estimate", format(step.st) + " cycles"]);
+  const codes = t => t.scale === undefined && !t.scales && /int/.test(t.type) ? " (codes)" : "";
+  const range = t => t.low === undefined ? "" : t.low === t.high ? `, all ${number(t.low)}` : `, ${number(t.low)} to ${number(t.high)}${codes(t)}`;
+  const quantised = t => t.scale !== undefined ? `scale ${number(t.scale)}, zero point ${t.zero}` : t.scales ? `${t.scales} scales, one a channel` : "";
+  const tensorText = t => [shapeText(t.shape), t.type].filter(Boolean).join(" ") + (quantised(t) ? `; ${quantised(t)}` : "");
+
+  function layerFacts(layer) {
+    const rows = [["runs on", layer.on === "none" ? "nothing: the data stays where it is" : layer.on.toUpperCase()]];
+    if (layer.epochs.length) rows.push(["time", `${milliseconds(layer.milliseconds)}, ${percent(share(layer))} of the whole; ${format(layer.cycles)} cycles`]);
+    const board = measuredOf(layer);
+    if (board !== null) rows.push(["measured", `${milliseconds(board)}, ${(board / layer.milliseconds).toFixed(2)} of the prediction`]);
+    if (layer.macs) rows.push(["multiplications", `${format(layer.macs)}, ${layer.macs_per_cycle.toFixed(1)} a cycle`]);
+    const tensor = (t, more = "") => el("span", {}, `${tensorText(t)}${more}`, el("small", {}, name(t.name)));
+    layer.inputs.forEach((t, i) => rows.push([i ? "" : "takes", tensor(D.tensors[t])]));
+    layer.outputs.forEach((t, i) => rows.push([i ? "" : "gives", tensor(D.tensors[t])]));
+    for (const [i, w] of layer.weights.entries()) rows.push([i ? "" : "weights", tensor(w, range(w))]);
+    for (const [title, value] of Object.entries(layer.attributes)) rows.push([title.replaceAll("_", " "), value]);
+    if (layer.error) rows.push(["error", `${layer.error[1].toFixed(2)} % of the codes differ from exact arithmetic, by at most ${layer.error[0]} (limit ${layer.error[2]})`]);
+    if (layer.nodes.length > 1) rows.push(["made of", name(layer.nodes.join("; "), 400)]);
+    return pairs(rows);
+  }
+
+  function stepFacts(step) {
+    const rows = [["epoch", name(`${step.n}: ${step.title}`, 160)], ["cycles", `${format(step.cycles)} (${step.ms.toFixed(4)} ms)${step.known ? "" : ", a guess"}`], ["bound by", step.bound || "nothing"]];
+    if (step.st) rows.push(["ST's estimate", format(step.st) + " cycles"]);
     if (step.bytes) rows.push(["bytes moved", bytes(step.bytes)]);
     if (step.chains.length) rows.push(["chain", step.chains.join("; ")]);
     if (step.modes.length) rows.push(["modes", step.modes.join(", ")]);
-    const parts = Object.entries(step.parts).map(([name, cycles]) => `${name} ${format(cycles)}`);
-    if (parts.length) rows.push(["terms of the model", parts.join(", ")]);
-    return el("dl", {}, ...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+    const terms = Object.entries(step.parts).map(([name, cycles]) => `${name} ${format(cycles)}`);
+    if (terms.length) rows.push(["terms of the model", terms.join(", ")]);
+    return pairs(rows);
   }
 
   function wiring(step) {
     const names = Object.keys(step.units);
-    if (!names.length) return el("p", { class: "hint" }, "The processor computes this step: no units are wired.");
-    // columns by the longest way from a reader; rings are cut where they close
+    if (!names.length) return el("p", { class: "hint" }, step.on === "npu" ? "Which units it uses is not in the files." : "The processor computes this step: no units are wired.");
+    // rows by the longest way from a reader; rings are cut where they close
     const depth = new Map(names.map(n => [n, 0]));
     for (let round = 0; round < names.length; round++) {
       let moved = false;
@@ -27,29 +48,48 @@
       }
       if (!moved) break;
     }
-    const columns = [];
-    for (const name of names) (columns[depth.get(name)] = columns[depth.get(name)] || []).push(name);
-    const used = columns.filter(Boolean), W = 104, H = 30, GX = 44, GY = 10, rowsMost = Math.max(...used.map(c => c.length));
-    const width = used.length * (W + GX), height = rowsMost * (H + GY) + 10, place = new Map();
-    used.forEach((column, c) => column.sort().forEach((name, r) => place.set(name, { x: c * (W + GX) + 4, y: 6 + r * (H + GY) + (rowsMost - column.length) * (H + GY) / 2 })));
-    const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, style: `max-width:${width}px;min-width:${Math.min(width, 620)}px`, role: "img", "aria-label": "units and links of the epoch" });
+    const rows = [];
+    for (const name of names) (rows[depth.get(name)] = rows[depth.get(name)] || []).push(name);
+    const used = rows.filter(Boolean), W = 92, H = 26, GX = 10, GY = 26, most = Math.max(...used.map(r => r.length));
+    const width = most * (W + GX) + 6, height = used.length * (H + GY), spot = new Map();
+    used.forEach((row, r) => row.sort().forEach((name, c) => spot.set(name, { x: (width - row.length * (W + GX)) / 2 + c * (W + GX) + GX / 2, y: r * (H + GY) + 8 })));
+    const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "units and links of the epoch" });
     for (const [from, to, port, gate] of step.links) {
-      const a = place.get(from), b = place.get(to);
+      const a = spot.get(from), b = spot.get(to);
       if (!a || !b) continue;
-      const x1 = a.x + W, y1 = a.y + H / 2, x2 = b.x, y2 = b.y + 6 + Math.min(port, 2) * 9;
-      const line = svg("path", { d: x2 > x1 ? `M${x1} ${y1}C${x1 + 22} ${y1} ${x2 - 22} ${y2} ${x2} ${y2}` : `M${x1} ${y1}C${x1 + 40} ${y1 + 40} ${x2 - 40} ${y2 + 40} ${x2} ${y2}`, fill: "none", stroke: gate ? "#d55e00" : "var(--soft)", "stroke-width": 1.6 });
-      picture.append(tip(line, `${from} to ${to} port ${port}${gate ? "\n" + gate : ""}`));
+      const x1 = a.x + W / 2, y1 = a.y + H, x2 = b.x + W / 2 - 18 + Math.min(port, 2) * 18, y2 = b.y, bend = y2 > y1 ? Math.max(12, (y2 - y1) / 2) : 30;
+      picture.append(tip(svg("path", { d: `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`, fill: "none", stroke: gate ? "#d55e00" : "var(--soft)", "stroke-width": 1.6 }), `${from} to ${to} port ${port}${gate ? "\n" + gate : ""}`));
     }
     for (const name of names) {
-      const { x, y } = place.get(name), kind = name.replace(/\d+$/, "");
-      picture.append(tip(svg("g", {}, svg("rect", { x, y, width: W, height: H, rx: 5, fill: UNIT[kind] || "#777" }), svg("text", { x: x + W / 2, y: y + 19, "text-anchor": "middle", style: "fill:#fff;font-weight:600" }, short(name, 15))), `${name}\n${step.units[name]}`));
+      const { x, y } = spot.get(name);
+      picture.append(tip(svg("g", {}, svg("rect", { x, y, width: W, height: H, rx: 5, fill: UNIT[name.replace(/\d+$/, "")] || "#777" }), svg("text", { x: x + W / 2, y: y + 17, "text-anchor": "middle", style: "fill:#fff;font-weight:600" }, short(name, 13))), `${name}\n${step.units[name]}`));
     }
-    return el("div", { class: "scroll" }, picture);
+    return el("div", { class: "wiring" }, picture);
   }
 
-  onSelect(index => {
-    const step = D.steps[index], layer = layerOf.get(step.layer);
-    const rules = layer ? reasons(layer) : [];
-    $("detail-body").replaceChildren(el("div", {}, facts(step), ...rules), el("div", {}, wiring(step)));
+  function stepper(layer) {
+    if (layer.epochs.length < 2) return null;
+    const at = layer.epochs.indexOf(D.steps[selected].n), go = k => select(byNumber.get(layer.epochs[k]), "detail");
+    return el("p", { class: "tools" }, el("button", { disabled: at <= 0, onclick: () => go(at - 1) }, "\u2190"), `epoch ${at + 1} of ${layer.epochs.length}`, el("button", { disabled: at >= layer.epochs.length - 1, onclick: () => go(at + 1) }, "\u2192"));
+  }
+
+  onSelect(() => {
+    const step = D.steps[selected], layer = D.layers[chosen], own = layer && layer.epochs.length;
+    $("detail-title").replaceChildren(layer ? layer.label : `epoch ${step.n}`, " ", layer ? badge(layer.on) : "");
+    $("detail-name").replaceChildren(name(layer ? lastNode(layer) : step.title));
+    $("detail-body").replaceChildren(...[layer ? layerFacts(layer) : null, ...(layer ? reasons(layer) : []),
+      ...(own || !layer ? [el("h3", {}, "In the machine"), layer ? stepper(layer) : null, stepFacts(step), wiring(step)] : [])].filter(Boolean));
+    $("detail-body").scrollTop = 0;
+  });
+  $("detail-toggle").addEventListener("click", () => {
+    const open = $("detail").classList.toggle("open");
+    $("detail-toggle").setAttribute("aria-expanded", open);
   });
 })();
+
+function reasons(layer) {
+  if (!layer.decisions.length) return [el("p", { class: "hint" }, layer.on === "none" ? "Costs nothing: the data stays where it is." : "Nothing special.")];
+  return layer.decisions.map(d => el("div", { class: "rule" }, el("b", {}, `${d.rule}: ${D.rules[d.rule]}`), el("p", {}, `Seen: ${d.seen}. Limit: ${d.limit}.`),
+    d.remedy === "nothing to do" ? null : el("p", {}, `What to do: ${d.remedy}.${d.price && d.price.tried ? ` Tried: ${format(d.price.cycles)} cycles and ${bytesGain(d.price.bytes)} gained (${d.price.how}).` : ""}`)));
+}
+const bytesGain = n => (n < 0 ? "\u2212" : "") + bytes(Math.abs(n));

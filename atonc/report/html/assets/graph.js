@@ -1,44 +1,322 @@
-// The model as a graph: a row per distance from the input, coloured by where a layer runs.
+// The model as a graph on a canvas: places come with the data, so that panning only draws what is in sight.
 (function () {
-  const host = $("graph-plot"), W = 166, H = 34, GAP_X = 14, GAP_Y = 22;
-  const FILL = { npu: "#0072b2", cpu: "#8a6508", hybrid: "#76529c", none: "#667085" };
-  const producer = new Map();
-  D.layers.forEach((layer, i) => layer.outputs.forEach(name => producer.set(name, i)));
-  const rank = [], rows = [];
-  D.layers.forEach((layer, i) => {
-    const before = layer.inputs.map(name => producer.get(name)).filter(p => p !== undefined && p < i);
-    // without known inputs: behind the layer before, as it runs
-    rank[i] = before.length ? 1 + Math.max(...before.map(p => rank[p])) : i && !layer.inputs.length ? rank[i - 1] + 1 : 0;
-    (rows[rank[i]] = rows[rank[i]] || []).push(i);
-  });
-  const widest = Math.max(1, ...rows.map(row => row.length)), width = widest * (W + GAP_X) + GAP_X, height = rows.length * (H + GAP_Y) + GAP_Y;
-  const place = [];
-  rows.forEach((row, r) => row.forEach((layer, k) => {
-    place[layer] = { x: (width - row.length * (W + GAP_X)) / 2 + k * (W + GAP_X) + GAP_X / 2, y: GAP_Y + r * (H + GAP_Y) };
-  }));
+  const G = D.graph, H = G.box, host = $("graph-plot"), canvas = $("graph-canvas"), map = $("graph-map"), pen = canvas.getContext("2d");
+  const boxOf = new Map(G.boxes.map((b, i) => [b[3], i]));
+  const firstPoint = 3;  // of an edge: upper box, lower box, tensor, then the line
+  const view = { scale: 1, x: 0, y: 0, width: 0, height: 0 };  // a point p of the graph is at p * scale + (x, y)
+  let ink = {}, paints = [], matches = null, mode = "place", fitted = false;
 
-  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "layers from input to output" });
-  D.layers.forEach((layer, i) => layer.inputs.forEach(name => {
-    const p = producer.get(name);
-    if (p === undefined || p >= i) return;
-    const a = place[p], b = place[i], x1 = a.x + W / 2, x2 = b.x + W / 2, y1 = a.y + H, y2 = b.y, bend = Math.min(40, (y2 - y1) / 2);
-    picture.append(svg("path", { d: `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`, fill: "none", stroke: "var(--soft)", "stroke-width": 1, opacity: 0.6 }));
-  }));
-  const boxes = D.layers.map((layer, i) => {
-    const { x, y } = place[i], box = svg("rect", { x, y, width: W, height: H, rx: 5, fill: FILL[layer.on] || FILL.none });
-    const group = svg("g", { class: "mark", onclick: () => layer.epochs.length && selectStep(layer.epochs[0], "graph") }, box,
-      svg("text", { x: x + 7, y: y + 14, style: "fill:#fff;font-weight:600" }, short(layer.op, 20)), svg("text", { x: x + 7, y: y + 27, style: "fill:#fff" }, short(layer.nodes[layer.nodes.length - 1], 22)));
-    picture.append(tip(group, `${layer.op} ${layer.nodes.join(", ")}\n${layer.on.toUpperCase()}, ${format(layer.cycles)} cycles` + (layer.macs ? `, ${layer.macs_per_cycle.toFixed(1)} MAC/cycle` : "") +
-      layer.decisions.slice(0, 2).map(d => `\n${d.rule}: ${d.seen}`).join("")));
-    return box;
+  // ------------------------------------------------------------ what boxes say
+  const cut = (text, width, size) => short(text, Math.max(4, Math.floor((width - 14) / size)));
+  const words = G.boxes.map(([, , width, what]) => {
+    if (what < 0) { const t = D.tensors[-1 - what]; return [D.inputs.includes(-1 - what) ? "input" : "output", cut(t.name, width, 6.1), `${shapeText(t.shape)} ${t.type}`]; }
+    const layer = D.layers[what];
+    return [cut(layer.label, width, 6.7), cut(lastNode(layer), width, 6.1), layer.epochs.length ? `${milliseconds(layer.milliseconds)}  ${percent(share(layer))}` : "costs nothing"];
   });
-  host.append(picture);
-  for (const on of Object.keys(FILL)) if (D.layers.some(l => l.on === on)) $("graph-legend").append(el("span", { class: "key" }, el("i", { style: `background:${FILL[on]}` }), on === "none" ? "costs nothing" : on.toUpperCase()));
-  const names = new Map(D.layers.map((layer, i) => [layer.name, i]));
+  const edgeWords = G.edges.map(edge => shapeText(D.tensors[edge[2]].shape));
+  const touching = G.boxes.map(() => []);
+  G.edges.forEach((edge, i) => { touching[edge[0]].push(i); touching[edge[1]].push(i); });
+  const reach = G.edges.map(edge => [edge[firstPoint + 1], edge[edge.length - 1]]);  // top and bottom
+
+  // ------------------------------------------------------------ colours
+  const weightsOf = layer => D.buffers.reduce((sum, b) => b.kind === "constant" && b.layer === layer.name ? sum + b.size : sum, 0);
+  const liveOf = layer => Math.max(0, ...layer.epochs.map(n => live[byNumber.get(n)] || 0));
+  const MODES = {
+    place: { title: "where it runs" },
+    bound: { title: "what bounds it" },
+    time: { title: "time", value: l => l.milliseconds, text: milliseconds },
+    memory: { title: "live memory", value: liveOf, text: bytes },
+    weights: { title: "weights", value: weightsOf, text: bytes },
+  };
+  if (D.layers.some(l => l.error)) MODES.error = { title: "error", value: l => l.error ? l.error[1] : 0, text: v => `${v.toFixed(v < 1 ? 2 : 1)} % of the codes differ` };
+  const RAMP = [[255, 247, 214], [254, 204, 92], [253, 141, 60], [227, 26, 28], [110, 0, 38]];
+  function ramp(share) {
+    const at = Math.max(0, Math.min(1, share)) * (RAMP.length - 1), low = Math.min(RAMP.length - 2, Math.floor(at)), part = at - low;
+    return `rgb(${RAMP[low].map((c, i) => Math.round(c + (RAMP[low + 1][i] - c) * part)).join()})`;
+  }
+  function paint() {
+    const { value, text } = MODES[mode], legend = $("graph-legend"), values = value ? D.layers.map(value) : [], most = Math.max(0, ...values);
+    paints = G.boxes.map(([, , , what]) => {
+      if (what < 0) return ["#5b6577", "#fff"];
+      const layer = D.layers[what];
+      if (!value) return [mode === "place" ? PLACES[layer.on] || PLACES.none : COLOURS[layer.on === "npu" ? labelKey(Object.keys(layer.bound_by)[0]) : layer.on === "none" ? "none" : "cpu"], mode === "place" ? "#fff" : "#10131a"];
+      const part = most ? Math.sqrt(values[what] / most) : 0;
+      return [ramp(part), part > 0.62 ? "#fff" : "#10131a"];
+    });
+    if (value) legend.replaceChildren(el("span", { class: "ramp" }), el("span", { class: "key" }, `none to ${text(most)}`));
+    else legend.replaceChildren(...[...new Set(D.layers.map(l => mode === "place" ? l.on : l.on === "npu" ? labelKey(Object.keys(l.bound_by)[0]) : l.on === "none" ? "none" : "cpu"))]
+      .map(name => mode === "place" ? key(PLACES[name] || PLACES.none, name === "none" ? "costs nothing" : name.toUpperCase()) : key(COLOURS[name], name)));
+    host.dataset.mode = mode;
+    drawMap();
+  }
+
+  // ------------------------------------------------------------ drawing
+  function line(path, edge) {
+    path.moveTo(edge[firstPoint], edge[firstPoint + 1]);
+    for (let k = firstPoint + 2; k < edge.length; k += 2) {
+      const x0 = edge[k - 2], y0 = edge[k - 1], x1 = edge[k], y1 = edge[k + 1], bend = (y1 - y0) / 2;
+      if (x0 === x1) path.lineTo(x1, y1); else path.bezierCurveTo(x0, y0 + bend, x1, y1 - bend, x1, y1);
+    }
+  }
+  const around = index => new Set(index < 0 ? [] : touching[boxOf.get(index)] || []);
+  function draw() {
+    const ratio = devicePixelRatio || 1, { scale, x, y, width, height } = view, top = -y / scale, bottom = (height - y) / scale, left = -x / scale, right = (width - x) / scale;
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.fillStyle = ink.back;
+    pen.fillRect(0, 0, canvas.width, canvas.height);
+    pen.setTransform(scale * ratio, 0, 0, scale * ratio, x * ratio, y * ratio);
+    const lit = around(chosen), seen = [];
+    pen.lineWidth = Math.max(1.2, 0.7 / scale);
+    pen.strokeStyle = ink.soft;
+    pen.globalAlpha = matches ? 0.3 : 0.75;
+    pen.beginPath();
+    for (let i = 0; i < G.edges.length; i++) if (reach[i][0] < bottom && reach[i][1] > top) { if (!lit.has(i)) line(pen, G.edges[i]); seen.push(i); }
+    pen.stroke();
+    pen.globalAlpha = 1;
+    pen.strokeStyle = ink.accent;
+    pen.lineWidth = Math.max(2.6, 1.6 / scale);
+    pen.beginPath();
+    for (const i of lit) line(pen, G.edges[i]);
+    pen.stroke();
+    const readable = scale >= 0.42;
+    for (let i = 0; i < G.boxes.length; i++) {
+      const [bx, by, bw] = G.boxes[i];
+      if (by > bottom || by + H < top || bx > right || bx + bw < left) continue;
+      box(i, bx, by, bw, readable);
+    }
+    if (scale >= 0.55) labels(seen, top, bottom);
+    Object.assign(host.dataset, { scale: scale.toFixed(3), x: Math.round(x), y: Math.round(y) });
+    frame();
+  }
+  function box(i, x, y, width, readable) {
+    const [back, fore] = paints[i], what = G.boxes[i][3], dim = matches && !matches.has(i);
+    pen.globalAlpha = dim ? 0.25 : 1;
+    pen.fillStyle = back;
+    if (readable) { pen.beginPath(); pen.roundRect(x, y, width, H, what < 0 ? 16 : 7); pen.fill(); } else pen.fillRect(x, y, width, H);
+    if (what === chosen && what >= 0 || matches && matches.has(i)) {
+      pen.strokeStyle = what === chosen ? ink.ink : ink.found;
+      pen.lineWidth = Math.max(3, 2 / view.scale);
+      pen.strokeRect(x - 2, y - 2, width + 4, H + 4);
+    }
+    if (readable) {
+      pen.fillStyle = fore;
+      pen.font = "600 12px system-ui, sans-serif";
+      pen.fillText(words[i][0], x + 8, y + 18);
+      pen.font = "11px system-ui, sans-serif";
+      pen.fillText(words[i][1], x + 8, y + 34);
+      pen.fillText(words[i][2], x + 8, y + 49);
+    }
+    pen.globalAlpha = 1;
+  }
+  // the shape of a tensor stands where it leaves its box, once for all edges
+  function labels(seen, top, bottom) {
+    const said = new Set();
+    pen.font = "10.5px system-ui, sans-serif";
+    for (const i of seen) {
+      const edge = G.edges[i], x = edge[firstPoint], y = edge[firstPoint + 1] + 14, where = `${edge[0]} ${edge[2]}`;
+      if (said.has(where) || y < top - 20 || y > bottom + 20 || !edgeWords[i]) continue;
+      said.add(where);
+      const width = pen.measureText(edgeWords[i]).width;
+      pen.globalAlpha = 0.85;
+      pen.fillStyle = ink.back;
+      pen.fillRect(x + 4, y - 9, width + 4, 13);
+      pen.globalAlpha = 1;
+      pen.fillStyle = ink.soft;
+      pen.fillText(edgeWords[i], x + 6, y + 1);
+    }
+  }
+
+  // ------------------------------------------------------------ the map beside it: the whole graph, and what is in sight
+  let whole = null;
+  function drawMap() {
+    const ratio = devicePixelRatio || 1, width = map.clientWidth, height = map.clientHeight;
+    if (!width || !height) return;
+    map.width = width * ratio; map.height = height * ratio;
+    whole = document.createElement("canvas");
+    whole.width = map.width; whole.height = map.height;
+    const small = whole.getContext("2d");
+    small.fillStyle = ink.card;
+    small.fillRect(0, 0, whole.width, whole.height);
+    const sx = whole.width / G.w, sy = whole.height / G.h;
+    G.boxes.forEach(([x, y, w], i) => { small.fillStyle = paints[i][0]; small.globalAlpha = matches && !matches.has(i) ? 0.25 : 1; small.fillRect(x * sx, y * sy, Math.max(2, w * sx), Math.max(1.5, H * sy)); });
+  }
+  function frame() {
+    if (!whole || !whole.width) return;
+    const small = map.getContext("2d"), sx = map.width / G.w, sy = map.height / G.h, { scale, x, y, width, height } = view;
+    small.drawImage(whole, 0, 0);
+    const at = boxOf.get(chosen);
+    if (at !== undefined) { small.fillStyle = ink.ink; small.fillRect(0, G.boxes[at][1] * sy - 1, map.width, 3); }
+    small.strokeStyle = ink.accent;
+    small.lineWidth = 2 * (devicePixelRatio || 1);
+    const left = Math.max(0, -x / scale * sx), top = Math.max(0, -y / scale * sy);
+    small.strokeRect(left + 1, top + 1, Math.min(map.width - left, width / scale * sx) - 2, Math.max(5, Math.min(map.height - top, height / scale * sy) - 2));
+  }
+
+  // ------------------------------------------------------------ moving
+  const redraw = later(draw);
+  function bound() {  // some of the graph stays in sight
+    const margin = 60;
+    view.x = Math.max(margin - G.w * view.scale, Math.min(view.width - margin, view.x));
+    view.y = Math.max(margin - G.h * view.scale, Math.min(view.height - margin, view.y));
+  }
+  function zoom(factor, px = view.width / 2, py = view.height / 2) {
+    const least = Math.min(0.3, 0.9 * Math.min(view.width / G.w, view.height / G.h)), scale = Math.max(least, Math.min(3, view.scale * factor)), real = scale / view.scale;
+    Object.assign(view, { scale, x: px - (px - view.x) * real, y: py - (py - view.y) * real });
+    bound();
+    redraw();
+  }
+  function fit() {
+    const scale = Math.max(0.004, Math.min(1.2, 0.96 * Math.min(view.width / G.w, view.height / G.h)));
+    Object.assign(view, { scale, x: (view.width - G.w * scale) / 2, y: (view.height - G.h * scale) / 2 });
+    redraw();
+  }
+  function centre(index) {
+    const [x, y, width] = G.boxes[index];
+    Object.assign(view, { x: view.width / 2 - (x + width / 2) * view.scale, y: view.height / 2 - (y + H / 2) * view.scale });
+    redraw();
+  }
+  function inSight(index) {
+    const [x, y, width] = G.boxes[index], a = x * view.scale + view.x, b = y * view.scale + view.y;
+    return a > 0 && b > 0 && a + width * view.scale < view.width && b + H * view.scale < view.height;
+  }
+  function size() {
+    const ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
+    if (!width || !height) return;
+    if (fitted) { view.x += (width - view.width) / 2; view.y += (height - view.height) / 2; }
+    Object.assign(view, { width, height });
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    drawMap();
+    redraw();
+  }
+  function colours() {
+    const style = getComputedStyle(document.documentElement), of = name => style.getPropertyValue(name).trim();
+    ink = { ink: of("--ink"), soft: of("--soft"), back: of("--back"), card: of("--card"), accent: of("--accent"), found: of("--found") };
+    paint();
+    redraw();
+  }
+
+  // ------------------------------------------------------------ pointer, wheel, keys
+  const held = new Map();
+  let moved = false, apart = 0;
+  const at = event => { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
+  function hit(event) {
+    const [px, py] = at(event), x = (px - view.x) / view.scale, y = (py - view.y) / view.scale;
+    return G.boxes.findIndex(([bx, by, bw]) => x >= bx && x <= bx + bw && y >= by && y <= by + H);
+  }
+  canvas.addEventListener("pointerdown", event => { canvas.setPointerCapture(event.pointerId); held.set(event.pointerId, at(event)); moved = false; apart = 0; });
+  canvas.addEventListener("pointermove", event => {
+    if (!held.has(event.pointerId)) {
+      const found = hit(event);
+      canvas.style.cursor = found >= 0 ? "pointer" : "grab";
+      return found >= 0 ? showTip(event, boxText(found)) : hideTip();
+    }
+    const before = held.get(event.pointerId), now = at(event);
+    if (held.size === 1) {
+      if (!moved && Math.hypot(now[0] - before[0], now[1] - before[1]) < 4) return;
+      moved = true;
+      canvas.style.cursor = "grabbing";
+      view.x += now[0] - before[0];
+      view.y += now[1] - before[1];
+      bound();
+    }
+    held.set(event.pointerId, now);
+    if (held.size === 2) {
+      const [a, b] = [...held.values()], distance = Math.hypot(a[0] - b[0], a[1] - b[1]);
+      if (apart) zoom(distance / apart, (a[0] + b[0]) / 2, (a[1] + b[1]) / 2);
+      apart = distance;
+      moved = true;
+    }
+    redraw();
+  });
+  function release(event) {
+    if (!held.delete(event.pointerId) || moved || event.type === "pointercancel") return;
+    const found = hit(event);
+    if (found >= 0 && G.boxes[found][3] >= 0) selectLayer(G.boxes[found][3], "graph");
+  }
+  canvas.addEventListener("pointerup", release);
+  canvas.addEventListener("pointercancel", release);
+  canvas.addEventListener("pointerleave", hideTip);
+  canvas.addEventListener("wheel", event => {
+    if (!event.ctrlKey && !event.metaKey && !host.parentElement.classList.contains("full")) return;  // the page scrolls
+    event.preventDefault();
+    zoom(Math.exp(-event.deltaY / (event.deltaMode ? 20 : 300)), ...at(event));
+  }, { passive: false });
+  host.addEventListener("keydown", event => {
+    const act = { "+": () => zoom(1.3), "=": () => zoom(1.3), "-": () => zoom(1 / 1.3), "0": fit, ArrowDown: () => neighbour(0), ArrowUp: () => neighbour(1), Escape: () => full(false) }[event.key];
+    if (act && event.target.tagName !== "INPUT") { event.preventDefault(); act(); }
+  });
+  function neighbour(side) {  // 0: the next layer below, 1: above
+    const here = boxOf.get(chosen), edge = (touching[here] || []).map(i => G.edges[i]).find(e => e[side] === here && G.boxes[e[1 - side]][3] >= 0);
+    if (edge) selectLayer(G.boxes[edge[1 - side]][3], "keys");
+  }
+  function moveByMap(event) {
+    const box = map.getBoundingClientRect();
+    view.x = view.width / 2 - (event.clientX - box.left) / box.width * G.w * view.scale;
+    view.y = view.height / 2 - (event.clientY - box.top) / box.height * G.h * view.scale;
+    redraw();
+  }
+  map.addEventListener("pointerdown", event => { map.setPointerCapture(event.pointerId); moveByMap(event); });
+  map.addEventListener("pointermove", event => { if (event.buttons) moveByMap(event); });
+
+  function boxText(i) {
+    const what = G.boxes[i][3];
+    if (what < 0) { const t = D.tensors[-1 - what]; return `${t.name}\n${shapeText(t.shape)} ${t.type}${t.scale ? `, scale ${number(t.scale)}, zero point ${t.zero}` : ""}`; }
+    const l = D.layers[what];
+    return `${l.label}: ${short(lastNode(l), 80)}\n${shapeText(l.shape)}\n${l.on === "none" ? "costs nothing" : `${l.on.toUpperCase()}, ${milliseconds(l.milliseconds)}, ${percent(share(l))}, ${format(l.cycles)} cycles`}` +
+      (l.macs ? `, ${l.macs_per_cycle.toFixed(1)} MAC/cycle` : "") + (l.error ? `\n${l.error[1].toFixed(2)} % of the codes differ, by at most ${l.error[0]}` : "");
+  }
+
+  // ------------------------------------------------------------ search
+  let order = [], next = 0;
+  const haystack = G.boxes.map(([, , , what], i) => (what < 0 ? words[i].join(" ") : [D.layers[what].label, D.layers[what].op, D.layers[what].name, D.layers[what].on, ...D.layers[what].nodes,
+    ...D.layers[what].outputs.map(t => D.tensors[t].name), shapeText(D.layers[what].shape), D.layers[what].shape.join("x")].join(" ")).toLowerCase());
+  function search() {
+    const wanted = $("graph-search").value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    order = wanted.length ? haystack.flatMap((text, i) => wanted.every(w => text.includes(w)) ? [i] : []) : [];
+    matches = wanted.length ? new Set(order) : null;
+    next = 0;
+    host.dataset.found = order.length;
+    $("graph-found").textContent = wanted.length ? `${order.length} of ${G.boxes.length}` : "";
+    drawMap();
+    if (order.length) go(0); else redraw();
+  }
+  function go(step) {
+    if (!order.length) return;
+    next = (next + step + order.length) % order.length;
+    if (view.scale < 0.5) view.scale = 0.8;
+    const what = G.boxes[order[next]][3];
+    if (what >= 0) selectLayer(what, "search");
+    centre(order[next]);
+    $("graph-found").textContent = `${next + 1} of ${order.length}`;
+  }
+  $("graph-search").addEventListener("input", search);
+  $("graph-search").addEventListener("keydown", event => { if (event.key === "Enter") { event.preventDefault(); go(event.shiftKey ? -1 : 1); } });
+
+  // ------------------------------------------------------------ tools
+  function full(on) {
+    host.parentElement.classList.toggle("full", on);
+    document.body.classList.toggle("covered", on);
+    $("graph-full").textContent = on ? "Close" : "Full window";
+    size();
+  }
+  $("graph-in").addEventListener("click", () => zoom(1.4));
+  $("graph-out").addEventListener("click", () => zoom(1 / 1.4));
+  $("graph-fit").addEventListener("click", fit);
+  $("graph-full").addEventListener("click", () => full(!host.parentElement.classList.contains("full")));
+  for (const [name, { title }] of Object.entries(MODES)) $("graph-mode").append(el("option", { value: name }, title));
+  $("graph-mode").addEventListener("change", () => { mode = $("graph-mode").value; paint(); redraw(); });
+
   onSelect((index, from) => {
-    const chosen = names.get(D.steps[index].layer);
-    boxes.forEach((box, i) => box.classList.toggle("chosen", i === chosen));
-    if (chosen === undefined || from === "graph") return;
-    host.scrollTo({ top: place[chosen].y - host.clientHeight / 2, left: place[chosen].x + W / 2 - host.clientWidth / 2 });
+    const here = boxOf.get(chosen);
+    host.dataset.chosen = chosen >= 0 ? D.layers[chosen].name : "";
+    if (here === undefined) return redraw();
+    if (!fitted) { fitted = true; view.scale = view.width < 600 ? 0.8 : 1; centre(here); }
+    else if (from !== "graph" && !inSight(here)) centre(here);
+    redraw();
   });
+  addEventListener("resize", size);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", colours);
+  colours();
+  size();
 })();

@@ -1,12 +1,19 @@
-// Head, warnings and the reproduce block; then everything is drawn once.
+// Head, inputs and outputs, verification, how far to trust it, how to reproduce it; then everything is drawn once.
 (function () {
-  const t = D.totals, tiles = [[milliseconds(t.latency_ms), D.basis === "predicted" ? `predicted, \u00b1 ${Math.max(1, Math.round(100 * t.error))} %` : D.basis], [t.cycles >= 1e8 ? (t.cycles / 1e6).toFixed(1) + " M" : format(t.cycles), "cycles"], [`${t.npu} / ${t.cpu + t.hybrid}`, "epochs on NPU / CPU"], [bytes(t.activations), "activations"], [bytes(t.weights), "weights"]];
-  if (t.macs) tiles.push([(t.macs / 1e6).toFixed(1) + " M", "multiplications"], [(t.macs / Math.max(1, t.cycles)).toFixed(1), "MAC/cycle"]);
-  if (t.energy_uj) tiles.push([t.energy_uj >= 100 ? (t.energy_uj / 1000).toFixed(2) + " mJ" : t.energy_uj.toFixed(2) + " \u00b5J", "energy of the NPU, estimated"]);
-  const top = Object.entries(D.bound_by)[0];
-  if (top) tiles.push([top[0], `bounds ${(100 * top[1]).toFixed(0)} % of the time`]);
-  $("head").append(el("h1", {}, D.model), el("p", { class: "sub" }, `compiled by ${D.tool}${D.board ? " for " + D.board : ""}, NPU ${D.npu_mhz} MHz, CPU ${D.cpu_mhz} MHz; ${D.measured ? "predicted, and measured: " + milliseconds(D.measured.ms) : D.basis + ", not measured on a board"}`),
-    el("div", { class: "tiles" }, ...tiles.map(([value, name]) => el("div", { class: "tile" }, el("b", {}, value), el("span", {}, name)))));
+  const t = D.totals, known = D.basis === "predicted", off = Math.max(1, Math.round(100 * t.error));
+  function tiles() {
+    const found = [[milliseconds(t.latency_ms), known ? `predicted, \u00b1\u00a0${off}\u00a0%` : D.basis], [t.cycles >= 1e8 ? (t.cycles / 1e6).toFixed(1) + " M" : format(t.cycles), "cycles"], [`${t.npu} / ${t.cpu + t.hybrid}`, "epochs on NPU / CPU"], [bytes(t.activations), "activations"], [bytes(t.weights), "weights"]];
+    if (D.measured) found.splice(1, 0, [milliseconds(D.measured.ms), "measured on a board"]);
+    if (known && t.st_cycles) found.push([t.st_cycles >= 1e8 ? (t.st_cycles / 1e6).toFixed(1) + " M" : format(t.st_cycles), "cycles by ST's estimate"]);
+    if (t.macs) found.push([(t.macs / 1e6).toFixed(1) + " M", "multiplications"], [(t.macs / Math.max(1, t.cycles)).toFixed(1), "MAC/cycle"]);
+    if (t.energy_uj) found.push([t.energy_uj >= 100 ? (t.energy_uj / 1000).toFixed(2) + " mJ" : t.energy_uj.toFixed(2) + " \u00b5J", "energy of the NPU, estimated"]);
+    const top = Object.entries(D.bound_by)[0];
+    if (top) found.push([top[0], `bounds ${(100 * top[1]).toFixed(0)} % of the time`]);
+    return found.map(([value, name]) => el("div", { class: "tile" }, el("b", {}, value), el("span", {}, name)));
+  }
+  $("head").append(el("h1", {}, name(D.model, 160)), el("p", { class: "sub" }, `compiled by ${D.tool}${D.board ? " for " + D.board : ""}; NPU ${D.npu_mhz} MHz, CPU ${D.cpu_mhz} MHz; ${D.measured ? "predicted, and measured: " + milliseconds(D.measured.ms) : D.basis + ", not measured on a board"}`),
+    el("div", { class: "tiles" }, ...tiles()));
+
   const alerts = [];
   if (t.spilled) {
     const slow = D.steps.filter(s => boundKey(s) === "external").reduce((sum, s) => sum + s.ms, 0);
@@ -14,9 +21,27 @@
   }
   if (D.floats.length) alerts.push(`${D.floats.length} operators were left in float by the quantiser: they run on the CPU.`);
   $("alerts").append(...alerts.map(text => el("p", {}, text)), ...(D.floats.length ? [el("details", {}, el("summary", {}, "Which, and why"), el("ul", {}, ...D.floats.map(([kind, name, size, why]) => el("li", {}, `${kind} ${name} (${bytes(size)}): ${why}`))))] : []));
-  const doubts = D.uncertain.map(([what, share]) => `${(100 * share).toFixed(0)} % of the predicted time is ${what}.`);
-  $("notes").append(...[...doubts, ...D.notes].map(text => el("p", {}, text)));
-  if (D.silicon) $("notes").append(el("p", {}, `Evidence on silicon: ${D.silicon.head}.`), ...D.silicon.groups.map(([what, epochs, forms]) => el("details", {}, el("summary", {}, `${what} (${epochs} epochs)`), el("ul", {}, ...forms.map(text => el("li", {}, text))))));
+
+  // inputs and outputs
+  const edge = (kind, place) => { const one = D.tensors[place]; return el("tr", {}, el("td", {}, kind), el("td", { class: "name" }, name(one.name)), el("td", { class: "line" }, shapeText(one.shape)), el("td", {}, one.type), el("td", { class: "number" }, one.scale === undefined ? (one.scales ? `${one.scales} scales` : "\u2013") : number(one.scale)), el("td", { class: "number" }, one.zero ?? "\u2013")); };
+  $("edges").tHead.replaceChildren(el("tr", {}, ...["", "name", "shape", "type", "scale", "zero point"].map((name, i) => el("th", { class: i > 3 ? "number" : "" }, name))));
+  $("edges").tBodies[0].replaceChildren(...D.inputs.map(i => edge("input", i)), ...D.outputs.map(i => edge("output", i)));
+
+  // verification and trust
+  const trust = [], say = (name, ...text) => trust.push(el("dt", {}, name), el("dd", {}, ...text));
+  if (D.verified) {
+    const v = D.verified;
+    say("numbers", `verified on the emulator with ${v.samples} inputs: each of ${v.layers} layers within its limit, at most ${v.worst} codes from exact arithmetic.`,
+      el("ul", {}, ...v.outputs.map(([name, cosine, exact, close, largest]) => el("li", {}, `${short(name, 60)}: cosine ${cosine.toFixed(6)}, ${exact.toFixed(2)} % of the values exact, ${close.toFixed(2)} % within one code, largest difference ${number(largest)}`))));
+  } else say("numbers", D.tool.startsWith("atonc") ? "not verified in this run: compile without --no-verify, or run atonc validate." : "compiled elsewhere; atonc run executes it, atonc validate compares it with the model.");
+  if (known) say("latency", `${milliseconds(t.latency_ms * (1 - t.error))} to ${milliseconds(t.latency_ms * (1 + t.error))}: the model of the hardware, calibrated on boards, is expected to be off by ${off} % here.`,
+    ...(D.uncertain.length ? [el("ul", {}, ...D.uncertain.map(([what, part]) => el("li", {}, `${(100 * part).toFixed(0)} % of the predicted time is ${what}.`)))] : []));
+  else say("latency", "what ST's compiler estimated; it leaves out what the CPU takes and waits of the memories that boards show.");
+  if (D.measured) say("board", `${D.measured.source}: ${milliseconds(D.measured.ms)}, ${(D.measured.ms / (t.latency_ms || 1)).toFixed(3)} of the prediction.`);
+  if (D.silicon) say("silicon", `${D.silicon.head}.`, ...(D.silicon.groups.length ? [el("details", {}, el("summary", {}, "Which forms, and what allows them"), ...D.silicon.groups.map(([what, epochs, forms]) => el("details", { class: "inner" }, el("summary", {}, `${what} (${epochs} epochs)`), el("ul", {}, ...forms.map(text => el("li", {}, text))))))] : []));
+  if (D.notes.length) say("notes", el("ul", {}, ...D.notes.map(text => el("li", {}, text))));
+  $("trust-list").append(...trust);
+
   const list = Object.entries(D.reproduce);
   $("reproduce-list").append(...(list.length ? list : [["tool", D.tool]]).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, el("code", {}, value))]));
   select(D.steps.reduce((best, s, i) => s.ms > D.steps[best].ms ? i : best, 0), "start");

@@ -1,45 +1,45 @@
-// All layers with their reasons: search, sort, open a row for the rules.
+// All layers with shape, time and reasons: search, sort, save; a click selects.
 (function () {
-  const COLUMNS = [["epochs", l => l.epochs[0] ?? 1e9, "number"], ["layer", l => l.nodes.join(", ")], ["operator", l => l.op, "wide"], ["runs on", l => l.on], ["cycles", l => l.cycles, "number wide"],
-    ["share", l => l.milliseconds, "number"], ["MAC/cycle", l => l.macs_per_cycle, "number wide"], ["bound by", l => Object.keys(l.bound_by)[0] || "", "wide"], ["rules", l => l.decisions.map(d => d.rule).join(" "), "wide"]];
-  let sorted = 0, down = false;
-  const open = new Set();
-  const haystack = new Map(D.layers.map(l => [l, [l.name, l.op, l.on, ...l.nodes, ...l.modes, ...Object.keys(l.bound_by), ...l.decisions.map(d => d.rule + " " + d.seen)].join(" ").toLowerCase()]));
+  const bound = l => Object.keys(l.bound_by)[0] || "", rules = l => l.decisions.map(d => d.rule);
+  const columns = [
+    ["epochs", l => l.epochs[0] ?? 1e9, "number wide", epochText, epochText],
+    ["layer", l => lastNode(l), "name", l => name(lastNode(l), 60), l => l.nodes.join(" ")],
+    ["operator", l => l.label, "line", l => l.label],
+    ["ms", l => l.milliseconds, "number", l => l.epochs.length ? l.milliseconds.toFixed(4) : "", l => l.milliseconds.toFixed(6)],
+    ["share", l => l.milliseconds, "number", l => el("span", { class: "bar", style: `--share:${(100 * share(l)).toFixed(2)}%` }, percent(share(l))), l => share(l).toFixed(6)],
+    ["shape", l => l.shape.reduce((a, b) => a * b, 1), "number", l => shapeText(l.shape), l => l.shape.join("x")],
+    ["on", l => l.on, "", l => badge(l.on)],
+  ];
+  if (D.measured) columns.push(["measured ms", l => measuredOf(l) ?? -1, "number", l => measuredOf(l) === null ? "" : measuredOf(l).toFixed(4), l => measuredOf(l) ?? ""]);
+  columns.push(["cycles", l => l.cycles, "number", l => format(l.cycles)], ["MAC/cycle", l => l.macs_per_cycle, "number", l => l.macs ? l.macs_per_cycle.toFixed(1) : ""]);
+  if (D.layers.some(l => l.error)) columns.push(["codes that differ", l => l.error ? l.error[1] : -1, "number", l => l.error ? l.error[1].toFixed(2) + " %" : "", l => l.error ? l.error[1] : ""]);
+  columns.push(["bound by", bound, "line", bound], ["rules", l => rules(l).join(" "), "rules", l => rules(l).join(", ")]);
 
-  function head() {
-    $("table").tHead.replaceChildren(el("tr", {}, ...COLUMNS.map(([name, , kind], i) => el("th", { class: kind || "", "aria-sort": i === sorted ? (down ? "descending" : "ascending") : "none" },
-      el("button", { onclick: () => { down = sorted === i ? !down : i > 3; sorted = i; head(); body(); } }, name + (i === sorted ? (down ? " \u25be" : " \u25b4") : ""))))));
+  const haystack = new Map(D.layers.map(l => [l, [l.name, l.op, l.label, l.on, ...l.nodes, ...l.modes, ...Object.keys(l.bound_by), ...l.decisions.map(d => d.rule + " " + d.seen)].join(" ").toLowerCase()]));
+  function found() {
+    const wanted = $("search").value.trim().toLowerCase().split(/\s+/).filter(Boolean), cpu = $("only-cpu").checked;
+    const list = D.layers.filter(l => (!cpu || l.on === "cpu" || l.on === "hybrid") && wanted.every(w => haystack.get(l).includes(w)));
+    $("found").textContent = `${list.length} of ${D.layers.length} layers`;
+    return list;
   }
-
-  function rows() {
-    const wanted = $("search").value.trim().toLowerCase().split(/\s+/).filter(Boolean), cpu = $("only-cpu").checked, value = COLUMNS[sorted][1];
-    const found = D.layers.filter(l => (!cpu || l.on === "cpu" || l.on === "hybrid") && wanted.every(w => haystack.get(l).includes(w)));
-    return found.sort((a, b) => { const p = value(a), q = value(b); return (p < q ? -1 : p > q ? 1 : 0) * (down ? -1 : 1); });
-  }
-
-  function body() {
-    const found = rows(), total = D.totals.latency_ms || 1;
-    $("found").textContent = `${found.length} of ${D.layers.length} layers`;
-    $("table").tBodies[0].replaceChildren(...found.flatMap(layer => {
-      const numbers = layer.epochs.length > 1 ? `${layer.epochs[0]}\u2013${layer.epochs[layer.epochs.length - 1]}` : layer.epochs.join("");
-      const cells = [numbers, layer.nodes.join(", "), layer.op, badge(layer.on), format(layer.cycles), (100 * layer.milliseconds / total).toFixed(1) + " %", layer.macs ? layer.macs_per_cycle.toFixed(1) : "", Object.keys(layer.bound_by)[0] || "", layer.decisions.map(d => d.rule).join(", ")];
-      const toggle = () => { open.has(layer) ? open.delete(layer) : open.add(layer); if (layer.epochs.length) selectStep(layer.epochs[0], "table"); body(); };
-      const row = el("tr", { class: "row" + (open.has(layer) ? " open" : ""), tabindex: 0, "aria-expanded": open.has(layer), onclick: toggle, onkeydown: e => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); toggle(); } } },
-        ...cells.map((cell, i) => el("td", { class: (COLUMNS[i][2] || "") + (i === 1 ? " name" : "") }, cell)));
-      return open.has(layer) ? [row, el("tr", { class: "open" }, el("td", { colspan: COLUMNS.length }, ...reasons(layer)))] : [row];
-    }));
-  }
-  const badge = on => el("span", { class: "badge", style: `background:${{ npu: "#0072b2", cpu: "#8a6508", hybrid: "#76529c", none: "#667085" }[on] || "#667085"}` }, on);
-
-  $("search").addEventListener("input", body);
-  $("only-cpu").addEventListener("change", body);
-  head();
-  body();
+  const rowOf = new Map(), pick = (layer, open) => { selectLayer(layerOf.get(layer.name), "table"); if (open) $("detail").classList.add("open"); };
+  const table = sortable($("table"), columns, found, (layer, cells) => {
+    const row = el("tr", { class: "row" + (layerOf.get(layer.name) === chosen ? " open" : ""), tabindex: 0, title: layer.nodes.join(", "), onclick: () => pick(layer, true),
+      onkeydown: e => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); pick(layer, true); } } }, ...cells);
+    rowOf.set(layer.name, row);
+    return row;
+  });
+  $("search").addEventListener("input", table.body);
+  $("only-cpu").addEventListener("change", table.body);
+  $("csv").addEventListener("click", () => table.csv(`${D.name}_layers.csv`));
+  let lit = null;
+  onSelect((index, from) => {
+    const row = chosen >= 0 ? rowOf.get(D.layers[chosen].name) : null;
+    if (lit) lit.classList.remove("open");
+    if (row) row.classList.add("open");
+    lit = row;
+    const box = $("table").parentElement;  // the table scrolls inside, the page stays
+    if (row && from !== "table" && row.isConnected) box.scrollTop = row.offsetTop - box.clientHeight / 2;
+  });
+  table.body();
 })();
-
-function reasons(layer) {
-  if (!layer.decisions.length) return [el("p", { class: "hint" }, layer.on === "none" ? "Costs nothing: the data stays where it is." : "Nothing special.")];
-  return layer.decisions.map(d => el("div", { class: "rule" }, el("b", {}, `${d.rule}: ${d.sentence}`), el("p", {}, `Seen: ${d.seen}. Limit: ${d.limit}.`),
-    el("p", {}, `What to do: ${d.remedy}.${d.price && d.price.tried && d.remedy !== "nothing to do" ? ` Tried: ${format(d.price.cycles)} cycles and ${bytesGain(d.price.bytes)} gained (${d.price.how}).` : ""}`)));
-}
-const bytesGain = n => (n < 0 ? "\u2212" : "") + bytes(Math.abs(n));

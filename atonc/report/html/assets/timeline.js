@@ -1,80 +1,77 @@
 // Epochs over time: one lane for the NPU, one for the CPU.
 (function () {
-  const host = $("timeline-plot"), LEFT = 40, HEIGHT = 118;
-  const starts = []; let total = 0;
-  for (const step of D.steps) { starts.push(total); total += step.ms; }
-  total = total || 1;
-  let from = 0, to = total;  // the part that is shown, in milliseconds
+  const host = $("timeline-plot"), HEIGHT = 118;
 
   function draw() {
-    const width = host.clientWidth || 800, scale = (width - LEFT - 6) / (to - from);
+    const width = host.clientWidth || 800, { from, to } = shown, scale = (width - LEFT - RIGHT) / (to - from);
     const picture = svg("svg", { height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": "timeline" });
-    for (const [lane, y] of [["NPU", 26], ["CPU", 68]]) picture.append(svg("text", { x: 2, y: y + 18, class: "soft" }, lane));
+    for (const [lane, y] of [["NPU", 26], ["CPU", 68]]) picture.append(svg("text", { x: 4, y: y + 16, class: "soft" }, lane));
     axis(picture, width, scale);
-    const marks = svg("g");
+    const marks = svg("g", { "clip-path": "url(#lane)" });
     D.steps.forEach((step, i) => {
       const x = LEFT + (starts[i] - from) * scale, w = step.ms * scale;
       if (x + w < LEFT || x > width) return;
       const left = Math.max(LEFT, x);
-      const mark = svg("rect", { x: left, y: step.on === "npu" ? 22 : 64, width: Math.max(0.6, Math.min(x + w, width) - left - (w > 3 ? 0.5 : 0)),
-        height: 30, fill: colour(step), class: "mark" + (i === selected ? " chosen" : ""), "data-step": i, onclick: () => select(i, "timeline") });
-      marks.append(tip(mark, () => stepText(step)));
+      const mark = svg("rect", { x: left, y: step.on === "npu" ? 22 : 64, width: Math.max(0.6, Math.min(x + w, width - RIGHT) - left - (w > 3 ? 0.5 : 0)),
+        height: 30, fill: colour(step), class: "mark" + (i === selected ? " chosen" : ""), "data-step": i });
+      marks.append(mark);
     });
-    const clip = svg("clipPath", { id: "lane" }, svg("rect", { x: LEFT, y: 0, width: width - LEFT, height: HEIGHT }));
-    marks.setAttribute("clip-path", "url(#lane)");
-    picture.append(clip, marks);
+    picture.append(svg("clipPath", { id: "lane" }, svg("rect", { x: LEFT, y: 0, width: width - LEFT - RIGHT + 1, height: HEIGHT })), marks);
     host.replaceChildren(picture);
   }
 
   function axis(picture, width, scale) {
-    const rough = (to - from) / Math.max(3, width / 110), power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map(k => k * power).find(s => s >= rough);
-    const digits = Math.max(0, -Math.floor(Math.log10(step)));
-    for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
-      const x = LEFT + (t - from) * scale;
+    const { found, digits } = ticks(shown.from, shown.to, (width - LEFT) / 100);
+    for (const t of found) {
+      const x = LEFT + (t - shown.from) * scale, last = x > width - 34;
       picture.append(svg("line", { x1: x, x2: x, y1: 16, y2: 98, class: "axis" }),
-        svg("text", { x: x, y: 112, "text-anchor": "middle", class: "soft" }, t.toFixed(digits) + " ms"));
+        svg("text", { x: last ? width - 2 : x, y: 112, "text-anchor": last ? "end" : "middle", class: "soft" }, t.toFixed(digits) + " ms"));
     }
   }
 
   function zoom(factor, centre) {
-    if (!factor) { from = 0; to = total; return draw(); }
-    const middle = centre ?? (starts[selected] + D.steps[selected].ms / 2);
-    const span = Math.min(total, Math.max(total / 5000, (to - from) / factor));
-    from = Math.max(0, Math.min(total - span, middle - span * (middle - from) / (to - from)));
-    to = from + span;
-    draw();
+    if (!factor) return show(0, total);
+    const middle = centre ?? (starts[selected] + starts[selected + 1]) / 2, span = (shown.to - shown.from) / factor;
+    const inside = Math.max(0, Math.min(1, (middle - shown.from) / (shown.to - shown.from)));
+    show(middle - span * inside, middle + span * (1 - inside));
   }
+  const timeAt = event => { const box = host.getBoundingClientRect(); return shown.from + (event.clientX - box.left - LEFT) / (box.width - LEFT - RIGHT) * (shown.to - shown.from); };
 
   for (const button of document.querySelectorAll("[data-zoom]")) button.addEventListener("click", () => zoom(+button.dataset.zoom));
   host.addEventListener("wheel", event => {
     if (!event.ctrlKey && !event.metaKey) return;  // the page scrolls
     event.preventDefault();
-    const box = host.getBoundingClientRect();
-    zoom(event.deltaY < 0 ? 1.3 : 1 / 1.3, from + (event.clientX - box.left - LEFT) / (box.width - LEFT) * (to - from));
+    zoom(event.deltaY < 0 ? 1.3 : 1 / 1.3, timeAt(event));
   }, { passive: false });
   let held = null;
-  host.addEventListener("pointerdown", event => { held = { x: event.clientX, from, to }; });
-  addEventListener("pointerup", () => { held = null; });
-  host.addEventListener("pointermove", event => {
-    if (!held || Math.abs(event.clientX - held.x) < 4) return;
-    const span = held.to - held.from, moved = (held.x - event.clientX) / (host.clientWidth - LEFT) * span;
-    from = Math.max(0, Math.min(total - span, held.from + moved));
-    to = from + span;
-    draw();
+  host.addEventListener("pointerdown", event => { held = { x: event.clientX, from: shown.from, span: shown.to - shown.from, moved: false }; });
+  addEventListener("pointerup", event => {
+    if (held && !held.moved && host.contains(event.target)) select(stepAt(timeAt(event)), "timeline");
+    held = null;
   });
+  host.addEventListener("pointermove", event => {
+    if (held && (held.moved || Math.abs(event.clientX - held.x) > 4)) {
+      held.moved = true;
+      const from = held.from + (held.x - event.clientX) / (host.clientWidth - LEFT - RIGHT) * held.span;
+      return show(from, from + held.span);
+    }
+    const step = event.target.dataset ? event.target.dataset.step : undefined;
+    if (step !== undefined) showTip(event, stepText(D.steps[+step])); else hideTip();
+  });
+  host.addEventListener("pointerleave", hideTip);
   host.addEventListener("keydown", event => {
     const steps = { ArrowRight: 1, ArrowLeft: -1, PageDown: 10, PageUp: -10, Home: -1e9, End: 1e9 };
     if (event.key in steps) { event.preventDefault(); select(selected + steps[event.key], "keys"); }
     if (event.key === "+" || event.key === "-") zoom(event.key === "+" ? 1.6 : 0.625);
   });
 
-  const present = [...new Set(D.steps.map(boundKey))];
-  for (const key of present) $("legend").append(el("span", { class: "key" }, el("i", { style: `background:${COLOURS[key]}` }), key));
+  for (const name of new Set(D.steps.map(boundKey))) $("legend").append(key(COLOURS[name], name));
+  const redraw = later(draw);
+  onShow(redraw);
   onSelect(() => {
-    const start = starts[selected], end = start + D.steps[selected].ms, span = to - from;
-    if (end < from || start > to) { from = Math.max(0, Math.min(total - span, start - span / 2)); to = from + span; }
+    const start = starts[selected], end = starts[selected + 1], span = shown.to - shown.from;
+    if (end < shown.from || start > shown.to) show(start - span / 2, start + span / 2);
     draw();
   });
-  addEventListener("resize", draw);
+  addEventListener("resize", redraw);
 })();

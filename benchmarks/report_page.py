@@ -1,0 +1,204 @@
+"""The page as a reader meets it: size, time until it can be used, frames a second while the graph is dragged.
+
+    python benchmarks/report_page.py [--write]
+
+Pages: a detector of the corpus as compiled here, that build beside ST's, and a network of 1,000 layers made up here.
+Each is opened in Chromium without a graphics card, in a wide window and in a phone's. Times of the processor are those
+of the tab and do not depend on what else the machine does; the clock does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from atonc import generating
+from atonc.insight.compare import compare
+from atonc.insight.folder import folder_view
+from atonc.insight.ours import network_view
+from atonc.insight.types import BufferView, LayerView, NetworkView, OperatorView, PoolView, StepView, TensorView
+from atonc.options import Options
+from atonc.report.html import compare_page, html_page
+
+ROOT = Path(__file__).parent.parent
+CORPUS = Path(os.environ.get("ATONC_CORPUS", ROOT.parent / "shared" / "corpus"))
+MODEL = CORPUS / "models" / "coco_2017_person__st_yolo_x_nano_480_1.0_0.25_3_int8.tflite"
+ST = CORPUS / "st" / "st_yolo_x_nano_480_1.0_0.25_3_st_int8__3.0.0"
+RESULTS = Path(__file__).parent / "results" / "report_page.md"
+MEASURED = "Measured 2026-11-15, 2-core aarch64 Linux, Chromium 156 without a graphics card"
+WINDOWS = {"wide": (1400, 900), "phone": (390, 800)}
+FRAMES = 180
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
+
+# each frame drags the graph a little further, down and back up, as a hand would
+DRAG = """async ([frames, x, y]) => {
+  const canvas = document.getElementById("graph-canvas"), gaps = [];
+  let last = await new Promise(requestAnimationFrame);
+  for (let i = 0; i < frames; i++) {
+    const at = y + 160 * Math.sin(i / 14);
+    const hand = { pointerId: 1, clientX: x + 30 * Math.sin(i / 9), clientY: at, bubbles: true, buttons: 1 };
+    canvas.dispatchEvent(new PointerEvent("pointermove", hand));
+    const now = await new Promise(requestAnimationFrame);
+    gaps.push(now - last);
+    last = now;
+  }
+  return gaps;
+}"""
+
+
+def made_up(count: int = 1000) -> NetworkView:
+    """Residual blocks and concatenations over far layers, as detectors have them."""
+    draw = random.Random(1)
+    layers, tensors = list[LayerView](), {"image": TensorView("image", (1, 480, 480, 3), "uint8", 0.0039, 0)}
+    outputs, block = ["image"], "image"
+    for k in range(count):
+        kind = ("conv", "conv", "conv", "add")[k % 4] if k % 40 != 39 else "concat"
+        second = {"add": block, "concat": outputs[max(0, k - 38)]}.get(kind, outputs[-1])
+        sources = tuple(dict.fromkeys((outputs[-1], second)))
+        block = outputs[-1] if k % 4 == 3 else block
+        name, shape = f"model/stage{k // 40}/block{k // 4}/{kind}_{k}", (1, 60, 60, 8 * (1 + k // 100))
+        tensors[name] = TensorView(name, shape, "int8", 0.02, -128)
+        cycles = round(10 ** draw.uniform(4, 5.5))
+        label = {"conv": ("conv 1x1", "depthwise conv 3x3", "conv 3x3 /2")[k % 3]}.get(kind, kind)
+        operator = OperatorView(name, kind, (64, 3, 3) if kind == "conv" else ())
+        bound = {draw.choice(("feature", "output", "compute", "flash")): 1.0}
+        layers.append(
+            LayerView(
+                name, kind, (name,), "npu" if k % 50 else "cpu", (k + 1,), sources, (name,), shape,
+                9 * cycles, cycles, cycles / 1e6, bound, (), (), (), label, {"stride": "1, 1"}, (), (operator,),
+            )
+        )  # fmt: skip
+        outputs.append(name)
+    steps = tuple(
+        StepView(k + 1, one.on, one.name, one.name, one.cycles, one.milliseconds, one.cycles, next(iter(one.bound_by)))
+        for k, one in enumerate(layers)
+    )
+    buffers = tuple(
+        BufferView(one.name, "npuRAM3", 0x34200000 + 4096 * (k % 96), 28800, k + 1, k + 4, "activation", one.name)
+        for k, one in enumerate(layers)
+    )
+    pools = (PoolView("npuRAM3", 0x34200000, 448 << 10, 400 << 10, external=False),)
+    edges = (tensors["image"],), (tensors[outputs[-1]],)
+    return NetworkView(
+        "network", "a thousand layers", "atonc", "stm32n6570-dk", 1000.0, 800.0, steps, tuple(layers), buffers, pools,
+        400 << 10, 1 << 20, inputs=edges[0], outputs=edges[1], tensors=tensors,
+    )  # fmt: skip
+
+
+def pages(folder: Path) -> dict[str, tuple[Path, float]]:
+    """Files, and how long the page itself took to make."""
+    found: dict[str, tuple[Path, float]] = {}
+
+    def keep(name: str, make: Any) -> None:
+        started = time.process_time()
+        content = make()
+        found[name] = (folder / f"{len(found)}.html", time.process_time() - started)
+        found[name][0].write_bytes(content)
+
+    if MODEL.is_file():
+        ours = network_view(generating.analyze(MODEL, Options(verify=False)))
+        keep("st_yolo_x_nano_480", lambda: html_page(ours))
+        if ST.is_dir():
+            theirs = folder_view(ST)
+            keep("st_yolo_x_nano_480 beside ST's build", lambda: compare_page(compare(ours, theirs)))
+    large = made_up()
+    keep("1,000 layers", lambda: html_page(large))
+    return found
+
+
+class Tab:
+    def __init__(self, browser: Any, file: Path, size: tuple[int, int]) -> None:
+        self.page = browser.new_page(viewport={"width": size[0], "height": size[1]})
+        self.file = file
+        self.devtools = self.page.context.new_cdp_session(self.page)
+        self.devtools.send("Performance.enable")
+
+    def processor(self) -> float:
+        metrics = self.devtools.send("Performance.getMetrics")["metrics"]
+        return float(next(one["value"] for one in metrics if one["name"] == "ProcessTime"))
+
+    def load(self) -> tuple[float, float]:
+        """Seconds by the clock and of the processor until everything is drawn."""
+        self.page.goto("about:blank")
+        before, started = self.processor(), time.perf_counter()
+        self.page.goto(self.file.as_uri())
+        self.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        return time.perf_counter() - started, self.processor() - before
+
+    def drag(self, scale: str) -> tuple[float, float, float]:
+        """Frames a second, share of late frames in percent, milliseconds of the processor a frame."""
+        page = self.page
+        page.locator("#graph-plot").scroll_into_view_if_needed()
+        if scale == "whole":
+            page.click("#graph-fit")
+        box = page.locator("#graph-canvas").bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + min(box["height"], 500) / 2
+        page.mouse.move(x, y)
+        page.mouse.down()
+        before = self.processor()
+        gaps = page.evaluate(DRAG, [FRAMES, x, y])
+        used = self.processor() - before
+        page.mouse.up()
+        late = sum(gap > 25 for gap in gaps)
+        return 1000 * len(gaps) / sum(gaps), 100 * late / len(gaps), 1000 * used / len(gaps)
+
+
+def measure(browser: Any, name: str, file: Path, made: float) -> list[str]:
+    rows = []
+    for window, size in WINDOWS.items():
+        tab = Tab(browser, file, size)
+        loads = [tab.load() for _ in range(5)]
+        clock, processor = min(one for one, _ in loads), statistics.median(two for _, two in loads)
+        cells = [name, window, f"{file.stat().st_size / 1e6:.2f}", f"{made:.2f}", f"{clock:.2f}", f"{processor:.2f}"]
+        if tab.page.locator("#graph-canvas").count():
+            for scale in ("near", "whole"):
+                frames, late, work = max(tab.drag(scale) for _ in range(3))
+                cells += [f"{frames:.0f}", f"{late:.0f}", f"{work:.1f}"]
+        else:
+            cells += ["-"] * 6
+        rows.append("| " + " | ".join(cells) + " |")
+        tab.page.close()
+    return rows
+
+
+def main() -> None:
+    from playwright.sync_api import sync_playwright
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    rows: list[str] = []
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        files = pages(Path(folder))
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        for name, (file, made) in files.items():
+            rows += measure(browser, name, file, made)
+            print("\n".join(rows[-2:]), flush=True)
+        browser.close()
+    head = [
+        "# The page",
+        "",
+        f"{MEASURED}; `python benchmarks/report_page.py --write`.",
+        f"A drag of {FRAMES} frames, the best of three: near, where names can be read, and with the whole graph in",
+        "sight. Late: frames that came after more than 25 ms. The screen takes 60 frames a second at most. Processor:",
+        "seconds or milliseconds that the tab used.",
+        "",
+        "| page | window | MB | s to make | s to open | s of processor | near: frames/s | late % | ms/frame "
+        "| whole: frames/s | late % | ms/frame |",
+        "|" + "---|" * 12,
+    ]
+    text = "\n".join([*head, *rows]) + "\n"
+    if options.write:
+        RESULTS.write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
