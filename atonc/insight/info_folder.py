@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -46,6 +47,7 @@ def info_view(path: Path, machine: Machine) -> NetworkView:
     names = {pool.id: pool.name for pool in info.pools}
     steps = vendor.unique_layers([_step(node, machine, names) for node in info.nodes if _runs(node)])
     external = {pool.name for pool in pools if pool.external}
+    layers = tuple(_layers(steps, info, buffers, external))
     moving = [b for b in buffers if b.kind != "constant"]
     return NetworkView(
         path.name.removesuffix("c_info.json").strip("_") or "network",
@@ -55,8 +57,8 @@ def info_view(path: Path, machine: Machine) -> NetworkView:
         machine.clocks.npu_mhz,
         machine.clocks.cpu_mhz,
         steps,
-        tuple(_layers(steps, info, buffers, external)),
-        buffers,
+        layers,
+        _with_layers(buffers, layers),
         pools,
         folder_memory.span(b for b in moving if b.pool not in external),
         sum(b.size_bytes for b in buffers if b.kind == "constant"),
@@ -69,6 +71,13 @@ def info_view(path: Path, machine: Machine) -> NetworkView:
         outputs=edge(info, info.outputs),
         tensors={b.name: flow.info_tensor(b) for b in info.buffers if not b.is_param},
     )
+
+
+def _with_layers(buffers: Sequence[BufferView], layers: Sequence[LayerView]) -> tuple[BufferView, ...]:
+    """Each buffer with the layer that writes it; weights with the one whose node they are named after."""
+    writers = {name: layer.name for layer in reversed(layers) for name in layer.outputs}
+    writers |= {weights.name: layer.name for layer in reversed(layers) for weights in layer.weights}
+    return tuple(replace(b, layer=writers.get(b.name, "")) for b in buffers)
 
 
 def edge(info: CInfo, numbers: Sequence[int]) -> tuple[TensorView, ...]:
@@ -97,12 +106,16 @@ def _step(node: InfoNode, machine: Machine, pools: Mapping[int, str]) -> StepVie
         node.max_cycles,
         node.max_cycles / machine.clocks.npu_mhz / 1e3,
         node.max_cycles,
-        "cpu" if on != NPU else memory or "compute",
+        "cpu" if on != NPU else memory or ("convolvers" if _convolves(node) else "compute"),
         on == NPU,
         units={part.name: f"{part.kind} {part.unit}".strip() for part in node.parts},
         macs=node.ops // 2,
         bytes_moved=sum(a.reads + a.writes for a in node.accesses),
     )
+
+
+def _convolves(node: InfoNode) -> bool:
+    return any(part.kind.startswith("Conv") for part in node.parts)
 
 
 def _layers(

@@ -30,9 +30,7 @@ from atonc.ir import Op
 from atonc.lower.map_ops import CpuReason
 from atonc.lower.rules import NOT_CODES, rule_of
 from atonc.place.pools import is_external
-from atonc.plan.types import BufferKind
 from atonc.program_costs import macs
-from atonc.verify import VerifyReport
 
 
 def network_view(view: CompileView) -> NetworkView:
@@ -72,18 +70,20 @@ def network_view(view: CompileView) -> NetworkView:
             for layer in layers
             for name in (*layer.inputs, *layer.outputs)
         },
-        verified=_verified(compiled.report),
+        verified=_verified(view),
     )
 
 
-def _verified(report: VerifyReport | None) -> Verified | None:
+def _verified(view: CompileView) -> Verified | None:
+    report = view.compiled.report
     if report is None:
         return None
     rows = tuple((o.name, o.cosine, o.exact_percent, o.within1_percent, o.max_lsb) for o in report.outputs)
     return Verified(report.samples, report.layers, report.worst_layer, rows)
 
 
-def _error(op: Op, report: VerifyReport | None) -> LayerError | None:
+def _error(op: Op, view: CompileView) -> LayerError | None:
+    report = view.compiled.report
     found = [check for check in (report.checks if report else ()) if check.tensor in op.outputs]
     if not found:
         return None
@@ -146,7 +146,7 @@ def _layer(op: Op, view: CompileView, rows: list[tuple[ProgramStep, StepCost]], 
         tensors.attributes(op),
         held,
         (tensors.operator(op.kind, (op.origin or (op.name,))[-1], held),),
-        _error(op, view.compiled.report),
+        _error(op, view),
     )
 
 
@@ -202,7 +202,7 @@ def _buffers(view: CompileView) -> tuple[BufferView, ...]:
             h.first + 1,
             h.last + 1,
             str(h.buffer.kind),
-            (readers if h.buffer.kind == BufferKind.CONSTANT else producers).get(h.buffer.name, ""),
+            (readers if h.buffer.kind == "constant" else producers).get(h.buffer.name, ""),
         )
         for h in homes
     )

@@ -37,6 +37,12 @@ BOUNDS = {
         "fuse the operation into the layer before (ReLU, clip and scaling cost nothing there)",
         "1 element a cycle and unit",
     ),
+    "convolvers": _rule(
+        "BOUND-CONVOLVERS",
+        "ST's compiler estimates that the convolvers take longest, and does not say at which of their ports",
+        "look at a folder that also holds the C file: there the port that is busy longest is known",
+        "1 word a cycle at every port of a convolver",
+    ),
     "bank": _rule(
         "BOUND-BANK",
         "one memory bank serves all streams of the epoch, and it is the busiest",

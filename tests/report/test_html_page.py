@@ -261,7 +261,7 @@ def test_what_is_known_of_a_network_is_shown(browser: Any, small_file: Path, tmp
     assert len(rows) == 8
     assert {"ms", "share", "shape", "measured ms"} <= set(rows[0])
     assert sum(float(row["share"]) for row in rows) == pytest.approx(1.0, abs=1e-4)
-    assert rows[0]["shape"] == "1x8x8x8"
+    assert rows[0]["shape"] == "1x8x8x16"
 
 
 @WINDOWS

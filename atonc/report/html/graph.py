@@ -8,7 +8,7 @@ from atonc.insight.types import LayerView, NetworkView
 from atonc.report.html.layout import layered
 
 HEIGHT = 58
-_CHARACTER, _NARROW, _WIDE = 6.7, 118, 236  # pixels
+_CHARACTER, _NARROW, _WIDE = 7.2, 118, 244  # pixels
 
 
 def graph_data(network: NetworkView, tensors: dict[str, int]) -> dict[str, Any]:

@@ -37,6 +37,7 @@
   function wiring(step) {
     const names = Object.keys(step.units);
     if (!names.length) return el("p", { class: "hint" }, step.on === "npu" ? "Which units it uses is not in the files." : "The processor computes this step: no units are wired.");
+    if (!step.links.length) return pairs(names.map(unit => [name(unit), step.units[unit]]));  // listed, but how they are wired is not told
     // rows by the longest way from a reader; rings are cut where they close
     const depth = new Map(names.map(n => [n, 0]));
     for (let round = 0; round < names.length; round++) {

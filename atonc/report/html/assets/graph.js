@@ -11,7 +11,7 @@
   const words = G.boxes.map(([, , width, what]) => {
     if (what < 0) { const t = D.tensors[-1 - what]; return [D.inputs.includes(-1 - what) ? "input" : "output", cut(t.name, width, 6.1), `${shapeText(t.shape)} ${t.type}`]; }
     const layer = D.layers[what];
-    return [cut(layer.label, width, 6.7), cut(lastNode(layer), width, 6.1), layer.epochs.length ? `${milliseconds(layer.milliseconds)}  ${percent(share(layer))}` : "costs nothing"];
+    return [cut(layer.label, width, 6.9), cut(lastNode(layer), width, 6.1), layer.epochs.length ? `${milliseconds(layer.milliseconds)}  ${percent(share(layer))}` : "costs nothing"];
   });
   const edgeWords = G.edges.map(edge => shapeText(D.tensors[edge[2]].shape));
   const touching = G.boxes.map(() => []);

@@ -122,7 +122,7 @@
     const rows = [...sums].sort((a, b) => b[1].size - a[1].size), all = rows.reduce((sum, r) => sum + r[1].size, 0);
     const line = ([owner, { size, pools }]) => el("tr", { class: "row", onclick: () => layerOf.has(owner) && selectLayer(layerOf.get(owner), "memory") }, el("td", { class: "name" }, layerOf.has(owner) ? el("b", {}, D.layers[layerOf.get(owner)].label + " ") : "", owner ? name(owner, 60) : "not told"),
       el("td", { class: "number" }, bytes(size)), el("td", { class: "number" }, el("span", { class: "bar", style: `--share:${(100 * size / all).toFixed(2)}%` }, percent(size / all))), el("td", {}, [...pools].join(", ")));
-    $("memory-weights").replaceChildren(el("summary", {}, `Weights by layer: ${bytes(all)} in ${rows.length} layers`), el("div", { class: "scroll low" }, el("table", {}, el("tbody", {}, ...rows.map(line)))));
+    $("memory-weights").replaceChildren(el("summary", {}, `Weights by layer: ${bytes(all)} in ${rows.length} ${rows.length === 1 ? "layer" : "layers"}`), el("div", { class: "scroll low" }, el("table", {}, el("tbody", {}, ...rows.map(line)))));
   }
 
   function draw() { drawLive(); drawPools(); }
