@@ -74,13 +74,29 @@ def _resolved(
         found[number] = tuple(dict.fromkeys(names))
         done += [homes[name] for name in writes.get(number, ()) if name in homes]
         produced |= set(writes.get(number, ()))
-    return Flow(found, writes)
+    outputs = [b for b in buffers if b.kind == "output" and b.name not in produced]
+    return Flow(found, _with_outputs(writes, outputs, done))
+
+
+def _with_outputs(
+    writes: Mapping[int, tuple[str, ...]], outputs: Sequence[BufferView], done: Sequence[BufferView]
+) -> dict[int, tuple[str, ...]]:
+    """An output that no epoch writes (a transposition that costs nothing) is given by those who wrote its bytes."""
+    found = dict(writes)
+    epochs = {name: number for number, names in sorted(writes.items()) for name in names}
+    for output in outputs:
+        for name in _inside(output, done):
+            if name in epochs:
+                found[epochs[name]] = (*found[epochs[name]], output.name)
+    return found
 
 
 def _inside(home: BufferView, done: Sequence[BufferView]) -> list[str]:
-    """Names of the buffers whose bytes are there, the last writer of each place."""
+    """Names of the buffers whose bytes are there, the last writer of each place; those that still live, if some do."""
     free, found = [(home.address, home.address + home.size_bytes)], list[str]()
-    for one in reversed(done):
+    there = [one for one in done if one.address < free[0][1] and home.address < one.address + one.size_bytes]
+    alive = [one for one in there if one.last + 1 >= home.first]
+    for one in reversed(alive or there):
         start, end = one.address, one.address + one.size_bytes
         if not any(a < end and start < b for a, b in free):
             continue

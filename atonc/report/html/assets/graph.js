@@ -13,6 +13,7 @@
     const layer = D.layers[what];
     return [cut(layer.label, width, 6.9), cut(lastNode(layer), width, 6.1), layer.epochs.length ? `${milliseconds(layer.milliseconds)}  ${percent(share(layer))}` : "costs nothing"];
   });
+  const far = G.boxes.map(([, , width, what], i) => short(what < 0 ? words[i][0] : D.layers[what].label, Math.max(4, Math.floor((width - 8) / 11))));
   const edgeWords = G.edges.map(edge => shapeText(D.tensors[edge[2]].shape));
   const touching = G.boxes.map(() => []);
   G.edges.forEach((edge, i) => { touching[edge[0]].push(i); touching[edge[1]].push(i); });
@@ -97,6 +98,11 @@
       pen.strokeStyle = what === chosen ? ink.ink : ink.found;
       pen.lineWidth = Math.max(3, 2 / view.scale);
       pen.strokeRect(x - 2, y - 2, width + 4, H + 4);
+    }
+    if (!readable && view.scale >= 0.24) {  // from further away the operator alone
+      pen.fillStyle = fore;
+      pen.font = "600 19px system-ui, sans-serif";
+      pen.fillText(far[i], x + 7, y + 36);
     }
     if (readable) {
       pen.fillStyle = fore;
