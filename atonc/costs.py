@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from atonc.emu import cpu
+from atonc.emu.files.c_info import CInfo
 from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import EmulatedNetwork, Step
 from atonc.hw.cycles import hardware, st_estimate
@@ -77,14 +78,22 @@ def spill_lines(spilled_bytes: int, steps: Iterable[tuple[str, float]]) -> list[
     ]
 
 
-def network_cost(net: EmulatedNetwork, steps: Sequence[Step], machine: Machine | None = None) -> NetworkCost:
+def network_cost(
+    net: EmulatedNetwork, steps: Sequence[Step], machine: Machine | None = None, info: CInfo | None = None
+) -> NetworkCost:
+    """ST's estimate is the one of its own file (`info`), where there is one; else counted as its compiler does."""
     machine = machine or stm32n6()
     pools = pool_timings(net.network)
     names = _origins(net.network)
     counts_runs = st_estimate.counts_runs(net.network.atonn_version)
-    costs = [_step_cost(step, pools, machine, names, counts_runs) for step in steps]
+    costs = [_listed(step, _step_cost(step, pools, machine, names, counts_runs), info) for step in steps]
     unknown = {c.name for s in steps for c in s.calls if not cpu.call_cost(c.name, list(c.args)).known}
     return NetworkCost(tuple(costs), machine.clocks.npu_mhz, machine.clocks.cpu_mhz, tuple(sorted(unknown)))
+
+
+def _listed(step: Step, cost: StepCost, info: CInfo | None) -> StepCost:
+    node = info.by_epoch.get(step.number) if info is not None and not step.calls else None
+    return replace(cost, st_cycles=node.max_cycles) if node is not None else cost
 
 
 def pool_timings(network: CompiledNetwork) -> tuple[PoolTiming, ...]:

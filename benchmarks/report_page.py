@@ -3,8 +3,9 @@
     python benchmarks/report_page.py [--write]
 
 Pages: a detector of the corpus as compiled here, that build beside ST's, and a network of 1,000 layers made up here.
-Each is opened in Chromium without a graphics card, in a wide window and in a phone's. Times of the processor are those
-of the tab and do not depend on what else the machine does; the clock does.
+Each is opened in Chromium without a graphics card, in a wide window and in a phone's. Seconds of the processor, over
+all processes of the browser, do not depend on what else the machine does. The clock does: so of a drag the best second
+is taken, and of loading the best of three.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ST = CORPUS / "st" / "st_yolo_x_nano_480_1.0_0.25_3_st_int8__3.0.0"
 RESULTS = Path(__file__).parent / "results" / "report_page.md"
 MEASURED = "Measured 2026-11-15, 2-core aarch64 Linux, Chromium 156 without a graphics card"
 WINDOWS = {"wide": (1400, 900), "phone": (390, 800)}
-FRAMES = 180
+FRAMES, SECOND = 300, 60  # of a drag
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
 
 # each frame drags the graph a little further, down and back up, as a hand would
@@ -113,27 +114,41 @@ def pages(folder: Path) -> dict[str, tuple[Path, float]]:
     return found
 
 
+def _processor() -> float:
+    """Seconds that all processes started from here have used, the browser's among them; not those of this one."""
+    parents, used = dict[int, int](), dict[int, float]()
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = place.read_text().rpartition(") ")[2].split()
+        except OSError:
+            continue  # it ended meanwhile
+        number = int(place.parent.name)
+        parents[number] = int(fields[1])
+        used[number] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def ours(number: int) -> bool:
+        while number in parents and number != os.getpid():
+            number = parents[number]
+        return number == os.getpid()
+
+    return sum(seconds for number, seconds in used.items() if number != os.getpid() and ours(number))
+
+
 class Tab:
     def __init__(self, browser: Any, file: Path, size: tuple[int, int]) -> None:
         self.page = browser.new_page(viewport={"width": size[0], "height": size[1]})
         self.file = file
-        self.devtools = self.page.context.new_cdp_session(self.page)
-        self.devtools.send("Performance.enable")
-
-    def processor(self) -> float:
-        metrics = self.devtools.send("Performance.getMetrics")["metrics"]
-        return float(next(one["value"] for one in metrics if one["name"] == "ProcessTime"))
 
     def load(self) -> tuple[float, float]:
         """Seconds by the clock and of the processor until everything is drawn."""
         self.page.goto("about:blank")
-        before, started = self.processor(), time.perf_counter()
+        before, started = _processor(), time.perf_counter()
         self.page.goto(self.file.as_uri())
         self.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        return time.perf_counter() - started, self.processor() - before
+        return time.perf_counter() - started, _processor() - before
 
-    def drag(self, scale: str) -> tuple[float, float, float]:
-        """Frames a second, share of late frames in percent, milliseconds of the processor a frame."""
+    def drag(self, scale: str) -> tuple[float, float]:
+        """Frames in the best second, milliseconds of the processor a frame."""
         page = self.page
         page.locator("#graph-plot").scroll_into_view_if_needed()
         if scale == "whole":
@@ -142,27 +157,27 @@ class Tab:
         x, y = box["x"] + box["width"] / 2, box["y"] + min(box["height"], 500) / 2
         page.mouse.move(x, y)
         page.mouse.down()
-        before = self.processor()
+        before = _processor()
         gaps = page.evaluate(DRAG, [FRAMES, x, y])
-        used = self.processor() - before
+        used = _processor() - before
         page.mouse.up()
-        late = sum(gap > 25 for gap in gaps)
-        return 1000 * len(gaps) / sum(gaps), 100 * late / len(gaps), 1000 * used / len(gaps)
+        best = min(sum(gaps[k : k + SECOND]) for k in range(len(gaps) - SECOND + 1))
+        return 1000 * SECOND / best, 1000 * used / len(gaps)
 
 
 def measure(browser: Any, name: str, file: Path, made: float) -> list[str]:
     rows = []
     for window, size in WINDOWS.items():
         tab = Tab(browser, file, size)
-        loads = [tab.load() for _ in range(5)]
+        loads = [tab.load() for _ in range(3)]
         clock, processor = min(one for one, _ in loads), statistics.median(two for _, two in loads)
         cells = [name, window, f"{file.stat().st_size / 1e6:.2f}", f"{made:.2f}", f"{clock:.2f}", f"{processor:.2f}"]
         if tab.page.locator("#graph-canvas").count():
             for scale in ("near", "whole"):
-                frames, late, work = max(tab.drag(scale) for _ in range(3))
-                cells += [f"{frames:.0f}", f"{late:.0f}", f"{work:.1f}"]
+                frames, work = tab.drag(scale)
+                cells += [f"{frames:.0f}", f"{work:.1f}"]
         else:
-            cells += ["-"] * 6
+            cells += ["-"] * 4
         rows.append("| " + " | ".join(cells) + " |")
         tab.page.close()
     return rows
@@ -186,13 +201,13 @@ def main() -> None:
         "# The page",
         "",
         f"{MEASURED}; `python benchmarks/report_page.py --write`.",
-        f"A drag of {FRAMES} frames, the best of three: near, where names can be read, and with the whole graph in",
-        "sight. Late: frames that came after more than 25 ms. The screen takes 60 frames a second at most. Processor:",
-        "seconds or milliseconds that the tab used.",
+        f"A drag of {FRAMES} frames near, where names can be read, and with the whole graph in sight: frames in its",
+        "best second (the screen takes 60, and others used the machine), milliseconds of the processor a frame over",
+        "all processes of the browser, of which a frame may take 16.7 in each of several that work side by side.",
         "",
-        "| page | window | MB | s to make | s to open | s of processor | near: frames/s | late % | ms/frame "
-        "| whole: frames/s | late % | ms/frame |",
-        "|" + "---|" * 12,
+        "| page | window | MB | s to make | s to open | s of processor | near: frames/s | ms/frame | whole: frames/s "
+        "| ms/frame |",
+        "|" + "---|" * 10,
     ]
     text = "\n".join([*head, *rows]) + "\n"
     if options.write:

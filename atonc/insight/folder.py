@@ -10,7 +10,7 @@ from pathlib import Path
 
 from atonc.build_folder import read_whole
 from atonc.costs import NetworkCost, StepCost, network_cost
-from atonc.emu.files.c_info import CInfo, InfoNode, find_c_info, mismatch, read_c_info
+from atonc.emu.files.c_info import CInfo, fitting_c_info
 from atonc.emu.files.network_c import read_network
 from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import EmulatedNetwork, Step, load, memory_of, plan_steps
@@ -66,11 +66,11 @@ def _without_weights(directory: Path, name: str | None, missing: InputError) -> 
 
 
 def view_of(net: EmulatedNetwork, machine: Machine | None = None) -> NetworkView:
-    network, info, notes = net.network, *_info(net.network)
+    network, info, notes = net.network, *fitting_c_info(net.network)
     steps = [step for step in net.steps if not step.empty]
     saved = read_saved(network, {step.number: step.kind for step in steps})
     machine = machine or stm32n6().with_clocks(**(saved.clocks if saved else {}))
-    cost = network_cost(net, steps, machine)
+    cost = network_cost(net, steps, machine, info)
     views = _views(steps, cost, info, saved, node_names(network, steps))
     if info is not None and saved is None:
         buffers = folder_memory.listed_buffers(info, network, steps)
@@ -136,18 +136,6 @@ def _tool(network: CompiledNetwork, info: CInfo | None, saved: Saved | None) -> 
     return f"ST's compiler {network.atonn_version}" if network.atonn_version else "a compiler that does not name itself"
 
 
-def _info(network: CompiledNetwork) -> tuple[CInfo | None, tuple[str, ...]]:
-    path = find_c_info(network)
-    if path is None:
-        return None, ()
-    try:
-        info = read_c_info(path)
-        wrong = mismatch(info, network)
-    except AtoncError as error:
-        return None, (f"{path.name} cannot be used: {error}",)
-    return (None, (f"{path.name} belongs to another compilation: {wrong}",)) if wrong else (info, ())
-
-
 def _reproduce(network: CompiledNetwork, info: CInfo | None) -> dict[str, str]:
     """The commands that made the folder, as far as its files tell."""
     found = {"C file": plain(network.c_file.name)}
@@ -191,16 +179,8 @@ def _views(
             view = _step(step, costs, node.macc if node else 0)
             title = ", ".join(nodes) or costs.origin
             layer = nodes[0] if nodes else f"epoch {step.number}"
-        estimate = _estimate(step.number, saved, node) if saved or node else view.st_cycles
-        found.append(replace(view, title=title or f"epoch {step.number}", layer=layer, st_cycles=estimate))
+        found.append(replace(view, title=title or f"epoch {step.number}", layer=layer))
     return tuple(found) if saved is not None else vendor.unique_layers(found)
-
-
-def _estimate(number: int, saved: Saved | None, node: InfoNode | None) -> int:
-    """ST's figure as it was counted when the network was compiled, so that all reports of a build agree."""
-    if saved is not None and number in saved.st_cycles:
-        return saved.st_cycles[number]
-    return node.max_cycles if node is not None else 0
 
 
 def _as_saved(cost: StepCost, cycles: tuple[int, bool] | None, npu_mhz: float) -> StepCost:

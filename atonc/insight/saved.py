@@ -50,7 +50,6 @@ class Saved:
     layers: tuple[SavedLayer, ...]
     cpu_cycles: Mapping[int, tuple[int, bool]]  # CPU steps: cycles as predicted when compiled, and whether measured
     titles: Mapping[int, str] = field(default_factory=dict)
-    st_cycles: Mapping[int, int] = field(default_factory=dict)  # ST's estimate, as counted when compiled
     clocks: Mapping[str, float] = field(default_factory=dict)  # npu_mhz, cpu_mhz that the user asked for
     inputs: tuple[TensorView, ...] = ()
     outputs: tuple[TensorView, ...] = ()
@@ -118,7 +117,6 @@ def _saved(root: Any, kinds: Mapping[int, str]) -> Saved:
         tuple(_layer(row, steps) for row in _rows(root, "layers")),
         {number: (_integer(row, "cycles"), row.get("cost_known") is True) for number, row in cpu.items()},
         {number: _text(row, "title") for number, row in steps.items()},
-        {number: _integer(row, "st_cycles") for number, row in steps.items() if "st_cycles" in row},
         {name: value for name, value in _numbers(root, "clocks").items() if name in _CLOCKS and value > 0},
         *_edges(root),
         _verified(root),

@@ -31,6 +31,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from atonc import comparing, costs, runs, safety
+    from atonc.emu.files.c_info import fitting_c_info
     from atonc.report import run_text
 
     _must_not_exist(options.dump)
@@ -57,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
         runs.save_arrays(options.output, result.outputs)
     if options.dump:
         runs.dump(options.dump, result)
-    cost = costs.network_cost(result.net, result.steps)
+    cost = costs.network_cost(result.net, result.steps, info=fitting_c_info(result.net.network)[0])
     view = run_text.RunView(result, cost, differences, layers, violations)
     if options.json:
         print(json.dumps(run_text.as_json(view), indent=1))

@@ -81,7 +81,7 @@ def test_words_for_the_vendors_layers() -> None:
     assert operators[0].kernel == (16, 3, 3)
 
 
-def test_a_build_keeps_its_clocks_estimate_and_pages(tmp_path: Path) -> None:
+def test_a_build_keeps_its_clocks_estimate_and_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     view = generating.analyze(DIGITS, Options(npu_mhz=800.0, cpu_mhz=600.0))
     generating.generate(view, tmp_path / "slow")
     compiled, read = network_view(view), folder_view(tmp_path / "slow")
@@ -94,6 +94,8 @@ def test_a_build_keeps_its_clocks_estimate_and_pages(tmp_path: Path) -> None:
     numbers = {node["id"] for graph in info["graphs"] for node in _epochs(graph["nodes"]) if node["name"] in on_npu}
     figures = [row["max_cycles"] for row in info["power_estimates"] if row["node_id"] in numbers]
     assert sum(figures) == compiled.st_cycles, "c_info.json says the same"
+    assert main(["run", str(tmp_path / "slow"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["st_cycles"] == compiled.st_cycles
     assert (read.inputs, read.outputs, read.verified) == (compiled.inputs, compiled.outputs, compiled.verified)
     for one, two in zip(compiled.layers, read.layers, strict=True):
         assert (one.label, one.attributes, one.weights, one.operators, one.error) == (

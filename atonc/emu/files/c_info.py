@@ -16,7 +16,7 @@ from typing import Any
 
 from atonc.disk import read_file
 from atonc.emu.files.types import CompiledNetwork
-from atonc.errors import InputError, plain
+from atonc.errors import AtoncError, InputError, plain
 
 MAX_JSON_BYTES = 1 << 28
 _LARGEST = 2.0**64
@@ -118,6 +118,19 @@ def find_c_info(network: CompiledNetwork) -> Path | None:
     for command in ("generate", "analyze"):
         found += sorted(network.directory.glob(f"{glob.escape(network.stem)}_*_c_info_{command}.json"))
     return next((path for path in found if path.is_file()), None)
+
+
+def fitting_c_info(network: CompiledNetwork) -> tuple[CInfo | None, tuple[str, ...]]:
+    """The description beside a network if it is of the same compilation, else a note that says why not."""
+    path = find_c_info(network)
+    if path is None:
+        return None, ()
+    try:
+        info = read_c_info(path)
+        wrong = mismatch(info, network)
+    except AtoncError as error:
+        return None, (f"{path.name} cannot be used: {error}",)
+    return (None, (f"{path.name} belongs to another compilation: {wrong}",)) if wrong else (info, ())
 
 
 def read_c_info(path: Path) -> CInfo:
