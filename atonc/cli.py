@@ -34,6 +34,7 @@ from atonc.verbs import (
     probe,
     reloc,
     run,
+    serve,
     validate,
     view,
 )
@@ -50,6 +51,7 @@ VERBS = (
     run,
     compare,
     view,
+    serve,
     disasm,
     probe,
     reloc,

@@ -1,0 +1,112 @@
+// One build: figures, what deserves attention, files, the report.
+
+import { ask, tried } from "./client.js";
+import { $, bytes, count, h, ms, plural, put, rate } from "./dom.js";
+import { cancel } from "./list.js";
+import { startAgain } from "./new.js";
+import { about, badge, chips, failure, progress, verdict } from "./parts.js";
+import { job as known, jobs } from "./state.js";
+
+export async function show(id) {
+  const job = await tried(() => known(id));
+  if (!job) return put($("build"), h("div.empty", {}, h("b", {}, "There is no such build"), h("a", { href: "#/" }, "All builds")));
+  return draw(job);
+}
+
+export function refresh(id) {
+  const job = jobs.get(id);
+  if (job) draw(job);
+  else location.hash = "#/";
+}
+
+function draw(job) {
+  const parts = [head(job)];
+  if (job.state === "done") parts.push(tiles(job.summary), ...alerts(job.summary), cards(job), report(job));
+  else if (job.state === "running") parts.push(h("div.card", {}, progress(job)));
+  else if (job.state === "queued") parts.push(h("div.card", {}, "It waits for a free process."));
+  else parts.push(job.state === "failed" ? failed(job) : h("div.card", {}, "It was cancelled."), commandCard(job));
+  put($("build"), ...parts);
+}
+
+function head(job) {
+  const address = `/api/jobs/${job.id}`;
+  const done = job.state === "done";
+  const ended = done || job.state === "failed" || job.state === "cancelled";
+  return h("div.head", {},
+    h("div.grow", {}, h("h1", {}, job.title), h("div.about", {}, badge(job), verdict(job), about(job), chips(job))),
+    done && h("a.button.main", { href: `${address}/files.zip`, download: true, id: "zip" }, "Download all"),
+    done && h("a.button", { href: `${address}/report`, target: "_blank", rel: "noopener" }, "Report in its own tab"),
+    ended && h("button", { type: "button", onclick: () => { startAgain(job); location.hash = "#/"; } }, "Again, with other options"),
+    ended && h("button", { type: "button", onclick: () => remove(job) }, "Delete"),
+    !ended && cancel(job));
+}
+
+async function remove(job) {
+  if (!confirm(`Delete build #${job.number} of ${job.title} with all its files?`)) return;
+  if ((await tried(() => ask(`/api/jobs/${job.id}`, { method: "DELETE" }))) === null) location.hash = "#/";
+}
+
+function tiles(found) {
+  const worst = found.verify ? Math.min(...found.verify.outputs.map((output) => output.cos)) : null;
+  const rows = [
+    [ms(found.latency_ms), `latency, ± ${(100 * found.expected_error).toFixed(0)} %`],
+    [rate(found.latency_ms), "inferences"],
+    [bytes(found.activations_bytes), "RAM for activations"],
+    [bytes(found.weights_bytes), "weights"],
+    [`${found.epochs.npu} + ${found.epochs.cpu}`, "epochs, NPU + CPU"],
+    [`${(found.macs / 1e6).toFixed(1)} M`, "multiplications"],
+    found.verify ? [worst.toFixed(5), "cosine, emulated"] : ["not verified", "no-verify was set"],
+  ];
+  return h("div.tiles", {}, rows.map(([value, name]) => h("div.tile", {}, h("b", {}, value), h("span", {}, name))));
+}
+
+function alerts(found) {
+  const bad = [...found.gates, ...(found.validation ? found.validation.complaints : [])];
+  const warn = found.spilled_bytes ? [`${count(found.spilled_bytes)} bytes of activations lie outside the chip, where they cost most.`] : [];
+  const box = (kind, rows) => (rows.length ? [h(kind, {}, rows.map((text) => h("p", {}, text)))] : []);
+  return [...box("div.alert.bad", bad), ...box("div.alert", warn)];
+}
+
+function cards(job) {
+  const found = job.summary;
+  return h("div.columns", {}, checkCard(found), cpuCard(found), filesCard(job), commandCard(job));
+}
+
+function checkCard(found) {
+  const lines = [];
+  if (found.verify)
+    lines.push(`On the emulator, ${found.verify.samples} synthetic inputs: each of ${found.verify.layers} layers within its limit, at most ${plural(found.verify.worst_layer, "code")} from exact arithmetic.`);
+  const checked = found.validation;
+  if (checked) {
+    lines.push(`${checked.samples} samples against ${checked.reference}: ${checked.passed ? "passed" : "not passed"}.`);
+    for (const output of checked.outputs) lines.push(`${output.name}: cosine ${output.cos.toFixed(6)}, ${output.exact_pct.toFixed(1)} % exact, at most ${plural(output.max_lsb, "code")} off (${output.verdict}).`);
+    if (checked.accuracy) lines.push(`Right labels: ${count(checked.accuracy.program)} of ${count(checked.accuracy.samples)}; reference ${count(checked.accuracy.reference)}.`);
+  } else lines.push("No samples were given; add .npz or .npy files to compare with the reference interpreter.");
+  return h("section.card", {}, h("h2", {}, "How far to trust it"), h("ul", {}, [...lines, ...found.notes].map((text) => h("li", {}, text))));
+}
+
+function cpuCard(found) {
+  const rows = found.cpu_ops.map((op) => h("li", {}, h("b", {}, op.op), ` ${op.node}: ${op.seen}. `, h("span.hint", {}, op.remedy)));
+  const left = found.cpu_count - rows.length;
+  const body = rows.length ? h("ul", {}, rows, left > 0 ? h("li", {}, `and ${left} more, see the report`) : null) : h("p", {}, "Nothing: all operators run on the NPU.");
+  return h("section.card", {}, h("h2", {}, `Runs on the CPU${found.cpu_count ? ` (${found.cpu_count})` : ""}`), body);
+}
+
+function filesCard(job) {
+  const link = ([name, size]) => h("a", { href: `/api/jobs/${job.id}/files/${encodeURIComponent(name)}`, download: name }, h("span", {}, name), h("small", {}, bytes(size)));
+  return h("section.card", {}, h("h2", {}, "Files"), h("div.files", {}, Object.entries(job.files).map(link)));
+}
+
+function commandCard(job) {
+  const rows = [["model", `${job.title}, ${bytes(job.size_bytes)}`], ["sha256", job.sha256]];
+  return h("section.card", {}, h("h2", {}, "The same on the command line"), h("pre", {}, h("code", {}, job.command)),
+    rows.map(([name, value]) => h("p.hint", {}, `${name}: `, h("span.mono", {}, value))));
+}
+
+function failed(job) {
+  const details = (job.error && job.error.details) || [];
+  return h("div.alert.bad", {}, failure(job), details.length ? h("pre", {}, details.join("\n")) : null);
+}
+
+// the report has an origin of its own: it can show, but ask the server for nothing
+const report = (job) => h("iframe", { src: `/api/jobs/${job.id}/report`, title: `Report of ${job.title}`, sandbox: "allow-scripts allow-downloads allow-popups" });

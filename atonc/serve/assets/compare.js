@@ -1,0 +1,56 @@
+// Two builds: figures, and the layers that differ most.
+
+import { ask, tried } from "./client.js";
+import { $, bytes, count, h, ms, put } from "./dom.js";
+import { chips } from "./parts.js";
+
+const MOST = 200;
+let asked = "";
+
+export async function show(a, b) {
+  asked = `${a} ${b}`;
+  put($("compare"), h("p.hint", {}, "Comparing …"));
+  const found = await tried(() => ask(`/api/compare?${new URLSearchParams({ a, b })}`));
+  if (asked !== `${a} ${b}`) return;
+  put($("compare"), ...(found ? page(found, a, b) : [h("div.empty", {}, h("b", {}, "These builds cannot be compared"))]));
+}
+
+function page(found, a, b) {
+  const [left, right] = found.jobs;
+  const side = (name, job) => h("section.card", {}, h("h2", {}, `${name}: `, h("a", { href: `#/build/${job.id}` }, `${job.title} #${job.number}`)), h("div.about", {}, chips(job)), h("pre", {}, h("code", {}, job.command)));
+  return [
+    h("div.head", {}, h("div.grow", {}, h("h1", {}, "Two builds")), h("a.button", { href: `#/compare/${b}/${a}` }, "Exchange A and B")),
+    h("div.columns", {}, side("A", left), side("B", right)),
+    h("section.card.scroll", {}, figures(found.figures)),
+    h("section.card.scroll", {}, h("h2", {}, "Layers that differ most"), layers(found)),
+  ];
+}
+
+const shown = (figure, value) => (figure.unit === "ms" ? ms(value) : figure.unit === "bytes" ? bytes(value) : count(value));
+
+function figures(rows) {
+  const line = (figure) => {
+    const kind = figure.ratio === null || figure.ratio === 1 || figure.name === "epochs on the NPU" ? "td.number" : figure.ratio < 1 ? "td.number.better" : "td.number.worse";
+    const change = figure.ratio === null ? "–" : figure.ratio === 1 ? "same" : `${figure.ratio > 1 ? "+" : "−"}${Math.abs(100 * (figure.ratio - 1)).toFixed(1)} %`;
+    return h("tr", {}, h("td", {}, figure.name), h("td.number", {}, shown(figure, figure.a)), h("td.number", {}, shown(figure, figure.b)), h(kind, {}, change));
+  };
+  const heads = h("tr", {}, h("th", {}, ""), h("th.number", {}, "A"), h("th.number", {}, "B"), h("th.number", {}, "B against A"));
+  return h("table", { id: "figures" }, h("thead", {}, heads), h("tbody", {}, rows.map(line)));
+}
+
+function layers(found) {
+  const rows = found.layers.slice(0, MOST);
+  if (!rows.length) return h("p", {}, "No layer of one has a partner in the other.");
+  const line = (layer) => {
+    const change = (layer.b_ms || 0) - (layer.a_ms || 0);
+    const kind = Math.abs(change) < 5e-5 ? "td.number" : change < 0 ? "td.number.better" : "td.number.worse";
+    const cell = (value, on) => h("td.number", {}, value === null ? "–" : ms(value), on === "cpu" ? " (CPU)" : "");
+    return h("tr", {}, h("td.name", {}, layer.nodes.join(" / ")), cell(layer.a_ms, layer.a_on), cell(layer.b_ms, layer.b_on), h(kind, {}, `${change < 0 ? "−" : "+"}${ms(Math.abs(change))}`));
+  };
+  const heads = h("tr", {}, h("th", {}, "layer"), h("th.number", {}, "A"), h("th.number", {}, "B"), h("th.number", {}, "difference"));
+  const left = found.layers.length - rows.length;
+  return [
+    h("table", { id: "layers" }, h("thead", {}, heads), h("tbody", {}, rows.map(line))),
+    h("p.hint", {}, `Paired by ${found.paired_by}.`, left > 0 ? ` ${left} pairs that differ less are not shown.` : "", found.unmatched ? ` ${found.unmatched} layers of both have no partner.` : ""),
+  ];
+}

@@ -1,0 +1,174 @@
+// The form: models, samples, options with their help.
+
+import { ask, send, tried } from "./client.js";
+import { $, bytes, h, put, toast } from "./dom.js";
+import { changed, keep, server } from "./state.js";
+
+const MODELS = [".tflite", ".onnx"];
+const SAMPLES = [".npz", ".npy", ".csv"];
+let models = [];
+let samples = [];
+let again = null; // a former job whose model is compiled once more
+let values = {};
+
+const ending = (file) => file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
+
+export function take(files) {
+  const odd = [];
+  for (const file of files) {
+    if (SAMPLES.includes(ending(file))) samples.push(file);
+    else if (MODELS.includes(ending(file))) models.push(file);
+    else odd.push(file.name);
+  }
+  if (odd.length) toast(`${odd.join(", ")}: neither a model nor samples`, "models are .tflite or .onnx, samples .npz, .npy or .csv");
+  if (models.length) again = null;
+  draw();
+}
+
+export function startAgain(job) {
+  again = job;
+  models = [];
+  samples = [];
+  values = { ...job.options };
+  draw();
+  $("new").scrollIntoView({ block: "nearest" });
+}
+
+export function draw() {
+  const form = $("new");
+  const opened = new Set([...form.querySelectorAll("details[open]")].map((found) => found.dataset.group));
+  const total = [...models, ...samples].reduce((sum, file) => sum + file.size, 0);
+  const most = server.info ? server.info.limits.upload_bytes : Infinity;
+  const many = models.length > 1 ? `Compile ${models.length} models` : "Compile";
+  put(
+    form,
+    zone(),
+    again && h("div.again", {}, h("span", {}, h("b", {}, again.title), ` of build #${again.number}, once more`),
+      h("button.plain", { type: "button", "aria-label": "Forget this model", onclick: () => { again = null; draw(); } }, "✕")),
+    chosen(models, "models"),
+    models.length || again ? sampleZone() : null,
+    chosen(samples, "samples"),
+    total > most ? h("p.alert.bad", {}, `${bytes(total)} are more than the ${bytes(most)} that the server takes`) : null,
+    h("button.main", { disabled: !(models.length || again) || total > most, id: "compile" }, many),
+    options(opened),
+    server.info && h("p.hint", {}, `A job may take ${server.info.limits.seconds} s of processor time and ${bytes(server.info.limits.memory_bytes)}; ` +
+      `${server.info.limits.processes} run at once. Nothing leaves this machine.`),
+  );
+}
+
+function zone() {
+  const input = h("input", { type: "file", id: "files", multiple: true, accept: [...MODELS, ...SAMPLES].join(","), onchange: (event) => take(event.target.files) });
+  return h("label.zone", {}, input, h("b", {}, "Drop a model, or choose one"), h("span", {}, "quantised .tflite or .onnx; several at once if you like"));
+}
+
+function sampleZone() {
+  const input = h("input", { type: "file", id: "sample-files", multiple: true, accept: SAMPLES.join(","), onchange: (event) => take(event.target.files) });
+  const text = again && again.samples && !samples.length ? "The samples of that build are used again" : "Samples, if you have some: .npz, .npy or .csv";
+  return again ? h("p.hint", {}, again.samples ? text : "Without samples, as that build") : h("label.zone.small", {}, input, h("span", {}, text));
+}
+
+function chosen(files, kind) {
+  if (!files.length) return null;
+  const without = (file) => () => {
+    if (kind === "models") models = models.filter((other) => other !== file);
+    else samples = samples.filter((other) => other !== file);
+    draw();
+  };
+  return h("ul.chosen", { "aria-label": kind }, files.map((file) =>
+    h("li", {}, h("span", {}, file.name), h("small", {}, bytes(file.size)),
+      h("button.plain", { type: "button", "aria-label": `Remove ${file.name}`, onclick: without(file) }, "✕"))));
+}
+
+function options(opened) {
+  if (!server.info) return null;
+  const set = Object.keys(values).length;
+  const groups = server.info.options.map(({ group, options: members }) => {
+    const here = members.filter((option) => option.name in values).length;
+    return h("details", { open: opened.has(group), "data-group": group },
+      h("summary", {}, group, here ? h("small", {}, `${here} set`) : null), members.map(field));
+  });
+  const reset = h("button.plain", { type: "button", onclick: () => { values = {}; draw(); } }, "all back to their defaults");
+  return h("details", { open: opened.has("all"), "data-group": "all" },
+    h("summary", {}, "Options", set ? h("small.chip", {}, `${set} set`) : null), h("div.options", {}, groups), set ? reset : null);
+}
+
+function field(option) {
+  const { name, kind } = option;
+  const box = h(name in values ? "div.option.changed" : "div.option");
+  const keepValue = (value, empty) => {
+    if (empty) delete values[name];
+    else values[name] = value;
+    box.classList.toggle("changed", name in values);
+  };
+  box.append(h("label", {}, h("span", {}, name), control(option, kind, keepValue)), h("p", {}, option.help));
+  return box;
+}
+
+function control(option, kind, keepValue) {
+  const value = values[option.name];
+  if (kind === "switch")
+    return h("input", { type: "checkbox", name: option.name, checked: value === true, onchange: (event) => keepValue(true, !event.target.checked) });
+  if (kind === "choice") {
+    const rows = option.choices.map((choice) => h("option", {}, choice));
+    const free = option.default === null ? [h("option", { value: "" }, "as the model says")] : [];
+    const box = h("select", { name: option.name, onchange: (event) => keepValue(event.target.value, event.target.value === (option.default || "")) }, free, rows);
+    box.value = value === undefined ? option.default || "" : value;
+    return box;
+  }
+  const shown = kind === "pairs" ? (value || []).map((pair) => pair.join(" ")).join(", ") : value;
+  const hint = kind === "pairs" ? "cpu NODE, npu NODE" : option.default === null ? option.hint : option.default;
+  const read = (text) => kind === "pairs" ? text.split(",").map((part) => part.trim().split(/\s+(.*)/s).slice(0, 2)) : text.trim();
+  return h("input", { type: "text", name: option.name, value: shown === undefined ? "" : shown, placeholder: hint, spellcheck: "false", autocomplete: "off",
+    oninput: (event) => keepValue(read(event.target.value), !event.target.value.trim()) });
+}
+
+async function submit(event) {
+  event.preventDefault();
+  const button = $("compile");
+  button.disabled = true;
+  if (again) {
+    const job = await tried(() => send(`/api/jobs/${again.id}/again`, { options: values }));
+    if (job) {
+      keep([job]);
+      again = null;
+    }
+  } else {
+    for (const model of [...models]) {
+      button.textContent = `Sending ${model.name}`;
+      const job = await tried(() => upload(model));
+      if (!job) break;
+      keep([job]);
+      models = models.filter((other) => other !== model);
+    }
+    if (!models.length) samples = [];
+  }
+  draw();
+  changed();
+}
+
+function upload(model) {
+  const body = new FormData();
+  body.append("model", model);
+  samples.forEach((file) => body.append("samples", file));
+  body.append("options", JSON.stringify(values));
+  return ask("/api/jobs", { method: "POST", body });
+}
+
+export function start() {
+  $("new").addEventListener("submit", submit);
+  let depth = 0;
+  const files = (event) => [...event.dataTransfer.types].includes("Files");
+  addEventListener("dragenter", (event) => { if (files(event)) { depth += 1; $("drop").hidden = false; } });
+  addEventListener("dragleave", (event) => { if (files(event) && --depth <= 0) { depth = 0; $("drop").hidden = true; } });
+  addEventListener("dragover", (event) => event.preventDefault());
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    depth = 0;
+    $("drop").hidden = true;
+    if (event.dataTransfer.files.length) {
+      take(event.dataTransfer.files);
+      location.hash = "#/";
+    }
+  });
+  draw();
+}

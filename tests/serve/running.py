@@ -1,0 +1,113 @@
+"""A server as users start it, and requests as scripts make them."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.frontends.tflite_models import O, T, build, conv_model
+
+PATIENCE = 600.0  # seconds; CI shares its machine
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Running:
+    process: subprocess.Popen[str]
+    address: str  # as printed, with the token if there is one
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Answer:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        try:
+            names = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, body or None, names)
+            answer = connection.getresponse()
+            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def upload(self, name: str, content: bytes, samples: bytes = b"", /, **options: Any) -> Answer:
+        fields = [("model", name, content), ("options", "", json.dumps(options).encode())]
+        fields += [("samples", "inputs.npz", samples)] if samples else []
+        return self.ask("POST", "/api/jobs", form(fields), Content_Type="multipart/form-data; boundary=XX")
+
+    def job(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.ask("GET", f"/api/jobs/{name}").data
+        return found
+
+    def until(self, test: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + PATIENCE
+        while not (found := test()):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        return found
+
+    def ended(self, name: str) -> dict[str, Any]:
+        self.until(lambda: self.job(name)["state"] in ("done", "failed", "cancelled"))
+        return self.job(name)
+
+
+def form(fields: list[tuple[str, str, bytes]]) -> bytes:
+    parts = []
+    for name, file, content in fields:
+        escaped = file.replace('"', "%22")
+        shown = f'; filename="{escaped}"\r\nContent-Type: application/octet-stream' if file else ""
+        parts.append(f'--XX\r\nContent-Disposition: form-data; name="{name}"{shown}\r\n\r\n'.encode() + content)
+    return b"\r\n".join(parts) + b"\r\n--XX--\r\n"
+
+
+@contextlib.contextmanager
+def server(folder: Path, *words: str, **environment: str) -> Iterator[Running]:
+    command = [sys.executable, "-m", "atonc.cli", "serve", "--port", "0", "--folder", str(folder), *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | environment)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[0]
+        yield Running(process, address, int(address.split(":")[-1].split("/")[0]))
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def small_model(seed: int = 0) -> bytes:
+    return conv_model(seed=seed)
+
+
+def endless_model() -> bytes:
+    """Sound, small, and the work of minutes: convolutions over a picture of 2.9 million pixels."""
+    count, shape = 8, (1, 1700, 1700, 12)
+    weights = np.ones((12, 3, 3, 12), np.int8)
+    tensors = [T(f"t{k}", shape, scale=0.02) for k in range(count + 1)]
+    tensors += [T(f"w{k}", weights.shape, scale=0.01, data=weights) for k in range(count)]
+    tensors += [T(f"b{k}", (12,), "int32", scale=0.0002, data=[0] * 12) for k in range(count)]
+    same: dict[int, tuple[str, Any]] = {0: ("b", 0), 1: ("i", 1), 2: ("i", 1), 4: ("i", 1), 5: ("i", 1)}
+    ops = [O("CONV_2D", [f"t{k}", f"w{k}", f"b{k}"], [f"t{k + 1}"], "Conv2DOptions", same) for k in range(count)]
+    return build(tensors, ops, ["t0"], [f"t{count}"])

@@ -1,0 +1,59 @@
+"""Options of visitors: known ones, of the right kind, and never more than an option."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="atonc[serve] is not installed")
+
+from atonc.errors import InputError
+from atonc.serve import form
+from atonc.serve.api import options_schema
+
+
+def test_every_option_is_one_of_the_command_line_and_has_help() -> None:
+    found = [option for group in form.schema() for option in group["options"]]
+    assert len(found) == sum(map(len, form.GROUPS.values()))
+    assert all(option["help"] for option in found)
+    assert set(options_schema()["properties"]) == {option["name"] for option in found}
+
+
+def test_no_option_names_a_file() -> None:
+    for name in ("mpool", "st-neural-art", "dump", "trace", "annotate", "output", "model"):
+        with pytest.raises(InputError, match="no option"):
+            form.parsed({name: "/etc/passwd"})
+
+
+def test_values_are_those_of_the_command_line() -> None:
+    options = {"prefer": "memory", "npu-mhz": 800, "no-cpu": True, "hex": False, "on": [["cpu", "a b"]], "name": "net"}
+    found = form.parsed(options)
+    assert (found.prefer, found.npu_mhz, found.no_cpu, found.hex, found.name) == ("memory", 800.0, True, False, "net")
+    expected = "atonc generate m.tflite --prefer=memory --npu-mhz=800 --no-cpu --on cpu 'a b' --name=net"
+    assert form.command("m.tflite", options) == expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"prefer": "luck"},
+        {"no-cpu": "yes"},
+        {"npu-mhz": -1},
+        {"name": ["a"]},
+        {"name": True},
+        {"on": [["gpu", "x"]]},
+        {"on": [["cpu", "--json"]]},
+        {"on": "cpu x"},
+        {"cut-output-tensors": "x" * 5000},
+        {"max-ram": "much"},
+    ],
+)
+def test_what_does_not_fit_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        form.parsed(options)
+
+
+def test_a_value_cannot_become_an_option() -> None:
+    found = form.parsed({"cut-output-tensors": "--output=/tmp/x"})
+    assert str(found.output) == str(form.parsed({}).output)
