@@ -49,7 +49,7 @@ class Context:
     def buffer(self, name: str) -> str:
         """Of an activation: its codes, channel last, without gaps; of a constant where what uses it was not folded."""
         tensor = self.tensor(name)
-        if tensor.data is not None:
+        if tensor.data is not None and name not in self.graph.outputs:
             return self.constant(tensor.data.tobytes(), name)
         if name not in self.buffers:
             kind = BufferKind.ACTIVATION
