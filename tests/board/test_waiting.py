@@ -1,0 +1,25 @@
+"""A firmware that waits for its host executes next to nothing; it is left all the same when time is up."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from atonc import serving
+from tests.board.programs import build, needs_compiler
+
+pytestmark = needs_compiler
+
+
+def test_a_board_that_waits_can_be_stopped(tmp_path: Path) -> None:
+    elf = build(
+        tmp_path,
+        "int main(void) { WORD(0x5200100Cu) = 0x22C; WORD(0x52001000u) = 0xD; "
+        'board_print("waiting\\n"); while (!(WORD(0x5200101Cu) & 0x20u)) { } return 0; }',
+    )
+    said: list[str] = []
+    began = time.monotonic()
+    served = serving.serve(serving.ServeOptions(elf, serial="socket:0", seconds=0.5), said.append)
+    assert served.reason == "time"
+    assert "| waiting" in said
+    assert time.monotonic() - began < 60, "on a busy machine; without a look at the clock it takes hours"
