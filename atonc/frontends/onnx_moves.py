@@ -250,13 +250,28 @@ def gather_elements(node: Node) -> None:
 @translates("GatherND")
 def gather_nd(node: Node) -> None:
     x, indices = node.stored(0), node.input(1)
-    if node.integer("batch_dims", 0) or not indices.shape:
-        raise UnsupportedError("GatherND with batch_dims", where=node.name)
+    if not indices.shape:
+        raise ModelError("GatherND with a single number as indices", where=node.name)
+    if batches := node.integer("batch_dims", 0):
+        indices = _with_batches(node, x, indices, batches)
     if not 1 <= indices.shape[-1] <= len(x.shape):
         raise ModelError(f"indices {indices.shape} for shape {x.shape}", where=node.name)
     _require_inside(node, indices, x.shape[: indices.shape[-1]])
     shape = (*indices.shape[:-1], *x.shape[indices.shape[-1] :])
     node.result("gather_nd", [x, indices], {}, shape=shape)
+
+
+def _with_batches(node: Node, x: Tensor, indices: Tensor, batches: int) -> Tensor:
+    """Every tuple of indices with the place of its batch in front: then there are no batches any more."""
+    rows = indices.shape[:-1]
+    if not 0 < batches <= len(rows) or rows[:batches] != x.shape[:batches]:
+        raise ModelError(f"{batches} batch dimensions of {x.shape} and {indices.shape}", where=node.name)
+    places = np.indices(rows)[:batches]
+    grid = np.ascontiguousarray(np.moveaxis(places, 0, -1).astype(indices.dtype))
+    if indices.data is not None:
+        return node.builder.constant(f"{node.name}:indices", np.concatenate([grid, indices.data], axis=-1))
+    attrs = {"axis": len(rows)}
+    return node.step("concat", [node.builder.constant(f"{node.name}:batches", grid), indices], attrs)
 
 
 @translates("Expand")

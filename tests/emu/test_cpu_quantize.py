@@ -114,8 +114,11 @@ def test_zero_point_called_signed_and_unsigned() -> None:
     info = general("X", bench.tensor(np.zeros((1, 1, 1, 4), np.int8)), bench.output((1, 1, 1, 4), np.float32))
     by = bench.quant("is", "izp", 1.0, -3)
     by["is"]["format"] = {"is_signed": 0}
+    run_call("ll_sw_forward_dequantizelinear", [info | by], bench.memory)  # a code among signed ones
+    assert np.array_equal(bench.result(info["general"]["output"], np.float32), np.full((1, 1, 1, 4), 3.0))
+    unsigned = general("X", bench.tensor(np.zeros((1, 1, 1, 4), np.uint8)), bench.output((1, 1, 1, 4), np.float32))
     with pytest.raises(NotModelledError, match="signed in one place"):
-        run_call("ll_sw_forward_dequantizelinear", [info | by], bench.memory)
+        run_call("ll_sw_forward_dequantizelinear", [unsigned | by], bench.memory)
     harmless = bench.quant("is", "izp", 1.0, 3)
     harmless["is"]["format"] = {"is_signed": 0}
     run_call("ll_sw_forward_dequantizelinear", [info | harmless], bench.memory)

@@ -50,10 +50,17 @@ def quantization(
     return Quantization(scales, zeros)
 
 
+_CODES = {"izp": "general.input", "ozp": "general.output", "operand_zp": "operand"}  # what a zero point is a code of
+
+
 def _zero_points(info: StructView, asked: str, zero: str, memory: Memory) -> Array:
+    """A zero point is a code of its tensor. Where both are described alike, the description of the scale, which is a
+    float, says nothing against it: release 2.2 calls scales unsigned beside signed codes."""
     signed, asked_signed = (bool(info.integer(f"{part}.format.is_signed")) for part in (zero, asked))
     raw = vector(info, zero, memory, U8)
-    if signed != asked_signed and np.any(raw > 127):
+    codes = _CODES.get(zero)
+    like_codes = codes is not None and bool(info.integer(f"{codes}.format.is_signed")) == signed
+    if signed != asked_signed and not like_codes and np.any(raw > 127):
         raise NotModelledError(
             "the zero point is called signed in one place and unsigned in another, and its value depends on it",
             where=f"{info.where}.{zero}",
