@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from atonc.serve.limits import Limits
 from atonc.serve.store import DONE, QUEUED, Job, Store
 from atonc.serve.store import Request as JobRequest
 from atonc.serve.uploads import FIELD_BYTES, NoRoom, TooLarge, Upload, parse_options, receive_upload, require_room
-from atonc.serve.worker import ARCHIVE, OUT, RESULT
+from atonc.serve.worker import ARCHIVE, OUT, PAIR, RESULT
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 # a report holds names from a stranger's model: it gets an origin of its own, from which it can reach nothing
@@ -113,6 +114,8 @@ class Server:
             Endpoint("GET", f"{one}/files/{{name}}", "One file of a build", self.file,
                      gives="application/octet-stream", answer=binary),
             Endpoint("GET", "/api/compare", "Two builds: figures, and layers in pairs", self.compare, sides),
+            Endpoint("GET", "/api/compare/report", "Two builds on one page", self.compare_report, sides,
+                     gives="text/html"),
             Endpoint("GET", "/api/events", "Everything that happens, as server-sent events: job, progress, queue, "
                      "removed", self.events, gives="text/event-stream", example="curl -N $URL/api/events"),
             Endpoint("GET", "/api/openapi.json", "This description", self.openapi),
@@ -192,9 +195,17 @@ class Server:
         return Response(status_code=204)
 
     async def compare(self, request: Request) -> Response:
-        sides = [self._done(request.query_params.get(side, "")) for side in "ab"]
-        found = await self.jobs.compare(sides[0].id, sides[1].id)
-        return JSONResponse(found | {"jobs": [self.jobs.described(side) for side in sides]})
+        a, b = self._sides(request)
+        found = json.loads(await self.jobs.compare(a.id, b.id))
+        return JSONResponse(found | {"jobs": [self.jobs.described(side) for side in (a, b)]})
+
+    async def compare_report(self, request: Request) -> Response:
+        a, b = self._sides(request)
+        page = await self.jobs.compare(a.id, b.id, PAIR)
+        return Response(page, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
+
+    def _sides(self, request: Request) -> tuple[Job, Job]:
+        return self._done(request.query_params.get("a", "")), self._done(request.query_params.get("b", ""))
 
     async def events(self, request: Request) -> Response:
         if self._events.full:

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from atonc.errors import InputError
-from atonc.place.pools import BOARDS
+from atonc.hw.board_file import board_names
 
 # what may be set, by the words of the command line
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Target": ("board", "external", "prefer", "npu-mhz", "cpu-mhz", "flash-mbps"),
+    "Target": ("board", "prefer", "npu-mhz", "cpu-mhz", "flash-mbps"),
     "Numbers": ("numerics", "seed", "no-verify", "allow-float"),
     "Inputs and outputs": (
         *("input-data-type", "output-data-type", "inputs-ch-position", "outputs-ch-position"),
@@ -26,7 +26,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Program": ("name", "silicon", "allow-unproven", "no-epoch-controller", "hex", "stai"),
     "Gates": ("max-ram", "max-latency", "no-cpu", "no-spill"),
 }
-_CHOICES = {"board": BOARDS}
+_CHOICES = {"board": board_names()}  # the command line also takes files
 _PAIRS = {"on": ("cpu", "npu")}  # options that take a place and a name, any number of times
 LONG_VALUE = 2000
 
@@ -71,6 +71,8 @@ def _words(options: Mapping[str, Any]) -> Iterator[str]:
 def _text(name: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InputError(f"is {_shown(value)}, neither text nor a number", where=name)
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise InputError(f"is {_shown(value)}", where=name, rule=f"one of {', '.join(_CHOICES[name])}")
     if len(str(value)) > LONG_VALUE:
         raise InputError(f"has {len(str(value)):,} characters, at most {LONG_VALUE:,}", where=name)
     return str(value)

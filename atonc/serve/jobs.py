@@ -22,7 +22,7 @@ from atonc.serve.process import Ended, Message, run_limited, worker_command
 from atonc.serve.store import CANCELLED, DONE, FAILED, QUEUED, RUNNING, Job, Request, Store
 from atonc.serve.worker import OUT, REQUEST, RESULT, SUMMARY
 
-SUMMARY_BYTES = 4 << 20
+SUMMARY_BYTES, PAGE_BYTES = 4 << 20, 32 << 20
 COMPARISON_SECONDS = 120.0
 COMPARISONS_AT_ONCE = 2
 PROGRESS_SECONDS = 0.1  # between two events about the progress of one job
@@ -81,7 +81,7 @@ class Jobs:
     def counts(self) -> dict[str, int]:
         return {"queued": self.store.count(QUEUED), "running": self.store.count(RUNNING)}
 
-    async def compare(self, a: str, b: str) -> dict[str, Any]:
+    async def compare(self, a: str, b: str, file: str = RESULT) -> bytes:
         """Two builds, in a process like any other: what it reads was made of files of strangers."""
         builds = [str(self.folder_of(self.store.job(job).id) / OUT) for job in (a, b)]
         name, folder = self.new_folder()
@@ -93,8 +93,7 @@ class Jobs:
                 ended = await run_limited(self._command("compare"), folder, COMPARISON_SECONDS, said.append)
             if ended.exit_code or ended.signal:
                 raise InputError(_error(ended, said, self._limits)["what"])
-            found: dict[str, Any] = json.loads(read_file(folder / RESULT, SUMMARY_BYTES))
-            return found
+            return read_file(folder / file, PAGE_BYTES)
         finally:
             self.drop_folder(name)
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from atonc.compile_view import CompileView
 
 REQUEST, SUMMARY, RESULT, OUT, ARCHIVE = "request.json", "summary.json", "result.json", "out", "files.zip"
+PAIR = "compare.html"
 MOST_LAYERS = 2000  # of a comparison
 LONG_TEXT = 400  # characters: names in models may be longer than any page
 PAUSE_SECONDS = 0.1
@@ -203,12 +204,14 @@ def compare(folder: Path, request: Mapping[str, Any]) -> None:
     from atonc.insight.compare import compare as pair
     from atonc.insight.folder import folder_view
     from atonc.report import compare_text
+    from atonc.report.html import compare_page
 
     a, b = (folder_view(Path(place)) for place in request["builds"])
     found = pair(a, b)
     document = compare_text.as_json(found)
     document["layers"] = document["layers"][:MOST_LAYERS]
     (folder / RESULT).write_text(json.dumps(document), "utf-8")
+    (folder / PAIR).write_bytes(compare_page(found))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "serve": (
         "atonc serve  # the compiler in the browser, for this machine only",
-        "atonc serve --port 0 --jobs 1 --memory-limit 2G",
+        "atonc serve --host 0.0.0.0 --allow-host lab.local --time-limit 120  # for others, with a token",
     ),
     "disasm": (
         "atonc disasm st_ai_output/network_ecblobs.h --epochs",

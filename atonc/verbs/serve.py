@@ -9,7 +9,6 @@ from pathlib import Path
 
 from atonc.errors import InputError, ToolError
 from atonc.verbs.common import positive
-from atonc.verbs.flags import examples
 
 PORT = 8421
 TOKEN = "ATONC_TOKEN"
@@ -42,11 +41,6 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME", help="a name under which the page is opened"
-    )
-    examples(
-        parser,
-        "atonc serve                                     # prints the address of the page",
-        "atonc serve --host 0.0.0.0 --allow-host lab.local --time-limit 120   # for others, with a token",
     )
 
 

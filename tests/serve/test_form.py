@@ -38,6 +38,8 @@ def test_values_are_those_of_the_command_line() -> None:
     "options",
     [
         {"prefer": "luck"},
+        {"board": "/etc/passwd"},
+        {"board": "default@../x.toml"},
         {"no-cpu": "yes"},
         {"npu-mhz": -1},
         {"name": ["a"]},

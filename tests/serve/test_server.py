@@ -75,6 +75,8 @@ def test_again_with_other_options_and_two_builds_compared(running: Running, done
     found = running.ask("GET", f"/api/compare?a={done['id']}&b={other['id']}").data
     assert found["figures"][0]["name"] == "latency"
     assert [job["id"] for job in found["jobs"]] == [done["id"], other["id"]]
+    page = running.ask("GET", f"/api/compare/report?a={done['id']}&b={other['id']}")
+    assert b"first try.tflite" in page.body and page.headers["content-security-policy"].startswith("sandbox ")
     assert running.ask("GET", f"/api/compare?a={done['id']}&b=none").status == 404
 
 

@@ -19,7 +19,7 @@ function page(found, a, b) {
   const [left, right] = found.jobs;
   const side = (name, job) => h("section.card", {}, h("h2", {}, `${name}: `, h("a", { href: `#/build/${job.id}` }, `${job.title} #${job.number}`)), h("div.about", {}, chips(job)), h("pre", {}, h("code", {}, job.command)));
   return [
-    h("div.head", {}, h("div.grow", {}, h("h1", {}, "Two builds")), h("a.button", { href: `#/compare/${b}/${a}` }, "Exchange A and B")),
+    h("div.head", {}, h("div.grow", {}, h("h1", {}, "Two builds")), h("a.button.main", { href: `/api/compare/report?a=${a}&b=${b}`, target: "_blank", rel: "noopener" }, "Both on one page, layer by layer"), h("a.button", { href: `#/compare/${b}/${a}` }, "Exchange A and B")),
     h("div.columns", {}, side("A", left), side("B", right)),
     h("section.card.scroll", {}, figures(found.figures)),
     h("section.card.scroll", {}, h("h2", {}, "Layers that differ most"), layers(found)),
