@@ -68,8 +68,10 @@ class _Item:
 def pair_layers(a: Sequence[LayerView], b: Sequence[LayerView]) -> tuple[list[LayerPair], str]:
     """Pairs of layers that run, and what they were paired by; empty if the builds are of different models."""
     left, right = ([layer for layer in side if layer.steps] for side in (a, b))
-    named = _by_name(left, right)
-    links, how = (named, BY_NAME) if named else (_by_operator(left, right), BY_OPERATOR)
+    links, how = _by_name(left, right), BY_NAME
+    if len(links) < _ENOUGH * min(len(left), len(right)):  # some nodes may keep their names by chance
+        operators = _by_operator(left, right)
+        links, how = (operators, BY_OPERATOR) if len(operators) > len(links) or not links else (links, how)
     return _groups(left, right, links), how
 
 

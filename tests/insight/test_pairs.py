@@ -53,6 +53,12 @@ def test_the_vendors_order_is_that_of_its_numbers_and_parts_belong_together() ->
     assert found == {"c0": ["Conv2D_10"], "c1": ["Conv2D_20", "Conv2D_20"], "c2": ["Conv2D_30"]}
 
 
+def test_one_name_in_common_does_not_hide_the_others() -> None:
+    ours = [_conv("first", 8), _conv("c1", 16), _conv("c2", 32)]
+    pairs, how = pair_layers(ours, [_conv("first", 8), _conv("Conv2D_5", 16), _conv("Conv2D_9", 32)])
+    assert (how, len(pairs)) == (BY_OPERATOR, 3)
+
+
 def test_another_model_has_no_partners() -> None:
     pairs, _ = pair_layers([_conv("c0", 8), _conv("c1", 8)], [_conv("Conv2D_1", 7), _conv("Conv2D_2", 9)])
     assert pairs == []
