@@ -10,7 +10,8 @@ from atonc.emu import cpu
 from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import EmulatedNetwork, Step
 from atonc.hw.cycles import hardware, st_estimate
-from atonc.hw.machine import Machine, PoolTiming, stm32n6
+from atonc.hw.machine import HYPERRAM, Machine, PoolTiming, kind_of_label
+from atonc.saved_machine import build_machine
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def spill_lines(spilled_bytes: int, steps: Iterable[tuple[str, float]]) -> list[
     if not spilled_bytes:
         return []
     listed = list(steps)
-    waiting = sum(ms for bound_by, ms in listed if "hyper" in bound_by.lower())
+    waiting = sum(ms for bound_by, ms in listed if kind_of_label(bound_by) == HYPERRAM)
     share = 100 * waiting / (sum(ms for _, ms in listed) or 1.0)
     return [
         f"SPILL: {spilled_bytes:,} bytes of activations lie in external RAM; epochs that wait for it take "
@@ -78,7 +79,7 @@ def spill_lines(spilled_bytes: int, steps: Iterable[tuple[str, float]]) -> list[
 
 
 def network_cost(net: EmulatedNetwork, steps: Sequence[Step], machine: Machine | None = None) -> NetworkCost:
-    machine = machine or stm32n6()
+    machine = machine or build_machine(net.network)
     pools = pool_timings(net.network)
     names = _origins(net.network)
     counts_runs = st_estimate.counts_runs(net.network.atonn_version)

@@ -6,7 +6,7 @@ really has in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,15 @@ import numpy as np
 from atonc.emit.program import Program
 from atonc.emu.bus import Memory
 from atonc.emu.npu import run_epoch
+from atonc.hw.machine import secure
 from atonc.ir import Array, Graph, Tensor
 from atonc.lower.context import item_bytes
 from atonc.ops import run_op
 from atonc.plan.types import CpuPlan
 
-_REGIONS = (
-    ("on-chip RAM", 0x3400_0000, 0x3C_0000),
-    ("flash", 0x7000_0000, 0x0800_0000),
-    ("hyperRAM", 0x9000_0000, 0x0200_0000),
-)
+_ON_CHIP = range(0x3400_0000, 0x343C_0000)
+_WINDOW = 28  # bits: every controller of external memory has 256 MB of addresses
+_SLACK = 1 << 20  # engines may read behind a buffer
 
 
 class Emulation:
@@ -33,8 +32,8 @@ class Emulation:
         self.program, self.graph = program, graph
         self.ops = {op.name: op for op in graph.ops}
         self.memory = Memory()
-        for name, base, size in _REGIONS:
-            self.memory.add(name, base, size)
+        for base, end in _regions(program):
+            self.memory.add(f"memory at {base:#010x}", base, end - base)
         for user in program.user_io:
             self.memory.add(user.symbol, user.address, user.limit - user.address)
         for home in program.placed.values():
@@ -78,6 +77,17 @@ class Emulation:
         if home.buffer.offset:
             data = data + np.uint8(home.buffer.offset)
         self.memory.write(home.address, data)
+
+
+def _regions(program: Program) -> Iterator[tuple[int, int]]:
+    """The chip's RAM, and of each external memory as much as the program uses."""
+    yield _ON_CHIP.start, _ON_CHIP.stop
+    ends: dict[int, int] = {}
+    for home in program.placed.values():
+        if not home.supplied and secure(home.address) not in _ON_CHIP:
+            window = home.address >> _WINDOW
+            ends[window] = max(ends.get(window, 0), home.end)
+    yield from ((window << _WINDOW, end + _SLACK) for window, end in sorted(ends.items()))
 
 
 def stored_type(tensor: Tensor) -> np.dtype[Any]:

@@ -21,6 +21,7 @@ from atonc.pipeline import compile_file, machine_of, memories
 from atonc.program_costs import graph_macs, program_cost
 from atonc.report import compile_text, generate_report
 from atonc.report.html import html_page
+from atonc.saved_machine import machine_row
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False)
     """File name -> contents."""
     program, name = view.compiled.program, view.name
     described = write.description(program, view.compiled.graph, name) | {"model": view.model, "board": view.board.name}
+    described |= machine_row(machine_of(view.options))
     for step, costs in zip(described["steps"], compile_text.step_data(view), strict=True):
         step.update(costs)
     described["cpu_ops"] = compile_text.reason_data(view.compiled.mapped.reasons)

@@ -17,9 +17,10 @@ from atonc.errors import CapacityError, InternalError
 from atonc.frontends.coverage import require_quantised
 from atonc.frontends.read import read
 from atonc.hw import safety
+from atonc.hw.board_file import find_board
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import instructions
-from atonc.hw.machine import Machine, stm32n6
+from atonc.hw.machine import Machine
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence import EpochGrade
 from atonc.ir import Array, Graph
@@ -103,9 +104,13 @@ def memories(options: Options) -> Board:
 
 
 def machine_of(options: Options) -> Machine:
-    """The machine at the clocks that the user has."""
+    """The machine of the board, at the clocks that the user has if they differ."""
+    return with_asked_clocks(find_board(options.board).require_npu().machine(), options)
+
+
+def with_asked_clocks(machine: Machine, options: Options) -> Machine:
     wanted = {"npu_mhz": options.npu_mhz, "cpu_mhz": options.cpu_mhz, "flash_mb_per_s": options.flash_mbps}
-    return stm32n6().with_clocks(**{name: value for name, value in wanted.items() if value})
+    return machine.with_clocks(**{name: value for name, value in wanted.items() if value})
 
 
 def typical_runs(graph: Graph, memory: Board | None = None) -> list[Mapping[str, Array]]:

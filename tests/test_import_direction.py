@@ -19,7 +19,7 @@ ALLOWED = {
     "insight": {  # all that was found out; reports read it, not the other way round
         *FILES, "__version__", "insight", "compare", "comparing", "compile_view", "costs", "emit", "emu", "errors",
         "frontends", "hw", "ir", "lower", "ops", "options", "passes", "pipeline", "place", "program_costs", "reasons",
-        "runs", "safety",
+        "runs", "safety", "saved_machine",
     },
 }
 

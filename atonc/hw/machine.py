@@ -14,6 +14,7 @@ from atonc.disk import read_text
 from atonc.errors import InputError
 from atonc.hw.tolerant_json import MAX_BYTES, Node, read_json
 
+FLASH, HYPERRAM = "flash", "hyperram"  # kinds of memory outside the chip
 _MAX_UNITS = 64
 
 
@@ -54,7 +55,13 @@ class MemoryBank:
 
     @property
     def external(self) -> bool:
-        return self.kind in ("flash", "hyperram")
+        return self.kind in (FLASH, HYPERRAM)
+
+    @property
+    def label(self) -> str:
+        """What reports call it: its name, and its kind where the name does not say it (`kind_of_label`)."""
+        plain = not self.external or kind_of_label(self.name) == self.kind
+        return self.name if plain else f"{self.name} ({self.kind})"
 
     @property
     def timing(self) -> PoolTiming:
@@ -131,7 +138,7 @@ class Machine:
         return replace(self, clocks=new, timing=timing)
 
     def external_cycles_per_byte(self, bank: MemoryBank) -> float:
-        rate = self.clocks.flash_mb_per_s if bank.kind == "flash" else self.clocks.hyperram_mb_per_s
+        rate = self.clocks.flash_mb_per_s if bank.kind == FLASH else self.clocks.hyperram_mb_per_s
         return self.clocks.npu_mhz / rate
 
     def npu_cycles(self, cpu_cycles: float) -> float:
@@ -140,6 +147,13 @@ class Machine:
 
     def milliseconds(self, npu_cycles: float) -> float:
         return npu_cycles / (self.clocks.npu_mhz * 1000)
+
+
+def kind_of_label(label: str) -> str:
+    """Which external memory bounds an epoch, by the label of the cycle model; nothing for all else."""
+    words = label.lower()
+    said = next((kind for kind in (FLASH, HYPERRAM) if words.endswith(f"({kind})")), "")
+    return said or (FLASH if FLASH in words else HYPERRAM if "hyper" in words else "")
 
 
 def secure(address: int) -> int:

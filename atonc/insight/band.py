@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from atonc.hw.machine import HYPERRAM, kind_of_label
 from atonc.insight.types import NPU, NetworkView
 
 # relative errors on networks and kernels that no constant was fitted to; see docs/latency.md
@@ -32,7 +33,7 @@ def band_of(steps: Iterable[tuple[bool, bool, str, float]]) -> Band:
     total = sum(ms for *_, ms in rows) or 1.0
     guessed = sum(ms for _, known, _, ms in rows if not known)
     on_cpu = sum(ms for npu, known, _, ms in rows if known and not npu)
-    outside = sum(ms for npu, _, bound_by, ms in rows if npu and "hyper" in bound_by.lower())
+    outside = sum(ms for npu, _, bound_by, ms in rows if npu and kind_of_label(bound_by) == HYPERRAM)
     certain = total - guessed - on_cpu - outside
     relative = (NPU_ERROR * certain + CPU_ERROR * on_cpu + GUESS_ERROR * (guessed + outside)) / total
     parts = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +16,7 @@ from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import EmulatedNetwork, Step, load, memory_of, plan_steps
 from atonc.errors import AtoncError, InputError, plain
 from atonc.hw.cycles.flow import element_counts
-from atonc.hw.machine import Machine, stm32n6
+from atonc.hw.machine import Clocks, Machine, stm32n6
 from atonc.hw.safety.evidence import grade_program
 from atonc.hw.safety.evidence.summary import Summary, summarise
 from atonc.hw.units.convacc import ConvaccConfig
@@ -25,23 +25,34 @@ from atonc.insight.info_folder import find_info, info_view
 from atonc.insight.saved import Saved, SavedLayer, read_saved
 from atonc.insight.types import CPU, HYBRID, NOTHING, BufferView, Decision, LayerView, NetworkView, StepView
 from atonc.safety import network_context
+from atonc.saved_machine import build_machine
 
 _LONG_COMMAND = 2000  # characters that are shown of it
 
 
-def folder_view(directory: Path, name: str | None = None, machine: Machine | None = None) -> NetworkView:
-    """Nothing is executed: weights may be missing, where the program does not need them, and even the program."""
-    return read_whole(directory, lambda: _folder_view(directory, name, machine))
+Adjust = Callable[[Machine], Machine]
 
 
-def _folder_view(directory: Path, name: str | None, machine: Machine | None) -> NetworkView:
+def _as_built(machine: Machine) -> Machine:
+    return machine
+
+
+def folder_view(directory: Path, name: str | None = None, adjust: Adjust = _as_built) -> NetworkView:
+    """Nothing is executed: weights may be missing, where the program does not need them, and even the program.
+
+    Clocks are those of the build; `adjust` changes them.
+    """
+    return read_whole(directory, lambda: _folder_view(directory, name, adjust))
+
+
+def _folder_view(directory: Path, name: str | None, adjust: Adjust) -> NetworkView:
     described = find_info(directory)
     if described is not None:
-        return info_view(described, machine or stm32n6())
+        return info_view(described, adjust(stm32n6()))
     try:
-        return view_of(load(directory, name), machine)
+        return view_of(load(directory, name), adjust)
     except InputError as missing:
-        return replace(view_of(_without_weights(directory, name, missing), machine), notes=(str(missing),))
+        return replace(view_of(_without_weights(directory, name, missing), adjust), notes=(str(missing),))
 
 
 def _without_weights(directory: Path, name: str | None, missing: InputError) -> EmulatedNetwork:
@@ -54,12 +65,14 @@ def _without_weights(directory: Path, name: str | None, missing: InputError) -> 
         raise missing from None
 
 
-def view_of(net: EmulatedNetwork, machine: Machine | None = None) -> NetworkView:
-    machine = machine or stm32n6()
+def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
+    built = build_machine(net.network)
+    machine = adjust(built)
     network, info, notes = net.network, *_info(net.network)
     steps = [step for step in net.steps if not step.empty]
     cost = network_cost(net, steps, machine)
     saved = read_saved(network, {step.number: step.kind for step in steps})
+    saved = saved and replace(saved, cpu_cycles=_at_clocks(saved.cpu_cycles, built.clocks, machine.clocks))
     views = _views(steps, cost, info, saved, _written_names(network))
     if info is not None and saved is None:
         buffers = folder_memory.listed_buffers(info, network, steps)
@@ -174,6 +187,14 @@ def _written_names(network: CompiledNetwork) -> dict[int, list[str]]:
         if not buffer.is_param:
             found.setdefault(buffer.epoch, []).append(buffer.name)
     return found
+
+
+def _at_clocks(
+    saved: Mapping[int, tuple[int, bool]], then: Clocks, now: Clocks
+) -> Mapping[int, tuple[int, bool]]:
+    """Cycles of CPU epochs count at the NPU's clock, but take as long as the CPU's clock lets them."""
+    factor = (then.cpu_mhz / now.cpu_mhz) * (now.npu_mhz / then.npu_mhz)
+    return {number: (round(cycles * factor), known) for number, (cycles, known) in saved.items()}
 
 
 def _as_saved(cost: StepCost, cycles: tuple[int, bool] | None, npu_mhz: float) -> StepCost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from atonc.hw.machine import kind_of_label
 from atonc.reasons import Evidence, Rule, Severity
 
 MODEL = Evidence(report="cycle model calibrated on boards")
@@ -263,8 +264,4 @@ def bound_rule(label: str) -> Rule:
     key = label.lower()
     if key in BOUNDS:
         return BOUNDS[key]
-    if "flash" in key:
-        return BOUNDS["flash"]
-    if "hyper" in key:
-        return BOUNDS["hyperram"]
-    return BOUNDS["bank"]
+    return BOUNDS[kind_of_label(label) or "bank"]

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from functools import cache
-from importlib import resources
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from pathlib import Path
 
-from atonc.disk import read_text
 from atonc.errors import InputError
+from atonc.hw import board_file
+from atonc.hw.board import DEFAULT_SET, DISPLAY
+from atonc.hw.board import Board as Described
 from atonc.hw.machine import insecure, secure, stm32n6
-from atonc.hw.mpool import MAX_RATIO, MAX_WIDTH, MemoryPool, read_mpool
-from atonc.hw.tolerant_json import MAX_BYTES
+from atonc.hw.mpool import MemoryPool, read_mpool
 from atonc.place.types import PREFETCH_BYTES, USER_BASE, USER_BYTES
 
 _XSPI_TAIL = 32  # bytes at the end of a memory-mapped device that must not be touched
 _ALIGNMENT = 32
-BOARDS = ("stm32n6570-dk", "nucleo-n657x0-q")
 
 
 @dataclass(frozen=True)
 class Board:
+    """What a network sees of a board: the memory pools that it may use."""
+
     name: str
     pools: tuple[MemoryPool, ...]
-    application_from: Mapping[str, int] = field(default_factory=dict)  # pool -> where ST's applications keep data
+    application_from: Mapping[str, int] = field(default_factory=dict)  # pool -> where applications keep frame buffers
 
     @property
     def read_only(self) -> tuple[MemoryPool, ...]:
@@ -148,41 +147,31 @@ def not_secure(found: Board) -> Board:
     return replace(found, pools=tuple(replace(p, base=insecure(p.base)) for p in found.pools))
 
 
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "")
-
-
 def _speed(pool: MemoryPool) -> float:
     return pool.timing.cycles_per_byte
 
 
-@cache
 def board(name: str) -> Board:
-    """A board that ships with atonc, by name; spelling of case and separators is free."""
-    wanted = _plain(name)
-    match = next((known for known in BOARDS if wanted in (_plain(known), _plain(known.split("-")[-1]))), None)
-    if match is None:
-        raise InputError(
-            f"no board {name[:60]!r}", rule=f"known boards: {', '.join(BOARDS)}", remedy="or give a .mpool file"
-        )
-    return parse_board(resources.files("atonc.hw.boards").joinpath(f"{match}.toml").read_text("utf-8"), match)
+    """The memories of a board that ships with atonc (`SET@BOARD`: another pool set), or of a board file."""
+    return board_pools(board_file.find_board(name), board_file.split_choice(name)[0])
 
 
-def parse_board(text: str, where: str) -> Board:
-    try:
-        data = tomllib.loads(text)
-        pools = tuple(_toml_pool(entry) for entry in data["pools"])
-        taken = {str(name): int(start) for name, start in data.get("application_from", {}).items()}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InputError(f"not a board description: {error}", where=where) from None
-    return check_pools(Board(str(data.get("name", where)), pools, taken), where)
+def board_pools(found: Described, pool_set: str = DEFAULT_SET) -> Board:
+    pools = found.pool_set(pool_set).pools
+    shown = {area.base: pool for area in found.areas_of(DISPLAY) for pool in pools if _inside(area.base, pool)}
+    taken = {pool.name: start for start, pool in sorted(shown.items(), reverse=True)}
+    return check_pools(Board(found.name, pools, taken), found.file)
 
 
 def read_board(path: Path) -> Board:
     """A board from its `.toml` or from any memory-pool file."""
     if path.suffix == ".toml":
-        return parse_board(read_text(path, MAX_BYTES), str(path))
+        return board_pools(board_file.read_board_file(path))
     return board_of(path.stem, read_mpool(path).usable, str(path))
+
+
+def _inside(address: int, pool: MemoryPool) -> bool:
+    return pool.base <= address < pool.base + pool.size_bytes
 
 
 def board_of(name: str, pools: Iterable[MemoryPool], where: str = "") -> Board:
@@ -208,30 +197,3 @@ def check_pools(found: Board, where: str) -> Board:
 def _holds(outer: MemoryPool, inner: MemoryPool) -> bool:
     inside = outer.base <= inner.base and inner.base + inner.size_bytes <= outer.base + outer.size_bytes
     return inside and outer.size_bytes > inner.size_bytes
-
-
-def _toml_pool(entry: dict[str, object]) -> MemoryPool:
-    pool = MemoryPool(
-        **{**_DEFAULTS, **entry}  # type: ignore[arg-type]
-    )
-    for member in fields(pool):
-        value, wanted = getattr(pool, member.name), _TYPES[str(member.type)]
-        if not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool):
-            raise ValueError(f"{member.name} is {str(value)[:40]!r}")
-    if not (0 <= pool.base < 1 << 64 and 0 <= pool.size_bytes < 1 << 64):
-        raise ValueError(f"pool {pool.name} needs base and size_bytes")
-    if not (1 <= pool.byte_width <= MAX_WIDTH and 1 / MAX_RATIO <= pool.freq_ratio <= MAX_RATIO):
-        raise ValueError(f"pool {pool.name} needs byte_width and freq_ratio")
-    return pool
-
-
-_TYPES: dict[str, type | tuple[type, ...]] = {"str": str, "int": int, "bool": bool, "float": (float, int)}
-_DEFAULTS: dict[str, object] = {
-    "writable": True,
-    "absolute": True,
-    "cacheable": False,
-    "constants_preferred": False,
-    "throughput": "",
-    "latency": "",
-    "file_format": "FORMAT_RAW",
-}

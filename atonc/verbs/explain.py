@@ -62,10 +62,11 @@ def _network(options: argparse.Namespace) -> tuple[NetworkView, tuple[Lever, ...
     if place is not None and is_build(place):
         from atonc.insight.folder import folder_view
         from atonc.options import Options
-        from atonc.pipeline import machine_of
+        from atonc.pipeline import with_asked_clocks
 
-        clocks = Options(npu_mhz=options.npu_mhz, cpu_mhz=options.cpu_mhz, flash_mbps=options.flash_mbps)
-        return folder_view(place, None if options.name == "network" else options.name, machine_of(clocks)), None
+        asked = Options(npu_mhz=options.npu_mhz, cpu_mhz=options.cpu_mhz, flash_mbps=options.flash_mbps)
+        name = None if options.name == "network" else options.name
+        return folder_view(place, name, lambda machine: with_asked_clocks(machine, asked)), None
     from atonc import generating
     from atonc.insight.fit import levers
     from atonc.insight.ours import network_view

@@ -11,7 +11,7 @@ import pytest
 from atonc.errors import InputError
 from atonc.place import board, place, read_board
 from atonc.place.check import check
-from atonc.place.pools import BOARDS, board_of, parse_board, run_windows, segment_windows
+from atonc.place.pools import board_of, run_windows, segment_windows
 from tests.place.plans import chain, random_steps
 
 KIB = 1 << 10
@@ -41,7 +41,7 @@ HYPER = pool("hyperRAM", 0x9000_0000, 32768, 5.0, 2, constants_preferred="true")
 FLASH = pool("octoFlash", 0x7100_0000, 65536, 6.0, 1, rights="ACC_READ")
 
 
-@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("name", ["stm32n6570-dk", "nucleo-n657x0-q"])
 def test_boards_know_their_memories(name: str) -> None:
     found = board(name)
     assert sum(p.size_bytes for p in found.on_chip) == 2816 * KIB
@@ -103,9 +103,6 @@ def test_bad_boards_are_refused(tmp_path: Path) -> None:
         read_board(write(tmp_path / "c.mpool", NPU[0], beyond))
     with pytest.raises(InputError, match="no pool may be written"):
         read_board(write(tmp_path / "b.mpool", FLASH))
-    for text in ("name = 3\n", "[[pools]]\nname = 'x'\n", "pools = 4", "= ", "[[pools]]\nname='x'\nbase='a'\n"):
-        with pytest.raises(InputError, match="not a board"):
-            parse_board(text, "test")
     with pytest.raises(InputError, match="there is no such file"):
         read_board(tmp_path / "absent.toml")
     assert board_of("x", board("dk").pools).pools

@@ -159,9 +159,9 @@ def _external(epoch: Epoch, flow: Flow, machine: Machine, warm_cache: bool) -> _
         if bank is None or not bank.external:
             continue
         cycles = _external_stream(engine, flow.delivered(epoch, name), bank, machine, warm_cache)
-        totals[bank.name] = totals.get(bank.name, 0.0) + cycles
+        totals[bank.label] = totals.get(bank.label, 0.0) + cycles
         if any(link.port == KERNELS and _is_convolution(epoch, link.destination) for link in epoch.destinations(name)):
-            kernels[bank.name] = kernels.get(bank.name, 0.0) + cycles
+            kernels[bank.label] = kernels.get(bank.label, 0.0) + cycles
     if not totals:
         return _External()
     name = max(totals, key=lambda key: totals[key])

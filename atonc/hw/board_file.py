@@ -1,0 +1,373 @@
+"""Board files: one `.toml` each, read strictly. A file may be based on another and say only what differs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from atonc.disk import read_text
+from atonc.errors import InputError
+from atonc.hw.board import DEFAULT_SET, KINDS, MACHINES, USERS, Area, Board, Memory, PoolSet
+from atonc.hw.mpool import MAX_RATIO, MAX_WIDTH, MemoryPool
+from atonc.hw.toml_table import MAX_BYTES, MAX_ITEMS, Table, parse_toml
+
+TEMPLATE = "_template"
+_DEEPEST = 4  # files that are based on each other
+_LEVELS = ("LOW", "MID", "HIGH")
+_FORMATS = ("FORMAT_RAW", "FORMAT_HEX", "FORMAT_C")
+_CHOICE = re.compile(r"([A-Za-z0-9][\w.-]{0,60})@(.+)", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]{0,60}")
+_SYMBOL = re.compile(r"[A-Za-z_]\w{0,60}", re.ASCII)
+_ATTRIBUTES = re.compile(r"[rwxailRWXAIL!]{1,8}")
+
+Read = Callable[[Table, str], Any]
+_text: Read = lambda t, k: t.text(k)  # noqa: E731
+_flag: Read = lambda t, k: t.flag(k)  # noqa: E731
+_size: Read = lambda t, k: t.size(k)  # noqa: E731
+_mhz: Read = lambda t, k: t.number(k, 1, 10_000)  # noqa: E731
+_power: Read = lambda t, k: t.number(k, 0, 1e6)  # noqa: E731
+_level: Read = lambda t, k: t.text(k, _LEVELS)  # noqa: E731
+
+
+def _matching(pattern: re.Pattern[str], rule: str) -> Read:
+    def read(table: Table, key: str) -> str:
+        value = table.text(key)
+        if not pattern.fullmatch(value):
+            raise table.wrong(key, f"{value[:40]!r} cannot be used", rule=rule)
+        return value
+
+    return read
+
+
+_name = _matching(_NAME, "a name has letters, digits, spaces and _ . + -, at most 61")
+_symbol = _matching(_SYMBOL, "a C identifier")
+
+_TOP: dict[str, Read] = {
+    "name": _name,
+    "title": _text,
+    "based_on": _text,
+    "machine": lambda t, k: t.text(k, MACHINES),
+    "flash_loader": _name,
+}
+_CLOCKS = dict.fromkeys(("npu_mhz", "cpu_mhz", "npu_ram_mhz", "noc_mhz"), _mhz)
+_POOL_KEYS: dict[str, Read] = {
+    "postfix": _symbol,
+    "byte_width": lambda t, k: int(t.number(k, 1, MAX_WIDTH)),
+    "freq_ratio": lambda t, k: t.number(k, 1 / MAX_RATIO, MAX_RATIO),
+    "throughput": _level,
+    "latency": _level,
+    "writable": _flag,
+    "cacheable": _flag,
+    "constants_preferred": _flag,
+    "read_power": _power,
+    "write_power": _power,
+}
+_MEMORY: dict[str, Read] = {
+    "name": _name,
+    "kind": lambda t, k: t.text(k, KINDS),
+    "base": _size,
+    "size": _size,
+    "users": lambda t, k: t.texts(k, USERS),
+    "mb_per_s": lambda t, k: t.number(k, 0.001, 1e6),
+    **_POOL_KEYS,
+}
+_AREA: dict[str, Read] = {
+    "name": _name,
+    "user": lambda t, k: t.text(k, USERS),
+    "base": _size,
+    "size": _size,
+    "linker": _symbol,
+    "attributes": _matching(_ATTRIBUTES, "letters of a linker script: r, w, x, a, i, l"),
+    "at_boot": _flag,
+}
+_SET: dict[str, Read] = {"title": _text, "power": _flag, "use": lambda t, k: [_entry(e, t, k) for e in t.mixed(k)]}
+_ENTRY: dict[str, Read] = {
+    "of": _name,
+    "name": _name,
+    "base": _size,
+    "size": _size,
+    "absolute": _flag,
+    "past_end": _flag,
+    "format": lambda t, k: t.text(k, _FORMATS),
+    **_POOL_KEYS,
+}
+
+
+@dataclass(frozen=True)
+class _Raw:
+    """What a file says, checked key by key and not yet as a whole."""
+
+    file: str
+    top: dict[str, Any] = field(default_factory=dict)
+    clocks: dict[str, float] = field(default_factory=dict)
+    memories: dict[str, dict[str, Any]] = field(default_factory=dict)
+    areas: dict[str, dict[str, Any]] = field(default_factory=dict)
+    pools: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+# ------------------------------------------------------------------------------------------------------- which board
+
+
+@cache
+def board_names() -> tuple[str, ...]:
+    """The boards that ship with atonc: whatever files are there."""
+    files = (Path(str(entry)) for entry in resources.files("atonc.boards").iterdir())
+    return tuple(sorted(path.stem for path in files if path.suffix == ".toml" and not path.stem.startswith("_")))
+
+
+def board_text(name: str) -> str:
+    """The file of a board that ships with atonc."""
+    return resources.files("atonc.boards").joinpath(f"{name}.toml").read_text("utf-8")
+
+
+def split_choice(text: str) -> tuple[str, str]:
+    """`SET@BOARD` as set and board; a board alone is its default set."""
+    match = _CHOICE.fullmatch(text)
+    return (match[1], match[2]) if match else (DEFAULT_SET, text)
+
+
+def find_board(choice: str) -> Board:
+    """A board by name (spelling of case and separators is free) or by its file; a pool set in front is passed over."""
+    name = split_choice(choice)[1]
+    return read_board_file(Path(name)) if name.endswith(".toml") else _shipped(_known(name))
+
+
+def read_board_file(path: Path) -> Board:
+    return parse_board(read_text(path, MAX_BYTES), str(path))
+
+
+def parse_board(text: str, file: str) -> Board:
+    return _board(_with_base(_raw(parse_toml(text, file)), 0))
+
+
+@cache
+def _shipped(name: str) -> Board:
+    return parse_board(board_text(name), f"{name}.toml")
+
+
+def _known(name: str) -> str:
+    wanted = _plain(name)
+    for known in board_names():
+        if wanted in (_plain(known), _plain(known.split("-", 1)[-1])) and wanted:
+            return known
+    raise InputError(
+        f"no board {name[:60]!r}",
+        rule=f"known boards: {', '.join(board_names())}",
+        remedy="give a board file of your own (docs/boards.md) as --board FILE.toml, or a .mpool file",
+    )
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+# ------------------------------------------------------------------------------------------------------- key by key
+
+
+def _raw(root: Table) -> _Raw:
+    root.finish((*_TOP, "clocks", "memories", "areas", "pools"))
+    pools = root.table("pools") if root.has("pools") else None
+    sets = {} if pools is None else {_set_name(pools, key): _record(pools.table(key), _SET) for key in pools.entries()}
+    return _Raw(
+        root.file,
+        _record(root, _TOP, (*_TOP, "clocks", "memories", "areas", "pools")),
+        _record(root.table("clocks"), _CLOCKS) if root.has("clocks") else {},
+        _by_name(root, "memories", _MEMORY),
+        _by_name(root, "areas", _AREA),
+        sets,
+    )
+
+
+def _set_name(pools: Table, key: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,60}", key, re.ASCII):
+        raise pools.wrong(key[:60], "not a name for a pool set", rule="letters, digits and _ . -")
+    return key
+
+
+def _record(table: Table, schema: Mapping[str, Read], allowed: tuple[str, ...] = ()) -> dict[str, Any]:
+    table.finish(allowed or schema)
+    return {key: read(table, key) for key, read in schema.items() if table.has(key)}
+
+
+def _by_name(root: Table, key: str, schema: Mapping[str, Read]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for table in root.tables(key):
+        record = _record(table, schema)
+        if record.get("name", "") in ("", *found):
+            raise table.wrong("name" if table.has("name") else "", "each needs a name of its own")
+        found[record["name"]] = record | {"where": table.where()}
+    return found
+
+
+def _entry(item: str | Table, table: Table, key: str) -> dict[str, Any]:
+    if isinstance(item, str):
+        return {"of": item, "where": table.where(key)}
+    record = _record(item, _ENTRY)
+    if "of" not in record:
+        raise table.wrong(key, "an entry lacks `of`", rule="of = the name of a memory or an area")
+    return record | {"where": table.where(key)}
+
+
+# -------------------------------------------------------------------------------------------------- files on files
+
+
+def _with_base(raw: _Raw, depth: int) -> _Raw:
+    if "based_on" not in raw.top:
+        return raw
+    if depth == _DEEPEST:
+        raise InputError(f"more than {_DEEPEST} files are based on each other", where=f"{raw.file}, based_on")
+    named = raw.top["based_on"]
+    if named.endswith(".toml"):
+        path = Path(raw.file).parent / named
+        text, file = read_text(path, MAX_BYTES), str(path)
+    else:
+        known = _known(named)
+        text, file = board_text(known), f"{known}.toml"
+    base = _with_base(_raw(parse_toml(text, file)), depth + 1)
+    return _Raw(
+        raw.file,
+        {**base.top, **{k: v for k, v in raw.top.items() if k != "based_on"}},
+        base.clocks | raw.clocks,
+        _merged(base.memories, raw.memories),
+        _merged(base.areas, raw.areas),
+        base.pools | raw.pools,
+    )
+
+
+def _merged(base: dict[str, dict[str, Any]], own: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Entries of the same name are changed key by key; new ones come behind."""
+    return {name: base.get(name, {}) | own.get(name, {}) for name in (*base, *(n for n in own if n not in base))}
+
+
+# ------------------------------------------------------------------------------------------------------- as a whole
+
+
+def _board(raw: _Raw) -> Board:
+    _require(raw.top, ("name", "machine"), raw.file)
+    memories = [_memory(record) for record in raw.memories.values()]
+    fitted = tuple(memory for memory in memories if memory.size_bytes)
+    if not fitted:
+        raise InputError("names no memory", where=raw.file, rule="[[memories]] lists them")
+    _apart(fitted, raw.file)
+    areas = tuple(_area(record, fitted) for record in raw.areas.values() if record.get("size") != 0)
+    npu = raw.top["machine"] == "stm32n6"
+    _require(raw.clocks, tuple(_CLOCKS) if npu else ("cpu_mhz",), f"{raw.file}, clocks")
+    sets = {name: _pool_set(name, record, memories, areas) for name, record in raw.pools.items()}
+    if npu and DEFAULT_SET not in sets:
+        raise InputError("has no [pools.default]", where=raw.file, rule="networks need a set of memory pools")
+    return Board(
+        raw.top["name"],
+        raw.top.get("title", raw.top["name"]),
+        raw.top["machine"],
+        raw.clocks,
+        fitted,
+        areas,
+        sets,
+        raw.top.get("flash_loader", ""),
+        raw.file,
+    )
+
+
+def _require(record: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+    missing = [key for key in keys if key not in record]
+    if missing:
+        raise InputError(f"lacks {', '.join(missing)}", where=where, remedy="or base the file on a board: based_on")
+
+
+def _memory(record: dict[str, Any]) -> Memory:
+    _require(record, ("kind", "base", "size", "users"), record["where"])
+    fields = {key: value for key, value in record.items() if key not in ("size", "where")}
+    memory = Memory(size_bytes=record["size"], **fields)
+    if memory.end > 1 << 32:
+        raise InputError(f"ends at {memory.end:#x}", where=record["where"], rule="addresses have 32 bits")
+    return memory
+
+
+def _apart(memories: tuple[Memory, ...], file: str) -> None:
+    for low, high in pairwise(sorted(memories, key=lambda memory: memory.base)):
+        if low.end > high.base:
+            raise InputError(f"memories {low.name} and {high.name} overlap at {high.base:#010x}", where=file)
+
+
+def _area(record: dict[str, Any], memories: tuple[Memory, ...]) -> Area:
+    _require(record, ("user", "base"), record["where"])
+    base, where = record["base"], record["where"]
+    memory = next((m for m in memories if m.base <= base < m.end), None)
+    if memory is None:
+        raise InputError(
+            f"no memory at {base:#010x}",
+            where=where,
+            rule="an area lies in one memory",
+            remedy="correct base; or size = 0 takes the area out, if the board has no such memory",
+        )
+    size = record.get("size", memory.end - base)
+    if base + size > memory.end:
+        raise InputError(
+            f"ends at {base + size:#010x}, {memory.name} at {memory.end:#010x}",
+            where=where,
+            rule="an area lies in one memory",
+            remedy="correct size, or leave it out: to the end of the memory",
+        )
+    if record["user"] not in memory.users:
+        raise InputError(f"{record['user']} is not among the users of {memory.name}", where=where)
+    fields = {key: record[key] for key in ("name", "user", "linker", "attributes", "at_boot") if key in record}
+    return Area(base=base, size_bytes=size, memory=memory.name, **fields)
+
+
+# ------------------------------------------------------------------------------------------------------------- pools
+
+
+def _pool_set(name: str, record: dict[str, Any], memories: list[Memory], areas: tuple[Area, ...]) -> PoolSet:
+    pools, past = [], set[str]()
+    for entry in record.get("use", []):
+        memory, base, size = _place_of(entry, memories, areas)
+        if not memory.size_bytes:
+            continue  # the board has none
+        pool = _pool(entry, memory, base, size, bool(record.get("power")))
+        if base + size > memory.end:
+            if not entry.get("past_end"):
+                raise InputError(
+                    f"pool {pool.name} ends at {base + size:#010x}, {memory.name} at {memory.end:#010x}",
+                    where=entry["where"],
+                    remedy="correct base or size; past_end = true if a published file is to be kept as it is",
+                )
+            past.add(pool.name)
+        pools.append(pool)
+    if len(pools) > MAX_ITEMS:
+        raise InputError(f"more than {MAX_ITEMS} pools", where=name)
+    return PoolSet(name, record.get("title", ""), tuple(pools), frozenset(past))
+
+
+def _place_of(entry: dict[str, Any], memories: list[Memory], areas: tuple[Area, ...]) -> tuple[Memory, int, int]:
+    """The memory, and which part of it: of the area, or from `base` on, to the end unless `size` says less."""
+    named = entry["of"]
+    area = next((area for area in areas if area.name == named), None)
+    memory = next((m for m in memories if m.name == (area.memory if area else named)), None)
+    if memory is None:
+        known = ", ".join([*(m.name for m in memories), *(a.name for a in areas)])
+        raise InputError(f"no memory or area {named!r}", where=entry["where"], rule=f"the board has {known}")
+    base = entry.get("base", area.base if area else memory.base)
+    end = area.end if area and "base" not in entry else memory.end
+    if not memory.base <= base <= memory.end:
+        raise InputError(f"{base:#010x} is not in {memory.name}", where=entry["where"])
+    return memory, base, entry.get("size", end - base)
+
+
+def _pool(entry: dict[str, Any], memory: Memory, base: int, size: int, power: bool) -> MemoryPool:
+    powers = {key: getattr(memory, key) if power else 0.0 for key in ("read_power", "write_power")}
+    shared = {key: getattr(memory, key) for key in _POOL_KEYS if key not in powers}
+    own = {key: value for key, value in entry.items() if key in _POOL_KEYS}
+    return MemoryPool(
+        name=entry.get("name", memory.name),
+        base=base,
+        size_bytes=size,
+        absolute=entry.get("absolute", True),
+        file_format=entry.get("format", "FORMAT_RAW"),
+        **{**shared, **powers, **own},
+    )

@@ -1,0 +1,66 @@
+"""The clocks and external memories that a build was made for, kept in NAME_program.json.
+
+A build for the chip's usual clocks and memories says nothing: then, and in folders of others, the usual ones hold.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from atonc.disk import read_file
+from atonc.emu.files.types import CompiledNetwork
+from atonc.errors import InputError, plain
+from atonc.hw.machine import FLASH, HYPERRAM, Clocks, Machine, MemoryBank, stm32n6
+
+MAX_BYTES = 1 << 26
+_MOST_BANKS = 16
+_FASTEST = 1e6  # MHz or MB/s
+
+
+def machine_row(machine: Machine) -> dict[str, Any]:
+    """What the file has to say: nothing for the usual machine."""
+    if machine == stm32n6():
+        return {}
+    banks = [asdict(bank) for bank in machine.memories if bank.external]
+    return {"machine": {"clocks": asdict(machine.clocks), "external_memories": banks}}
+
+
+def build_machine(network: CompiledNetwork) -> Machine:
+    """Of the build beside the network; a file that is damaged or of somebody else counts as absent."""
+    try:
+        root = json.loads(read_file(network.directory / f"{network.stem}_program.json", MAX_BYTES))
+        return _machine(root["machine"]) if isinstance(root, dict) and "machine" in root else stm32n6()
+    except (InputError, ValueError, TypeError, KeyError, RecursionError):
+        return stm32n6()
+
+
+def _machine(row: Any) -> Machine:
+    clocks = {member.name: _number(row["clocks"][member.name], 1e-3, _FASTEST) for member in fields(Clocks)}
+    rows = row["external_memories"]
+    if not isinstance(rows, list) or len(rows) > _MOST_BANKS:
+        raise ValueError("external_memories")
+    chip = stm32n6()
+    inside = tuple(bank for bank in chip.memories if not bank.external)
+    return replace(chip.with_clocks(**clocks), memories=(*inside, *(_bank(one) for one in rows)))
+
+
+def _bank(row: Any) -> MemoryBank:
+    if row["kind"] not in (FLASH, HYPERRAM):
+        raise ValueError("kind")
+    return MemoryBank(
+        plain(str(row["name"]))[:96],
+        row["kind"],
+        int(_number(row["base"], 0, 1 << 32)),
+        int(_number(row["size_bytes"], 1, 1 << 32)),
+        int(_number(row["byte_width"], 1, 4096)),
+        _number(row["freq_ratio"], 1e-6, 1e6),
+        plain(str(row["latency"]))[:20],
+    )
+
+
+def _number(value: Any, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise ValueError("number")
+    return value
