@@ -20,11 +20,16 @@ _FASTEST = 1e6  # MHz or MB/s
 
 
 def machine_row(machine: Machine) -> dict[str, Any]:
-    """What the file has to say: nothing for the usual machine."""
-    if machine == stm32n6():
-        return {}
+    """What the file has to say: nothing for the usual clocks and memories, or for less memory than usual."""
     banks = [asdict(bank) for bank in machine.memories if bank.external]
+    if machine.clocks == stm32n6().clocks and all(_usual(bank) for bank in machine.memories):
+        return {}
     return {"machine": {"clocks": asdict(machine.clocks), "external_memories": banks}}
+
+
+def _usual(bank: MemoryBank) -> bool:
+    known = stm32n6().memory_at(bank.base)
+    return known is not None and bank.end <= known.end and replace(bank, size_bytes=known.size_bytes) == known
 
 
 def build_machine(network: CompiledNetwork) -> Machine:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -109,6 +109,7 @@ class _Raw:
     memories: dict[str, dict[str, Any]] = field(default_factory=dict)
     areas: dict[str, dict[str, Any]] = field(default_factory=dict)
     pools: dict[str, dict[str, Any]] = field(default_factory=dict)
+    own_pools: frozenset[str] = frozenset()
 
 
 # ------------------------------------------------------------------------------------------------------- which board
@@ -152,10 +153,12 @@ def _shipped(name: str) -> Board:
 
 
 def _known(name: str) -> str:
+    """By its name, the part behind the first dash, or a beginning that no other has."""
     wanted = _plain(name)
-    for known in board_names():
-        if wanted in (_plain(known), _plain(known.split("-", 1)[-1])) and wanted:
-            return known
+    matching = [known for known in board_names() if wanted in (_plain(known), _plain(known.split("-", 1)[-1]))]
+    matching = matching or [known for known in board_names() if _plain(known).startswith(wanted)]
+    if len(matching) == 1 and wanted:
+        return matching[0]
     raise InputError(
         f"no board {name[:60]!r}",
         rule=f"known boards: {', '.join(board_names())}",
@@ -181,6 +184,7 @@ def _raw(root: Table) -> _Raw:
         _by_name(root, "memories", _MEMORY),
         _by_name(root, "areas", _AREA),
         sets,
+        frozenset(sets),
     )
 
 
@@ -237,6 +241,7 @@ def _with_base(raw: _Raw, depth: int) -> _Raw:
         _merged(base.memories, raw.memories),
         _merged(base.areas, raw.areas),
         base.pools | raw.pools,
+        raw.own_pools,
     )
 
 
@@ -258,7 +263,7 @@ def _board(raw: _Raw) -> Board:
     areas = tuple(_area(record, fitted) for record in raw.areas.values() if record.get("size") != 0)
     npu = raw.top["machine"] == "stm32n6"
     _require(raw.clocks, tuple(_CLOCKS) if npu else ("cpu_mhz",), f"{raw.file}, clocks")
-    sets = {name: _pool_set(name, record, memories, areas) for name, record in raw.pools.items()}
+    sets = dict(_pool_sets(raw, memories, areas))
     if npu and DEFAULT_SET not in sets:
         raise InputError("has no [pools.default]", where=raw.file, rule="networks need a set of memory pools")
     return Board(
@@ -303,24 +308,47 @@ def _area(record: dict[str, Any], memories: tuple[Memory, ...]) -> Area:
         raise InputError(
             f"no memory at {base:#010x}",
             where=where,
-            rule="an area lies in one memory",
+            rule="an area lies in memory",
             remedy="correct base; or size = 0 takes the area out, if the board has no such memory",
         )
     size = record.get("size", memory.end - base)
-    if base + size > memory.end:
+    touched = _touched(base, base + size, memories)
+    if base + size > touched[-1].end:
         raise InputError(
-            f"ends at {base + size:#010x}, {memory.name} at {memory.end:#010x}",
+            f"ends at {base + size:#010x}, {touched[-1].name} at {touched[-1].end:#010x}",
             where=where,
-            rule="an area lies in one memory",
+            rule="an area lies in one memory, or in several that follow each other",
             remedy="correct size, or leave it out: to the end of the memory",
         )
-    if record["user"] not in memory.users:
-        raise InputError(f"{record['user']} is not among the users of {memory.name}", where=where)
+    barred = [m.name for m in touched if record["user"] not in m.users]
+    if barred:
+        raise InputError(f"{record['user']} is not among the users of {barred[0]}", where=where)
     fields = {key: record[key] for key in ("name", "user", "linker", "attributes", "at_boot") if key in record}
     return Area(base=base, size_bytes=size, memory=memory.name, **fields)
 
 
+def _touched(start: int, end: int, memories: tuple[Memory, ...]) -> list[Memory]:
+    """The memory at `start`, and those that follow without a gap up to `end`."""
+    found = [next(m for m in memories if m.base <= start < m.end)]
+    while found[-1].end < end:
+        following = next((m for m in memories if m.base == found[-1].end), None)
+        if following is None:
+            break
+        found.append(following)
+    return found
+
+
 # ------------------------------------------------------------------------------------------------------------- pools
+
+
+def _pool_sets(raw: _Raw, memories: list[Memory], areas: tuple[Area, ...]) -> Iterator[tuple[str, PoolSet]]:
+    """A set of the board below that does not fit this one is left out; the default and the own ones must fit."""
+    for name, record in raw.pools.items():
+        try:
+            yield name, _pool_set(name, record, memories, areas)
+        except InputError:
+            if name == DEFAULT_SET or name in raw.own_pools:
+                raise
 
 
 def _pool_set(name: str, record: dict[str, Any], memories: list[Memory], areas: tuple[Area, ...]) -> PoolSet:

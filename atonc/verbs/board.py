@@ -1,4 +1,4 @@
-"""`atonc board run`: a firmware on the virtual board."""
+"""`atonc board`: boards as data (`boards.py`); `board run`: a firmware on the virtual board."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from atonc.verbs import boards
+
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    board = verbs.add_parser("board", help="the virtual board")
+    board = verbs.add_parser("board", help="boards as data, a firmware checked against them; the virtual board")
     kinds = board.add_subparsers(required=True, metavar="WHAT")
+    boards.add_kinds(kinds)
     run = kinds.add_parser("run", help="run a firmware as it is, its UART on a socket or a pseudo-terminal")
     run.set_defaults(verb=_run)
     run.add_argument("firmware", type=Path, metavar="FIRMWARE.elf")

@@ -26,7 +26,7 @@ PROFILE = """{"Globals": {}, "Profiles": {"default": {"memory_pool": "./pool.mpo
 @lru_cache
 def bases() -> tuple[tuple[str, str], ...]:
     """(file name, text)."""
-    files = [ROOT / "examples" / "bare_metal" / "ram_only.mpool", *sorted((ROOT / "atonc/hw/boards").glob("*.toml"))]
+    files = [ROOT / "examples" / "bare_metal" / "ram_only.mpool", *sorted((ROOT / "atonc/boards").glob("*.toml"))]
     files += sorted(CORPUS.glob("st/*/*.mpool"))[:6]
     return (*((f"pool{path.suffix}", path.read_text("utf-8", "replace")) for path in files), ("profile.json", PROFILE))
 
