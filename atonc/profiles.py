@@ -1,4 +1,7 @@
-"""Profile files of ST's compiler (`neural_art.json`): a memory pool and a string of compiler options per profile."""
+"""Profile files of ST's compiler (`neural_art.json`): a memory pool and a string of compiler options per profile.
+
+The profiles that its installation brings are here by name; their memories are those of the user's board.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.errors import InputError
+from atonc.hw.board import DEFAULT_SET
+from atonc.hw.board_file import split_choice
 from atonc.hw.tolerant_json import Node, read_json
 
 DEFAULT = "default"
 _KEYS = ("memory_pool", "options", "machine_desc", "memory_desc")
+# built-in profiles: which of the board's pool sets each takes, and its options that mean something here
+_BUILT_IN = {
+    "profile-default": ("default", ""),
+    "profile-minimal": ("default", ""),
+    "profile-allmems--O3": ("allmems", ""),
+    "profile_O3": ("allmems", ""),
+    "profile_auto": ("allmems", ""),
+    "profile_O3_force8bits": ("allmems", "--force-8bits-scale-offset"),
+    "profile_O3_intRam35MB": ("intram35mb", ""),
+    "n6-allmems-O1": ("allmems", ""),
+    "n6-allmems-O2": ("allmems", ""),
+    "n6-allmems-O3": ("allmems", ""),
+    "n6-allmems-Oauto": ("allmems", ""),
+    "n6-noextmem": ("noextmem", ""),
+    "n6-extram": ("extram", ""),
+    "n6-extflash": ("extflash", ""),
+    "n6-nointmem": ("nointmem", ""),
+}
 _POOL = ("--load-mpool", "--load-mpool-file")
 # What these ask for holds here in any case, or concerns only how the other compiler searches and what it prints.
 _SETTLED_NAMES = """
@@ -45,18 +68,30 @@ class Profile:
     missing: tuple[str, ...] = ()  # options of the other compiler that change its output and have no effect here
     no_cpu: bool = False  # --disable-sw-fallback: an operator on the CPU is an error
     unknown_keys: tuple[str, ...] = ()
+    pool_set: str = ""  # of the board, for profiles that ST's installation brings
+
+    def board(self, chosen: str) -> str:
+        """The board that the user named, with the profile's pool set unless the user named one too."""
+        named, board = split_choice(chosen)
+        own = self.pool_set not in ("", DEFAULT_SET) and named == DEFAULT_SET
+        return f"{self.pool_set}@{board}" if own else chosen
 
 
 def read_profile(text: str) -> Profile:
-    """`FILE.json`, `PROFILE@FILE.json`, or `default`; paths inside count from the folder of the file."""
+    """`FILE.json`, `PROFILE@FILE.json`, or a built-in name; paths inside count from the folder of the file."""
     name, at, rest = text.partition("@")
     if not at and text in ("", DEFAULT):
         return Profile(DEFAULT, None)
+    if not at and text in _BUILT_IN and not os.path.isfile(text):
+        pool_set, options = _BUILT_IN[text]
+        return Profile(text, None, missing=tuple(options.split()), pool_set=pool_set)
     path = Path(rest if at else text)
     name = name if at else DEFAULT
     if not os.path.isfile(path):
         raise InputError(
-            "there is no such profile file", where=str(path), remedy="write --st-neural-art PROFILE@FILE.json"
+            "there is no such profile file",
+            where=str(path),
+            remedy=f"write --st-neural-art PROFILE@FILE.json, or one of {', '.join((DEFAULT, *_BUILT_IN))}",
         )
     profiles = Node(read_json(path), str(path)).child("Profiles")
     if name not in profiles.data:

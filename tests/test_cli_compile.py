@@ -18,6 +18,8 @@ from atonc.hw import safety
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import decode
 from atonc.inputs import as_input, in_order_of
+from atonc.options import Options
+from atonc.pipeline import memories
 from atonc.profiles import read_profile
 from atonc.programs import read_programs
 
@@ -248,8 +250,30 @@ def test_profiles_name_pools_and_unknown_options(tmp_path: Path) -> None:
     assert profile.missing == ("--encrypt-weights",) and profile.unknown_keys == ("key",) and not profile.no_cpu
     with pytest.raises(errors.InputError, match="choose from fast"):
         read_profile(str(file))
-    with pytest.raises(errors.InputError, match="no such profile file"):
-        read_profile("profile-minimal")
+    with pytest.raises(errors.InputError, match=r"no such profile file.*profile-allmems--O3"):
+        read_profile("profile-unknown")
+
+
+@pytest.mark.parametrize(
+    "name, board, bases",
+    [
+        ("profile-allmems--O3", "stm32n6570-dk", {3, 7, 9}),
+        ("profile-minimal", "stm32n6570-dk", {3, 7, 9}),
+        ("n6-allmems-Oauto", "nucleo-n657x0-q", {3, 7}),
+        ("n6-noextmem", "stm32n6570-dk", {3}),
+        ("n6-extram", "stm32n6570-dk", {3, 9}),
+        ("n6-extflash", "stm32n6570-dk", {3, 7}),
+        ("n6-nointmem", "stm32n6570-dk", {7, 9}),
+        ("profile_O3_intRam35MB", "stm32n6570-dk", {3, 7, 9}),
+    ],
+)
+def test_built_in_profiles_take_the_memories_of_the_board(name: str, board: str, bases: set[int]) -> None:
+    profile = read_profile(name)
+    pools = memories(Options(board=profile.board(board))).pools
+    assert {pool.base >> 28 for pool in pools} == bases
+    assert (sum(p.size_bytes for p in pools if p.base >> 28 == 3) > 3 << 20) == (name == "profile_O3_intRam35MB")
+    assert profile.board("vision@dk") == "vision@dk"  # what the user says wins
+    assert read_profile("profile_O3_force8bits").missing == ("--force-8bits-scale-offset",)
 
 
 def test_a_profile_may_forbid_the_cpu_and_name_pools_in_its_options(

@@ -178,6 +178,10 @@ class NetworkView:
     measured: Measured | None = None  # on a board, beside what was predicted
 
     @property
+    def clocks(self) -> str:
+        return f"NPU {self.npu_mhz:g} MHz, CPU {self.cpu_mhz:g} MHz"
+
+    @property
     def cycles(self) -> int:
         return sum(step.cycles for step in self.steps)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from atonc.insight.compare import Comparison, Figure
+from atonc.insight.types import NetworkView
 
 _MOST = 15
 LONG_NAME = 60
@@ -12,8 +13,8 @@ LONG_NAME = 60
 
 def lines(found: Comparison, verbose: bool) -> list[str]:
     out = [
-        f"A: {found.a.model}, {found.a.tool}",
-        f"B: {found.b.model}, {found.b.tool}",
+        f"A: {found.a.model}, {found.a.tool}, {found.a.clocks}",
+        f"B: {found.b.model}, {found.b.tool}, {found.b.clocks}",
         *(f"note on {side}: {note}" for side, view in (("A", found.a), ("B", found.b)) for note in view.notes),
         "",
         f"{'':26}{'A':>16}{'B':>16}{'B / A':>9}",
@@ -58,10 +59,15 @@ def _row(figure: Figure) -> str:
     return f"{name:26}{shown[0]:>16}{shown[1]:>16}{ratio:>9}"
 
 
+def _side(view: NetworkView) -> dict[str, Any]:
+    clocks = {"npu_mhz": view.npu_mhz, "cpu_mhz": view.cpu_mhz}
+    return {"model": view.model, "tool": view.tool, "clocks": clocks}
+
+
 def as_json(found: Comparison) -> dict[str, Any]:
     return {
-        "a": {"model": found.a.model, "tool": found.a.tool},
-        "b": {"model": found.b.model, "tool": found.b.tool},
+        "a": _side(found.a),
+        "b": _side(found.b),
         "figures": [{"name": f.name, "a": f.a, "b": f.b, "unit": f.unit, "ratio": f.ratio} for f in found.figures],
         "layers": [
             {

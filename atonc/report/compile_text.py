@@ -221,6 +221,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "cycles": cost.cycles,
         "st_cycles": cost.st_cycles,
         "latency_ms": cost.latency_ms,
+        "clocks": {"npu_mhz": cost.npu_mhz, "cpu_mhz": cost.cpu_mhz},
         "expected_error": round(_band(view).relative, 4),
         "bound_by": dict(cost.bound_by),
         "memory": {

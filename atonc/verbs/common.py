@@ -54,10 +54,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", "--model", type=Path, metavar="MODEL", help="the same as an option")
     parser.add_argument("-n", "--name", default="network", help="prefix of files and C names (default network)")
     parser.add_argument("--target", choices=["stm32n6"], default="stm32n6", help="the only target")
-    parser.add_argument("--board", default="stm32n6570-dk", help="whose memories (default stm32n6570-dk)")
+    parser.add_argument(
+        "--board", default="stm32n6570-dk", metavar="[SET@]BOARD", help="name, or FILE.toml (default stm32n6570-dk)"
+    )
     parser.add_argument("--mpool", type=Path, metavar="FILE", help="memory pools instead of the board's")
     parser.add_argument(
-        "--st-neural-art", nargs="?", const="default", metavar="[PROFILE@]FILE.json", help="profile of ST's compiler"
+        "--st-neural-art", nargs="?", const="default", metavar="[PROFILE@]FILE.json", help="a profile, or its name"
     )
     for side in ("input", "output"):
         parser.add_argument(
@@ -155,7 +157,7 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
     options.no_cpu = getattr(options, "no_cpu", False) or profile.no_cpu
     shapes = parse_fixed_shapes(options.fix_parametric_shapes) if options.fix_parametric_shapes else {}
     return Options(
-        board=options.board,
+        board=profile.board(options.board),
         mpool=str(options.mpool or profile.memory_pool or ""),
         numerics=options.numerics,
         prefer=options.prefer,
