@@ -18,6 +18,9 @@ from atonc.emu.board.board import DEFAULT_BUDGET
 from atonc.emu.bus import Bytes
 from atonc.errors import AtoncError, InputError
 from atonc.firmware import ImageNetwork, Runtime
+from atonc.hw.board import USER_BUFFERS
+from atonc.hw.board import Board as Described
+from atonc.hw.board_file import find_board
 from atonc.lower.context import item_bytes
 
 if TYPE_CHECKING:
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
 
 _READY = 1
 _RUN, _SET_INPUT, _SET_OUTPUT = 1, 2, 3
-_USER_BUFFERS = 0x9100_0000  # buffers that the application supplies: the upper half of the external RAM
 _LINE = 64
 
 
@@ -66,8 +68,11 @@ class Rig:
         budget: int = DEFAULT_BUDGET,
         start: bool = True,
         data_cache: bool = True,
+        described: Described | None = None,
     ) -> None:
-        self.board, self.budget = Board(read_firmware(elf), data_cache), budget
+        self.described = described or find_board(firmware.DEFAULT_BOARD)
+        machine = self.described.machine()
+        self.board, self.budget = Board(read_firmware(elf), data_cache, machine=machine), budget
         for network in networks:
             for address, data in network.contents:
                 self.board.poke(address, np.frombuffer(data, np.uint8))
@@ -75,7 +80,7 @@ class Rig:
         self.outputs: dict[int, list[BoardBuffer]] = {}
         self.said: list[str] = []  # what the firmware printed during the last command
         self._read = 0
-        self._free = _USER_BUFFERS
+        self._given = 0  # bytes of the area for buffers that the application supplies
         if start:
             self.start()
 
@@ -116,11 +121,24 @@ class Rig:
         for index, buffer in enumerate(buffers):
             if buffer.user:
                 size = -(-buffer.size_bytes // _LINE) * _LINE
-                lines = self._command(command, network, index, self._free, size)
+                address = self._room(size + _LINE)  # engines may prefetch behind the end
+                lines = self._command(command, network, index, address, size)
                 if "ATONC BUFFER 0" not in lines:
                     raise FirmwareError(lines[-1] if lines else "nothing")
-                buffers[index] = BoardBuffer(self._free, buffer.size_bytes, True)
-                self._free += size + _LINE  # engines may prefetch behind the end
+                buffers[index] = BoardBuffer(address, buffer.size_bytes, True)
+
+    def _room(self, size: int) -> int:
+        area = self.described.area(USER_BUFFERS)
+        if area is None or self._given + size > area.size_bytes:
+            raise InputError(
+                f"{self._given + size:,} bytes of buffers that the application supplies",
+                where=self.described.file,
+                rule=f"they go to the area {USER_BUFFERS!r} of the board"
+                + (f", which has {area.size_bytes:,}" if area else ", which has none"),
+                remedy="name such an area in the board file, or let the network have its own inputs and outputs",
+            )
+        self._given += size
+        return area.base + self._given - size
 
     def _command(self, *words: int) -> list[str]:
         place = self.board.firmware.symbols["board_host"]
@@ -201,8 +219,9 @@ def validate_on_board(
     runtime = choose_runtime(runtime_folder)
     with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
         folder = Path(temporary)
-        network = image_network(view, folder / "network")
-        rig = Rig(firmware.build_firmware([network], runtime, folder / "build"), [network], budget)
+        network, board = image_network(view, folder / "network"), find_board(view.options.board)
+        elf = firmware.build_firmware([network], runtime, folder / "build", board=board)
+        rig = Rig(elf, [network], budget, described=board)
     return compare(view, samples, rig, runtime.label)
 
 

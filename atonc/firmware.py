@@ -17,6 +17,9 @@ from atonc.building import Placement, Unit
 from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import read_contents
 from atonc.errors import InputError
+from atonc.hw.board import Board
+from atonc.hw.board_file import find_board
+from atonc.hw.machine import FLASH
 
 STEPWISE = ("main.c",)  # the host says each step through memory
 WIRE = ("wire_main.c", "wire_messages.c", "wire_packets.c")  # a client of the validation protocol does
@@ -25,12 +28,7 @@ ASYNC, POLLING = "LL_ATON_RT_ASYNC", "LL_ATON_RT_POLLING"
 _MAX_FILES = 200_000
 _VERSION = re.compile(r"LL_ATON_VERSION_(MAJOR|MINOR|MICRO|DEV)\s*!=\s*(\d{1,6})")
 _NAME = re.compile(r"[A-Za-z_]\w{0,120}")
-_DATA_PLACES = (
-    Placement().data_range,
-    (0x3410_0000, 0x3420_0000),  # AXISRAM2
-    (0x3440_0000, 0x3442_0000),  # the video encoder's RAM
-    (0x3000_0000, 0x3004_0000),  # DTCM
-)
+DEFAULT_BOARD = "stm32n6570-dk"
 # what the vendor's runtime needs to run a network; ll_sw_*.c lean on a closed library and stay out
 _VENDOR_SOURCES = ("ll_aton.c", "ll_aton_runtime.c", "ll_aton_lib.c", "ll_aton_lib_sw_operators.c", "ll_aton_util.c")
 _VENDOR_OPTIONAL = ("ecloader.c", "ll_aton_cipher.c", "ll_aton_dbgtrc.c")
@@ -109,13 +107,14 @@ def vendor_runtime(folder: Path, mode: str = ASYNC) -> Runtime:
     return Runtime(str(folder), tuple(sources), includes, defines, ours=False)
 
 
-def compile_runtime(runtime: Runtime, folder: Path) -> list[Path]:
+def compile_runtime(runtime: Runtime, folder: Path, board: Board | None = None) -> list[Path]:
     """The objects that do not depend on the networks: who builds several images compiles them once."""
     folder.mkdir(parents=True, exist_ok=True)
     harness = building.runtime_folder("harness")
+    cpu_khz = round((board or find_board(DEFAULT_BOARD)).clocks["cpu_mhz"] * 1000)
     names = ["startup.c", "board_io.c", *(() if runtime.ours else ("caches.c",))]
     units = [
-        Unit(tuple(harness / name for name in names), (harness,)),
+        Unit(tuple(harness / name for name in names), (harness,), {"BOARD_CPU_KHZ": f"{cpu_khz}u"}),
         Unit((harness / "board_network.c",), (harness, *runtime.includes), runtime.defines, options=runtime.options),
         Unit(runtime.sources, runtime.includes, runtime.defines, options=runtime.options),
     ]
@@ -128,6 +127,7 @@ def build_firmware(
     folder: Path,
     common: Sequence[Path] | None = None,
     harness: Sequence[str] = STEPWISE,
+    board: Board | None = None,
 ) -> Path:
     """Compiles and links everything into `folder/firmware.elf`; `common` is what `compile_runtime` gave, `harness` who
     tells the networks to run."""
@@ -141,10 +141,11 @@ def build_firmware(
         *_kernels(networks, runtime),
         *(_network_unit(network, runtime) for network in networks),
     ]
-    common = compile_runtime(runtime, folder / "runtime") if common is None else common
+    common = compile_runtime(runtime, folder / "runtime", board) if common is None else common
     objects = building.compile_units(toolchain, units, folder)
     symbols = dict(pair for network in networks for pair in network.symbols)
-    return building.link(toolchain, [*common, *objects], folder / "firmware.elf", place(networks), symbols=symbols)
+    placement, elf = place(networks, board), folder / "firmware.elf"
+    return building.link(toolchain, [*common, *objects], elf, placement, symbols=symbols)
 
 
 def _network_unit(network: ImageNetwork, runtime: Runtime) -> Unit:
@@ -189,12 +190,13 @@ def signature(network: ImageNetwork) -> str:
 # --------------------------------------------------------------------------------------------------------- placement
 
 
-def place(networks: Iterable[ImageNetwork]) -> Placement:
+def place(networks: Iterable[ImageNetwork], board: Board | None = None) -> Placement:
     """Code and data where no buffer of any network lies."""
     used = [part for network in networks for part in network.ranges]
-    for start, end in _DATA_PLACES:
+    board = board or find_board(DEFAULT_BOARD)
+    for start, end in board.data_places():
         if not any(first < end and start < last for first, last in used):
-            placement = replace(Placement(), data=start, data_bytes=end - start)
+            placement = replace(_code_place(board), data=start, data_bytes=end - start)
             break
     else:
         raise InputError(
@@ -205,6 +207,18 @@ def place(networks: Iterable[ImageNetwork]) -> Placement:
     if any(first < code[1] and code[0] < last for first, last in used):
         raise InputError(f"the networks use flash at {code[0]:#010x}, where the firmware's code goes")
     return placement
+
+
+def _code_place(board: Board) -> Placement:
+    """The last part of the flash: weights grow towards it from below."""
+    usual = Placement()
+    flash = max(board.of_kind(FLASH), key=lambda memory: memory.size_bytes, default=None)
+    if flash is None or flash.size_bytes < usual.code_bytes:
+        raise InputError(
+            f"{board.title} has no flash of {usual.code_bytes >> 20} MiB",
+            rule="the virtual board runs firmware from flash",
+        )
+    return replace(usual, code=flash.end - usual.code_bytes)
 
 
 def _check_contents(networks: Sequence[ImageNetwork]) -> None:

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.errors import InputError, ToolError
+from atonc.hw.board_file import find_board
 from atonc.load_run import LoadPlan
 
-BOARDS = {"stm32n6570-dk": "MX66UW1G45G_STM32N6570-DK.stldr"}
+BOARDS = ("stm32n6570-dk",)  # for which ST has such a firmware
 GDB_PORT = 36789
 _TIMEOUT_S = 300
 _SETTLE_S = 1.0
@@ -106,7 +107,7 @@ def validation_firmware(plan: LoadPlan, board: str, given: Path | None, pack: Pa
 
 
 def steps(plan: LoadPlan, tools: Tools, firmware: Path, board: str) -> Iterator[Step]:
-    programmer, loader = str(tools.programmer), str(tools.external_loaders / BOARDS[board])
+    programmer, loader = str(tools.programmer), str(tools.external_loaders / find_board(board).flash_loader)
     probe = ("-c", "port=SWD", "{mode}", "freq=2000", "ap=1")
 
     def connect(mode: str) -> tuple[str, ...]:

@@ -74,15 +74,25 @@ def _options() -> Iterator[str]:
     actions = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     seen: set[int] = set()
     for name, verb in actions[0].choices.items():
-        if id(verb) in seen:
-            continue
-        seen.add(id(verb))
-        yield f"## atonc {name}\n"
-        yield "| option | meaning |\n|---|---|"
-        for action in verb._actions:
-            if action.help != argparse.SUPPRESS and "--help" not in action.option_strings:
-                yield f"| `{_spelled(action)}` | {_help(action)} |"
-        yield ""
+        if id(verb) not in seen:
+            seen.add(id(verb))
+            yield from _verb(name, verb)
+
+
+def _verb(name: str, verb: argparse.ArgumentParser) -> Iterator[str]:
+    """A verb, or each of the verbs below it."""
+    below = [action for action in verb._actions if isinstance(action, argparse._SubParsersAction)]
+    for action in below:
+        for word, inner in action.choices.items():
+            yield from _verb(f"{name} {word}", inner)
+    if below:
+        return
+    yield f"## atonc {name}\n"
+    yield "| option | meaning |\n|---|---|"
+    for action in verb._actions:
+        if action.help != argparse.SUPPRESS and "--help" not in action.option_strings:
+            yield f"| `{_spelled(action)}` | {_help(action)} |"
+    yield ""
 
 
 def _spelled(action: argparse.Action) -> str:

@@ -54,8 +54,11 @@ def parse_regions(text: str, where: str) -> tuple[Region, ...]:
     if not found:
         rule = "MEMORY { NAME (xrw) : ORIGIN = ..., LENGTH = ... }"
         raise InputError("names no memory region", where=where, rule=rule)
-    if len(found) > MAX_REGIONS:
-        raise InputError(f"more than {MAX_REGIONS} regions", where=where)
+    names = [region.name for region in found]
+    if len(found) > MAX_REGIONS or len(set(names)) < len(names):
+        twice = next((name for name in names if names.count(name) > 1), "")
+        what = f"region {plain(twice)[:60]} is there twice" if twice else f"more than {MAX_REGIONS} regions"
+        raise InputError(what, where=where)
     return tuple(found)
 
 

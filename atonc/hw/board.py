@@ -15,10 +15,12 @@ from atonc.hw.mpool import MemoryPool
 
 APPLICATION, NPU, DISPLAY, FSBL = "application", "npu", "display", "fsbl"
 USERS = (APPLICATION, NPU, DISPLAY, FSBL)
-KINDS = ("cpu_ram", "npu_ram", FLASH, HYPERRAM, "tcm", "ram", "internal_flash", "sdram")
+KINDS = ("cpu_ram", "npu_ram", FLASH, HYPERRAM, "itcm", "dtcm", "ram", "internal_flash", "sdram")
+USER_BUFFERS = "user buffers"  # the area for inputs and outputs that the application supplies
 MACHINES = ("stm32n6", "stm32h747")
 DEFAULT_SET = "default"
 _EXTERNAL = (FLASH, HYPERRAM)
+_LEAST_DATA = 128 << 10  # stack, heap and tables of a small firmware
 _NPU_KINDS = ("cpu_ram", "npu_ram", *_EXTERNAL)
 # sets that every board has: those of the pools of its default set that are of these kinds
 _DERIVED = {
@@ -120,6 +122,22 @@ class Board:
         """On an STM32N6 the non-secure address of a memory is the same memory."""
         address = secure(address) if self.has_npu else address
         return next((memory for memory in self.memories if memory.base <= address < memory.end), None)
+
+    def data_places(self) -> tuple[tuple[int, int], ...]:
+        """Where a firmware without display may keep its data, the usual place first: start and end of each."""
+        own = [area for area in self.areas_of(APPLICATION) if area.linker and self._is_ram(area.memory)]
+        taken = {area.memory for area in own}
+        others = [m for kind in ("cpu_ram", "ram", "dtcm") for m in self.of_kind(kind) if m.name not in taken]
+        roomy = [m for m in others if APPLICATION in m.users and m.size_bytes >= _LEAST_DATA]
+        buffers = self.area(USER_BUFFERS)
+        places = [*((area.base, area.end) for area in own), *((m.base, m.end) for m in roomy)]
+        if buffers is None:
+            return tuple(places)
+        return tuple((start, min(end, buffers.base) if start < buffers.base < end else end) for start, end in places)
+
+    def _is_ram(self, name: str) -> bool:
+        memory = self.memory(name)
+        return memory is not None and memory.kind in ("cpu_ram", "ram", "dtcm")
 
     def areas_of(self, user: str) -> tuple[Area, ...]:
         return tuple(area for area in self.areas if area.user == user)

@@ -109,7 +109,7 @@ class _Raw:
     memories: dict[str, dict[str, Any]] = field(default_factory=dict)
     areas: dict[str, dict[str, Any]] = field(default_factory=dict)
     pools: dict[str, dict[str, Any]] = field(default_factory=dict)
-    own_pools: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()  # areas and pool sets that the file itself names
 
 
 # ------------------------------------------------------------------------------------------------------- which board
@@ -177,14 +177,15 @@ def _raw(root: Table) -> _Raw:
     root.finish((*_TOP, "clocks", "memories", "areas", "pools"))
     pools = root.table("pools") if root.has("pools") else None
     sets = {} if pools is None else {_set_name(pools, key): _record(pools.table(key), _SET) for key in pools.entries()}
+    areas = _by_name(root, "areas", _AREA)
     return _Raw(
         root.file,
         _record(root, _TOP, (*_TOP, "clocks", "memories", "areas", "pools")),
         _record(root.table("clocks"), _CLOCKS) if root.has("clocks") else {},
         _by_name(root, "memories", _MEMORY),
-        _by_name(root, "areas", _AREA),
+        areas,
         sets,
-        frozenset(sets),
+        frozenset((*sets, *areas)),
     )
 
 
@@ -241,7 +242,7 @@ def _with_base(raw: _Raw, depth: int) -> _Raw:
         _merged(base.memories, raw.memories),
         _merged(base.areas, raw.areas),
         base.pools | raw.pools,
-        raw.own_pools,
+        raw.own,
     )
 
 
@@ -260,7 +261,7 @@ def _board(raw: _Raw) -> Board:
     if not fitted:
         raise InputError("names no memory", where=raw.file, rule="[[memories]] lists them")
     _apart(fitted, raw.file)
-    areas = tuple(_area(record, fitted) for record in raw.areas.values() if record.get("size") != 0)
+    areas = tuple(_areas(raw, fitted))
     npu = raw.top["machine"] == "stm32n6"
     _require(raw.clocks, tuple(_CLOCKS) if npu else ("cpu_mhz",), f"{raw.file}, clocks")
     sets = dict(_pool_sets(raw, memories, areas))
@@ -298,6 +299,18 @@ def _apart(memories: tuple[Memory, ...], file: str) -> None:
     for low, high in pairwise(sorted(memories, key=lambda memory: memory.base)):
         if low.end > high.base:
             raise InputError(f"memories {low.name} and {high.name} overlap at {high.base:#010x}", where=file)
+
+
+def _areas(raw: _Raw, memories: tuple[Memory, ...]) -> Iterator[Area]:
+    """An area of the board below where this one has no memory is left out; what the file itself names must fit."""
+    for name, record in raw.areas.items():
+        if record.get("size") == 0:
+            continue
+        try:
+            yield _area(record, memories)
+        except InputError:
+            if name in raw.own:
+                raise
 
 
 def _area(record: dict[str, Any], memories: tuple[Memory, ...]) -> Area:
@@ -347,7 +360,7 @@ def _pool_sets(raw: _Raw, memories: list[Memory], areas: tuple[Area, ...]) -> It
         try:
             yield name, _pool_set(name, record, memories, areas)
         except InputError:
-            if name == DEFAULT_SET or name in raw.own_pools:
+            if name == DEFAULT_SET or name in raw.own:
                 raise
 
 

@@ -107,7 +107,8 @@ def test_import_of_memories_that_no_board_has(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "MEMORY { }", "MEMORY { A : ORIGIN = x, LENGTH = 1 }", "MEMORY { A : ORIGIN = 1 +, LENGTH = 1 }",
+    ["", "MEMORY { }", "MEMORY { A : ORIGIN = 1, LENGTH = 1\nA : ORIGIN = 2, LENGTH = 1 }",
+     "MEMORY { A : ORIGIN = x, LENGTH = 1 }", "MEMORY { A : ORIGIN = 1 +, LENGTH = 1 }",
      "a = a; MEMORY { A : ORIGIN = a, LENGTH = 1 }", "MEMORY { A : ORIGIN = 1 - 2, LENGTH = 1 }",
      "MEMORY { A : ORIGIN = (1, LENGTH = 1 }", "MEMORY { A : ORIGIN = 1" + " " * 100_000 + ", LENGTH }",
      "/*" * 50_000, "a" + "\n" * 100_000, "MEMORY {" * 20_000],

@@ -22,6 +22,7 @@ from atonc.emu.board.places import Place
 from atonc.emu.board.terminal import Terminal
 from atonc.emu.bus import Bytes, Memory
 from atonc.errors import AtoncError, InputError
+from atonc.hw.machine import Machine, stm32n6
 
 DEFAULT_BUDGET = 2_000_000_000  # instructions
 MAX_SECONDS = 20  # on the board's own clock: a network that waits for ever for the NPU ends here
@@ -43,8 +44,14 @@ class Board:
     """`memory` is shared by host, CPU and NPU without copies; with `data_cache` the CPU sees it through a cache that
     is as unkind as caches may be."""
 
-    def __init__(self, firmware: Firmware, data_cache: bool = False, clocks: dict[int, int] | None = None) -> None:
-        self.firmware = firmware
+    def __init__(
+        self,
+        firmware: Firmware,
+        data_cache: bool = False,
+        clocks: dict[int, int] | None = None,
+        machine: Machine | None = None,
+    ) -> None:
+        self.firmware, self.machine = firmware, machine or stm32n6()
         self.cache = DataCache() if data_cache else None
         self.clock, self.nvic, self.memory, self.serial = Clock(), Nvic(), Memory(), Terminal()
         self.accesses = Accesses()
@@ -52,7 +59,7 @@ class Board:
         self.system = SystemControl(self.nvic, self.clock)
         self.core = Core(self.clock, self.nvic, self.system)
         interrupts = InterruptController(lambda line, level: self.nvic.set_line(places.NPU_INTERRUPT + line, level))
-        self.npu = Npu(self.memory, self.clock, interrupts)
+        self.npu = Npu(self.memory, self.clock, interrupts, self.machine)
         self.npu.ratio = self._clock_ratio
         self._stub_areas: list[Bytes] = []
         self._map_memories()
@@ -62,7 +69,7 @@ class Board:
     # -------------------------------------------------------------------------------------------------------- building
 
     def _map_memories(self) -> None:
-        for place in (*places.MEMORIES, *places.EXTERNAL):
+        for place in (*places.MEMORIES, *places.external(self.machine)):
             data = self.memory.add(place.name, place.base, place.size_bytes).data
             cached = self.cache is not None and place.cached
             self._map_bytes(place, self.cache.add(place.base, data) if self.cache and cached else data)

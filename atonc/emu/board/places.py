@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from atonc.hw import regs
+from atonc.hw.machine import HYPERRAM, Machine
 
 ALIAS = 0x1000_0000
 
@@ -32,10 +33,14 @@ MEMORIES = (
     Place("AHBSRAM", 0x3800_0000, 0x8000),
     Place("BKPSRAM", 0x3C00_0000, 0x2000),
 )
-EXTERNAL = (
-    Place("octoFlash", 0x7000_0000, 0x800_0000),  # XSPI2
-    Place("hyperRAM", 0x9000_0000, 0x200_0000, cached=True),  # XSPI1
-)
+_PAGE = 0x1000  # memories are mapped in such steps
+
+
+def external(machine: Machine) -> tuple[Place, ...]:
+    """Flash and RAM outside the chip, as the board has them."""
+    banks = [bank for bank in machine.memories if bank.external]
+    return tuple(Place(b.name, b.base, -(-b.size_bytes // _PAGE) * _PAGE, b.kind == HYPERRAM) for b in banks)
+
 
 NPU = Place("NPU", regs.ATON_BASE_SECURE, 0x2_0000)
 # all other peripherals: `devices` knows them one by one

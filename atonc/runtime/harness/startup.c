@@ -8,7 +8,10 @@
 #define WORD(address) (*(volatile uint32_t *)(address))
 #define NPU0_LINE 53
 #define LAST_LINE 200
-#define TICK_CYCLES (800000u - 1u) /* one millisecond at 800 MHz */
+#ifndef BOARD_CPU_KHZ
+#define BOARD_CPU_KHZ 800000u
+#endif
+#define TICK_CYCLES (BOARD_CPU_KHZ - 1u) /* one millisecond */
 
 extern uint32_t _estack, _data_load, _data_start, _data_end, _bss_start, _bss_end;
 int main(void);

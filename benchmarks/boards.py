@@ -1,0 +1,161 @@
+"""Board files against what ST publishes: pool files reproduced, and applications checked for overlaps.
+
+    python benchmarks/boards.py FETCHED [--build] [--output FILE]
+
+`FETCHED` holds copies of public repositories as OWNER+NAME. Every `.mpool` file of ST in it is compared with the pool
+sets of our board files; every application that is built there (`--build` builds those that are not, through an edited
+twin of their Makefile as in getting_started.py) is checked with its own pools.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import getting_started
+
+from atonc.boards.checking import Checked, CheckRequest, check
+from atonc.boards.importing import import_board
+from atonc.boards.mpool_text import mpool_document
+from atonc.errors import AtoncError
+from atonc.hw.board import Board
+from atonc.hw.board_file import find_board
+from atonc.hw.mpool import parse_mpool, read_mpool
+from atonc.hw.tolerant_json import read_json
+
+OWNER = "STMicroelectronics+"
+
+
+def board_of(path: Path) -> Board:
+    """Files for the NUCLEO say so in their name or in that of a folder around them."""
+    nucleo = any("nucleo" in part.lower() for part in path.parts[-4:])
+    return find_board("nucleo-n657x0-q" if nucleo else "stm32n6570-dk")
+
+
+def meaning(document: Any, text: str) -> Any:
+    """What a pool file tells a compiler: its pools of more than no bytes, the cache, the parameters, the prefix."""
+    pools = [vars(pool) for pool in parse_mpool(text).usable]
+    return pools, document.get("params"), document["memory"].get("cacheinfo"), document["memory"].get("mem_file_prefix")
+
+
+def reproduced(path: Path) -> tuple[str, list[str]]:
+    """The board, and those of its pool sets that mean the same."""
+    board = board_of(path)
+    theirs = meaning(read_json(path), path.read_text(errors="replace"))
+    equal = []
+    for name in board.pool_sets:
+        document = mpool_document(board.pool_set(name))
+        if meaning(document, json.dumps(document)) == theirs:
+            equal.append(name)
+    return board.name, equal
+
+
+def pool_rows(fetched: Path) -> tuple[list[str], int]:
+    rows, missed = [], 0
+    for path in sorted(fetched.glob(f"{OWNER}*/**/*.mpool")):
+        board, equal = reproduced(path)
+        missed += not equal
+        shown = str(path.relative_to(fetched)).removeprefix(OWNER)
+        rows.append(f"| {shown} | {board} | {', '.join(equal) or '**none**'} |")
+    return rows, missed
+
+
+def import_figures(fetched: Path) -> str:
+    """Every pool file alone and with each linker script of its repository for this chip."""
+    good, refused = 0, Counter[str]()
+    for path in sorted(fetched.glob("*/**/*.mpool")):
+        home = fetched / path.relative_to(fetched).parts[0]
+        scripts = [p for p in sorted(home.rglob("*.ld")) if "STM32N6" in p.name and "Templates" not in p.parts]
+        for script in (None, *scripts):
+            try:
+                import_board(path, script)
+                good += 1
+            except AtoncError as error:
+                refused[error.what.split(":")[0]] += 1
+    said = "".join(f"\n- {count} refused: {what}" for what, count in refused.most_common())
+    return f"{good} of {good + refused.total()} pairs give a board that says the same" + said
+
+
+def build(folder: Path) -> None:
+    if not (folder / getting_started.TWIN).is_file():
+        getting_started.edit_makefile(folder, kernels=False)
+    subprocess.run(["make", "-f", getting_started.TWIN, "-j2"], cwd=folder, check=True, capture_output=True)
+
+
+def own_pools(project: Path, board: str) -> list[Path]:
+    named = sorted(project.glob(f"Model/my_mpools/**/*{board}.mpool"))
+    return named or sorted(project.glob("Model/my_mpools/*.mpool"))
+
+
+def checked_rows(fetched: Path, with_build: bool) -> tuple[list[str], int, int]:
+    rows, wrong = [], 0
+    for makefile in sorted(fetched.glob(f"{OWNER}*/Application/*/Makefile")):
+        folder, project, board = makefile.parent, makefile.parents[2], makefile.parent.name
+        if with_build:
+            build(folder)
+        for image in sorted(folder.glob("build/**/Project.elf")):
+            pools = own_pools(project, board)
+            found = check(CheckRequest(find_board(board), "default", (image,), tuple(pools)))
+            rows.append(_row(project, board, pools, found))
+            wrong += len(found.wrong)
+    return rows, len(rows), wrong
+
+
+def _row(project: Path, board: str, pools: list[Path], found: Checked) -> str:
+    sections = [s for s in found.spans if s.what.startswith("section ")]
+    image = next((s.end - s.start for s in found.spans if s.kind == "image"), 0)
+    notes = "; ".join(f"{f.first.split(' (')[0]} / {f.second.split(' (')[0]}" for f in found.findings if f.note)
+    taken = sum(s.end - s.start for s in sections)
+    size = sum(len(read_mpool(path).usable) for path in pools)
+    name = project.name.removeprefix(OWNER)
+    return f"| {name} | {board} | {len(sections)} | {taken:,} | {image:,} | {size} | {len(found.wrong)} | {notes} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("fetched", type=Path)
+    parser.add_argument("--build", action="store_true")
+    parser.add_argument("--output", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    pools, missed = pool_rows(options.fetched)
+    rows, images, wrong = checked_rows(options.fetched, options.build)
+    lines = [
+        "# Board files against ST's applications",
+        "",
+        "2026-11-15, 2-core aarch64 Linux; `benchmarks/boards.py`.",
+        "",
+        "## Pool files",
+        "",
+        f"{len(pools)} pool files of ST, {len(pools) - missed} reproduced by a pool set of our board files: the same",
+        "usable pools in the same order (name, file name, base, size, mode, rights, speeds, powers, flags), cache,",
+        "parameters and prefix. Entries of size 0, which no compiler can use, are left out.",
+        "",
+        "| file | board | pool set |",
+        "|---|---|---|",
+        *pools,
+        "",
+        "`atonc board import` of every pool file there, alone and with each linker script for the chip beside it:",
+        import_figures(options.fetched),
+        "",
+        "## Applications",
+        "",
+        f"{images} images as published, each with its own pools: {wrong} overlaps.",
+        "",
+        "| application | board | sections | bytes | image in flash | pools | overlaps | notes |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
+        *rows,
+    ]
+    text = "\n".join(lines) + "\n"
+    if options.output:
+        options.output.write_text(text)
+    print(text)
+    return int(bool(missed or wrong or not pools))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
