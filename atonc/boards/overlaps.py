@@ -137,8 +137,13 @@ def _section_in_image(section: Span, image: Span) -> tuple[str, bool] | None:
     return f"move {section.what} behind {_rounded(image.end):#010x} in the linker script", False
 
 
+def _stack_in_contents(stack: Span, section: Span) -> tuple[str, bool]:
+    return f"make the region larger, or {section.what} smaller: the stack grows into it", False
+
+
 _RULES = (
-    (SECTIONS, NETWORK, _section_in_network),
+    ((*SECTIONS, Kind.STACK), NETWORK, _section_in_network),
+    ((Kind.STACK,), (Kind.LOADED,), _stack_in_contents),
     ((Kind.IMAGE,), NETWORK, _image_in_network),
     ((Kind.LOADED,), (Kind.LOADER,), _loaded_in_loader),
     (NETWORK, (Kind.LOADER,), _network_in_loader),

@@ -20,6 +20,7 @@ IMAGE_HEADER = 0x400  # of a signed image, in front of the vector table
 
 class Kind(StrEnum):
     ROOM = "room"  # sections without contents: .bss, stack, frame buffers of the application
+    STACK = "stack"  # in no section: at the end of its region
     LOADED = "loaded"  # sections whose contents are put there before the application runs
     IMAGE = "image"  # the application in flash, from which the first-stage loader copies it
     POOL = "pool"  # writable: activations
@@ -58,6 +59,8 @@ def of_elf(elf: ElfMap, board: Board) -> Iterator[Span]:
             end = section.loaded_at + section.size_bytes
             what = f"contents of section {section.name}"
             yield _span(board, what, Kind.LOADED, section.loaded_at, end, elf.file)
+    if elf.stack is not None:
+        yield _span(board, f"stack of {elf.file}", Kind.STACK, *elf.stack, elf.file)
     yield from _image(elf, board)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ALLOC = 2
-PROGBITS, STRTAB, NOBITS = 1, 3, 8
+PROGBITS, SYMTAB, STRTAB, NOBITS = 1, 2, 3, 8
 _HEADER, _PROGRAM, _SECTION = 52, 32, 40
 
 
@@ -20,9 +20,14 @@ class Part:
     loaded_at: int | None = None
 
 
-def write_elf(path: Path, *parts: Part) -> Path:
+def write_elf(path: Path, *parts: Part, symbols: dict[str, int] | None = None) -> Path:
     """Contents are zeros that the file really holds, so sizes stay small; `.bss` may be as large as it likes."""
     names = b"\0" + b"".join(part.name.encode() + b"\0" for part in parts) + b".shstrtab\0"
+    texts = b"\0" + b"".join(name.encode() + b"\0" for name in symbols or {})
+    table, text_at = bytes(16), 1
+    for name, value in (symbols or {}).items():
+        table += struct.pack("<IIIBBH", text_at, value, 0, 0x10, 0, 0xFFF1)
+        text_at += len(name) + 1
     at = _HEADER + _PROGRAM * len(parts)
     body, programs, sections, offset = b"", b"", bytes(_SECTION), 1
     for part in parts:
@@ -34,8 +39,13 @@ def write_elf(path: Path, *parts: Part) -> Path:
         body += bytes(held)
         at, offset = at + held, offset + len(part.name) + 1
     sections += struct.pack("<10I", offset, STRTAB, 0, 0, at, len(names), 0, 0, 1, 0)
+    at += len(names)
+    sections += struct.pack("<10I", 0, SYMTAB, 0, 0, at, len(table), len(parts) + 3, 1, 4, 16)
+    at += len(table)
+    sections += struct.pack("<10I", 0, STRTAB, 0, 0, at, len(texts), 0, 0, 1, 0)
+    at += len(texts)
     head = b"\x7fELF\x01\x01\x01" + bytes(9)
-    head += struct.pack("<HHIIIIIHHHHHH", 2, 40, 1, 0, _HEADER, at + len(names), 0, _HEADER, _PROGRAM, len(parts),
-                        _SECTION, len(parts) + 2, len(parts) + 1)  # fmt: skip
-    path.write_bytes(head + programs + body + names + sections)
+    head += struct.pack("<HHIIIIIHHHHHH", 2, 40, 1, 0, _HEADER, at, 0, _HEADER, _PROGRAM, len(parts),
+                        _SECTION, len(parts) + 4, len(parts) + 1)  # fmt: skip
+    path.write_bytes(head + programs + body + names + table + texts + sections)
     return path

@@ -111,6 +111,19 @@ def test_planted_overlaps_are_found(
     assert all(f.fix and f.shared_bytes > 0 for f in found)
 
 
+def test_the_stack_at_the_end_of_its_region_counts(tmp_path: Path) -> None:
+    """It lies in no section: a pool in the upper half of AXISRAM1 would meet it first."""
+    symbols = {"_estack": 0x3410_0000, "_sstack": 0x340F_C000, "_Min_Stack_Size": 0x4000}
+    image = write_elf(tmp_path / "app.elf", CODE, DATA, symbols=symbols)
+    assert read_elf_map(image).stack == (0x340F_C000, 0x3410_0000)
+    assert not check(CheckRequest(find_board("dk"), "vision", (image,))).wrong
+    (wrong,) = check(CheckRequest(find_board("nucleo"), "intram35mb", (image,))).wrong
+    assert "stack of app.elf" in wrong.first + wrong.second and "pool cpuRAM1" in wrong.first + wrong.second
+    low = write_elf(tmp_path / "low.elf", CODE, symbols={"_estack": CODE.start + 0x100})
+    found = check(CheckRequest(find_board("dk"), "vision", (low,))).wrong
+    assert any("stack of low.elf" in f.first + f.second and "grows into it" in f.fix for f in found)
+
+
 def test_weights_of_two_networks_need_two_places(tmp_path: Path) -> None:
     first, second = pools(tmp_path, "vision@dk", "a.mpool"), pools(tmp_path, "reid@dk", "b.mpool")
     (wrong,) = checked(tmp_path, USUAL, first, second).wrong
