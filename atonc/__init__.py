@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from os import PathLike
 
+    from atonc.boards.checking import Checked
     from atonc.emu.network import EmulatedNetwork
+    from atonc.hw.board import Board
     from atonc.insight.types import NetworkView
     from atonc.ir import Array
     from atonc.pipeline import Compiled
     from atonc.relocating import Relocated
 
 __version__ = "0.1.0"
-__all__ = ["compile", "explain", "load", "relocate", "run"]
+__all__ = ["check_firmware", "compile", "describe_board", "explain", "load", "relocate", "run"]
 
 
 def compile(model: str | PathLike[str], **options: Any) -> Compiled:
@@ -85,3 +87,26 @@ def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options
     from atonc.relocating import relocate as build
 
     return build(Path(folder), Path(output), RelocOptions(**options))
+
+
+def describe_board(board: str = "stm32n6570-dk") -> Board:
+    """Memories, areas, pool sets and clocks of a board: by its name, or by the path of its .toml file."""
+    from atonc.hw.board_file import find_board
+
+    return find_board(board)
+
+
+def check_firmware(
+    image: str | PathLike[str],
+    board: str = "stm32n6570-dk",
+    pool_files: Iterable[str | PathLike[str]] = (),
+    networks: Iterable[str | PathLike[str]] = (),
+) -> Checked:
+    """Overlaps of a linked image with pools, networks, frame buffers, loader and flash slots."""
+    from pathlib import Path
+
+    from atonc.boards.checking import CheckRequest, check
+    from atonc.hw.board_file import find_board, split_choice
+
+    files, folders = tuple(map(Path, pool_files)), tuple(map(Path, networks))
+    return check(CheckRequest(find_board(board), split_choice(board)[0], (Path(image),), files, folders))

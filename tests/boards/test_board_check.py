@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import atonc
 from atonc import generating
 from atonc.boards.checking import Checked, CheckRequest, check
 from atonc.boards.elf_map import read_elf_map
@@ -160,6 +161,8 @@ def test_the_default_set_is_what_else_is_checked(tmp_path: Path, capsys: pytest.
     assert main(["board", "check", image, "--mpool", str(pools(tmp_path)), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ok"] is True
     assert main(["board", "check"]) == 2
+    assert atonc.check_firmware(image, "vision@dk").wrong == () != atonc.check_firmware(image).wrong
+    assert atonc.check_firmware(image, pool_files=[pools(tmp_path)]).board == atonc.describe_board().title
 
 
 def test_images_that_are_none(tmp_path: Path) -> None:

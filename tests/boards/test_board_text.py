@@ -40,6 +40,26 @@ def test_a_pool_file_says_what_the_board_says(name: str, pool_set: str) -> None:
     json.loads(mpool_text(find_board(name), pool_set))  # without comments: others read it strictly
 
 
+def test_pools_of_published_applications() -> None:
+    """Bases and sizes as ST's GettingStarted repositories have them; benchmarks/boards.py compares every property."""
+    chip = [(0x3420_0000 + n * 0x7_0000, 448 << 10) for n in range(4)]
+    weights, hyper = (0x7038_0000, 61 << 20), (0x9000_0000, 16 << 20)
+    expected = {
+        "vision@stm32n6570-dk": [(0x3410_0000, 1 << 20), *chip, hyper, weights],
+        "vision@nucleo-n657x0-q": [(0x3410_0000, 1 << 20), *chip, weights],
+        "face@nucleo-n657x0-q": [(0x3419_C000, 400 << 10), *chip, (0x7038_0000, 16 << 20)],
+        "reid@stm32n6570-dk": [*chip, hyper, (0x7200_0000, 32 << 20)],
+        "audio@stm32n6570-dk": [(0x3410_0000, 1 << 20), chip[3], hyper, (0x7018_0000, 63 << 20)],
+    }
+    for choice, pools in expected.items():
+        found = parse_mpool(mpool_text(find_board(choice), choice.split("@")[0])).pools
+        assert [(pool.base, pool.size_bytes) for pool in found] == pools, choice
+    kit = {pool.name: pool for pool in find_board("dk").pool_set("vision").pools}
+    assert (kit["hyperRAM"].byte_width, kit["hyperRAM"].freq_ratio, kit["hyperRAM"].read_power) == (2, 5.0, 380.0)
+    assert (kit["octoFlash"].writable, kit["octoFlash"].cacheable) == (False, True)
+    assert kit["octoFlash"].constants_preferred and kit["hyperRAM"].constants_preferred
+
+
 def test_the_linker_fragment_has_the_regions_and_the_flash_map() -> None:
     text = linker_text(find_board("dk"), "vision")
     assert parse_regions(text, "x.ld") == (
