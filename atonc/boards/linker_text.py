@@ -33,7 +33,8 @@ def regions(board: Board) -> tuple[Area, ...]:
 
 def _lines(board: Board, pools: PoolSet) -> Iterator[str]:
     of_pools = f", pool set {pools.name}" if board.has_npu else ""
-    yield f"/* {board.title}{of_pools}: written by atonc, change the board file instead."
+    title = board.title.replace("*", "-")  # nothing in it may end the comment
+    yield f"/* {title}{of_pools}: written by atonc, change the board file instead."
     yield " * INCLUDE this file in front of SECTIONS. */"
     yield ""
     yield "MEMORY"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
 from itertools import pairwise
@@ -13,104 +12,14 @@ from typing import Any
 
 from atonc.disk import read_text
 from atonc.errors import InputError
-from atonc.hw.board import DEFAULT_SET, KINDS, MACHINES, USERS, Area, Board, Memory, PoolSet
-from atonc.hw.mpool import MAX_RATIO, MAX_WIDTH, MemoryPool
-from atonc.hw.toml_table import MAX_BYTES, MAX_ITEMS, Table, parse_toml
+from atonc.hw.board import DEFAULT_SET, Area, Board, Memory, PoolSet
+from atonc.hw.board_schema import CLOCKS, POOL_KEYS, Raw, read_keys
+from atonc.hw.mpool import MemoryPool
+from atonc.hw.toml_table import MAX_BYTES, MAX_ITEMS, parse_toml
 
 TEMPLATE = "_template"
 _DEEPEST = 4  # files that are based on each other
-_LEVELS = ("LOW", "MID", "HIGH")
-_FORMATS = ("FORMAT_RAW", "FORMAT_HEX", "FORMAT_C")
 _CHOICE = re.compile(r"([A-Za-z0-9][\w.-]{0,60})@(.+)", re.DOTALL)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]{0,60}")
-_SYMBOL = re.compile(r"[A-Za-z_]\w{0,60}", re.ASCII)
-_ATTRIBUTES = re.compile(r"[rwxailRWXAIL!]{1,8}")
-
-Read = Callable[[Table, str], Any]
-_text: Read = lambda t, k: t.text(k)  # noqa: E731
-_flag: Read = lambda t, k: t.flag(k)  # noqa: E731
-_size: Read = lambda t, k: t.size(k)  # noqa: E731
-_mhz: Read = lambda t, k: t.number(k, 1, 10_000)  # noqa: E731
-_power: Read = lambda t, k: t.number(k, 0, 1e6)  # noqa: E731
-_level: Read = lambda t, k: t.text(k, _LEVELS)  # noqa: E731
-
-
-def _matching(pattern: re.Pattern[str], rule: str) -> Read:
-    def read(table: Table, key: str) -> str:
-        value = table.text(key)
-        if not pattern.fullmatch(value):
-            raise table.wrong(key, f"{value[:40]!r} cannot be used", rule=rule)
-        return value
-
-    return read
-
-
-_name = _matching(_NAME, "a name has letters, digits, spaces and _ . + -, at most 61")
-_symbol = _matching(_SYMBOL, "a C identifier")
-
-_TOP: dict[str, Read] = {
-    "name": _name,
-    "title": _text,
-    "based_on": _text,
-    "machine": lambda t, k: t.text(k, MACHINES),
-    "flash_loader": _name,
-}
-_CLOCKS = dict.fromkeys(("npu_mhz", "cpu_mhz", "npu_ram_mhz", "noc_mhz"), _mhz)
-_POOL_KEYS: dict[str, Read] = {
-    "postfix": _symbol,
-    "byte_width": lambda t, k: int(t.number(k, 1, MAX_WIDTH)),
-    "freq_ratio": lambda t, k: t.number(k, 1 / MAX_RATIO, MAX_RATIO),
-    "throughput": _level,
-    "latency": _level,
-    "writable": _flag,
-    "cacheable": _flag,
-    "constants_preferred": _flag,
-    "read_power": _power,
-    "write_power": _power,
-}
-_MEMORY: dict[str, Read] = {
-    "name": _name,
-    "kind": lambda t, k: t.text(k, KINDS),
-    "base": _size,
-    "size": _size,
-    "users": lambda t, k: t.texts(k, USERS),
-    "mb_per_s": lambda t, k: t.number(k, 0.001, 1e6),
-    **_POOL_KEYS,
-}
-_AREA: dict[str, Read] = {
-    "name": _name,
-    "user": lambda t, k: t.text(k, USERS),
-    "base": _size,
-    "size": _size,
-    "linker": _symbol,
-    "attributes": _matching(_ATTRIBUTES, "letters of a linker script: r, w, x, a, i, l"),
-    "at_boot": _flag,
-}
-_SET: dict[str, Read] = {"title": _text, "power": _flag, "use": lambda t, k: [_entry(e, t, k) for e in t.mixed(k)]}
-_ENTRY: dict[str, Read] = {
-    "of": _name,
-    "name": _name,
-    "base": _size,
-    "size": _size,
-    "absolute": _flag,
-    "past_end": _flag,
-    "format": lambda t, k: t.text(k, _FORMATS),
-    **_POOL_KEYS,
-}
-
-
-@dataclass(frozen=True)
-class _Raw:
-    """What a file says, checked key by key and not yet as a whole."""
-
-    file: str
-    top: dict[str, Any] = field(default_factory=dict)
-    clocks: dict[str, float] = field(default_factory=dict)
-    memories: dict[str, dict[str, Any]] = field(default_factory=dict)
-    areas: dict[str, dict[str, Any]] = field(default_factory=dict)
-    pools: dict[str, dict[str, Any]] = field(default_factory=dict)
-    own: frozenset[str] = frozenset()  # areas and pool sets that the file itself names
-
 
 # ------------------------------------------------------------------------------------------------------- which board
 
@@ -144,7 +53,7 @@ def read_board_file(path: Path) -> Board:
 
 
 def parse_board(text: str, file: str) -> Board:
-    return _board(_with_base(_raw(parse_toml(text, file)), 0))
+    return _board(_with_base(read_keys(parse_toml(text, file)), 0))
 
 
 @cache
@@ -170,59 +79,10 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-# ------------------------------------------------------------------------------------------------------- key by key
-
-
-def _raw(root: Table) -> _Raw:
-    root.finish((*_TOP, "clocks", "memories", "areas", "pools"))
-    pools = root.table("pools") if root.has("pools") else None
-    sets = {} if pools is None else {_set_name(pools, key): _record(pools.table(key), _SET) for key in pools.entries()}
-    areas = _by_name(root, "areas", _AREA)
-    return _Raw(
-        root.file,
-        _record(root, _TOP, (*_TOP, "clocks", "memories", "areas", "pools")),
-        _record(root.table("clocks"), _CLOCKS) if root.has("clocks") else {},
-        _by_name(root, "memories", _MEMORY),
-        areas,
-        sets,
-        frozenset((*sets, *areas)),
-    )
-
-
-def _set_name(pools: Table, key: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,60}", key, re.ASCII):
-        raise pools.wrong(key[:60], "not a name for a pool set", rule="letters, digits and _ . -")
-    return key
-
-
-def _record(table: Table, schema: Mapping[str, Read], allowed: tuple[str, ...] = ()) -> dict[str, Any]:
-    table.finish(allowed or schema)
-    return {key: read(table, key) for key, read in schema.items() if table.has(key)}
-
-
-def _by_name(root: Table, key: str, schema: Mapping[str, Read]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for table in root.tables(key):
-        record = _record(table, schema)
-        if record.get("name", "") in ("", *found):
-            raise table.wrong("name" if table.has("name") else "", "each needs a name of its own")
-        found[record["name"]] = record | {"where": table.where()}
-    return found
-
-
-def _entry(item: str | Table, table: Table, key: str) -> dict[str, Any]:
-    if isinstance(item, str):
-        return {"of": item, "where": table.where(key)}
-    record = _record(item, _ENTRY)
-    if "of" not in record:
-        raise table.wrong(key, "an entry lacks `of`", rule="of = the name of a memory or an area")
-    return record | {"where": table.where(key)}
-
-
 # -------------------------------------------------------------------------------------------------- files on files
 
 
-def _with_base(raw: _Raw, depth: int) -> _Raw:
+def _with_base(raw: Raw, depth: int) -> Raw:
     if "based_on" not in raw.top:
         return raw
     if depth == _DEEPEST:
@@ -234,8 +94,8 @@ def _with_base(raw: _Raw, depth: int) -> _Raw:
     else:
         known = _known(named)
         text, file = board_text(known), f"{known}.toml"
-    base = _with_base(_raw(parse_toml(text, file)), depth + 1)
-    return _Raw(
+    base = _with_base(read_keys(parse_toml(text, file)), depth + 1)
+    return Raw(
         raw.file,
         {**base.top, **{k: v for k, v in raw.top.items() if k != "based_on"}},
         base.clocks | raw.clocks,
@@ -254,7 +114,7 @@ def _merged(base: dict[str, dict[str, Any]], own: dict[str, dict[str, Any]]) -> 
 # ------------------------------------------------------------------------------------------------------- as a whole
 
 
-def _board(raw: _Raw) -> Board:
+def _board(raw: Raw) -> Board:
     _require(raw.top, ("name", "machine"), raw.file)
     memories = [_memory(record) for record in raw.memories.values()]
     fitted = tuple(memory for memory in memories if memory.size_bytes)
@@ -263,7 +123,7 @@ def _board(raw: _Raw) -> Board:
     _apart(fitted, raw.file)
     areas = tuple(_areas(raw, fitted))
     npu = raw.top["machine"] == "stm32n6"
-    _require(raw.clocks, tuple(_CLOCKS) if npu else ("cpu_mhz",), f"{raw.file}, clocks")
+    _require(raw.clocks, tuple(CLOCKS) if npu else ("cpu_mhz",), f"{raw.file}, clocks")
     sets = dict(_pool_sets(raw, memories, areas))
     if npu and DEFAULT_SET not in sets:
         raise InputError("has no [pools.default]", where=raw.file, rule="networks need a set of memory pools")
@@ -301,7 +161,7 @@ def _apart(memories: tuple[Memory, ...], file: str) -> None:
             raise InputError(f"memories {low.name} and {high.name} overlap at {high.base:#010x}", where=file)
 
 
-def _areas(raw: _Raw, memories: tuple[Memory, ...]) -> Iterator[Area]:
+def _areas(raw: Raw, memories: tuple[Memory, ...]) -> Iterator[Area]:
     """An area of the board below where this one has no memory is left out; what the file itself names must fit."""
     for name, record in raw.areas.items():
         if record.get("size") == 0:
@@ -354,7 +214,7 @@ def _touched(start: int, end: int, memories: tuple[Memory, ...]) -> list[Memory]
 # ------------------------------------------------------------------------------------------------------------- pools
 
 
-def _pool_sets(raw: _Raw, memories: list[Memory], areas: tuple[Area, ...]) -> Iterator[tuple[str, PoolSet]]:
+def _pool_sets(raw: Raw, memories: list[Memory], areas: tuple[Area, ...]) -> Iterator[tuple[str, PoolSet]]:
     """A set of the board below that does not fit this one is left out; the default and the own ones must fit."""
     for name, record in raw.pools.items():
         try:
@@ -402,8 +262,8 @@ def _place_of(entry: dict[str, Any], memories: list[Memory], areas: tuple[Area, 
 
 def _pool(entry: dict[str, Any], memory: Memory, base: int, size: int, power: bool) -> MemoryPool:
     powers = {key: getattr(memory, key) if power else 0.0 for key in ("read_power", "write_power")}
-    shared = {key: getattr(memory, key) for key in _POOL_KEYS if key not in powers}
-    own = {key: value for key, value in entry.items() if key in _POOL_KEYS}
+    shared = {key: getattr(memory, key) for key in POOL_KEYS if key not in powers}
+    own = {key: value for key, value in entry.items() if key in POOL_KEYS}
     return MemoryPool(
         name=entry.get("name", memory.name),
         base=base,

@@ -69,6 +69,8 @@ def test_the_linker_fragment_has_the_regions_and_the_flash_map() -> None:
     assert "PROVIDE(_board_weights_start = 0x70380000)" in text
     assert "PROVIDE(_board_pool_xspi1_end = 0x91000000)" in text and "share" not in text
     assert "pool hyperRAM and region PSRAM share 0x91000000 to 0x91ffffff" in linker_text(find_board("dk"), "default")
+    hostile = parse_board('name = "x"\ntitle = "*/ MEMORY { A : ORIGIN = 0, LENGTH = 1 }"\nbased_on = "dk"\n', "x.toml")
+    assert len(parse_regions(linker_text(hostile, "vision"), "x.ld")) == 2
     disco = parse_regions(linker_text(find_board("disco"), ""), "x.ld")
     assert disco[2] == Region("AXIRAM", "xrw", 0x2400_0000, 512 << 10)
 
