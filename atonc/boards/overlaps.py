@@ -16,6 +16,7 @@ from atonc.hw.board import APPLICATION, DISPLAY, Board, Memory
 
 _CONSTANT = (Kind.CONSTANTS_POOL, Kind.CONSTANTS)
 _WORKING = (Kind.POOL, Kind.ACTIVATIONS)
+_POOLS = (Kind.POOL, Kind.CONSTANTS_POOL)
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def _judged(first: Span, second: Span) -> tuple[str, bool] | None:
 
 def _section_in_network(section: Span, network: Span) -> tuple[str, bool]:
     region = f"{network.start:#010x} to {network.end - 1:#010x}"
-    if network.kind in (Kind.POOL, Kind.CONSTANTS_POOL):
+    if network.kind in _POOLS:
         other = f"or make {network.what} end before {section.start:#010x}"
     else:
         other = f"or compile the network with pools that leave out {section.start:#010x} to {section.end - 1:#010x}"
@@ -114,17 +115,22 @@ def _two_sections(one: Span, other: Span) -> tuple[str, bool] | None:
 
 
 def _two_networks(one: Span, other: Span) -> tuple[str, bool] | None:
-    """RAM for activations may be shared by networks that take turns; constants may not be shared with anything."""
+    """RAM for activations may be shared by networks that take turns; constants may not be shared with anything.
+
+    What a network uses lies in pools: in those of its own file, if that is given too.
+    """
+    pools = [span.kind in _POOLS for span in (one, other)]
+    if pools[0] != pools[1]:
+        return None
     if one.source == other.source:
-        if {one.kind, other.kind} == {Kind.ACTIVATIONS}:
+        if one.kind == other.kind == Kind.ACTIVATIONS:
             return None
-        return f"the pools of one file must not overlap: correct offset or size of {other.what}", False
+        what = "the pools of one file" if pools[0] else "constants and activations of one network"
+        return f"{what} must not overlap: correct offset or size of {other.what}", False
     if one.kind in _WORKING and other.kind in _WORKING:
         return None
-    if {one.kind, other.kind} <= {Kind.POOL, Kind.CONSTANTS_POOL} or {one.kind, other.kind} <= set(_CONSTANT):
-        return f"give {other.what} a base of {_rounded(one.end):#010x} or later, and flash its weights there", False
     if one.kind in _CONSTANT and other.kind in _CONSTANT:
-        return f"give {other.what} another base", False
+        return f"give {other.what} a base of {_rounded(one.end):#010x} or later, and flash its weights there", False
     return f"keep {other.what} away from {one.what}: one would overwrite the other", False
 
 
@@ -187,6 +193,6 @@ def _reach(span: Span, memory: Memory, board: Board) -> int:
 
 def _past_end(span: Span, memory: Memory, end: int) -> Finding:
     """A pool that is too large does no harm until a network fills it."""
-    whole_pool = span.kind in (Kind.POOL, Kind.CONSTANTS_POOL)
+    whole_pool = span.kind in _POOLS
     fix = f"{memory.name} ends at {end:#010x}: make {span.what} {span.end - end:,} bytes smaller"
     return Finding(str(span), f"the end of {memory.name}", end, span.end, fix, note=whole_pool)

@@ -15,6 +15,7 @@ from atonc.hw.board import APPLICATION, DISPLAY, FSBL, Board
 from atonc.hw.machine import secure
 from atonc.hw.mpool import MemoryPool
 
+_GAP = 64  # bytes between buffers of one range: alignment
 IMAGE_HEADER = 0x400  # of a signed image, in front of the vector table
 
 
@@ -119,7 +120,7 @@ def _merged(network: CompiledNetwork, constants: bool) -> Iterator[tuple[str, in
         ranges = sorted((pool.base, pool.base + pool.size_bytes) for pool in pools if pool.writable)
     merged: list[list[int]] = []
     for start, end in ranges:
-        if merged and start <= merged[-1][1]:
+        if merged and start <= merged[-1][1] + _GAP:
             merged[-1][1] = max(merged[-1][1], end)
         elif end > start:
             merged.append([start, end])

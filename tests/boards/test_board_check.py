@@ -137,6 +137,7 @@ def test_what_a_network_really_uses_counts(tmp_path: Path) -> None:
     generating.generate(digits(), folder)
     beside = (*USUAL, Part(".fast", 0x3431_0000, 64, contents=False))
     assert not checked(tmp_path, beside, networks=(folder,)).wrong
+    assert not checked(tmp_path, USUAL, pools(tmp_path), networks=(folder,)).wrong  # it lies in its own pools
     used = next(s for s in checked(tmp_path, USUAL, networks=(folder,)).spans if s.kind == "activations")
     inside = (*USUAL, Part(".inside", used.start, 64, contents=False))
     (wrong,) = checked(tmp_path, inside, networks=(folder,)).wrong
