@@ -161,10 +161,9 @@ def test_bad_arguments_are_one_paragraph(arguments: list[str], capsys: pytest.Ca
 
 def test_a_memory_that_is_too_small_ends_with_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     board = tmp_path / "small.toml"
-    board.write_text(
-        '[[pools]]\nname="r"\npostfix="r"\nbase=0x34200000\nsize_bytes=1024\nbyte_width=8\nfreq_ratio=1.25\n'
-        '[[pools]]\nname="f"\npostfix="f"\nbase=0x70380000\nsize_bytes=65536\nbyte_width=1\nfreq_ratio=6.0\nwritable=false\n'
-    )
+    pools = '[pools.default]\nuse = [{ of = "npuRAM3", size = 1024 }, { of = "weights", size = "64K" }]\n'
+    board.write_text(f'name = "small"\nbased_on = "stm32n6570-dk"\n{pools}')
+    assert main(["analyze", DIGITS, "--board", str(board)]) == 3
     assert main(["analyze", DIGITS, "--mpool", str(board)]) == 3
     assert capsys.readouterr().err.startswith("atonc: ")
 
