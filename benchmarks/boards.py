@@ -27,6 +27,8 @@ from atonc.hw.board import Board
 from atonc.hw.board_file import find_board
 from atonc.hw.mpool import parse_mpool, read_mpool
 from atonc.hw.tolerant_json import read_json
+from atonc.place import read_board
+from atonc.profiles import read_profile
 
 OWNER = "STMicroelectronics+"
 
@@ -79,6 +81,22 @@ def import_figures(fetched: Path) -> str:
                 refused[error.what.split(":")[0]] += 1
     said = "".join(f"\n- {count} refused: {what}" for what, count in refused.most_common())
     return f"{good} of {good + refused.total()} pairs give a board that says the same" + said
+
+
+def profile_figures(fetched: Path) -> str:
+    """Every profile of every profile file: read as it is, and its pools found from the folder of the file."""
+    good, bad, unknown = 0, list[str](), Counter[str]()
+    for path in sorted(fetched.glob("*/**/*neural*art*.json")):
+        for name in read_json(path).get("Profiles", {}):
+            try:
+                found = read_profile(f"{name}@{path}")
+                unknown.update(found.ignored)
+                read_board(found.memory_pool or path)
+                good += 1
+            except AtoncError as error:
+                bad.append(f"\n- {path.relative_to(fetched)}, {name}: {error.what}")
+    said = f"{good} of {good + len(bad)} profiles are read with their pools, {unknown.total()} unknown options"
+    return said + "".join(bad)
 
 
 def build(folder: Path) -> None:
@@ -141,6 +159,10 @@ def main() -> int:
         "",
         "`atonc board import` of every pool file there, alone and with each linker script for the chip beside it:",
         import_figures(options.fetched),
+        "",
+        "## Profiles",
+        "",
+        profile_figures(options.fetched),
         "",
         "## Applications",
         "",

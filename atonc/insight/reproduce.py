@@ -10,10 +10,10 @@ from pathlib import Path
 from atonc import __version__
 from atonc.costs import NetworkCost
 from atonc.errors import plain
+from atonc.hw.board_file import split_choice
 from atonc.options import Options
 
 _TEXT_FLAGS = {
-    "board": "--board",
     "numerics": "--numerics",
     "prefer": "--prefer",
     "silicon": "--silicon",
@@ -40,6 +40,8 @@ def _flags(options: Options, name: str) -> Iterator[str]:
     default = Options()
     if name != "network":
         yield from ("-n", name)
+    if options.board != default.board:
+        yield from ("--board", _without_folder(options.board))
     for field, flag in _TEXT_FLAGS.items():
         if getattr(options, field) != getattr(default, field):
             yield from (flag, getattr(options, field))
@@ -62,6 +64,17 @@ def _flags(options: Options, name: str) -> Iterator[str]:
             yield from ("--on", place, node)
 
 
+def _board_file(board: str) -> Path | None:
+    """The file of a board that the user brings."""
+    name = split_choice(board)[1]
+    return Path(name) if name.endswith(".toml") else None
+
+
+def _without_folder(board: str) -> str:
+    own = _board_file(board)
+    return board if own is None else board.removesuffix(split_choice(board)[1]) + own.name
+
+
 def block(model: Path, options: Options, name: str, cost: NetworkCost) -> dict[str, str]:
     found = {
         "command": command(plain(model.name), options, name),
@@ -70,6 +83,8 @@ def block(model: Path, options: Options, name: str, cost: NetworkCost) -> dict[s
         "clocks": f"NPU {cost.npu_mhz:g} MHz, CPU {cost.cpu_mhz:g} MHz",
         "latency": "predicted by the hardware model; not measured on a board",
     }
+    if own := _board_file(options.board):
+        found["board sha256"] = hashlib.sha256(own.read_bytes()).hexdigest()
     if options.mpool:
         found["pools sha256"] = hashlib.sha256(Path(options.mpool).read_bytes()).hexdigest()
     return found

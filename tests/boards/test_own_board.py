@@ -55,6 +55,8 @@ def test_memories_are_those_of_the_board(build: Path) -> None:
 
 
 def test_every_report_has_the_clocks(build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--board mine.toml" in (build / "report.html").read_text()  # without the folder: same bytes anywhere
+    assert all(str(build.parent) not in path.read_text(errors="replace") for path in build.iterdir())
     for name in ("network_report.txt", "report.html"):
         assert "NPU 800 MHz" in (build / name).read_text(), name
     assert "NPU 800 MHz" in said(capsys, "explain", build)
