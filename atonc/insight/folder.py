@@ -21,6 +21,7 @@ from atonc.hw.safety.evidence import grade_program
 from atonc.hw.safety.evidence.summary import Summary, summarise
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.insight import decide, folder_memory, rules, vendor, wiring
+from atonc.insight.clocked import at_clocks
 from atonc.insight.info_folder import find_info, info_view
 from atonc.insight.saved import Saved, SavedLayer, read_saved
 from atonc.insight.types import CPU, HYBRID, NOTHING, BufferView, Decision, LayerView, NetworkView, StepView
@@ -85,6 +86,7 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
         layers = tuple(_saved_layer(one, views) for one in saved.layers)
     else:
         layers = tuple(_layers(steps, views, buffers, external, _shapes(network)))
+    layers = at_clocks(layers, machine)
     return NetworkView(
         network.name,
         saved.model if saved else plain(network.c_file.name),

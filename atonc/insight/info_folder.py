@@ -11,6 +11,7 @@ from atonc.emu.files.c_info import CInfo, InfoNode, read_c_info
 from atonc.errors import InputError, plain
 from atonc.hw.machine import Machine
 from atonc.insight import decide, folder_memory, rules, vendor
+from atonc.insight.clocked import at_clocks
 from atonc.insight.types import (
     CPU,
     ESTIMATED,
@@ -54,7 +55,7 @@ def info_view(path: Path, machine: Machine) -> NetworkView:
         machine.clocks.npu_mhz,
         machine.clocks.cpu_mhz,
         steps,
-        tuple(_layers(steps, {node.epoch: node for node in info.nodes}, buffers, external)),
+        at_clocks(_layers(steps, {node.epoch: node for node in info.nodes}, buffers, external), machine),
         buffers,
         pools,
         folder_memory.span(b for b in moving if b.pool not in external),

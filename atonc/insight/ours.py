@@ -13,10 +13,12 @@ from atonc.frontends.coverage import CONVERSIONS, coverage
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence.summary import summarise
 from atonc.insight import decide, rules, wiring
+from atonc.insight.clocked import at_clocks
 from atonc.insight.types import CPU, NOTHING, NPU, BufferView, Decision, LayerView, NetworkView, PoolView, StepView
 from atonc.ir import Op
 from atonc.lower.map_ops import CpuReason
 from atonc.lower.rules import NOT_CODES, rule_of
+from atonc.pipeline import machine_of
 from atonc.place.pools import is_external
 from atonc.program_costs import macs
 
@@ -28,7 +30,8 @@ def network_view(view: CompileView) -> NetworkView:
     own: dict[str, list[tuple[ProgramStep, StepCost]]] = {}
     for step, cost, owner in rows:
         own.setdefault(owner, []).append((step, cost))
-    layers = tuple(_layer(op, view, own.get(op.name, []), external) for op in _ops(view))
+    listed = (_layer(op, view, own.get(op.name, []), external) for op in _ops(view))
+    layers = at_clocks(listed, machine_of(view.options))
     return NetworkView(
         view.name,
         view.model,

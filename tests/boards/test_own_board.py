@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from atonc.cli import main
+from atonc.hw.machine import stm32n6
 from atonc.insight.folder import folder_view
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
@@ -74,6 +75,15 @@ def test_a_build_is_as_fast_as_it_was_predicted(build: Path, capsys: pytest.Capt
     assert f"{found.latency_ms:.2f} ms" in report or f"{found.latency_ms:.3f} ms" in report
     usual = json.loads(said(capsys, "explain", build, "--json", "--npu-mhz", "1000"))
     assert usual["latency_ms"] < found.latency_ms
+
+
+def test_limits_are_those_of_the_clocks(build: Path) -> None:
+    """No sentence has the figure of another board: 400 MB/s are two cycles a byte for an NPU at 800 MHz."""
+    usual, own = folder_view(build, adjust=lambda _: stm32n6()), folder_view(build)
+    said = {d.rule.id: d.limit for layer in own.layers for d in layer.decisions if d.rule.id.startswith("BOUND-")}
+    before = {d.rule.id: d.limit for layer in usual.layers for d in layer.decisions}
+    assert said.get("BOUND-FLASH") == "400 MB/s: 2 cycles a byte"
+    assert before["BOUND-FLASH"] == "400 MB/s on the discovery kit: 2.5 cycles a byte"
 
 
 def test_a_damaged_note_of_the_clocks_counts_as_absent(build: Path, tmp_path: Path) -> None:
