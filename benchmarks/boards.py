@@ -166,7 +166,7 @@ def main() -> int:
         "",
         "## Applications",
         "",
-        f"{images} images, sources as published (Makefiles edited as in getting_started.py, without debug information),",
+        f"{images} images, sources as published (Makefiles edited as in getting_started.py, no debug information),",
         f"each with its own pools: {wrong} overlaps.",
         "",
         "| application | board | sections | bytes | image in flash | pools | overlaps | notes |",
