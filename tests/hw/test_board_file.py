@@ -144,7 +144,7 @@ def test_files_are_bounded(tmp_path: Path) -> None:
     assert find_board(str(mine)).machine().clocks.cpu_mhz == 600
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, len(board_text("_template")) - 1), st.text(max_size=6), st.integers(0, 12))
 def test_damaged_files_are_refused_or_read(at: int, put: str, cut: int) -> None:
     """Whatever happens to a file, the answer is a board or one of our errors."""
