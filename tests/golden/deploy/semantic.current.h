@@ -1,0 +1,41 @@
+/* app_config.h: written by atonc 0.1.0 for the model that it names; changes will be lost. */
+#ifndef APP_CONFIG
+#define APP_CONFIG
+
+#include "arm_math.h"
+
+#define USE_DCACHE
+#define CAMERA_FLIP                                      CMW_MIRRORFLIP_NONE
+
+/* How the camera's picture becomes the network's: cut, stretched, or stretched and shown whole */
+#define ASPECT_RATIO_CROP                                (1)
+#define ASPECT_RATIO_FIT                                 (2)
+#define ASPECT_RATIO_FULLSCREEN                          (3)
+#define ASPECT_RATIO_MODE                                ASPECT_RATIO_CROP
+
+/* Post-processing */
+#define POSTPROCESS_TYPE                                 POSTPROCESS_SSEG_DEEPLAB_V3_UF
+
+/* Picture of the network */
+#define NN_HEIGHT                                        (16)
+#define NN_WIDTH                                         (16)
+#define NN_BPP                                           3
+#define COLOR_BGR                                        (0)
+#define COLOR_RGB                                        (1)
+#define COLOR_MODE                                       COLOR_RGB
+
+/* Classes */
+#define NB_CLASSES                                       (2)
+#define CLASSES_TABLE                                    const char* classes_table[NB_CLASSES] = { \
+  "background", "person" }
+
+/* Numbers of the post-processing */
+#define AI_SSEG_DEEPLABV3_PP_NB_CLASSES                  (2)
+#define AI_SSEG_DEEPLABV3_PP_WIDTH                       (NN_WIDTH)
+#define AI_SSEG_DEEPLABV3_PP_HEIGHT                      (NN_HEIGHT)
+
+/* Display */
+#define WELCOME_MSG_1                                    "semantic.tflite"
+#define WELCOME_MSG_2                                    "Model Running in STM32 MCU internal memory"
+
+#endif /* APP_CONFIG */
