@@ -17,7 +17,21 @@ from typing import NoReturn
 import atonc
 from atonc.errors import AtoncError, InputError, InternalError
 from atonc.report.terminal import plain_streams
-from atonc.verbs import board, compare, disasm, explain, generate, load_and_run, ops, probe, reloc, run, validate, view
+from atonc.verbs import (
+    board,
+    compare,
+    deploy,
+    disasm,
+    explain,
+    generate,
+    load_and_run,
+    ops,
+    probe,
+    reloc,
+    run,
+    validate,
+    view,
+)
 from atonc.verbs.common import without_levels
 
 TRACEBACK = "ATONC_TRACEBACK"
@@ -98,7 +112,8 @@ def parser() -> argparse.ArgumentParser:
     found = _Parser(prog="atonc", description=atonc.__doc__)
     found.add_argument("--version", action="version", version=f"atonc {atonc.__version__}")
     verbs = found.add_subparsers(required=True, metavar="VERB")
-    for verb in (generate, explain, ops, validate, run, compare, view, disasm, probe, reloc, load_and_run, board):
+    looks = (generate, explain, ops, validate, run, compare, view, disasm)
+    for verb in (*looks, probe, reloc, load_and_run, deploy, board):
         verb.add(verbs)
     return found
 
