@@ -25,7 +25,7 @@ import yaml
 from fetched import corpus_dir
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from atonc.deploy.app_config import ZOO, header_of, text_of
+from atonc.deploy.app_config import CURRENT, ZOO, header_of, text_of
 from atonc.deploy.app_config.render import meaning
 from atonc.deploy.config import class_names, read_config
 from atonc.deploy.model_facts import ModelFacts, read_facts
@@ -56,6 +56,59 @@ STAND_INS = {
     "CNN2D_ST_HandPosture_8classes.h5": ((1, 8, 8, 2), (1, 8)),
     "ign_wl_24.h5": ((1, 24, 3, 1), (1, 4)),
 }
+# application, board, model in the corpus, what its app_config.h says as a deployment file
+TODAY = (
+    (
+        "ObjectDetection",
+        "STM32N6570-DK",
+        "st_yolo_x_nano_480_1.0_0.25_3_st_int8.tflite",
+        "model_type: st_yolo_x",
+        "class_names: [person]",
+        "confidence_thresh: 0.6, NMS_thresh: 0.5, max_detection_boxes: 100, yolo_anchors: [.5, .5, .07, .25, .23, .7]",
+    ),
+    (
+        "PoseEstimation",
+        "STM32N6570-DK",
+        "st_movenet_lightning_heatmaps_192_int8_pc.tflite",
+        "model_type: heatmaps_spe",
+        "keypoints: 13",
+        "confidence_thresh: 0.5",
+    ),
+    (
+        "SemanticSegmentation",
+        "STM32N6570-DK",
+        "deeplab_v3_mobilenetv2_05_16_320_fft_qdq_int8.onnx",
+        "model_type: deeplab_v3",
+        "class_names: [not_person, person]",
+        "",
+    ),
+    (
+        "FaceDetection",
+        "STM32N6570-DK",
+        "blazeface_front_128_quant_pc_ff_od_wider_face.tflite",
+        "model_type: blazeface",
+        "",
+        "confidence_thresh: 0.8, NMS_thresh: 0.5, max_detection_boxes: 3",
+    ),
+    (
+        "ImageClassification",
+        "NUCLEO-N657X0-Q",
+        "mobilenet_v1_0.25_96_tfs_int8.tflite",
+        "model_type: mobilenet",
+        "class_names: [daisy, dandelion, rose, sunflower, tulip]",
+        "",
+    ),
+    ("ReID", "NUCLEO-N657X0-Q", "mobilenetv2_a100_256_128_fft_int8.tflite", "model_type: mobilenet", "", ""),
+)
+TODAY_HEAD = """
+## In the spelling of today's applications
+
+Against the `app_config.h` that each application is published with, for its own model: names with the same value in
+both (numbers count as numbers), names that only one of them has.
+
+| application | board | same | only ours | only theirs | other value |
+|---|---|---|---|---|---|
+"""
 HEAD = """# Headers for the deployment files of ST's model zoo
 
 Date 2026-11-15, 2-core aarch64 Linux. Script: `benchmarks/deploy_headers.py`; ST's generator ran unchanged, locally.
@@ -217,6 +270,42 @@ def compare(services: Path, file: Path, fetched: Path, scratch: Path) -> Row:
     return Row(short, (*cells, kind, f"{len(names) - len(different)} of {len(names)}", result), notes, not different)
 
 
+def today(fetched: Path, scratch: Path) -> str:
+    """Our header for the model of each application, and the one that lies in it."""
+    text = TODAY_HEAD
+    use_cases = {"ImageClassification": "image_classification", "ReID": "re_identification"}
+    for name, board, model, kind, data, after in TODAY:
+        path = scratch / f"{name}.yaml"
+        full = "crop" if board == "STM32N6570-DK" else "full_screen"
+        use_case = f"use_case: {use_cases[name]}\n" if name in use_cases else ""
+        path.write_text(
+            f"general: {{model_path: {model}, {kind}}}\n{use_case}dataset: {{{data}}}\npostprocessing: {{{after}}}\n"
+            f"preprocessing: {{resizing: {{aspect_ratio: {full}}}, color_mode: rgb}}\n"
+            f"deployment: {{c_project_path: ., hardware_setup: {{serie: STM32N6, board: {board}}}}}\n"
+        )
+        facts = read_facts(corpus_dir() / "models" / model)
+        mine = meaning(text_of(header_of(read_config(path), facts, CURRENT)))
+        folder = fetched / f"STMicroelectronics+STM32N6-GettingStarted-{name}"
+        theirs = meaning((folder / "Application" / board / "Inc" / "app_config.h").read_text())
+        shared = sorted({*mine} & {*theirs})
+        other = [n for n in shared if plain(mine[n]) != plain(theirs[n])]
+        lists = (sorted({*mine} - {*theirs}), sorted({*theirs} - {*mine}), other)
+        cells = (
+            name,
+            board,
+            str(len(shared) - len(other)),
+            *(", ".join(f"`{n}`" for n in names) or "-" for names in lists),
+        )
+        text += f"| {' | '.join(cells)} |\n"
+    return text
+
+
+def plain(value: str) -> list[str]:
+    """Numbers as numbers, without brackets and suffixes."""
+    words = [word.rstrip("fF") if word[:1].isdigit() else word for word in value.split() if word not in ("(", ")")]
+    return [f"{float(word):.4f}" if word[:1].isdigit() else word for word in words]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("fetched", type=Path)
@@ -228,6 +317,7 @@ def main() -> int:
         stub_modules(services, Path(scratch))
         files = sorted(services.glob("*/src/config_file_examples/deployment*.yaml"))
         rows = [compare(services, file, fetched, Path(scratch)) for file in files]
+        current = today(fetched, Path(scratch))
     text = HEAD + "".join(f"| {' | '.join((row.file, *row.cells))} |\n" for row in rows)
     read = sum(row.cells[-1] != "not read" for row in rows)
     equal = sum(row.cells[-1] == "equal" for row in rows)
@@ -235,6 +325,7 @@ def main() -> int:
     for row in rows:
         if row.notes:
             text += f"\n## {row.file}\n\n" + "".join(f"- {note}\n" for note in row.notes)
+    text += current
     print(text)
     if options.write:
         RESULTS.write_text(text)

@@ -13,6 +13,8 @@ from atonc.hw.tolerant_json import read_json
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _ROOT = "ProjectFolder"
+_BINARIES = ("Binary", "Binaries")
+_SHORT = {"audio_event_detection": "aed", "human_activity_recognition": "har"}  # projects with several applications
 _HEADERS = ("app_config.h", "ai_model_config.h")
 
 
@@ -42,17 +44,20 @@ class Layout:
         return _join("firmware", self.network.rpartition("/")[2])
 
 
-def layout_of(root: Path, board: str) -> Layout:
-    conf = root / f"stmaic_{board}.conf"
-    return _from_conf(root, conf) if conf.is_file() else _usual(root, board)
+def layout_of(root: Path, board: str, configuration: str = "", use_case: str = "") -> Layout:
+    """`configuration` is the name of one in the description; the first counts where there is none of that name."""
+    names = (f"stmaic_{board}.conf", "stmaic_c_project.conf", f"{_SHORT.get(use_case, '')}_stmaic_c_project.conf")
+    conf = next((path for name in names if (path := root / name).is_file()), None)
+    return _from_conf(root, conf, configuration) if conf is not None else _usual(root, board)
 
 
-def _from_conf(root: Path, conf: Path) -> Layout:
+def _from_conf(root: Path, conf: Path, wanted: str) -> Layout:
     document = read_json(conf)
     try:
         values = {_ROOT: ".", **{str(k): str(v) for k, v in document.get("env", {}).items()}}
         pool: Mapping[str, Any] = document.get("memory_pool", {})
-        first: Mapping[str, Any] = next(iter(document.get("configurations", [])), {})
+        listed = sorted(document.get("configurations", []), key=lambda entry: entry.get("name") != wanted)
+        first: Mapping[str, Any] = next(iter(listed), {})
         copied = [_expanded(str(entry[1]), values) for entry in document.get("templates", [])]
         network = _expanded(values.get("network_src_root", "."), values)
         place = _expanded(str(first.get("cproject_location", ".")), values)
@@ -69,7 +74,7 @@ def _from_conf(root: Path, conf: Path) -> Layout:
         place,
         _expanded(str(first.get("cproject_name", "")), values),
         str(first.get("cproject_config", "Release")),
-        _existing(root, f"Binary/{values.get('fsbl_bin', '')}"),
+        next(filter(None, (_existing(root, f"{folder}/{values.get('fsbl_bin', '')}") for folder in _BINARIES)), ""),
         str(first.get("external_loader", "")),
     )
 

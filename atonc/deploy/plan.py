@@ -26,7 +26,7 @@ from atonc.disk import read_file
 from atonc.errors import InputError, UnsupportedError
 
 STATE = f"{FOLDER}/state.json"
-_MOST_MODEL, _MOST_STATE = 1 << 30, 1 << 22
+_MOST_STATE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ class Deployment:
 
     @cached_property
     def layout(self) -> Layout:
-        return layout_of(self.root, self.config.board)
+        configuration = str(self.config.settings.get("deployment.build_conf", ""))
+        return layout_of(self.root, self.config.board, configuration, self.config.use_case)
 
     @cached_property
     def dialect(self) -> str:
@@ -84,22 +85,25 @@ class Deployment:
         return journal.current(self.root, file)
 
     def record(self, step: str) -> dict[str, Any]:
-        """What was written about the step when it was done."""
-        path = self.root / STATE
-        try:
-            known = json.loads(read_file(path, _MOST_STATE)) if path.is_file() else {}
-            found = known.get(step, {})
-            return found if isinstance(found, dict) else {}
-        except (ValueError, AttributeError):
-            return {}
+        """What was written about the step when it was done; a record that cannot be read is none."""
+        found = self._records().get(step)
+        return found if isinstance(found, dict) and isinstance(found.get("outputs"), dict) else {}
 
-    def recorded(self, step: str, inputs: str, files: Contents) -> Contents:
-        """The files, and with them the record that the step was done for these inputs."""
+    def outputs(self, step: str) -> list[str]:
+        """The files that the step left."""
+        return list(self.record(step).get("outputs", {}))
+
+    def _records(self) -> dict[str, Any]:
         path = self.root / STATE
         try:
             known = json.loads(read_file(path, _MOST_STATE)) if path.is_file() else {}
         except ValueError:
             known = {}
+        return known if isinstance(known, dict) else {}
+
+    def recorded(self, step: str, inputs: str, files: Contents) -> Contents:
+        """The files, and with them the record that the step was done for these inputs."""
+        known = self._records()
         known[step] = {"inputs": inputs, "outputs": {file: digest(data) for file, data in files.items()}}
         return {**files, STATE: (json.dumps(known, indent=1, sort_keys=True) + "\n").encode()}
 

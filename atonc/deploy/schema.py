@@ -40,6 +40,8 @@ _KNOWN: Mapping[str, str] = {
     "output_silence_threshold",
 }
 
+_OF_TRAINING = ("_path", "_split", "_samples", "_seed", "_folder", "n_speakers")  # where data sets are, and how much
+
 
 def one_of(*allowed: Any) -> Check:
     return lambda value: "" if value in allowed else f"one of {', '.join(map(str, allowed))}"
@@ -153,14 +155,15 @@ def _strangers(settings: Settings) -> Iterator[str]:
             continue
         known = _KNOWN.get(section, "").split()
         parent = rest.rpartition(".")[0]
-        if rest and known and rest not in known and (not parent or parent in known):
+        if rest and known and rest not in known and (not parent or parent in known) and not rest.endswith(_OF_TRAINING):
             _refuse_misspelt(settings, key, rest, known)
             yield f"{settings.where(key)}: nobody reads this key"
 
 
 def _refuse_misspelt(settings: Settings, key: str, word: str, known: list[str]) -> None:
-    """A key that is nearly one that we know, which is not in the file, was meant to be it."""
+    """A key that is nearly one that we read, which is not in the file, was meant to be it."""
     near = get_close_matches(word, known, 1, 0.85)
     full = ".".join((*key.split(".")[:1], near[0])) if near and "." in key else "".join(near)
-    if near and full not in settings.lines:
+    is_read = any(f"{read}.".startswith(f"{full}.") for read in CHECKS)
+    if near and is_read and full not in settings.lines:
         raise settings.error(key, f"is unknown; {near[0]} is meant?", remedy=f"write {near[0]}, or remove it")

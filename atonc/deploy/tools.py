@@ -14,6 +14,7 @@ from atonc.errors import ToolError
 
 _SHOWN_LINES = 12
 _HOUR_S = 3600
+_MACHINE = ("-mcpu=cortex-m55", "-mthumb", "-mfpu=fpv5-d16", "-mfloat-abi=hard", "-std=gnu11")  # of the applications
 
 
 def find(name: str, *folders: Path) -> Path | None:
@@ -32,7 +33,7 @@ def run(command: Sequence[str], folder: Path, what: str, keep_open: tuple[int, .
     try:
         done = subprocess.run(
             list(command), cwd=folder, capture_output=True, text=True, errors="replace", timeout=_HOUR_S,
-            env=environment, pass_fds=keep_open,
+            env=environment, pass_fds=keep_open if os.name == "posix" else (),
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolError(f"{what} failed: {error}", where=str(command[0])) from None
@@ -56,7 +57,7 @@ def accepts(gcc: Path, source: str, *options: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         unit = Path(folder, "try.c")
         unit.write_text(source)
-        command = [str(gcc), "-mcpu=cortex-m55", "-mthumb", "-std=gnu11", *options, "-c", str(unit), "-o", f"{unit}.o"]
+        command = [str(gcc), *_MACHINE, *options, "-c", str(unit), "-o", f"{unit}.o"]
         try:
             return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
         except (OSError, subprocess.TimeoutExpired):

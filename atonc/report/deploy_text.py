@@ -18,6 +18,8 @@ def lines(done: Done, dry_run: bool, verbose: bool = False) -> Iterator[str]:
         yield f"{'':25}{file}"
     if len(changed) > _SHOWN and not verbose:
         yield f"{'':25}and {len(changed) - _SHOWN} more"
+    if done.result.note and changed:
+        yield f"{'':25}note: {done.result.note}"
     if done.result.diff:
         yield done.result.diff.rstrip("\n")
 
@@ -26,10 +28,8 @@ def _summary(done: Done, dry_run: bool) -> str:
     result = done.result
     if result.skipped:
         return f"skipped: {result.skipped}"
-    if result.note:
-        return result.note
     if not result.changed:
-        return "nothing changes" if dry_run else "unchanged"
+        return result.note or ("nothing changes" if dry_run else "unchanged")
     files = "1 file" if len(result.changed) == 1 else f"{len(result.changed)} files"
     return f"would change {files}:" if dry_run else f"{done.what}: {files}"
 

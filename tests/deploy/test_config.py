@@ -73,6 +73,11 @@ def test_unknown_keys_are_named_once(tmp_path: Path) -> None:
     assert len(config.notes) == 1 and "c.yaml:11: preprocessing.sharpness" in config.notes[0]  # type: ignore[attr-defined]
 
 
+def test_keys_of_training_are_none_of_our_business(tmp_path: Path) -> None:
+    config = _read(tmp_path, ("dataset:\n", "dataset:\n  training_csv_path: x\n  quantization_audio_path: y\n"))
+    assert config.notes == ()  # type: ignore[attr-defined]
+
+
 def test_paths_count_from_the_file_or_its_parent(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     (tmp_path / "src").mkdir()

@@ -106,10 +106,13 @@ def _welcome(case: Case) -> Iterator[Line]:
     if not case.current and case.config.use_case in _WELCOME_0:
         yield Define("WELCOME_MSG_0", c_string("Single/multi pose estimation - Hand landmark"))
     yield Define("WELCOME_MSG_1", c_string(case.config.model_name))
+    yield Define("WELCOME_MSG_2", memory_message(case))
+
+
+def memory_message(case: Case) -> str:
     if case.current and case.config.board.startswith(_SMALL_SCREEN):
-        yield Define("WELCOME_MSG_2", f"((char *[2]) {{{', '.join(map(c_string, _MEMORY))}}})")
-    else:
-        yield Define("WELCOME_MSG_2", c_string(" ".join(_MEMORY)))
+        return f"((char *[2]) {{{', '.join(map(c_string, _MEMORY))}}})"
+    return c_string(" ".join(_MEMORY))
 
 
 def by_dialect(zoo: str, current: str) -> Mapping[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from atonc.deploy.app_config.common import memory_message
 from atonc.deploy.app_config.render import c_string
 from atonc.deploy.app_config.types import Case, Define, Header, Note
 
@@ -22,6 +23,6 @@ def reid_header(case: Case) -> Header:
         Define("APP_START_TRACKING_CONF_THRESHOLD", f"({_START_CONFIDENCE})"),
         Note("Display"),
         Define("WELCOME_MSG_1", c_string(case.config.model_name)),
-        Define("WELCOME_MSG_2", c_string("Model Running in STM32 MCU internal memory")),
+        Define("WELCOME_MSG_2", memory_message(case)),
     )
     return Header("app_config.h", "APP_CONFIG", lines, ("arm_math.h", "app_od.h"))

@@ -7,7 +7,6 @@ a compiler that was killed leaves halves.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -46,7 +45,7 @@ def run(deployment: Deployment, dry_run: bool) -> Result:
     name, folder = builder
     if dry_run:
         return Result(note=f"would build {folder} with {name}")
-    with _alone(deployment.root) as handle:
+    with _alone(deployment) as handle:
         image = _BUILDERS[name](deployment, handle)
     firmware = deployment.layout.firmware
     files = {f"{firmware}/{ELF}": image.read_bytes(), f"{firmware}/{BINARY}": _binary(image)}
@@ -70,10 +69,11 @@ def _builder(deployment: Deployment) -> tuple[str, str] | None:
 def _make(deployment: Deployment, handle: int) -> Path:
     folder = deployment.root / deployment.layout.sources
     twin = f"{deployment.layout.sources}/{TWIN}"
-    kernels = deployment.current(f"{deployment.layout.network}/{_KERNELS}") is not None
+    kernels = any(file.endswith(f"/{_KERNELS}") for file in deployment.outputs("generate"))
     text = twin_makefile((folder / "Makefile").read_text(errors="surrogateescape"), kernels)
     journal.commit(deployment.root, {twin: text.encode(errors="surrogateescape")})
-    command = ["make", "-f", TWIN, f"BUILD_TOP={_BUILD}", f"-j{deployment.wishes.jobs}"]
+    folder_name = "BUILD_TOP" if "BUILD_TOP" in text else "BUILD_DIR"
+    command = ["make", "-f", TWIN, f"{folder_name}={_BUILD}", f"-j{deployment.wishes.jobs}"]
     tools.run(command, folder, "building the firmware", (handle,))
     return _newest(folder / _BUILD)
 
@@ -114,7 +114,7 @@ def _cube_ide(deployment: Deployment, handle: int) -> Path:
     with tempfile.TemporaryDirectory() as workspace:
         command = [str(program), "--launcher.suppressErrors", "-nosplash", "-application"]
         command += ["org.eclipse.cdt.managedbuilder.core.headlessbuild", "-data", workspace]
-        command += ["-import", str(project), "-build", f"{layout.ide_name}/{layout.ide_configuration}"]
+        command += ["-import", str(project), "-cleanBuild", f"{layout.ide_name}/{layout.ide_configuration}"]
         tools.run(command, project, "building the firmware", (handle,))
     return _newest(project / layout.ide_configuration)
 
@@ -142,21 +142,25 @@ def _binary(image: Path) -> bytes:
 
 
 @contextmanager
-def _alone(root: Path) -> Iterator[int]:
+def _alone(deployment: Deployment) -> Iterator[int]:
     """Nobody else builds: a compiler of a run that was killed may still be at work, and holds the lock until it ends.
     The mark stays if the build does not come to its end."""
+    root = deployment.root
     (root / journal.FOLDER).mkdir(exist_ok=True)
     handle = os.open(root / journal.FOLDER / "build.lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         if fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_EX)
         if (root / _MARK).exists():
-            for folder in root.glob(f"*/*/{_BUILD}"):
-                shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(root / deployment.layout.sources / _BUILD, ignore_errors=True)
         (root / _MARK).write_text("")
-        yield handle
-        with contextlib.suppress(FileNotFoundError):
-            (root / _MARK).unlink()
+        try:
+            yield handle
+        except ToolError as error:
+            if error.details:  # it ended by itself, with errors in the sources: no halves
+                (root / _MARK).unlink(missing_ok=True)
+            raise
+        (root / _MARK).unlink(missing_ok=True)
     finally:
         os.close(handle)
 

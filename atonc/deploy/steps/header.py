@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from atonc.deploy.app_config import header_of, text_of
 from atonc.deploy.c_text import line_end
 from atonc.deploy.plan import Deployment, Result, Step, put
 from atonc.errors import InputError
+
+_SOUNDS = ("audio_event_detection", "speech_enhancement")
+_TABLES = (
+    "user_win and the mel tables of the project are not made here: they must be for the same numbers as this header"
+)
 
 
 def run(deployment: Deployment, dry_run: bool) -> Result:
@@ -16,7 +23,8 @@ def run(deployment: Deployment, dry_run: bool) -> Result:
         raise InputError(f"does not say where {header.file} goes", where=where, remedy="add it to its templates")
     text, before = text_of(header).encode(), deployment.current(target)
     data = text.replace(b"\n", line_end(before)) if before else text
-    return put(deployment, {target: data}, dry_run, backup=(target,))
+    note = _TABLES if deployment.config.use_case in _SOUNDS else ""
+    return replace(put(deployment, {target: data}, dry_run, backup=(target,)), note=note)
 
 
 STEP = Step("header", "describe the model to the application", run)

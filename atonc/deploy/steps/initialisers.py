@@ -21,7 +21,7 @@ def run(deployment: Deployment, dry_run: bool) -> Result:
 def _converted(deployment: Deployment) -> Contents:
     """`network_atonbuf.xSPI2.raw` becomes `network_data.xSPI2.bin`, the name in the applications' scripts."""
     layout, found = deployment.layout, {}
-    for file in deployment.record("generate").get("outputs", {}):
+    for file in deployment.outputs("generate"):
         name, data = Path(file).name, deployment.current(file) or b""
         if name.endswith(_RAW) and data:
             pool = name.removesuffix(_RAW).rpartition(".")[2]

@@ -23,8 +23,8 @@ def run(deployment: Deployment, dry_run: bool) -> Result:
 
 
 def _generated(deployment: Deployment) -> Contents:
-    layout, outputs = deployment.layout, deployment.record("generate").get("outputs", {})
-    names = [Path(file).name for file in outputs if file.endswith((".c", ".h"))]
+    layout = deployment.layout
+    names = [Path(file).name for file in deployment.outputs("generate") if file.endswith((".c", ".h"))]
     return {f"{layout.network}/{n}": deployment.current(f"{layout.generated}/{n}") or b"" for n in names}
 
 

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from atonc.deploy import tools
+from atonc.deploy.journal import digest
 from atonc.deploy.plan import Deployment, Result, Step, inputs_digest, put
 from atonc.deploy.steps.build import BINARY
 from atonc.errors import ToolError
@@ -24,7 +25,7 @@ def run(deployment: Deployment, dry_run: bool) -> Result:
         return Result(skipped=f"{TOOL} was not found: it comes with STM32CubeProgrammer")
     if dry_run or image is None:
         return Result(note=f"would sign {folder}/{BINARY}") if dry_run else Result(skipped="no firmware was built")
-    inputs = inputs_digest(image, tool)
+    inputs = inputs_digest(digest(image), tool)
     if deployment.is_done(STEP.name, inputs):
         return Result(skipped="signed before")
     return put(
