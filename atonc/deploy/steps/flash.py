@@ -10,14 +10,12 @@ from atonc.deploy.plan import Deployment, Result, Step
 from atonc.deploy.steps.build import ELF
 from atonc.deploy.steps.initialisers import HEX
 from atonc.deploy.steps.sign import SIGNED
+from atonc.errors import InputError
+from atonc.hw.board import Board
+from atonc.hw.board_file import find_board
 
 TOOL = "STM32_Programmer_CLI"
-_FLASH = 0x7000_0000
-_APPLICATION = 0x7010_0000  # where the boot loader looks for the firmware
-_LOADERS = {
-    "STM32N6570-DK": "MX66UW1G45G_STM32N6570-DK.stldr",
-    "NUCLEO-N657X0-Q": "MX25UM51245G_STM32N6570-NUCLEO.stldr",
-}
+_BOOT_LOADER, _APPLICATION = "FSBL image", "application image"  # areas of a board's flash map
 
 
 def run(deployment: Deployment, dry_run: bool) -> Result:
@@ -43,7 +41,8 @@ def _commands(deployment: Deployment, tool: Path, planned: bool) -> list[list[st
     if deployment.is_h7:
         image = f"{layout.firmware}/{ELF}"
         return [[*probe, "-d", image, "-s"]] if planned or deployment.current(image) else []
-    loader = layout.loader or _LOADERS.get(deployment.config.board, "")
+    board = find_board(deployment.config.board)
+    loader = layout.loader or board.flash_loader
     reach = ["mode=HOTPLUG", *(["-el", str(tool.parent / "ExternalLoader" / loader)] if loader else []), "-hardRst"]
     signed = f"{layout.firmware}/{SIGNED}"
     if not (planned or (root / signed).is_file()):
@@ -53,14 +52,18 @@ def _commands(deployment: Deployment, tool: Path, planned: bool) -> list[list[st
     )  # not those of an earlier model
     files = [layout.fsbl, f"{layout.network}/{HEX}" if weights else ""]
     found = [
-        [*probe, *reach, "-w", file, *_address(file)] for file in files if file and (planned or (root / file).is_file())
+        [*probe, *reach, "-w", file, *([_start(board, _BOOT_LOADER)] if file.endswith(".bin") else [])]  # else its own
+        for file in files
+        if file and (planned or (root / file).is_file())
     ]
-    return [*found, [*probe, *reach, "-w", signed, f"{_APPLICATION:#x}"]]
+    return [*found, [*probe, *reach, "-w", signed, _start(board, _APPLICATION)]]
 
 
-def _address(file: str) -> list[str]:
-    """Files without one of their own are boot loaders, which begin the flash."""
-    return [f"{_FLASH:#x}"] if file.endswith(".bin") else []
+def _start(board: Board, area: str) -> str:
+    found = board.area(area)
+    if found is None:
+        raise InputError(f"there is no area {area!r}", where=board.file or board.name, remedy="say where it lies")
+    return f"{found.base:#x}"
 
 
 STEP = Step("flash", "flash the board", run)
