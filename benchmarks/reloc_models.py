@@ -35,7 +35,6 @@ MODELS = (
     "fomo_face_detection.tflite",
     "kws_ref_model.tflite",
     "spatial_cnn_int8.tflite",
-    "coco_2017_person__st_yolo_x_nano_192_0.33_0.25_int8.tflite",
 )
 SPOTS = (
     Spot(),

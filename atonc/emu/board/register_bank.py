@@ -8,9 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from atonc.errors import ToolError
+
 
 class RegisterBank:
     def __init__(self, uc: Any, numbers: Sequence[int]) -> None:
+        if not hasattr(uc, "_do_reg_read_batch"):
+            raise ToolError("this release of unicorn is too old", remedy="pip install 'unicorn>=2.1.4'")
         count = len(numbers)
         self._uc, self._count = uc, ctypes.c_int(count)
         self._values = np.zeros(count, np.uint64)  # of narrower ones unicorn writes the lower half only
