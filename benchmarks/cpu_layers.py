@@ -28,7 +28,8 @@ EDGES = ("quantize", "dequantize", "softmax", "arg_max")
 HEAD = """# Layers on the CPU
 
 Date 2026-11-15, 2-core aarch64 Linux. Script: `benchmarks/cpu_layers.py`; the models (the int8 files of ST's model zoo
-with its history) are not part of this repository. Times are predicted by the cycle model, never measured.
+with its history) are not part of this repository. Times are predicted by the cycle model, never measured. Models
+without a layer that the day's changes touch were compiled before those changes.
 
 """
 
