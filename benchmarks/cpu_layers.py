@@ -28,7 +28,8 @@ EDGES = ("quantize", "dequantize", "softmax", "arg_max")
 HEAD = """# Layers on the CPU
 
 Date 2026-11-15, 2-core aarch64 Linux. Script: `benchmarks/cpu_layers.py`; the models (the int8 files of ST's model zoo
-with its history) are not part of this repository. Times are predicted by the cycle model, never measured.
+with its history) are not part of this repository. Times are predicted by the cycle model, never measured. Models
+without a layer that the day's changes touch were compiled before those changes.
 
 """
 
@@ -63,7 +64,7 @@ def _on_cpu(compiled: Compiled, costs: Any) -> Iterator[tuple[str, str, float]]:
             yield kind, rule, cost.milliseconds
 
 
-def report(records: list[Record]) -> str:
+def report(records: list[Record], left: list[str]) -> str:
     done = [record for record in records if "ms" in record]
     lines: dict[tuple[str, str], Line] = defaultdict(Line)
     for record in done:
@@ -89,7 +90,8 @@ def report(records: list[Record]) -> str:
                  f"{line.milliseconds / total:.2%}", f"{share:.1%}", name)  # fmt: skip
         text.append(f"| {' | '.join(map(str, cells))} |")
     refused = [f"- {record['model']}: {record['refused']}" for record in records if "refused" in record]
-    return HEAD + "\n".join([*text, "", "## Refused", "", *(refused or ["None."]), ""])
+    later = ["", "## Not compiled yet", "", *(f"- {name}" for name in left)] if left else []
+    return HEAD + "\n".join([*text, "", "## Refused", "", *(refused or ["None."]), *later, ""])
 
 
 def main() -> None:
@@ -110,7 +112,8 @@ def main() -> None:
         records[file.name] = judge(file, Options(verify=False))
         with options.cache.open("a") as cache:
             cache.write(json.dumps(records[file.name]) + "\n")
-    text = report(sorted(records.values(), key=lambda record: str(record["model"])))
+    left = sorted(file.name for file in files if file.name not in records)
+    text = report(sorted(records.values(), key=lambda record: str(record["model"])), left)
     RESULTS.write_text(text) if options.write else print(text)
 
 

@@ -198,3 +198,20 @@ def test_where_all_of_them_do_exact_arithmetic_judges(monkeypatch: pytest.Monkey
         found = validating.validate(references, compiled, validating.synthetic_samples(compiled.source, 2))
     assert found.reference == EXACT and any("no kernels of others" in note for note in found.notes)
     assert not list(judging.complaints(found))
+
+
+def test_kernels_that_overflow_are_no_reference(tmp_path: Path) -> None:
+    """A scale beyond all use shifts sums out of TFLite's 32 bits: its codes there mean nothing, and a note says so."""
+    pytest.importorskip("ai_edge_litert", exc_type=ImportError)
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-127, 128, (6, 1, 1, 8))
+    tensors = [T("x", (1, 6, 6, 8), scale=0.02), T("w", weights.shape, scale=[0.05] * 6, data=weights)]
+    tensors += [T("b", (6,), "int32", data=np.zeros(6)), T("y", (1, 6, 6, 6), scale=8e-9)]
+    fields = {0: ("b", 0), 1: ("i", 1), 2: ("i", 1), 4: ("i", 1), 5: ("i", 1)}
+    model = tmp_path / "silent.tflite"
+    model.write_bytes(build(tensors, [O("CONV_2D", ["x", "w", "b"], ["y"], "Conv2DOptions", fields)], ["x"], ["y"]))
+    with References(model) as references:
+        sample = {"x": rng.integers(-128, 128, (1, 6, 6, 8)).astype(np.int8)}
+        (found,) = check_reading(references, read(model), [sample])
+        assert found.max_diff > 1 and not found.bad
+        assert any("overflow" in note for note in references.notes)
