@@ -1,6 +1,6 @@
 // The model as a graph on a canvas: places come with the data, so that panning only draws what is in sight.
 (function () {
-  const G = D.graph, H = G.box, host = $("graph-plot"), canvas = $("graph-canvas"), map = $("graph-map"), pen = canvas.getContext("2d", { alpha: false }), sight = $("graph-sight"), mark = $("graph-mark");
+  const G = D.graph, H = G.box, host = $("graph-plot"), canvas = $("graph-canvas"), map = $("graph-map"), pen = canvas.getContext("2d", { alpha: false });
   const boxOf = new Map(G.boxes.map((b, i) => [b[3], i]));
   const firstPoint = 3;  // of an edge: upper box, lower box, tensor, then the line
   const view = { scale: 1, x: 0, y: 0, width: 0, height: 0 };  // a point p of the graph is at p * scale + (x, y)
@@ -133,23 +133,29 @@
   }
 
   // ------------------------------------------------------------ the map beside it: the whole graph, and what is in sight
+  let whole = null;
   function drawMap() {
     const ratio = devicePixelRatio || 1, width = map.clientWidth, height = map.clientHeight;
     if (!width || !height) return;
     map.width = width * ratio; map.height = height * ratio;
-    const small = map.getContext("2d"), sx = map.width / G.w, sy = map.height / G.h;
+    whole = document.createElement("canvas");
+    whole.width = map.width; whole.height = map.height;
+    const small = whole.getContext("2d");
     small.fillStyle = ink.card;
-    small.fillRect(0, 0, map.width, map.height);
+    small.fillRect(0, 0, whole.width, whole.height);
+    const sx = whole.width / G.w, sy = whole.height / G.h;
     G.boxes.forEach(([x, y, w], i) => { small.fillStyle = paints[i][0]; small.globalAlpha = matches && !matches.has(i) ? 0.25 : 1; small.fillRect(x * sx, y * sy, Math.max(2, w * sx), Math.max(1.5, H * sy)); });
   }
-  // what moves on it are two boxes of the page: the map itself is painted once
   function frame() {
-    const width = map.clientWidth, height = map.clientHeight, sx = width / G.w, sy = height / G.h, { scale, x, y } = view, here = boxOf.get(chosen);
-    const left = Math.max(0, Math.min(width - 6, -x / scale * sx)), top = Math.max(0, Math.min(height - 6, -y / scale * sy));
-    const wide = Math.max(6, Math.min(width, (view.width - x) / scale * sx) - left), tall = Math.max(6, Math.min(height, (view.height - y) / scale * sy) - top);
-    sight.style.cssText = `transform:translate(${left}px,${top}px);width:${wide}px;height:${tall}px`;
-    mark.hidden = here === undefined;
-    if (here !== undefined) mark.style.transform = `translateY(${G.boxes[here][1] * sy}px)`;
+    if (!whole || !whole.width) return;
+    const small = map.getContext("2d"), sx = map.width / G.w, sy = map.height / G.h, { scale, x, y, width, height } = view;
+    small.drawImage(whole, 0, 0);
+    const at = boxOf.get(chosen);
+    if (at !== undefined) { small.fillStyle = ink.ink; small.fillRect(0, G.boxes[at][1] * sy - 1, map.width, 3); }
+    small.strokeStyle = ink.accent;
+    small.lineWidth = 2 * (devicePixelRatio || 1);
+    const left = Math.max(0, -x / scale * sx), top = Math.max(0, -y / scale * sy);
+    small.strokeRect(left + 1, top + 1, Math.min(map.width - left, width / scale * sx) - 2, Math.max(5, Math.min(map.height - top, height / scale * sy) - 2));
   }
 
   // ------------------------------------------------------------ moving
