@@ -76,7 +76,7 @@ def validated(compiled: Compiled, samples: int = 2) -> Validation:
 def test_a_planted_fault_fails() -> None:
     """One unit of one epoch shifts its results by one bit more."""
     pytest.importorskip("ai_edge_litert", exc_type=ImportError)
-    compiled = atonc.compile(DIGITS, verify=False)
+    compiled = atonc.compile(DIGITS, verify=False).compiled
     wrong = planted(compiled, "CONVACC", "out_shift", 1)
     assert wrong is not None
     found = validated(wrong)
@@ -127,7 +127,7 @@ def test_onnxruntime_has_a_spread_too() -> None:
 
 def test_without_the_interpreters_exact_arithmetic_is_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("atonc.references.find_spec", lambda name: None)
-    compiled = atonc.compile(DIGITS, verify=False)
+    compiled = atonc.compile(DIGITS, verify=False).compiled
     found = validated(compiled, 1)
     assert found.reference == EXACT and "not installed" in found.notes[0] and not found.reading
     (sample,) = validating.synthetic_samples(compiled.source, 1)
@@ -194,7 +194,7 @@ def test_where_all_of_them_do_exact_arithmetic_judges(monkeypatch: pytest.Monkey
     with References(DIGITS) as references:
         assert references.process is not None
         monkeypatch.setattr(references.process, "run", refuse)
-        compiled = atonc.compile(DIGITS, verify=False)
+        compiled = atonc.compile(DIGITS, verify=False).compiled
         found = validating.validate(references, compiled, validating.synthetic_samples(compiled.source, 2))
     assert found.reference == EXACT and any("no kernels of others" in note for note in found.notes)
     assert not list(judging.complaints(found))
