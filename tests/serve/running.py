@@ -102,12 +102,16 @@ def small_model(seed: int = 0) -> bytes:
 
 
 def endless_model() -> bytes:
-    """Sound, small, and the work of minutes: convolutions over a picture of 2.9 million pixels."""
-    count, shape = 8, (1, 1700, 1700, 12)
-    weights = np.ones((12, 3, 3, 12), np.int8)
+    """Sound, not large, and the work of minutes."""
+    return chain_model(4000)
+
+
+def chain_model(count: int) -> bytes:
+    """So many convolutions, one behind the other."""
+    shape = (1, 16, 16, 16)
+    weights = np.ones((16, 3, 3, 16), np.int8)
     tensors = [T(f"t{k}", shape, scale=0.02) for k in range(count + 1)]
-    tensors += [T(f"w{k}", weights.shape, scale=0.01, data=weights) for k in range(count)]
-    tensors += [T(f"b{k}", (12,), "int32", scale=0.0002, data=[0] * 12) for k in range(count)]
+    tensors += [T("w", weights.shape, scale=0.01, data=weights), T("b", (16,), "int32", scale=0.0002, data=[0] * 16)]
     same: dict[int, tuple[str, Any]] = {0: ("b", 0), 1: ("i", 1), 2: ("i", 1), 4: ("i", 1), 5: ("i", 1)}
-    ops = [O("CONV_2D", [f"t{k}", f"w{k}", f"b{k}"], [f"t{k + 1}"], "Conv2DOptions", same) for k in range(count)]
+    ops = [O("CONV_2D", [f"t{k}", "w", "b"], [f"t{k + 1}"], "Conv2DOptions", same) for k in range(count)]
     return build(tensors, ops, ["t0"], [f"t{count}"])

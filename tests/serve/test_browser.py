@@ -17,7 +17,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="atonc[serve] is not installed")
 
-from tests.serve.running import PATIENCE, Running, endless_model, server, small_model
+from tests.serve.running import PATIENCE, Running, chain_model, endless_model, server
 
 CHROMIUM = shutil.which("chromium")
 WAIT = 1000 * PATIENCE
@@ -72,7 +72,7 @@ def test_from_upload_to_comparison_and_back_after_a_restart(browser: Any, folder
     complaints: list[str] = []
     with server(folder, "--jobs", "1") as running:
         page = _page(browser, running.url, complaints)
-        _upload(page, "small.tflite", small_model())
+        _upload(page, "small.tflite", chain_model(60))
         _shows_progress(page)
         page.wait_for_selector('.job[data-state="done"]')
         _options(page)
@@ -98,8 +98,9 @@ def test_from_upload_to_comparison_and_back_after_a_restart(browser: Any, folder
 
 def _shows_progress(page: Any) -> None:
     """Stages as they come, with a bar that grows."""
-    seen, widths = set(), []
+    seen, widths, deadline = set(), [], time.monotonic() + PATIENCE
     while page.locator('.job[data-state="done"]').count() == 0:
+        assert time.monotonic() < deadline
         shown = page.evaluate("""() => [...document.querySelectorAll('[data-progress]')].map(
             (found) => [found.querySelector('small').textContent, found.querySelector('i').style.width])""")
         for text, width in shown:

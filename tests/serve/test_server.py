@@ -27,7 +27,7 @@ OPEN, UPLOAD = ("/api/info", "/api/jobs", "/api/openapi.json"), ("post", "/api/j
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("served")
-    with server(folder, "--max-upload", "300k", "--time-limit", "8", "--memory-limit", "1G") as found:
+    with server(folder, "--max-upload", "1M", "--time-limit", "8", "--memory-limit", "1G") as found:
         yield found
 
 
@@ -81,14 +81,14 @@ def test_again_with_other_options_and_two_builds_compared(running: Running, done
 
 
 def test_uploads_are_bounded(running: Running) -> None:
-    assert running.upload("large.tflite", bytes(400 << 10)).status == 413
+    assert running.upload("large.tflite", bytes(1200 << 10)).status == 413
     with socket.create_connection(("127.0.0.1", running.port)) as line:  # it does not say how long it will be
         line.sendall(b"POST /api/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
                      b"Content-Type: multipart/form-data; boundary=XX\r\n\r\n")  # fmt: skip
         start = form([("model", "a.tflite", b"")]).split(b"\r\n--XX--")[0]
         line.sendall(b"%x\r\n%s\r\n" % (len(start), start))
         try:
-            for _ in range(8):
+            for _ in range(24):
                 line.sendall(b"%x\r\n%s\r\n" % (64 << 10, bytes(64 << 10)))
             answer = line.recv(100)
         except ConnectionError:  # it hung up before we were done
