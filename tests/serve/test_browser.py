@@ -84,7 +84,7 @@ def test_from_upload_to_comparison_and_back_after_a_restart(browser: Any, folder
         page.close()
     with server(folder) as running:
         page = _page(browser, running.url, complaints)
-        assert page.locator(".job").count() == 3
+        _until(page, lambda: page.locator(".job").count() == 3)
         page.fill("#search", "small numerics")
         _until(page, lambda: page.locator(".job").count() == 1)
         page.fill("#search", "no such model")
