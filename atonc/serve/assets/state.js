@@ -11,8 +11,12 @@ export const onChange = (listener) => listeners.add(listener);
 export const changed = (what = {}) => listeners.forEach((listener) => listener(what));
 export const newestFirst = () => [...jobs.values()].sort((a, b) => b.number - a.number);
 
+// an answer may come behind an event that is newer: a job never goes back
+const STEPS = { queued: 0, running: 1 };
+const step = (job) => (job ? STEPS[job.state] ?? 2 : -1);
+
 export function keep(found) {
-  for (const job of found) jobs.set(job.id, { ...job, heard: Date.now() });
+  for (const job of found) if (step(job) >= step(jobs.get(job.id))) jobs.set(job.id, { ...job, heard: Date.now() });
 }
 
 export async function load(query) {
