@@ -73,6 +73,8 @@ def _fused(graph: Graph) -> set[str]:
             continue
         way, name = [op.outputs[0]], op.inputs[0]
         while (maker := graph.producers.get(name)) is not None and _read_once(graph, name):
+            if graph.tensors[name].quant is not None:
+                break  # codes already, computed by a step of their own
             way.append(name)
             if maker.kind not in CLAMPS:
                 found |= set(way) if _takes_codes(maker, graph) else set()

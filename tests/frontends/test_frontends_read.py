@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from atonc.frontends.onnx_qdq import read_onnx
 from atonc.frontends.read import read
 from atonc.frontends.refusals import refuse
 from atonc.frontends.tflite import read_tflite
+from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.ops import run_graph
 from atonc.passes import run as run_passes
 from tests.frontends.onnx_models import Net
@@ -182,3 +184,12 @@ def test_reshape_with_zeros_that_mean_zero() -> None:
     y = net.node("Reshape", [net.qdq("x", 0.1), net.const(np.array([0, 4]))], allowzero=1)[0]
     with pytest.raises(AtoncError, match="cannot become"):
         read_onnx(net.model({"x": (1, 4)}, [y]))
+
+
+def test_long_chains_on_codes_are_counted_in_one_walk() -> None:
+    count, codes = 4000, Quantisation.per_tensor(0.1)
+    tensors = {f"t{k}": Tensor(f"t{k}", (1, 4), "int8", codes) for k in range(count + 1)}
+    ops = tuple(Op("relu", f"r{k}", (f"t{k}",), (f"t{k + 1}",)) for k in range(count))
+    started = time.process_time()
+    assert coverage(Graph(tensors, ops, ("t0",), (f"t{count}",))).quantised == count
+    assert time.process_time() - started < 3  # 16 million looks would take longer
