@@ -161,8 +161,8 @@ def report(trials: Sequence[Trial]) -> str:
     lines = [
         "# Trials: small models against the reference interpreters",
         "",
-        "Date 2026-11-15, 2-core aarch64 Linux, one thread. Script: `benchmarks/trials.py`, which says what the columns",
-        "mean; the models are not part of this repository.",
+        "Date 2026-11-15, 2-core aarch64 Linux, one thread. Script: `benchmarks/trials.py`, which says what the",
+        "columns mean; the models are not part of this repository.",
         "",
         "| folder | models | " + " | ".join(OUTCOMES) + " |",
         "|---" * (2 + len(OUTCOMES)) + "|",
