@@ -19,15 +19,11 @@ def _sum(long: bool) -> Make:
 
     def make(i: Instruction, s: State) -> Operation:
         size = 2 if long else i["s"]
-        data, low, high = s.vector(i["m"], size, i["u"]), 2 * i["l"], 2 * i.fields.get("h", 0) + 1
+        data = s.vector(i["m"], size, i["u"])
 
         def run() -> None:
             total = int(data[s.active(size)].astype(np.int64).sum())
-            if long:
-                before = s.register(low) | s.register(high) << 32 if i["a"] else 0
-                _set_pair(s, low, high, total + before)
-            else:
-                s.set_register(low, total + (s.register(low) if i["a"] else 0))
+            _add(s, i, total, long)
 
         return run
 
@@ -39,6 +35,15 @@ def _set_pair(s: State, low: int, high: int, value: int) -> None:
     s.set_register(high, value >> 32)
 
 
+def _add(s: State, i: Instruction, total: int, long: bool) -> None:
+    """To the register, or the pair of registers, if the instruction accumulates; instead of it if not."""
+    low, high = 2 * i["l"], 2 * i.fields.get("h", 0) + 1
+    if long:
+        _set_pair(s, low, high, total + (s.register(low) | s.register(high) << 32 if i["a"] else 0))
+    else:
+        s.set_register(low, total + (s.register(low) if i["a"] else 0))
+
+
 def _dot(size: int | None, subtract: bool, long: bool, unsigned: int | None = None) -> Make:
     """VMLADAV and its kin: products added up; with x elements of n change places in pairs; `subtract` the odd ones."""
 
@@ -48,17 +53,12 @@ def _dot(size: int | None, subtract: bool, long: bool, unsigned: int | None = No
         a, b = s.vector(i["n"], width, u), s.vector(i["m"], width, u)
         order = np.arange(16 >> width) ^ 1 if i["x"] else np.arange(16 >> width)
         signs = np.where(np.arange(16 >> width) & 1, -1, 1) if subtract else np.ones(16 >> width, np.int64)
-        low, high = 2 * i["l"], 2 * i.fields.get("h", 0) + 1
 
         def run() -> None:
             left = a[order].astype(object) if width == 2 else a[order].astype(np.int64)
             right = b.astype(object) if width == 2 else b.astype(np.int64)
             total = int((left * right * signs)[s.active(width)].sum()) if s.mask else 0
-            if long:
-                before = s.register(low) | s.register(high) << 32 if i["a"] else 0
-                _set_pair(s, low, high, total + before)
-            else:
-                s.set_register(low, total + (s.register(low) if i["a"] else 0))
+            _add(s, i, total, long)
 
         return run
 
