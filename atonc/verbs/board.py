@@ -73,11 +73,11 @@ def _build(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from atonc import serving
+    from atonc import board_running
 
-    request = serving.ServeOptions(
+    request = board_running.BoardRun(
         options.firmware,
-        tuple(serving.contents(text) for text in options.flash),
+        tuple(board_running.contents(text) for text in options.flash),
         options.serial,
         None if options.first_stage is None else options.first_stage == "yes",
         options.seconds,
@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace) -> int:
         if not options.quiet or not line.startswith("|"):
             print(line, file=output, flush=True)
 
-    served = serving.serve(request, say, _told_to_stop())
+    served = board_running.run_firmware(request, say, _told_to_stop())
     if options.json:
         print(json.dumps(asdict(served), indent=1))
     else:

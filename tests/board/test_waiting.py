@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from atonc import serving
+from atonc import board_running
 from tests.board.programs import build, needs_compiler
 
 pytestmark = needs_compiler
@@ -19,7 +19,7 @@ def test_a_board_that_waits_can_be_stopped(tmp_path: Path) -> None:
     )
     said: list[str] = []
     began = time.monotonic()
-    served = serving.serve(serving.ServeOptions(elf, serial="socket:0", seconds=0.5), said.append)
+    served = board_running.run_firmware(board_running.BoardRun(elf, serial="socket:0", seconds=0.5), said.append)
     assert served.reason == "time"
     assert "| waiting" in said
     assert time.monotonic() - began < 60, "on a busy machine; without a look at the clock it takes hours"

@@ -36,7 +36,7 @@ class Contents:
 
 
 @dataclass(frozen=True)
-class ServeOptions:
+class BoardRun:
     firmware: Path
     flash: tuple[Contents, ...] = ()
     serial: str = ""  # "", "pty", "pty:LINK" or "socket:PORT"
@@ -47,7 +47,7 @@ class ServeOptions:
 
 
 @dataclass(frozen=True)
-class Served:
+class Ended:
     """How it ended: `bkpt` with its number, `exit`, `time` or `interrupted`."""
 
     reason: str
@@ -78,7 +78,7 @@ def wire_for(text: str) -> SocketWire | PtyWire | None:
     return SocketWire(int(found[1]))
 
 
-def make_board(options: ServeOptions) -> Board:
+def make_board(options: BoardRun) -> Board:
     firmware = read_firmware(options.firmware)
     from_flash = firmware.vector_table >> 28 == 7
     first_stage = from_flash if options.first_stage is None else options.first_stage
@@ -97,7 +97,7 @@ def put(board: Board, parts: Sequence[Contents]) -> None:
         board.poke(part.address, data)
 
 
-def serve(options: ServeOptions, say: Say, stop: Callable[[], bool] = lambda: False) -> Served:
+def run_firmware(options: BoardRun, say: Say, stop: Callable[[], bool] = lambda: False) -> Ended:
     board = make_board(options)
     wire = wire_for(options.serial)
     if wire is not None:
@@ -114,7 +114,7 @@ def serve(options: ServeOptions, say: Say, stop: Callable[[], bool] = lambda: Fa
     return _summary(board, halt, options)
 
 
-def _run(board: Board, options: ServeOptions, stop: Callable[[], bool]) -> Halt:
+def _run(board: Board, options: BoardRun, stop: Callable[[], bool]) -> Halt:
     began, alive, alive_at = time.monotonic(), _signs_of_life(board), 0
     while True:
         if stop():
@@ -143,11 +143,11 @@ def _signs_of_life(board: Board) -> tuple[int, ...]:
     return (board.npu.epochs, board.clock.waited, *(uart.sent + uart.received for uart in uarts))
 
 
-def _summary(board: Board, halt: Halt, options: ServeOptions) -> Served:
+def _summary(board: Board, halt: Halt, options: BoardRun) -> Ended:
     uarts = board.peripherals.uarts.values()
     picture = [*board.picture(), *(board.accesses.unmodelled_lines() if options.registers else [])]
     reason = "exit" if halt.reason == "bkpt" and halt.number == SEMIHOSTING else halt.reason
-    return Served(
+    return Ended(
         reason,
         halt.number,
         board.core.instructions,

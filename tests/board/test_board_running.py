@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from atonc import cli, serving
+from atonc import board_running, cli
+from atonc.board_running import BoardRun
 from atonc.emu.board.wires import PtyWire, SocketWire
 from atonc.errors import InputError
-from atonc.serving import ServeOptions
 from tests.board.programs import build, needs_compiler
 
 ECHO = """
@@ -46,7 +46,7 @@ def echo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("echo"), ECHO)
 
 
-def talk(options: ServeOptions, sends: bytes, answers: int) -> tuple[serving.Served | InputError, bytes, list[str]]:
+def talk(options: BoardRun, sends: bytes, answers: int) -> tuple[board_running.Ended | InputError, bytes, list[str]]:
     """A client that sends some bytes, reads so many and stays until the firmware ends."""
     said: list[str] = []
     came = bytearray()
@@ -68,7 +68,7 @@ def talk(options: ServeOptions, sends: bytes, answers: int) -> tuple[serving.Ser
     thread = threading.Thread(target=client, daemon=True)
     thread.start()
     try:
-        ended: serving.Served | InputError = serving.serve(options, say)
+        ended: board_running.Ended | InputError = board_running.run_firmware(options, say)
     except InputError as error:
         ended = error
     over.set()
@@ -80,9 +80,9 @@ def talk(options: ServeOptions, sends: bytes, answers: int) -> tuple[serving.Ser
 def test_a_client_on_a_socket(echo: Path, tmp_path: Path) -> None:
     image = tmp_path / "image.bin"
     image.write_bytes(b"skip\x78\x56\x34\x12")
-    flash = (serving.contents(f"{image}@0x71000000+4"),)
-    ended, came, said = talk(ServeOptions(echo, flash, "socket:0", registers=True), b"ABCq", 3)
-    assert isinstance(ended, serving.Served) and came == b"BCD"
+    flash = (board_running.contents(f"{image}@0x71000000+4"),)
+    ended, came, said = talk(BoardRun(echo, flash, "socket:0", registers=True), b"ABCq", 3)
+    assert isinstance(ended, board_running.Ended) and came == b"BCD"
     assert (ended.reason, ended.number, ended.received) == ("bkpt", 2, 4)
     assert said[1:] == ["| hello", "| 0x12345678"]
     assert any("SYSCFG" in line and "written 1 times, holds 0x00000005" in line for line in ended.picture)
@@ -90,8 +90,8 @@ def test_a_client_on_a_socket(echo: Path, tmp_path: Path) -> None:
 
 @needs_compiler
 def test_a_firmware_that_hangs_shows_where(echo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "STRETCH", 50_000)
-    ended, _, _ = talk(ServeOptions(echo, serial="socket:0", patience=1_000_000), b"h", 0)
+    monkeypatch.setattr(board_running, "STRETCH", 50_000)
+    ended, _, _ = talk(BoardRun(echo, serial="socket:0", patience=1_000_000), b"h", 0)
     assert isinstance(ended, InputError)
     text = str(ended)
     assert "it seems to hang: 1 million instructions without a byte, an epoch or sleep" in text
@@ -102,8 +102,8 @@ def test_a_firmware_that_hangs_shows_where(echo: Path, monkeypatch: pytest.Monke
 
 @needs_compiler
 def test_semihosting_exit(echo: Path) -> None:
-    ended, came, _ = talk(ServeOptions(echo, serial="socket:0"), b"Ps", 1)
-    assert isinstance(ended, serving.Served) and (ended.reason, came) == ("exit", b"Q")
+    ended, came, _ = talk(BoardRun(echo, serial="socket:0"), b"Ps", 1)
+    assert isinstance(ended, board_running.Ended) and (ended.reason, came) == ("exit", b"Q")
 
 
 @needs_compiler
@@ -121,7 +121,7 @@ def test_time_is_up_as_json(echo: Path, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize("text", ["image.bin", "image.bin@", "image.bin@flash", "@0x71000000", "a@0x1+x"])
 def test_what_is_no_place_in_memory(text: str) -> None:
     with pytest.raises(InputError, match="is not FILE@ADDRESS"):
-        serving.contents(text)
+        board_running.contents(text)
 
 
 def test_flash_file_that_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,12 +132,12 @@ def test_flash_file_that_is_missing(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("text", ["tcp:1", "socket:", "socket:99999", "socket:x"])
 def test_what_is_no_serial_line(text: str) -> None:
     with pytest.raises(InputError, match="neither pty"):
-        serving.wire_for(text)
+        board_running.wire_for(text)
 
 
 def test_a_port_that_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(InputError, match="cannot be served"):
-        serving.wire_for(f"socket:{other.getsockname()[1]}")
+        board_running.wire_for(f"socket:{other.getsockname()[1]}")
 
 
 def test_one_client_after_the_other_on_a_socket() -> None:
