@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
+from atonc.lower.chains import MAX_CHAIN, no_setting
 from atonc.lower.channel_groups import WORTH_ALWAYS, ranges
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
@@ -30,7 +31,7 @@ from atonc.lower.pad_first import lower_padded
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import TwoSteps
 from atonc.lower.shift_first import shift_first, worth_shifting
-from atonc.lower.tiling import MAX_CHAIN, Tiling, choose, no_setting
+from atonc.lower.tiling import Tiling, choose
 from atonc.lower.wide_windows import MOST_BATCH
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine

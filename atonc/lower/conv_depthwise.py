@@ -10,6 +10,7 @@ import numpy as np
 
 from atonc.hw.footprint import WORD
 from atonc.lower.bands import bands, cycles
+from atonc.lower.chains import MAX_CHAIN, chain_configs, no_setting
 from atonc.lower.channel_groups import ranges
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
@@ -28,7 +29,6 @@ from atonc.lower.pad_first import lower_padded
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation
-from atonc.lower.tiling import MAX_CHAIN, chain_configs, no_setting
 from atonc.lower.wide_windows import frame, joined, wide_parts
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
+from atonc.lower.chains import Mode
 from atonc.lower.pipelines import require_seen
-from atonc.lower.tiling import Mode
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, contiguous, engine
 

@@ -11,12 +11,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from atonc.lower.chains import MAX_CHAIN
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import output_engine, requantise
 from atonc.lower.convolution import Part
 from atonc.lower.layer import Layer
 from atonc.lower.requantise import Requantisation, TwoSteps
-from atonc.lower.tiling import MAX_CHAIN
 from atonc.lower.wide_windows import SUM
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, engine

@@ -8,6 +8,7 @@ from math import lcm
 import numpy as np
 
 from atonc.hw.units.convacc import ConvaccConfig
+from atonc.lower.chains import MAX_CHAIN, Mode, no_setting
 from atonc.lower.channel_groups import ranges
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
@@ -15,7 +16,6 @@ from atonc.lower.convolution import Part
 from atonc.lower.layer import MAX_VECTOR, Layer
 from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.registry import Refusal
-from atonc.lower.tiling import MAX_CHAIN, Mode, no_setting
 from atonc.lower.wide_windows import MOST_KERNELS, frame, joined, side_by_side, wide_parts
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Frames

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from atonc.hw.machine import stm32n6
 from atonc.hw.units.convacc import ConvaccConfig
+from atonc.lower.chains import MAX_CHAIN, Mode, chain_configs, least_batch, limits
 from atonc.lower.convolution import Part
 from atonc.lower.layer import ALIGNED, Layer
-from atonc.lower.tiling import MAX_CHAIN, Mode, chain_configs, least_batch, limits
 from atonc.lower.wide_windows import frame, side_by_side
 
 MAX_PIPELINES = 3

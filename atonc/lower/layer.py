@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from atonc.hw.units.arith import ArithConfig
 from atonc.ir import Op, Tensor
+from atonc.lower.chains import Mode
 from atonc.lower.context import HUGE_BYTES, Context
 from atonc.lower.conv_engines import SHIFT_CODES
 from atonc.lower.convolution import Phase, Sides, phases, stepped
@@ -20,7 +21,6 @@ from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation, TwoSteps, cut_costs, matters, requantisation, two_steps
 from atonc.lower.steep_channels import tame
 from atonc.lower.taps import tap_phases
-from atonc.lower.tiling import Mode
 from atonc.lower.transposed import transposed_phases
 from atonc.lower.typical_sums import largest_part, sample_patches
 from atonc.lower.wide_2x import TOGETHER, has_pairs, paired_phases

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.safety.values import LEAST_FRAME
+from atonc.lower.chains import MAX_CHAIN
 from atonc.lower.context import Context
 from atonc.lower.convolution import Sides
 from atonc.lower.copies import Move, pipelines
@@ -18,7 +19,6 @@ from atonc.lower.meaning.sums import picture
 from atonc.lower.padding import borders, inside, pad_view
 from atonc.lower.pipelines import pack
 from atonc.lower.registry import Refusal
-from atonc.lower.tiling import MAX_CHAIN
 from atonc.lower.views import View
 from atonc.plan.streams import Area
 from atonc.plan.types import StepPlan

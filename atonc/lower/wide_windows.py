@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.convacc import ConvaccConfig
+from atonc.lower.chains import Mode, as_seen, unit_config
 from atonc.lower.convolution import WIDEST, WINDOW, Part, axis_of, part_of
 from atonc.lower.layer import Layer
-from atonc.lower.tiling import Mode, as_seen, unit_config
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area
 
