@@ -22,10 +22,14 @@ KINDS = ("auto", "photo", "portrait", "audio")
 
 
 def make_inputs(graph: Graph, seed: int = 0, kind: str = "auto") -> dict[str, Array]:
-    """One natural-looking value per graph input, in the input's own number format."""
+    """One natural-looking value per graph input, in the input's own number format; states as in the first run."""
     layout = "NCHW" if graph.source == "onnx" else "NHWC"
+    first = {state.input: state.first for state in graph.states}
     return {
-        name: make_input(graph.tensors[name], seed, layout, kind, float_range(graph, name)) for name in graph.inputs
+        name: first[name]
+        if name in first
+        else make_input(graph.tensors[name], seed, layout, kind, float_range(graph, name))
+        for name in graph.inputs
     }
 
 

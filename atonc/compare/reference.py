@@ -71,8 +71,12 @@ def run_onnx(path: Path, inputs: Mapping[str, Array], all_tensors: bool = False)
 def _open_tflite(path: Path, kernels: str, tensors: Wanted) -> Kernels:
     interpreter = _interpreter(path, kernels, tensors is not None)
     names, wanted_names = _unique_names(interpreter), frozenset(tensors or ())
+    keeps = _has_variables(path)
 
     def run(inputs: Values) -> dict[str, Array]:
+        nonlocal interpreter
+        if keeps:  # nothing else makes CALL_ONCE run again
+            interpreter = _interpreter(path, kernels, tensors is not None)
         takes = {d["index"]: d["dtype"] for d in interpreter.get_input_details()}  # a file may list one input twice
         given = [inputs[names[i]] for i in takes] if isinstance(inputs, Mapping) else inputs
         for (index, dtype), value in zip(takes.items(), given, strict=True):
@@ -89,6 +93,11 @@ def _open_tflite(path: Path, kernels: str, tensors: Wanted) -> Kernels:
         return {name: value for name, value in found.items() if value is not None}
 
     return run
+
+
+def _has_variables(path: Path) -> bool:
+    codes = flatbuffer.root(limits.read_bytes(path), b"TFL3").tables(ModelField.OPERATOR_CODES)
+    return "CALL_ONCE" in map(operator_name, codes)
 
 
 def _unique_names(interpreter: Any) -> dict[int, str]:

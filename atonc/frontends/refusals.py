@@ -6,7 +6,7 @@ from atonc.errors import UnsupportedError
 
 STATEFUL = (
     "LSTM", "GRU", "RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN",
-    "BIDIRECTIONAL_SEQUENCE_RNN", "SVDF", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE",
+    "BIDIRECTIONAL_SEQUENCE_RNN", "SVDF", "CALL_ONCE",
 )  # fmt: skip
 CONTROL = ("If", "Loop", "Scan", "IF", "WHILE", "CALL", "SequenceMap")
 DYNAMIC = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "com.microsoft.DynamicQuantizeMatMul",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from atonc.frontends import (
     tflite_ops,
     tflite_recurrent,
     tflite_shapes,
+    tflite_variables,
 )
 from atonc.frontends.flatbuffer import Table
 from atonc.frontends.operands import check_operands, check_work, require_operands
@@ -49,21 +51,55 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
     if not subgraphs:
         raise ModelError("the file has no subgraph", where=name)
     codes = [operator_name(table) for table in model.tables(ModelField.OPERATOR_CODES)]
+    tables = subgraphs[0].tables(SubgraphField.OPERATORS)
+    limits.count(len(tables), limits.MAX_OPS, "operators")
     tensors = _Tensors(data, model.tables(ModelField.BUFFERS), subgraphs[0])
     edges = [
         [int(i) for i in subgraphs[0].array(number, "<i4")] for number in (SubgraphField.INPUTS, SubgraphField.OUTPUTS)
     ]
     if cut_outputs:
-        edges[1] = _cuts(cut_outputs, tensors, _results(subgraphs[0], codes))
-    ops = _operators(subgraphs[0], codes, tensors, edges[1], bool(cut_outputs))
+        edges[1] = _cuts(cut_outputs, tensors, _results(tables, codes))
+    chosen, variables = tflite_variables.choose(tables, codes, edges[1], bool(cut_outputs))
+    first = _first_values(data, model, codes) if variables else {}
+    _carry(variables, first, tensors, edges)
+    ops = [op for index in chosen for op in _operator(index, tables[index], codes, tensors, edges[1])]
+    states = tuple(
+        tflite_variables.state(v, tensors.at(v.read), tensors.at(v.assigned), first)
+        for v in variables
+        if v.assigned >= 0
+    )
     inputs, outputs = ([tensors.at(i).name for i in indices] for indices in edges)
     used = {t for op in ops for t in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
     kept = {tensor.name: tensor for tensor in tensors.all() if tensor.name in used}
-    notes = tuple(f"{op.name} {tflite_recurrent.STATE_NOTE}" for op in ops if op.kind == "lstm")
-    graph = Graph(
-        kept, tuple(ops), tuple(dict.fromkeys(inputs)), tuple(dict.fromkeys(outputs)), name, "tflite", notes=notes
-    )
+    notes = [f"{op.name} {tflite_recurrent.STATE_NOTE}" for op in ops if op.kind == "lstm"]
+    notes += [tflite_variables.note(state) for state in states]
+    inputs, outputs = list(dict.fromkeys(inputs)), list(dict.fromkeys(outputs))
+    graph = Graph(kept, tuple(ops), tuple(inputs), tuple(outputs), name, "tflite", notes=tuple(notes), states=states)
     return check_work(check_operands(check(graph)))
+
+
+def _first_values(data: bytes, model: Table, codes: list[str]) -> dict[str, Array]:
+    """Of variables, by name."""
+    buffers, subgraphs = model.tables(ModelField.BUFFERS), model.tables(ModelField.SUBGRAPHS)
+    read = cache(lambda number: _Tensors(data, buffers, subgraphs[number]))
+    tables = subgraphs[0].tables(SubgraphField.OPERATORS)
+    return tflite_variables.first_values(tables, codes, subgraphs, lambda number, index: read(number).at(index))
+
+
+def _carry(
+    variables: Sequence[tflite_variables.Variable],
+    first: Mapping[str, Array],
+    tensors: _Tensors,
+    edges: list[list[int]],
+) -> None:
+    """Variables are inputs and outputs; constants where nobody assigns to them."""
+    for variable in variables:
+        if variable.assigned >= 0:
+            edges[0].append(variable.read)
+            edges[1].append(variable.assigned)
+        else:
+            read = tensors.at(variable.read)
+            tensors.listed[variable.read] = replace(read, data=tflite_variables.first_value(variable, read, first))
 
 
 def read_file(path: Path) -> Graph:
@@ -218,35 +254,14 @@ def _cuts(names: Sequence[str], tensors: _Tensors, results: Mapping[str, list[in
     return list(dict.fromkeys(found))
 
 
-def _results(subgraph: Table, codes: list[str]) -> dict[str, list[int]]:
+def _results(tables: Sequence[Table], codes: list[str]) -> dict[str, list[int]]:
     """Operator -> indices of the tensors that it gives; operators have no names in the file, so they get numbers."""
-    tables = subgraph.tables(SubgraphField.OPERATORS)
-    limits.count(len(tables), limits.MAX_OPS, "operators")
     numbers = [table.uint32(OperatorField.CODE) for table in tables]
     return {
-        f"{codes[number]}_{index}": _indices(tables[index], OperatorField.OUTPUTS, str(index))
+        f"{codes[number]}_{index}": tflite_variables.operands(tables[index], OperatorField.OUTPUTS, str(index))
         for index, number in enumerate(numbers)
         if number < len(codes)
     }
-
-
-def _operators(subgraph: Table, codes: list[str], tensors: _Tensors, outputs: list[int], cut: bool) -> list[Op]:
-    """All operators, or where outputs were chosen those that they depend on."""
-    tables = subgraph.tables(SubgraphField.OPERATORS)
-    limits.count(len(tables), limits.MAX_OPS, "operators")
-    chosen = _needed(tables, outputs) if cut else range(len(tables))
-    return [op for index in chosen for op in _operator(index, tables[index], codes, tensors, outputs)]
-
-
-def _needed(tables: list[Table], outputs: list[int]) -> list[int]:
-    producers = {i: k for k, table in enumerate(tables) for i in _indices(table, OperatorField.OUTPUTS, str(k))}
-    waiting, needed = list(outputs), set[int]()
-    while waiting:
-        index = producers.get(waiting.pop())
-        if index is not None and index not in needed:
-            needed.add(index)
-            waiting += _indices(tables[index], OperatorField.INPUTS, str(index))
-    return sorted(needed)
 
 
 def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors, kept: Collection[int]) -> list[Op]:
@@ -258,7 +273,9 @@ def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors, kep
     name = f"{codes[number]}_{index}"
     if codes[number] not in TRANSLATORS:
         raise refuse(codes[number], name)
-    operands = [_indices(table, which, name) for which in (OperatorField.INPUTS, OperatorField.OUTPUTS)]
+    operands = [
+        tflite_variables.operands(table, which, name) for which in (OperatorField.INPUTS, OperatorField.OUTPUTS)
+    ]
     source = tflite_ops.Source(
         codes[number],
         name,
@@ -318,10 +335,3 @@ def _check_shape(op: Op, output: int, tensors: _Tensors) -> None:
     if not tflite_shapes.same_but_free(declared, expected, tensors.free.get(output, frozenset())):
         raise ModelError(f"result has shape {declared}, the operator computes {expected}", where=op.name)
     tensors.listed[output] = replace(tensors.at(output), shape=limits.shape(expected, op.name))
-
-
-def _indices(table: Table, number: int, where: str) -> list[int]:
-    values = [int(v) for v in table.array(number, "<i4")]
-    if len(values) > limits.MAX_OPERANDS:
-        raise ModelError(f"{len(values)} operands", where=where)
-    return values

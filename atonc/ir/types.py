@@ -112,6 +112,15 @@ class Op:
 
 
 @dataclass(frozen=True, eq=False)
+class State:
+    """What the model keeps from one run to the next: the codes of `output` are those of `input` in the run after."""
+
+    input: str
+    output: str
+    first: Array  # codes of the input in the first run
+
+
+@dataclass(frozen=True, eq=False)
 class Graph:
     """Operators in an order in which they can run, and every tensor that they name."""
 
@@ -124,6 +133,7 @@ class Graph:
     notes: tuple[str, ...] = ()  # what the reader wants the user to know
     aliases: Mapping[str, str] = field(default_factory=dict)  # names of the source -> tensor that holds the value
     turned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # edges transposed for the user: axes of before
+    states: tuple[State, ...] = ()  # of the graph as read
 
     @cached_property
     def producers(self) -> dict[str, Op]:

@@ -30,7 +30,7 @@ class T:
 
 @dataclass
 class O:  # noqa: E742 - reads well in models
-    """An operator; options: field number -> (type, value), type one of b, i, f, B."""
+    """An operator; options: field number -> (type, value), type one of b, i, f, B, s (text)."""
 
     code: str
     inputs: list[str]
@@ -40,28 +40,38 @@ class O:  # noqa: E742 - reads well in models
     intermediates: list[str] = field(default_factory=list)
 
 
-def build(tensors: list[T], ops: list[O], inputs: list[str], outputs: list[str]) -> bytes:
-    return _Writer(tensors, ops).write(inputs, outputs)
+def build(
+    tensors: list[T], ops: list[O], inputs: list[str], outputs: list[str], inner: tuple[list[T], list[O]] | None = None
+) -> bytes:
+    """`inner`: a second subgraph without inputs and outputs."""
+    return _Writer(tensors, ops, inner).write(inputs, outputs)
 
 
 class _Writer:
-    def __init__(self, tensors: list[T], ops: list[O]) -> None:
+    def __init__(self, tensors: list[T], ops: list[O], inner: tuple[list[T], list[O]] | None) -> None:
         self.b = flatbuffers.Builder(1024)
         self.tensors, self.ops = tensors, ops
+        self.inner = inner or ([], [])
+        self.codes = list(dict.fromkeys(op.code for op in (*ops, *self.inner[1])))
         self.index = {t.name: i for i, t in enumerate(tensors)}
-        self.codes = list(dict.fromkeys(op.code for op in ops))
 
     def write(self, inputs: list[str], outputs: list[str]) -> bytes:
-        buffers = [self._table(3, {})] + [self._buffer(t) for t in self.tensors]
-        tensors = self._offsets([self._tensor(t, i + 1) for i, t in enumerate(self.tensors)])
-        ops = self._offsets([self._operator(op) for op in self.ops])
-        ins, outs = (self._vector([self.index[n] for n in names], "<i4") for names in (inputs, outputs))
-        graph = self._table(5, {0: ("o", tensors), 1: ("o", ins), 2: ("o", outs), 3: ("o", ops)})
+        buffers = [self._table(3, {})] + [self._buffer(t) for t in (*self.tensors, *self.inner[0])]
+        graphs = [self._subgraph(self.tensors, self.ops, inputs, outputs, 1)]
+        if self.inner[1]:
+            graphs.append(self._subgraph(*self.inner, [], [], 1 + len(self.tensors)))
         codes = self._offsets([self._code(code) for code in self.codes])
-        graphs, stored = self._offsets([graph]), self._offsets(buffers)
-        model = self._table(8, {0: ("I", 3), 1: ("o", codes), 2: ("o", graphs), 4: ("o", stored)})
+        stored_graphs, stored = self._offsets(graphs), self._offsets(buffers)
+        model = self._table(8, {0: ("I", 3), 1: ("o", codes), 2: ("o", stored_graphs), 4: ("o", stored)})
         self.b.Finish(model, b"TFL3")
         return bytes(self.b.Output())
+
+    def _subgraph(self, tensors: list[T], ops: list[O], inputs: list[str], outputs: list[str], buffer: int) -> int:
+        self.index = {t.name: i for i, t in enumerate(tensors)}
+        stored = self._offsets([self._tensor(t, i + buffer) for i, t in enumerate(tensors)])
+        written = self._offsets([self._operator(op) for op in ops])
+        ins, outs = (self._vector([self.index[n] for n in names], "<i4") for names in (inputs, outputs))
+        return self._table(5, {0: ("o", stored), 1: ("o", ins), 2: ("o", outs), 3: ("o", written)})
 
     def _table(self, size: int, fields: dict[int, tuple[str, Any]]) -> int:
         self.b.StartObject(size)
@@ -117,7 +127,8 @@ class _Writer:
         }  # fmt: skip
         between = self._vector([self.index[n] for n in op.intermediates], "<i4") if op.intermediates else None
         if op.options:
-            table = self._table(12, op.fields)
+            texts = {k: ("o", self.b.CreateString(v)) for k, (kind, v) in op.fields.items() if kind == "s"}
+            table = self._table(12, {**op.fields, **texts})
             fields |= {3: ("B", getattr(tflite.BuiltinOptions, op.options)), 4: ("o", table)}
         if between is not None:
             fields[8] = ("o", between)
@@ -128,7 +139,8 @@ def _version(code: str) -> int:
     """The first version of an operator that knows int8."""
     special = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4, "TRANSPOSE_CONV": 3, "PRELU": 1}
     older = ("ROUND", "SHAPE", "HARD_SWISH", "LEAKY_RELU", "EXPAND_DIMS", "SQUEEZE",
-             "GATHER", "RESHAPE", "DEPTH_TO_SPACE")  # fmt: skip
+             "GATHER", "RESHAPE", "DEPTH_TO_SPACE",
+             "CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")  # fmt: skip
     return special.get(code, 1 if code in older else 2)
 
 
