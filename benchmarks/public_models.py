@@ -1,11 +1,13 @@
 """Compiles quantised models that are not in the corpus, and says what came of each.
 
-    OMP_NUM_THREADS=1 python benchmarks/public_models.py FOLDER... [--only TEXT] [--cache DIR] [--fresh]
-                                                         [--limit SECONDS] [--write]
+    OMP_NUM_THREADS=1 python benchmarks/public_models.py FOLDER... [--only TEXT] [--cache FILE] [--again OUTCOME...]
+                                                         [--limit SECONDS] [--seconds TOTAL] [--write]
 
-Each FOLDER holds .tflite and .onnx files and manifest.csv (file, where it is published): nothing is downloaded. Files
-with the same content count once. Each model is generated with verification in a process of its own, then compared with
-the reference kernels.
+Each FOLDER holds .tflite and .onnx files, itself or in folders below, beside a manifest.csv (file, repository:path
+where it is published, options it needs): nothing is downloaded. Files with the same content count once, those of the
+corpus not at all. Each model is generated with verification in a process of its own, with a limit of time and memory,
+then compared with the reference kernels. The cache has a line of JSON for each, so that a run may be stopped and taken
+up again; `--again refused failed differs` does once more what a mended compiler may do better.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 
 from compile_corpus import figures, kernels_of, layers, outputs, references, sensitivity
-from corpus_report import NOISE, Record
+from corpus_report import CORPUS, Record
+from public_models_report import INPUTS, Model, close, one_line, outcome, report, row
 
 from atonc import validating
 from atonc.emulation import Emulation
@@ -33,33 +36,16 @@ from atonc.generating import analyze, generate
 from atonc.options import Options
 
 RESULTS = Path(__file__).parent / "results" / "public_models.md"
-INPUTS, NOISY = 4, 2
-CLOSE, OF_KERNELS = 0.999, 0.003
-HEAD = """# Public models outside the corpus
-
-Date 2026-11-15, 2-core x86-64 Linux that others used too, one thread. Script: `benchmarks/public_models.py`; the models
-are not part of this repository.
-
-- *outcome*: **verified**: `atonc generate` wrote its files, every layer of the program is within its limit of exact
-  arithmetic on the emulator, and the outputs are close to the reference; **differs**: not so; **refused**: exit code 2
-  with the message below the table; **failed**: none of these.
-- *epochs*: on the NPU; *CPU ops* with the rule that sent them there; *ms*: predicted, CPU included, never measured.
-- *layer max*: each layer on the inputs it really had against exact arithmetic, in codes.
-- *cosine*: worst output over {inputs} inputs to TFLite's reference kernels (onnxruntime without optimisation);
-  *kernels*: the same for the reference's other kernel sets, whichever is further. Where the reference cannot run the
-  model, exact arithmetic takes its place.
-- *s*, *MB*: `generate` with verification and all files, seconds on the clock and largest resident memory.
-
-"""
+MEMORY_BYTES = 8 << 30  # address space of one model's process
 
 
 # --------------------------------------------------------------------------------------------------------- one model
 
 
-def judge(model: Path) -> Record:
+def judge(model: Path, fixed: dict[str, int]) -> Record:
     started = time.perf_counter()
     try:
-        view = analyze(model, Options())
+        view = analyze(model, Options(fixed_shapes=fixed))
         with tempfile.TemporaryDirectory() as folder:
             generate(view, Path(folder))
     except AtoncError as error:
@@ -75,7 +61,7 @@ def judge(model: Path) -> Record:
     record["reference"] = kernels_of(model).yardstick
     record["outputs"] = outputs(compiled, runs, expected)
     if not all(map(close, record["outputs"])):
-        found = sensitivity(compiled, samples[:NOISY], expected[:NOISY])
+        found = sensitivity(compiled, samples, expected)
         record["outputs"] = [output | more for output, more in zip(record["outputs"], found, strict=True)]
     return record
 
@@ -84,19 +70,25 @@ def _megabytes() -> int:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
-def collect(model: Path, options: argparse.Namespace) -> Record:
-    """From the cache, or in a process of its own."""
-    kept = options.cache / f"{model.name}-{fingerprint(model)}.json"
-    if kept.exists() and not options.fresh:
-        return dict(json.loads(kept.read_text()))
-    command = [sys.executable, __file__, str(model), "--one"]
+def bounded(model: Model, limit: float) -> Record:
+    """In a process of its own."""
+    command = [sys.executable, __file__, str(model.path), "--one", "--fixed", json.dumps(model.fixed)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=options.limit, check=False)
-        record = dict(json.loads(done.stdout)) if done.returncode == 0 else {"failed": _last_lines(done.stderr)}
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit, check=False, preexec_fn=_limit_memory
+        )
     except subprocess.TimeoutExpired:
-        record = {"failed": f"more than {options.limit:.0f} s"}
-    kept.write_text(json.dumps(record))
-    return record
+        return {"failed": f"more than {limit:.0f} s"}
+    if done.returncode == 0:
+        return dict(json.loads(done.stdout))
+    return {"failed": " / ".join(line.strip() for line in done.stderr.strip().splitlines()[-4:])[-600:] or "no output"}
+
+
+def _limit_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+
+# ------------------------------------------------------------------------------------------------------- all models
 
 
 def fingerprint(model: Path) -> str:
@@ -104,131 +96,77 @@ def fingerprint(model: Path) -> str:
     return hashlib.sha256(model.read_bytes()).hexdigest()[:12]
 
 
-def distinct(folders: list[Path]) -> tuple[dict[str, Path], dict[str, str]]:
-    """Models by name, small ones first, each content once; and where each is published, with its fingerprint."""
-    found, published, seen = dict[str, Path](), dict[str, str](), set[str]()
+def distinct(folders: list[Path]) -> list[Model]:
+    """Each content once, small ones first."""
+    seen = {fingerprint(path) for path in _models(CORPUS / "models")}
+    found = list[Model]()
     for folder in folders:
-        manifest = folder / "manifest.csv"
-        sources = {line[0]: line[1] for line in csv.reader(manifest.open())} if manifest.exists() else {}
-        for path in sorted(folder.iterdir()):
-            if path.suffix not in (".tflite", ".onnx") or (mark := fingerprint(path)) in seen:
-                continue
-            name = path.name if path.name not in found else f"{path.stem}_{mark}{path.suffix}"
-            seen.add(mark)
-            found[name], published[name] = path, f"{sources.get(path.name, folder.name)} (sha256 {mark})"
-    return dict(sorted(found.items(), key=lambda item: item[1].stat().st_size)), published
+        for path in _models(folder):
+            mark = fingerprint(path)
+            if mark not in seen:
+                seen.add(mark)
+                source, fixed = _published(path)
+                found.append(Model(path, mark, source, fixed))
+    return sorted(found, key=lambda model: (model.path.stat().st_size, model.mark))
 
 
-def _last_lines(text: str) -> str:
-    return " / ".join(line.strip() for line in text.strip().splitlines()[-4:])[-600:] or "no output"
+def _models(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.suffix in (".tflite", ".onnx"))
 
 
-# ------------------------------------------------------------------------------------------------------------- report
+def _published(path: Path) -> tuple[str, dict[str, int]]:
+    """Where the manifest beside a model says it comes from, and the sizes to give to its free dimensions."""
+    manifest = path.parent / "manifest.csv"
+    if manifest.exists():
+        with manifest.open(newline="") as file:
+            for line in csv.reader(file):
+                if line and line[0] == path.name:
+                    return line[1], dict(json.loads(line[2])) if len(line) > 2 and line[2] else {}
+    return f"{path.parent.name}:{path.name}", {}
 
 
-def outcome(record: Record) -> str:
-    if "failed" in record:
-        return "failed"
-    if "refused" in record:
-        return "refused"
-    return "verified" if not record["layers"]["bad"] and all(map(close, record["outputs"])) else "differs"
+def cached(file: Path) -> dict[str, Record]:
+    """By fingerprint; a later line replaces an earlier one."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    return {mark: record for line in lines for mark, record in json.loads(line).items()}
 
 
-def close(output: Record) -> bool:
-    return bool(output["cosine"] >= min(CLOSE, output["spread"] - OF_KERNELS))
-
-
-def row(name: str, where: str, record: Record) -> str:
-    if "outputs" not in record:
-        return f"| {name} | {where} | {outcome(record)} | | | | | | | {record.get('seconds', 0):.1f} | |"
-    cosines = [output["cosine"] for output in record["outputs"]]
-    others = [output["spread"] for output in record["outputs"]]
-    cells = [
-        name,
-        where,
-        outcome(record),
-        record["npu"],
-        ", ".join(f"{count} {why}" for why, count in record["why"]) or "none",
-        f"{record['latency_ms']:.2f}",
-        f"{record['layers']['max_diff']:g}",
-        f"{min(cosines):.5f}",
-        f"{min(others):.5f}",
-        f"{record['seconds']:.1f}",
-        record["megabytes"],
-    ]
-    return f"| {' | '.join(map(str, cells))} |"
-
-
-def report(records: dict[str, Record], published: dict[str, str]) -> str:
-    counts = Counter(map(outcome, records.values()))
-    run = [r for r in records.values() if "outputs" in r]
-    lines = [
-        f"{len(records)} models: " + ", ".join(f"{count} {what}" for what, count in counts.most_common()) + ".",
-        f"Outputs at cosine {CLOSE} or as close as the reference's other kernels less {OF_KERNELS}: "
-        f"{sum(close(o) for r in run for o in r['outputs'])} of {sum(len(r['outputs']) for r in run)}. "
-        f"Models without a layer above its limit: {sum(not r['layers']['bad'] for r in run)} of {len(run)}.",
-        f"Seconds: median {median(_all(run, 'seconds')):.1f}, largest {max(_all(run, 'seconds')):.1f}. "
-        f"Memory: at most {max(_all(run, 'megabytes')):.0f} MB.",
-        "",
-        "| model | published in | outcome | epochs | CPU ops: rule | ms | layer max | cosine | kernels | s | MB |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-        *(row(name, published.get(name, ""), record) for name, record in records.items()),
-        "",
-        "## Refused or failed",
-        "",
-        *(f"- {name}: {_one_line(r)}" for name, r in records.items() if "outputs" not in r),
-        "",
-        "## Outputs that are not close",
-        "",
-        f"*noise*: cosine of exact arithmetic to itself with {100 * NOISE:g} % of the values of every convolution one "
-        "code off, which is what any other rounding of the same model gives.",
-        "",
-        *(f"- {name}: {_distance(o)}" for name, r in records.items() for o in r.get("outputs", ()) if not close(o)),
-        "",
-        "## Layers above their limit",
-        "",
-        *(f"- {name}: {bad}" for name, r in records.items() if "outputs" in r for bad in r["layers"]["bad"]),
-    ]
-    return HEAD.format(inputs=INPUTS) + "\n".join(lines) + "\n"
-
-
-def _distance(output: Record) -> str:
-    return f"{output['name']}: cosine {output['cosine']:.5f}, kernels {output['spread']:.5f}, " + (
-        f"noise {output['noise']:.5f}" if "noise" in output else ""
-    )
-
-
-def _all(records: list[Record], what: str) -> list[float]:
-    return [record[what] for record in records] or [0.0]
-
-
-def _one_line(record: Record) -> str:
-    return " ".join(str(record.get("refused", record.get("failed"))).split())
+def survey(models: list[Model], options: argparse.Namespace) -> dict[str, Record]:
+    records, started = cached(options.cache), time.monotonic()
+    for model in models:
+        known = records.get(model.mark)
+        if options.only not in model.source or (known and outcome(known) not in options.again):
+            continue
+        if time.monotonic() - started > options.seconds:
+            break
+        records[model.mark] = bounded(model, options.limit)
+        with options.cache.open("a") as file:
+            file.write(json.dumps({model.mark: records[model.mark]}) + "\n")
+        print(row(model, records[model.mark]), file=sys.stderr, flush=True)
+        if "outputs" not in records[model.mark]:
+            print("    ", one_line(records[model.mark])[:400], file=sys.stderr, flush=True)
+    return records
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="+")
-    parser.add_argument("--only", default="", help="models whose name contains this")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "atonc_public_models")
-    parser.add_argument("--fresh", action="store_true", help="do not use results in the cache")
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds per model")
+    parser.add_argument("--only", default="", help="models whose repository and path contain this")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "atonc_public_models.jsonl")
+    parser.add_argument("--again", nargs="*", default=[], metavar="OUTCOME", help="do these of the cache once more")
+    parser.add_argument("--limit", type=float, default=240.0, help="seconds per model")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no model after so many")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--fixed", type=json.loads, default={}, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(judge(options.folders[0])))
+        print(json.dumps(judge(options.folders[0], options.fixed)))
         return
-    options.cache.mkdir(parents=True, exist_ok=True)
-    models, published = distinct(options.folders)
-    records = {}
-    for name, model in models.items():
-        if options.only in name:
-            records[name] = collect(model, options)
-            print(row(name, "", records[name]), file=sys.stderr, flush=True)
-            if "outputs" not in records[name]:
-                print("    ", _one_line(records[name]), file=sys.stderr, flush=True)
-    text = report(dict(sorted(records.items())), published)
+    models = distinct(options.folders)
+    records = survey(models, options)
+    done = {model: records[model.mark] for model in models if model.mark in records and options.only in model.source}
+    text = report(done)
     if options.write:
         RESULTS.write_text(text)
     else:

@@ -1,0 +1,158 @@
+"""The table of public_models.py."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from corpus_report import NOISE, Record
+
+INPUTS = 2
+CLOSE, OF_KERNELS = 0.999, 0.003
+NOT_COUNTED = {
+    "float": ("the model is not quantised",),
+    "dynamic": ("chooses scales at run time",),
+    "other chip": ("'edgetpu-custom-op'", "'ethos-u'", "'XC_"),
+}
+HEAD = """# Public models outside the corpus
+
+Date 2026-11-15, 2-core aarch64 Linux that others used too, one thread. Script: `benchmarks/public_models.py`; the
+models are not part of this repository.
+
+- *outcome*: **verified**: `atonc generate` wrote its files, every layer of the program is within its limit of exact
+  arithmetic on the emulator, and the outputs are close to the reference; **differs**: not so; **refused**: exit code 2
+  with the message below the table; **failed**: none of these.
+- Listed, but not among the quantised: **float**: every operator computes in float; **dynamic**: the file has no scales
+  of activations, they are chosen at run time; **other chip**: the network is inside an operator as machine code of
+  another accelerator.
+- *epochs*: on the NPU; *CPU ops* with the rule that sent them there; *ms*: predicted, CPU included, never measured.
+- *layer max*: each layer on the inputs it really had against exact arithmetic, in codes.
+- *cosine*: worst output over {inputs} inputs to TFLite's reference kernels (onnxruntime without optimisation);
+  *kernels*: the same for the reference's other kernel sets, whichever is further. Where the reference cannot run the
+  model, exact arithmetic takes its place.
+- *s*, *MB*: `generate` with verification and all files, seconds on the clock and largest resident memory.
+
+"""
+
+
+@dataclass(frozen=True)
+class Model:
+    path: Path
+    mark: str  # the first letters of its SHA-256
+    source: str  # repository:path
+    fixed: dict[str, int] = field(default_factory=dict, compare=False)  # sizes of free dimensions
+
+    @property
+    def repository(self) -> str:
+        return self.source.split(":")[0].split("@")[0]
+
+
+def outcome(record: Record) -> str:
+    if "failed" in record:
+        return "failed"
+    if "refused" in record:
+        said = ((kind, text) for kind, texts in NOT_COUNTED.items() for text in texts)
+        return next((kind for kind, text in said if text in record["refused"]), "refused")
+    return "verified" if not record["layers"]["bad"] and all(map(close, record["outputs"])) else "differs"
+
+
+def close(output: Record) -> bool:
+    return bool(output["cosine"] >= min(CLOSE, output["spread"] - OF_KERNELS))
+
+
+def row(model: Model, record: Record) -> str:
+    begin = [model.source, model.mark, outcome(record)]
+    if "outputs" not in record:
+        return f"| {' | '.join(begin)} | | | | | | | {record.get('seconds', 0):.1f} | |"
+    cells = [
+        *begin,
+        record["npu"],
+        ", ".join(f"{count} {why}" for why, count in record["why"]) or "none",
+        f"{record['latency_ms']:.2f}",
+        f"{record['layers']['max_diff']:g}",
+        f"{min(output['cosine'] for output in record['outputs']):.5f}",
+        f"{min(output['spread'] for output in record['outputs']):.5f}",
+        f"{record['seconds']:.1f}",
+        record["megabytes"],
+    ]
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def report(records: dict[Model, Record]) -> str:
+    ordered = dict(sorted(records.items(), key=lambda item: (item[0].source.lower(), item[0].mark)))
+    lines = [
+        *_summary(ordered),
+        "",
+        "| model | sha256 | outcome | epochs | CPU ops: rule | ms | layer max | cosine | kernels | s | MB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+        *(row(model, record) for model, record in ordered.items()),
+        "",
+        "## Refused or failed",
+        "",
+        *(f"- {m.source} ({m.mark}): {one_line(r)}" for m, r in ordered.items() if "outputs" not in r),
+        "",
+        "## Outputs that are not close",
+        "",
+        f"*noise*: cosine of exact arithmetic to itself with {100 * NOISE:g} % of the values of every convolution one "
+        "code off, which is what any other rounding of the same model gives.",
+        "",
+        *(f"- {m.source}: {_distance(o)}" for m, r in ordered.items() for o in r.get("outputs", ()) if not close(o)),
+        "",
+        "## Layers above their limit",
+        "",
+        *(f"- {m.source}: {bad}" for m, r in ordered.items() if "outputs" in r for bad in r["layers"]["bad"]),
+        "",
+        "## Models a repository",
+        "",
+        *(f"- {name}: {count}" for name, count in Counter(m.repository for m in ordered).most_common()),
+    ]
+    return HEAD.format(inputs=INPUTS) + "\n".join(lines) + "\n"
+
+
+def _summary(records: dict[Model, Record]) -> list[str]:
+    counts = Counter(map(outcome, records.values()))
+    run = [record for record in records.values() if "outputs" in record]
+    quantised = [model for model, record in records.items() if outcome(record) not in NOT_COUNTED]
+    found = [output for record in run for output in record["outputs"]]
+    return [
+        f"{len(records)} models of {len({m.repository for m in records})} repositories: "
+        + ", ".join(f"{count} {what}" for what, count in counts.most_common())
+        + ".",
+        f"Quantised: {len(quantised)} of {len({m.repository for m in quantised})} repositories; "
+        f"verified {counts['verified']} ({100 * counts['verified'] / max(1, len(quantised)):.1f} %).",
+        f"Outputs at cosine {CLOSE} or as close as the reference's other kernels less {OF_KERNELS}: "
+        f"{sum(map(close, found))} of {len(found)}. "
+        f"Models without a layer above its limit: {sum(not r['layers']['bad'] for r in run)} of {len(run)}.",
+        f"Seconds: median {median(_all(run, 'seconds')):.1f}, largest {max(_all(run, 'seconds')):.1f}. "
+        f"Memory: at most {max(_all(run, 'megabytes')):.0f} MB.",
+        "",
+        "Refused or failed, by cause: " + (", ".join(_causes(records)) or "none") + ".",
+    ]
+
+
+def _causes(records: dict[Model, Record]) -> list[str]:
+    """The sentence of each refusal without the names of tensors and files."""
+    said = Counter(_cause(record) for record in records.values() if outcome(record) in ("refused", "failed"))
+    return [f"{count} x {cause}" for cause, count in said.most_common()]
+
+
+def _cause(record: Record) -> str:
+    sentence = re.split(r"(?:\.)? (?:Rule|What to do):", one_line(record))[0]
+    return sentence.split(": ", 1)[-1][:120]
+
+
+def one_line(record: Record) -> str:
+    return " ".join(str(record.get("refused", record.get("failed"))).split())
+
+
+def _distance(output: Record) -> str:
+    return f"{output['name']}: cosine {output['cosine']:.5f}, kernels {output['spread']:.5f}, " + (
+        f"noise {output['noise']:.5f}" if "noise" in output else ""
+    )
+
+
+def _all(records: list[Record], what: str) -> list[float]:
+    return [record[what] for record in records] or [0.0]
