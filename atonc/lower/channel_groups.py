@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from atonc.lower.layer import Layer
-from atonc.lower.requantise import Requantisation
+from atonc.lower.registry import Refusal
+from atonc.lower.requantise import Requantisation, TwoSteps
 
 GOOD_ENOUGH = 0.45  # codes of error before the last rounding
 WORTH = 0.0005  # share of a layer's values that must get better for one more epoch
@@ -13,6 +14,7 @@ USUAL_RESULTS = 40_000  # of a layer
 WORTH_ALWAYS = 0.05  # the same in channels, where some channel is not good enough
 MOST_PIECES = 6
 MOST_PIECES_EVER = 24
+MOST_LOST = 8.0  # codes that a channel may lose to its neighbours' scales before the layer goes to the CPU
 
 
 def ranges(layer: Layer, subtracted: int, roundings: int, first: int, count: int, step: int) -> list[tuple[int, int]]:
@@ -29,7 +31,21 @@ def ranges(layer: Layer, subtracted: int, roundings: int, first: int, count: int
         cuts |= {half: layer.best_cut(subtracted, roundings, *half, step) for half in halves}
         where = pieces.index(worst)
         pieces[where : where + 1] = halves
+    for piece in pieces:
+        _require_fine(layer.requantisation_of(subtracted, roundings, *piece), piece)
     return pieces
+
+
+def _require_fine(rule: Requantisation | TwoSteps, piece: tuple[int, int]) -> None:
+    """Beside a channel whose scale is degenerate the factors of ordinary ones have no bits left: a wrong result."""
+    if isinstance(rule, Requantisation) and rule.short > MOST_LOST:
+        first, count = piece
+        raise Refusal(
+            "coefficients",
+            f"channels {first} to {first + count - 1} share a shift, and it costs some of them {rule.short:.0f} codes",
+            f"{MOST_LOST:.0f} codes",
+            "check the scales of the weights: one channel's is far beyond those of its neighbours",
+        )
 
 
 def _worth(layer: Layer, subtracted: int, roundings: int, piece: tuple[int, int], pieces: int) -> float:

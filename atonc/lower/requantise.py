@@ -42,6 +42,7 @@ class Requantisation:
     clip: tuple[int, int] | None = None  # in output codes, where narrower than int8
     error: float = 0.0  # expected largest distance from exact arithmetic, in codes, before the final rounding
     mean_error: float = 0.0  # expected distance of a usual value: so many values get another code
+    short: float = 0.0  # the part of `error` that factors of 16 bits cost channels whose steps are less than a code
 
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         """For `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
@@ -108,10 +109,14 @@ def _with_shift(
     lost = np.maximum(reach - 32767.0, 0.0) * steep  # by saturation
     skew = np.abs(missing) / 2.0**shift  # by the short factors, per step away from the usual accumulator
     rounded = 0.5 * sums * steep if out_shift else 0.0
-    error = lost + skew * np.minimum(reach + np.abs(middle), _CODES / steep) + rounded + 0.5 / 2.0**shift
+    short = skew * np.minimum(reach + np.abs(middle), _CODES / steep)
+    error = lost + short + rounded + 0.5 / 2.0**shift
     spread = np.sqrt(sums / (6 * np.pi)) * steep if out_shift else 0.0  # mean size of a normal error
     mean = lost + skew * np.minimum(reach / 2, _SPREAD / steep) + spread + 0.25 / 2.0**shift
-    return Requantisation(out_shift, factors, addends, shift, None, float(np.max(error)), float(np.mean(mean)))
+    ordinary = float(np.max(short, where=steep < 1.0, initial=0.0))
+    return Requantisation(
+        out_shift, factors, addends, shift, None, float(np.max(error)), float(np.mean(mean)), ordinary
+    )
 
 
 def cut_costs(scale: Real, largest: Real) -> Real:

@@ -157,6 +157,12 @@ _REFUSALS: dict[str, Rule] = {
         "write it with these, or with a function of one value",
         _SEEN,
     ),
+    "quotients": _rule(
+        "DIV-RECIPROCAL",
+        "the reciprocal of the divisor does not fit 8 bits",
+        "divisors that keep away from zero, quotients that use their range",
+        "add a constant to the divisor so that it cannot be zero, or scale the output to its range",
+    ),
     "constants of products": _rule(
         "MUL-CONSTANT", "the constant factor loses too much in 8 bits", "codes of error", "quantise the constant"
     ),
@@ -202,6 +208,7 @@ _MAXIMA = ("POOL-WINDOW", "POOL-LINE", "POOL-PICTURE", "PICTURE")
 # which rules may send an operator that has a recipe to the CPU, by the module of the recipe
 MAY_REFUSE: dict[str, tuple[str, ...]] = {
     "conv": _CONVOLUTION,
+    "division": ("BROADCAST", "DIV-RECIPROCAL", "ELEMENTWISE", "SCALES", *_BYTES),
     "elementwise": ("BROADCAST", "ELEMENTWISE", "MUL-CONSTANT", "SCALES", *_BYTES),
     "function": ("TABLE-ERROR", *_BYTES),
     "prelu": ("PRELU-SLOPES", "TABLE-ERROR", *_BYTES),

@@ -20,11 +20,12 @@ def lookup(codes: Array, table: Array) -> Array:
 
 @computes("table")
 def table(call: Call) -> list[Real]:
-    """Any function from int8 codes to int8 codes: attribute `table`, 256 codes of the output."""
+    """Any function of int8 codes: attribute `table`, 256 codes of the output, or values where it is real."""
     entries = np.asarray(call.attrs["table"], np.float64)
     if entries.shape != (TABLE_SIZE,) or call.arg(0).tensor.dtype != "int8":
         raise ModelError("a table maps 256 int8 codes", where=call.op.name)
-    return [(lookup(call.arg(0).codes, entries) - call.out.zero_point) * call.out.scale]
+    found = lookup(call.arg(0).codes, entries)
+    return [found if call.out.is_float else (found - call.out.zero_point) * call.out.scale]
 
 
 @computes("recode")

@@ -1,7 +1,8 @@
-"""Functions of one int8 value with an int8 result become one `table`, however many operators they were written with.
+"""Functions of one int8 value become one `table`, however many operators they were written with.
 
 The table holds what the operators compute for each of the 256 codes, every rounding in between included, so it is
-exact. Sums and products with a constant stay as they are: the NPU computes those better than a table.
+exact. Sums and products with a constant stay as they are: the NPU computes those better than a table. A function that
+the model leaves in float (behind its own dequantisation) is looked up in a table of floats: no exponential per value.
 """
 
 from __future__ import annotations
@@ -16,10 +17,8 @@ from atonc.ops.activation import OF_ONE_VALUE
 from atonc.ops.elementwise import BINARY
 from atonc.passes.edit import Editor, is_int8, rewrite
 
-UNARY = (
-    *OF_ONE_VALUE,
-    "quantize", "dequantize", "requantize", "identity", "cast", "recode", "table",
-)  # fmt: skip
+FORMATS = ("quantize", "dequantize", "requantize", "identity", "cast", "recode", "table")
+UNARY = (*OF_ONE_VALUE, *FORMATS)
 POINTWISE = (*UNARY, *BINARY, "select", "prelu", "affine")
 NATIVE = ("requantize", "add", "sub", "mul", "minimum", "maximum", "affine", "table")
 MAX_ROOTS = 4  # values further back are forgotten: long chains stay cheap
@@ -56,6 +55,10 @@ def _tabulate(op: Op, editor: Editor, functions: _Functions) -> list[Op] | None:
     if not values:
         return None
     functions.known[y.name] = values
+    if y.dtype == "float32" and op.kind not in FORMATS and np.isfinite(values[common[-1]]).all():
+        root = common[-1]
+        floats = tuple(float(value) for value in values[root])
+        return [Op("table", op.name, (root,), op.outputs, {"table": floats}, _origin(op, root, editor))]
     if not is_int8(y) or (op.kind in NATIVE and len({t.name for t in live}) == 1 and is_int8(live[0])):
         return None
     root = common[-1]  # the nearest one

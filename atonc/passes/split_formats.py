@@ -1,6 +1,6 @@
 """What stays float is float on both sides: conversions stand as operators of their own at the borders.
 
-`affine` is the exception: it may read codes and write real numbers.
+`affine` and `table` are exceptions: they may read codes and write real numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from atonc.ir import Graph, Op, Tensor
 from atonc.passes.edit import Editor, rewrite, with_attrs
 from atonc.passes.fuse_affine import WEIGHTED, bias_values
 
-MIXING = ("quantize", "dequantize", "affine", "arg_max", "arg_min", "cast", "shape")
+MIXING = ("quantize", "dequantize", "affine", "table", "arg_max", "arg_min", "cast", "shape")
 
 
 def split_formats(graph: Graph) -> Graph:

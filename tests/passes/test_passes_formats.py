@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from atonc.emit.c.cpu_calls import cpu_calls
 from atonc.passes.drop_identities import drop_identities
 from atonc.passes.fold_constants import fold_constants
 from atonc.passes.fuse_activations import fuse_activations
@@ -362,3 +363,27 @@ def test_equal_constants_are_one() -> None:
     s.op("add", ["g", "c"], s.value("y", PICTURE), activation="none")
     graph = equal_after(s.graph("y"), merge_constants)
     assert [op.inputs[1] for op in graph.ops] == ["a", "a", "c"] and "b" not in graph.tensors
+
+
+def test_a_float_function_of_codes_is_looked_up() -> None:
+    """Behind the model's own dequantisation: 256 floats instead of an exponential per value, bit for bit."""
+    s = Small()
+    x = s.input(PICTURE)
+    s.op("dequantize", [x], s.value("r", PICTURE, "float32"))
+    s.op("logistic", ["r"], s.value("p", PICTURE, "float32"))
+    s.const("k", np.array([0.3], np.float32))
+    s.op("mul", ["p", "k"], s.value("y", PICTURE, "float32"), activation="none")
+    graph = equal_after(s.graph("y"), lambda g: split_formats(make_tables(g)))
+    assert kinds(graph) == ["table"] and graph.ops[0].inputs == (x,)
+    calls = cpu_calls(graph.ops[0], graph)
+    assert [call.function for call in calls] == ["atonc_lookup"]
+
+
+def test_a_float_function_that_overflows_stays_an_operator() -> None:
+    s = Small()
+    x = s.input(PICTURE, scale=100.0)
+    s.op("dequantize", [x], s.value("r", PICTURE, "float32"))
+    with np.errstate(over="ignore"):
+        s.op("exp", ["r"], s.value("y", PICTURE, "float32"))
+        graph = equal_after(s.graph("y"), make_tables)
+    assert kinds(graph) == ["dequantize", "exp"]

@@ -6,7 +6,7 @@ from atonc.emu.files.types import BufferInfo, CValue, Symbol
 from atonc.errors import InputError, plain
 
 MAX_BUFFER_BYTES = 1 << 30
-_LARGEST = 2.0**64
+_LARGEST = 3.5e38  # scales are 32-bit floats; a release wrote 1.3e36 for a constant
 
 
 def buffer_table(value: CValue, where: str) -> tuple[BufferInfo, ...]:

@@ -130,7 +130,7 @@ def _last_of_product(form: Product) -> Pair:
     return best_pair(form.nominal, lambda pair: int(np.count_nonzero(pair_codes(pair, total, other) != wanted)))
 
 
-@recipe("add", "sub", "mul", "div", "minimum", "maximum", "squared_difference", "pow", "affine")
+@recipe("add", "sub", "mul", "minimum", "maximum", "squared_difference", "pow", "affine")
 def lower_elementwise(op: Op, context: Context) -> list[StepPlan]:
     out = context.tensor(op.outputs[0])
     varying = [k for k, name in enumerate(op.inputs) if context.tensor(name).data is None]
@@ -213,6 +213,12 @@ def _explain(
 
 def lower_product(op: Op, context: Context) -> list[StepPlan]:
     x, y, form = product_form(op, context)
+    return product_steps(op, context, x, y, form, form.error)
+
+
+def product_steps(
+    op: Op, context: Context, x: Operand, y: Operand, form: Product, error: float
+) -> list[StepPlan]:
     last, minus_x = form.last, form.minus_x
 
     def wire(epoch: EpochBuilder, read: Callable[[Operand], str]) -> str:
@@ -223,7 +229,7 @@ def lower_product(op: Op, context: Context) -> list[StepPlan]:
             return epoch.unit(affine_unit(last, 1, in_bytes=2), product)
         return epoch.unit(pair_unit(last, 2, 1), product, read(x if form.last_takes_x else y))
 
-    _explain(op, context, (x, y), form, form.error)
+    _explain(op, context, (x, y), form, error)
     units = 2 + (minus_x is not None)
     return _steps(op, context, (x, y), wire, units, 1 + units - isinstance(last, Affine))
 
