@@ -123,7 +123,7 @@ def compile_checked(graph: Graph, options: Options | None = None) -> Compiled:
 def run_checked(compiled: Compiled, inputs: Mapping[str, Array]) -> Outcome:
     graph = compiled.graph
     emulation = Watched(compiled.program, graph)
-    _soil(emulation)
+    soil(emulation)
     seen = emulation.run(inputs, observe=True)
     values = {n: t.data for n, t in graph.tensors.items() if t.data is not None} | dict(inputs) | seen
     cpu = {step.plan.op for step in compiled.program.steps if isinstance(step.plan, CpuPlan)}
@@ -205,7 +205,7 @@ class Watched(Emulation):
             self.saturated.add(origin)
 
 
-def _soil(emulation: Emulation) -> None:
+def soil(emulation: Emulation) -> None:
     """Nothing may rely on memory that starts with zeros."""
     placed = emulation.program.placed.values()
     rng = np.random.default_rng(1)

@@ -1,4 +1,8 @@
-"""Runs lowered operators on the emulator: lower, place side by side, bind, check, execute."""
+"""Single operators through the compiler's own stages: mapped, placed, bound, checked, and run on the emulator.
+
+The operators are canonical already (`pipeline.compile_canonical`), and none of them may go to the CPU: a refusal is
+raised with its reason.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.emit import ec_program
-from atonc.emit.program import Placed, bind_epoch
-from atonc.emu.bus import Memory
-from atonc.emu.npu import run_epoch
-from atonc.hw import safety
-from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import instructions
-from atonc.hw.epoch import Epoch
+from atonc.emulation import Emulation
 from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.lower.context import Context, item_bytes
-from atonc.lower.meaning.run import mapped_op
-from atonc.lower.registry import recipe_for
-from atonc.ops.run import start_values
-from atonc.plan.types import BufferKind, EpochPlan, StepPlan
-from atonc.reasons import Severity
+from atonc.lower.context import Context
+from atonc.lower.map_ops import Mapped, map_ops
+from atonc.lower.meaning.run import run_mapped
+from atonc.lower.registry import Refusal
+from atonc.options import Options
+from atonc.pipeline import compile_canonical, memories
+from atonc.plan.types import StepPlan
+from tests.compiler.layer_checks import soil
 
 Array = NDArray[Any]
-RAM, FLASH = 0x3420_0000, 0x7000_0000
 
 
 def activation(name: str, shape: tuple[int, ...], scale: float = 0.05, zero_point: int = 0) -> Tensor:
@@ -47,77 +45,28 @@ def graph_of(op: Op, *tensors: Tensor) -> Graph:
 
 
 def lower(graph: Graph, numerics: str = "best") -> tuple[list[StepPlan], Context]:
-    context = Context(graph, numerics)
-    plans: list[StepPlan] = []
-    for op in graph.ops:
-        recipe = recipe_for(op.kind)
-        assert recipe is not None, op.kind
-        plans += recipe(op, context)
-    return plans, context
+    mapped = map_ops(graph, numerics)
+    _require_npu(mapped)
+    return list(mapped.plans), mapped.context
 
 
-def place(context: Context) -> dict[str, Placed]:
-    """Every buffer on its own memory, far apart, so that a stray access shows."""
-    placed, ram, flash = {}, RAM, FLASH
-    for buffer in context.buffers.values():
-        size = -(-(buffer.size_bytes + 128) // 64) * 64
-        if buffer.kind == BufferKind.CONSTANT:
-            placed[buffer.name] = Placed(buffer, flash, "octoFlash", 0, 0)
-            flash += size
-        else:
-            placed[buffer.name] = Placed(buffer, ram, "npuRAM", 0, 0)
-            ram += size
-    return placed
-
-
-def epochs_of(plans: list[StepPlan], placed: Mapping[str, Placed]) -> list[Epoch]:
-    cached = frozenset({"octoFlash"})
-    bound = [bind_epoch(p, k, placed, cached) for k, p in enumerate(plans, 1) if isinstance(p, EpochPlan)]
-    words = instructions.encode(ec_program.program(bound))
-    decoded = [e for e in decode_epochs(instructions.decode(words)) if not e.empty]
-    assert [set(e.units) for e in decoded] == [set(e.units) for e in bound]
-    return decoded
-
-
-def run(graph: Graph, inputs: Mapping[str, Array], numerics: str = "best", check: bool = True) -> dict[str, Array]:
-    """Output codes of a graph whose operators all lower to NPU epochs."""
-    plans, context = lower(graph, numerics)
-    for name in graph.outputs:
-        context.buffer(name)
-    placed = place(context)
-    epochs = epochs_of(plans, placed)
-    if check:
-        # forms without evidence are the pipeline's to refuse: it knows the memories, and sends the operator to the CPU
-        bad = [v for v in safety.check_program(epochs) if v.severity != Severity.NOTE and v.rule.id != "E01"]
-        assert not bad, "\n".join(f"{v.where} {v.rule.id} {v.rule.sentence}: {v.seen}" for v in bad[:6])
-    memory = Memory()
-    memory.add("ram", RAM, 1 << 24)
-    memory.add("flash", FLASH, 1 << 24)
-    rng = np.random.default_rng(0)
-    memory.view(RAM, 1 << 22)[:] = rng.integers(0, 256, 1 << 22, dtype=np.uint8)  # nothing may rely on zeros
-    for home in placed.values():
-        if home.buffer.data:
-            memory.write(home.address, np.frombuffer(home.buffer.data, np.uint8))
-    for name, value in inputs.items():
-        memory.write(placed[name].address, np.ascontiguousarray(value).view(np.uint8).reshape(-1))
-    for epoch in epochs:
-        run_epoch(epoch, memory)
-    outputs = {name: _read(graph.tensors[name], placed[name], memory) for name in graph.outputs}
-    _check_meaning(graph, context, inputs, outputs)
+def run(graph: Graph, inputs: Mapping[str, Array], numerics: str = "best") -> dict[str, Array]:
+    """Output codes of a graph whose operators all lower to NPU epochs: bit for bit what the recipes say they mean."""
+    # forms without evidence may run here: that the pipeline refuses them has its own tests
+    options = Options(numerics=numerics, verify=False, allow_unproven=True)
+    compiled = compile_canonical(graph, graph, options, memories(options))
+    _require_npu(compiled.mapped)
+    bad = [v for v in compiled.findings if v.rule.id != "E01"]
+    assert not bad, "\n".join(f"{v.where} {v.rule.id} {v.rule.sentence}: {v.seen}" for v in bad[:6])
+    emulation = Emulation(compiled.program, graph)
+    soil(emulation)
+    outputs = emulation.run(inputs)
+    meant = run_mapped(graph, compiled.mapped, inputs)
+    for name, got in outputs.items():
+        assert np.array_equal(got, meant[name]), f"{name} is not what {graph.producers[name].kind} means"
     return outputs
 
 
-def _check_meaning(
-    graph: Graph, context: Context, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
-) -> None:
-    """Bit for bit what the recipes say that they mean."""
-    values = start_values(graph, inputs)
-    for op in graph.ops:
-        values |= zip(op.outputs, mapped_op(context, op, values), strict=True)
-    for name, got in outputs.items():
-        assert np.array_equal(got, values[name]), f"{name} is not what {graph.producers[name].kind} means"
-
-
-def _read(tensor: Tensor, home: Placed, memory: Memory) -> Array:
-    data = memory.read(home.address, tensor.elements * item_bytes(tensor))
-    return data.view(tensor.dtype).reshape(tensor.shape)
+def _require_npu(mapped: Mapped) -> None:
+    for reason in mapped.reasons:
+        raise Refusal(reason.rule, reason.seen, reason.limit, reason.remedy)

@@ -190,13 +190,10 @@ def test_scales_beyond_use_are_refused(tensor: str, scale: float) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_numbers_of_releases_2(name: str) -> None:
-    """Not closer than that, but exactly what the recipe means (the harness compares)."""
+    """Not closer than that, but exactly what the recipe means (the harness compares); none of these is refused."""
     graph = conv_graph(**CASES[name])
     codes = np.random.default_rng(4).integers(-128, 128, graph.tensors["x"].shape).astype(np.int8)
-    try:
-        run(graph, {"x": codes}, numerics="2.x")
-    except Refusal as refusal:
-        assert refusal.rule == "CONV-MODE"
+    run(graph, {"x": codes}, numerics="2.x")
 
 
 def stored_shifted(graph: Graph) -> Graph:

@@ -1,0 +1,124 @@
+"""A slower or larger program is a failure too, also where its numbers are right.
+
+`tests/golden/figures.toml` has what the programs of small networks and of a few real ones take: cycles by the model
+that was calibrated on boards, epochs, bytes of RAM, words of the program. Whoever changes one of them writes the file
+anew
+
+    pytest tests/compiler/test_golden_figures.py --rewrite-figures
+
+and says in the commit what the change brings.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from atonc.emit import ec_program
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_file, compile_graph, memories
+from atonc.program_costs import program_cost
+from tests.compiler.golden_graphs import GRAPHS
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "tests" / "golden" / "figures.toml"
+CORPUS = Path(os.environ.get("ATONC_CORPUS", ROOT.parent / "shared" / "corpus")) / "models"
+MODELS = (
+    "cifar10__resnet_v1_8_32_tfs_int8.tflite",
+    "esc10__miniresnet_1stacks_64x50_tl_int8.tflite",
+    "fomo_face_detection.tflite",
+    "kws_ref_model.tflite",
+    "person_detect.tflite",
+    "yunetn_320_qdq_int8.onnx",
+)
+OPTIONS = Options(verify=False)
+Figures = dict[str, int]
+
+
+def figures(compiled: Compiled) -> Figures:
+    program = compiled.program
+    return {
+        "cycles": program_cost(program, compiled.graph, memories(OPTIONS).pools).cycles,
+        "epochs": len(program.epochs),
+        "cpu_steps": len(compiled.mapped.reasons),
+        "peak_bytes": compiled.layout.peak_bytes,
+        "program_words": len(ec_program.words(program.epochs)),
+    }
+
+
+def differences(name: str, found: Figures, kept: Mapping[str, int]) -> list[str]:
+    return [
+        f"{name}: {key} {kept.get(key, 0):,} -> {found[key]:,} ({100 * (found[key] / kept[key] - 1):+.1f} %)"
+        if kept.get(key)
+        else f"{name}: {key} {kept.get(key)} -> {found[key]:,}"
+        for key in found
+        if found[key] != kept.get(key)
+    ]
+
+
+def kept() -> dict[str, Figures]:
+    return tomllib.loads(FILE.read_text()) if FILE.is_file() else {}
+
+
+def rewrite(name: str, found: Figures) -> None:
+    """One line each, sorted: a change of one network changes one line."""
+    lines = [
+        f'"{key}" = {{ {", ".join(f"{figure} = {value}" for figure, value in values.items())} }}'
+        for key, values in sorted((kept() | {name: found}).items())
+    ]
+    head = "# Written by: pytest tests/compiler/test_golden_figures.py --rewrite-figures"
+    FILE.write_text("\n".join([head, *lines, ""]))
+
+
+@pytest.fixture
+def compare(request: pytest.FixtureRequest) -> Callable[[str, Compiled], None]:
+    def compare(name: str, compiled: Compiled) -> None:
+        found = figures(compiled)
+        if request.config.getoption("--rewrite-figures"):
+            rewrite(name, found)
+        assert not differences(name, found, kept().get(name, {})), "say so in the commit, and --rewrite-figures"
+
+    return compare
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_small_networks(name: str, compare: Callable[[str, Compiled], None]) -> None:
+    compare(name, compile_graph(GRAPHS[name](), OPTIONS))
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus (set ATONC_CORPUS)")
+@pytest.mark.parametrize("name", MODELS)
+def test_real_networks(name: str, compare: Callable[[str, Compiled], None]) -> None:
+    if not (CORPUS / name).is_file():
+        pytest.skip(f"{name} is not in this corpus")
+    compare(name, compile_file(CORPUS / name, OPTIONS))
+
+
+def test_every_figure_belongs_to_a_network() -> None:
+    assert set(kept()) == {*GRAPHS, *MODELS}
+
+
+# ------------------------------------------------------------------------------------- mutants that are slower only
+
+SLOWER = {
+    "one depthwise pipeline": {"lower.conv_dense.FEW_CYCLES": 8e9, "lower.depthwise_cuts.MAX_PIPELINES": 1},
+    "functions on the CPU": {"lower.recipes.function.MOST_ERROR": -1},
+    "an epoch for every few channels": {"lower.channel_groups.WORTH": 0.0},
+    "no parts side by side": {"lower.parts._WORTH_SPLITTING": 1 << 40, "lower.copies._WORTH_SPLITTING": 1 << 40},
+}
+
+
+@pytest.mark.parametrize("mutant", SLOWER)
+def test_a_slower_compiler_is_noticed(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place, value in SLOWER[mutant].items():
+        monkeypatch.setattr(f"atonc.{place}", value)
+    slower = [
+        name
+        for name in ("depthwise", "residual")
+        if figures(compile_graph(GRAPHS[name](), OPTIONS))["cycles"] > 1.1 * kept()[name]["cycles"]
+    ]
+    assert slower, "by more than 10 %"
