@@ -24,7 +24,6 @@ from atonc.hw.machine import Machine
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence import EpochGrade
 from atonc.ir import Array, Graph
-from atonc.lower.context import HUGE_BYTES
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.lower.registry import Refusal
 from atonc.lower.wishes import resolve
@@ -34,15 +33,15 @@ from atonc.passes import order
 from atonc.passes.cut_inputs import cut_inputs
 from atonc.place import Board, Layout, board, place, read_board
 from atonc.place.explain import NPU_RAM, PlacementError
-from atonc.place.pools import movable_outside, not_secure
+from atonc.place.pools import movable_outside, not_secure, npu_ram_bytes
 from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
 from atonc.reasons import Severity, Violation
+from atonc.select.policy import Room
 from atonc.verify import VerifyReport, verify
 
 _MOST_BYTES = 1 << 27  # of a tensor whose typical values are looked at, whatever a file says of memories
 CALIBRATION_SEEDS = (1001, 1002)  # not those of the verification
-HUGE_STEPS = (HUGE_BYTES, 640 << 10, 320 << 10, 160 << 10)
 ROUNDS = 6  # each moves the operators whose epochs were refused to the CPU; what they leave is placed anew
 
 
@@ -116,8 +115,8 @@ def _map_and_place(
     """Buffers in which engines start between aligned addresses need the NPU's own RAM. Where that is too small for all
     of them, smaller and smaller layers start their engines at aligned addresses only, which is slower."""
     shortage: PlacementError | None = None
-    for huge_bytes in HUGE_STEPS:
-        mapped = lower(huge_bytes=huge_bytes)
+    for room in Room(npu_ram_bytes(memory)).tighter():
+        mapped = lower(room=room)
         context = mapped.context
         progress.stage("placing buffers")
         require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)

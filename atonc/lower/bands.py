@@ -9,10 +9,8 @@ from math import gcd
 from atonc.lower.convolution import Part
 from atonc.plan.streams import Area
 from atonc.plan.types import EpochPlan, StepPlan
+from atonc.select.policy import EPOCH_CYCLES, FEWEST_ROWS, FLASH_BYTE_CYCLES
 
-FEWEST_ROWS = 4  # of the output of a band
-EPOCH = 5000  # cycles to program and start one
-FLASH = 2.5  # cycles a byte: every band reads all kernels
 KERNELS = 1  # port of a CONVACC
 
 
@@ -51,5 +49,5 @@ def cycles(plans: Sequence[StepPlan]) -> float:
 def _epoch_cycles(plan: EpochPlan) -> float:
     kernels = {link.source for link in plan.links if link.port == KERNELS}
     longest = max(use.config.elements for name, use in plan.engines.items() if name not in kernels)
-    flash = FLASH * sum(plan.engines[name].config.elements for name in kernels if name in plan.engines)
-    return EPOCH + max(longest, flash)
+    flash = FLASH_BYTE_CYCLES * sum(plan.engines[name].config.elements for name in kernels if name in plan.engines)
+    return EPOCH_CYCLES + max(longest, flash)

@@ -11,10 +11,9 @@ from typing import Any
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.lower.passes_2x import Form, needs_unsigned
 from atonc.plan.types import Buffer, BufferKind
+from atonc.select.policy import MANY_CHANNELS, USUAL_ROOM, Room
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")
-HUGE_BYTES = 960 << 10  # more than half of the NPU RAM
-MANY_CHANNELS = 100  # above, sums of signed features keep fewer of their bits, and many need several passes
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Context:
     meanings: dict[str, Meaning] = field(default_factory=dict)  # by operator
     on_cpu: frozenset[str] = frozenset()  # operators that the user wants there
     supplied: frozenset[str] = frozenset()  # inputs and outputs whose memory the application brings
-    huge_bytes: int = HUGE_BYTES  # engines of layers with larger tensors start at aligned addresses, at any cost
+    room: Room = USUAL_ROOM  # the NPU's own RAM
     _scratch: int = 0
 
     def tensor(self, name: str) -> Tensor:

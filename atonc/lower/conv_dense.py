@@ -9,10 +9,12 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.hw.limits import ALIGNED, MAX_CHAIN, SYNC_UP_TO
+from atonc.hw.units.arith import ROWS
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
-from atonc.lower.chains import MAX_CHAIN, no_setting
-from atonc.lower.channel_groups import WORTH_ALWAYS, ranges
+from atonc.lower.chains import no_setting
+from atonc.lower.channel_groups import ranges
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.conv_sums import add_up, chunks, flat
@@ -20,9 +22,6 @@ from atonc.lower.conv_wide import lower_side_by_side
 from atonc.lower.convolution import Part, unit_parts
 from atonc.lower.forms_2x import lower_2x
 from atonc.lower.layer import (
-    ALIGNED,
-    MAX_VECTOR,
-    TOO_COARSE,
     Layer,
 )
 from atonc.lower.meaning.sums import Chain, Term, record
@@ -36,15 +35,18 @@ from atonc.lower.wide_windows import MOST_BATCH
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import EpochPlan, StepPlan
-
-WORTH_MORE = 0.005  # share of the values of a group of kernels that must get better for two groups
-WORTH_MUCH = 0.02  # the same where two groups take twice as long
-CHEAP = 1.1  # how much longer a better form may take
-FEW_CYCLES = 8000  # by which any layer may take longer
-FEW_PIXELS = 4  # of layers whose values count for whole channels, as those of squeeze and excite
-CLOSER = 0.8  # what is left of the error in a better form
-SOME_CHANNELS = 64  # from which a copy of the features may be worth it
-SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back with synchronisation
+from atonc.select.policy import (
+    CHEAP,
+    FEW_PIXELS,
+    SOME_CHANNELS,
+    TOO_COARSE,
+    WORTH_ALWAYS,
+    WORTH_MORE,
+    WORTH_MUCH,
+    affordable,
+    closer,
+    worth,
+)
 
 
 def lower(layer: Layer, context: Context) -> list[StepPlan]:
@@ -69,7 +71,7 @@ def _closer_shifted(layer: Layer) -> bool:
     if layer.area.channels < SOME_CHANNELS:
         return False
     phases = layer.phases((layer.out.height, layer.out.width))
-    first, count = max(layer.runs(MAX_VECTOR), key=lambda run: run[1])
+    first, count = max(layer.runs(ROWS), key=lambda run: run[1])
     parts, other = unit_parts(phases[0], first, count), layer.shifted()
     if len(phases) > 1 or len(parts) > 1:
         return False
@@ -81,10 +83,7 @@ def _closer_shifted(layer: Layer) -> bool:
     if isinstance(before, TwoSteps) or isinstance(after, TwoSteps):
         return False
     cycles = unsigned.cycles + layer.area.height * layer.area.line // 3
-    affordable = cycles <= max(CHEAP * signed.cycles, signed.cycles + FEW_CYCLES)
-    return (affordable and after.mean_error < CLOSER * before.mean_error) or (
-        cycles < signed.cycles and after.mean_error <= before.mean_error
-    )
+    return worth(cycles, after.mean_error, signed.cycles, before.mean_error)
 
 
 def _lower(layer: Layer, context: Context) -> list[StepPlan]:
@@ -110,7 +109,7 @@ def _windows(layer: Layer, context: Context) -> list[StepPlan]:
     size = (layer.out.height, layer.out.width)
     for phase in layer.phases(size):
         target = layer.outputs_of(phase)
-        for first, count in layer.runs(MAX_VECTOR):
+        for first, count in layer.runs(ROWS):
             plans += _output_range(layer, context, unit_parts(phase, first, count), target, first, count)
     return plans
 
@@ -155,13 +154,13 @@ def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Ti
         return fastest
     modes = [mode for mode in modes if mode.offset == layer.zero]
     plain = choose(parts, channels, count, modes, aligned=reads, whole=writes)
-    if plain is None or plain.cycles > max(CHEAP * fastest.cycles, fastest.cycles + FEW_CYCLES):
+    if plain is None or not affordable(plain.cycles, fastest.cycles):
         return fastest
     if plain.passes > fastest.passes and layer.out.height * layer.out.width > FEW_PIXELS:
         return fastest  # roundings between passes are hardly better, and need typical inputs to judge
     rules = [layer.requantisation_of(t.mode.offset, t.passes, first, count) for t in (plain, fastest)]
     errors = [rule.mean_error for rule in rules if not isinstance(rule, TwoSteps)]
-    return plain if len(errors) == 2 and errors[0] < CLOSER * errors[1] else fastest
+    return plain if len(errors) == 2 and closer(*errors) else fastest
 
 
 def _halves(layer: Layer, parts: tuple[Part, ...], tiling: Tiling, first: int, count: int) -> list[tuple[int, int]]:
@@ -301,7 +300,7 @@ def _loop_through_memory(b: EpochBuilder, context: Context, tail: str, head: str
     again = Frames(frames, 0)
     writer = b.write(tail, scratch, engine(area, again, write=True))
     config = engine(area, again, signed=True)
-    if elements <= SYNC_BELOW:
+    if elements <= SYNC_UP_TO:
         config = replace(config, sync=1, sync_source=int(writer.removeprefix("STRENG")))
     b.link(b.read(scratch, config), head, 2)
 

@@ -8,9 +8,10 @@ from math import lcm
 
 import numpy as np
 
-from atonc.hw.footprint import WORD
+from atonc.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN
+from atonc.hw.units.arith import ROWS
 from atonc.lower.bands import bands, cycles
-from atonc.lower.chains import MAX_CHAIN, chain_configs, no_setting
+from atonc.lower.chains import chain_configs, no_setting
 from atonc.lower.channel_groups import ranges
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
@@ -19,9 +20,6 @@ from atonc.lower.convolution import Part, unit_parts
 from atonc.lower.depthwise_cuts import Cut, best_cut, exact_cut
 from atonc.lower.forms_2x import lower_2x
 from atonc.lower.layer import (
-    ALIGNED,
-    MAX_VECTOR,
-    TOO_COARSE,
     Layer,
 )
 from atonc.lower.meaning.sums import Chain, Term, record
@@ -33,6 +31,7 @@ from atonc.lower.wide_windows import frame, joined, wide_parts
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import StepPlan
+from atonc.select.policy import TOO_COARSE
 
 BLOCK = 8  # channels of a usual block
 
@@ -100,7 +99,7 @@ def _summed(
     """Parts in several chains, one after the other, for as many channels as one ARITH has coefficients."""
     multiplier = layer.outputs // layer.area.channels
     plans: list[StepPlan] = []
-    step = max(1, MAX_VECTOR // multiplier)
+    step = max(1, ROWS // multiplier)
     for start in range(first, first + channels, step):
         count = min(step, first + channels - start)
         batch = next(k for k in (4, 2, 1) if count % k == 0)
@@ -130,7 +129,7 @@ def _blocks(
     """Slices of channels side by side, or bands of rows where that is faster."""
     pipelines = cut.pipelines(layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs))
     share = _share(layer, target, cut, blocks, min(pipelines, blocks))
-    most = min(blocks, max(1, MAX_VECTOR // cut.outputs))
+    most = min(blocks, max(1, ROWS // cut.outputs))
     ways = [(share, [(parts, target, cut)]), (most, _bands(layer, parts, target, cut, pipelines))]
     before, best, after = context.snapshot(), list[StepPlan](), context.snapshot()
     for size, areas in ways:
@@ -162,7 +161,7 @@ def _epochs(
 def _bands(layer: Layer, parts: tuple[Part, ...], target: Area, cut: Cut, count: int) -> list[Band]:
     if cut.joined:
         return []  # such units leave out lines of the whole picture
-    writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (WORD, 1)
+    writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, 1)
     found = []
     for some, place in bands(parts, target, count, writes, reads):
         configs = chain_configs(some, cut.mode, cut.batch, cut.kernels, len(some))
@@ -174,11 +173,11 @@ def _bands(layer: Layer, parts: tuple[Part, ...], target: Area, cut: Cut, count:
 
 def _share(layer: Layer, target: Area, cut: Cut, blocks: int, pipelines: int) -> int:
     """Blocks that one pipeline takes: as few as there are pipelines for, in slices that share no word of the bus."""
-    most = max(1, MAX_VECTOR // cut.outputs)
-    if (target.pixel | target.line) % WORD:
+    most = max(1, ROWS // cut.outputs)
+    if (target.pixel | target.line) % BUS_BYTES:
         return min(blocks, most)  # slices of such pixels lie in the same words
     share = min(-(-blocks // pipelines), most)
-    aligned, words = (lcm(cut.outputs, step) // cut.outputs for step in (ALIGNED, WORD))
+    aligned, words = (lcm(cut.outputs, step) // cut.outputs for step in (ALIGNED, BUS_BYTES))
     apart = blocks > aligned and (share >= aligned or layer.large)
     step = aligned if apart or layer.huge else words
     whole = -(-share // step) * step

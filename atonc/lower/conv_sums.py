@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from atonc.lower.chains import MAX_CHAIN
+from atonc.hw.limits import MAX_CHAIN
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import output_engine, requantise
 from atonc.lower.convolution import Part

@@ -7,13 +7,15 @@ from math import lcm
 
 import numpy as np
 
+from atonc.hw.limits import BUS_BYTES, UNITS
+from atonc.hw.units.arith import ROWS
 from atonc.hw.units.convacc import ConvaccConfig
-from atonc.lower.chains import MAX_CHAIN, Mode, no_setting
+from atonc.lower.chains import Mode, no_setting
 from atonc.lower.channel_groups import ranges
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.convolution import Part
-from atonc.lower.layer import MAX_VECTOR, Layer
+from atonc.lower.layer import Layer
 from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.registry import Refusal
 from atonc.lower.wide_windows import MOST_KERNELS, frame, joined, side_by_side, wide_parts
@@ -21,7 +23,6 @@ from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Frames
 from atonc.plan.types import StepPlan
 
-WORD = 8  # bytes: two writers do not share one
 ROUNDINGS = 3  # of both parts and of their sum
 
 
@@ -36,7 +37,7 @@ def lower_side_by_side(layer: Layer, context: Context) -> list[StepPlan]:
     parts, plans = wide_parts(layer), list[StepPlan]()
     if not parts:
         raise Refusal("CONV-MODE", f"a kernel of {layer.weights.shape[1:3]}", "5x5", "cut it into windows of 3x3")
-    for first, count in layer.runs(MAX_VECTOR):
+    for first, count in layer.runs(ROWS):
         while count:
             units = _units(layer, parts, count)
             whole = count // units.kernels * units.kernels
@@ -63,12 +64,12 @@ def _epochs(
     ariths = 1 + layer.code_units_behind(units.mode.offset, ROUNDINGS, count)
     step = lcm(units.kernels, layer.alignment)
     jobs = ranges(layer, units.mode.offset, ROUNDINGS, first, count, step)
-    apart = lcm(units.kernels, WORD)
-    lanes = 2 if 2 * ariths <= MAX_CHAIN and layer.outputs % WORD == 0 else 1
+    apart = lcm(units.kernels, BUS_BYTES)
+    lanes = 2 if 2 * ariths <= UNITS["ARITH"] and layer.outputs % BUS_BYTES == 0 else 1
     if lanes > 1 and len(jobs) == 1 and count > apart:
         half = -(-count // 2 // apart) * apart
         jobs = [(first, half), (first + half, count - half)]
-    if any(start % WORD for start, _ in jobs):
+    if any(start % BUS_BYTES for start, _ in jobs):
         lanes = 1
     plans: list[StepPlan] = []
     for k in range(0, len(jobs), lanes):

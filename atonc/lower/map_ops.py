@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op
 from atonc.lower import rules
-from atonc.lower.context import HUGE_BYTES, Context
+from atonc.lower.context import Context
 from atonc.lower.registry import Refusal, recipe_for
 from atonc.lower.wishes import Wishes, chosen_by_user
 from atonc.ops import kinds
@@ -16,6 +16,7 @@ from atonc.ops.activation import OF_ONE_VALUE
 from atonc.ops.values import same_codes
 from atonc.plan.types import CpuPlan, StepPlan
 from atonc.progress import stage
+from atonc.select.policy import USUAL_ROOM, Room
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
 
@@ -48,15 +49,15 @@ def map_ops(
     wishes: Wishes | None = None,
     supplied: Collection[str] = (),
     avoided: Mapping[str, Refusal] | None = None,
-    huge_bytes: int = HUGE_BYTES,
+    room: Room = USUAL_ROOM,
 ) -> Mapped:
     """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect. `avoided`:
-    operators whose epochs were refused when the whole program was looked at. `huge_bytes`: larger tensors shall fit
-    any memory."""
+    operators whose epochs were refused when the whole program was looked at. `room`: the NPU's own RAM, and from
+    which size on tensors shall fit any memory."""
     wishes, avoided = wishes or Wishes(), avoided or {}
     on_cpu = wishes.on_cpu | frozenset(avoided)
     context = Context(
-        graph, numerics, calibrate=calibrate, on_cpu=on_cpu, supplied=frozenset(supplied), huge_bytes=huge_bytes
+        graph, numerics, calibrate=calibrate, on_cpu=on_cpu, supplied=frozenset(supplied), room=room
     )
     for name in graph.inputs:
         context.buffer(name)

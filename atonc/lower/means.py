@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.fixed import finish, shift_right_rounded
+from atonc.hw.limits import MOST_TABLE_SHIFT
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.arith_units import clip_unit
@@ -27,14 +28,13 @@ from atonc.lower.walks import walk
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area, Loop, engine
 from atonc.plan.types import StepPlan
+from atonc.select.policy import MOST_PARTS
 
 Kept = tuple[int, int, int]  # turns, bytes in the source, bytes in the target
 Ints = NDArray[np.int64]
 
 _FRACTION = 8
 _STEEPEST = 64.0  # codes per code: beyond, the fraction of the mean is too coarse
-_MOST_SHIFT = 23
-_MOST_PIPELINES = 512
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Line:
             )
         multiplier, power = division(divisor)
         divided = 1.0 if usual is None else multiplier * divisor / 2.0 ** (power + _FRACTION)  # nearly 1
-        shift = max(0, min(_MOST_SHIFT, 14 - floor(log2(gain))))
+        shift = max(0, min(MOST_TABLE_SHIFT, 14 - floor(log2(gain))))
         a = round(gain / divided * 2**shift)
         if a > 32767:
             a, shift = round(gain / divided * 2 ** (shift - 1)), shift - 1
@@ -160,8 +160,8 @@ class Means:
             raise Refusal("mean", f"windows {self.reduced}", "two loops", "use the CPU")
         axis = min(range(len(self.kept)), key=lambda i: self.kept[i][0])
         count, near, far = self.kept[axis]
-        if count > _MOST_PIPELINES:
-            raise Refusal("mean", f"{count} separate pieces", f"{_MOST_PIPELINES}", "use the CPU")
+        if count > MOST_PARTS:
+            raise Refusal("mean", f"{count} separate pieces", f"{MOST_PARTS}", "use the CPU")
         rest = (*self.kept[:axis], *self.kept[axis + 1 :])
         for k in range(count):
             yield replace(self, kept=rest, near=self.near + k * near, far=self.far + k * far)

@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.hw.safety.values import LEAST_FRAME
-from atonc.lower.chains import MAX_CHAIN
+from atonc.hw.limits import LEAST_FRAME, MAX_CHAIN
 from atonc.lower.context import Context
 from atonc.lower.convolution import Sides
 from atonc.lower.copies import Move, pipelines

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import wraps
 
 from atonc.hw.footprint import share_word
+from atonc.hw.limits import MOST_READERS, MOST_WRITERS, READ_ALIGNMENT, UNITS, WRITE_ALIGNMENT
 from atonc.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER, StrengConfig
 from atonc.ir import Op
 from atonc.lower.context import Context
@@ -15,10 +16,7 @@ from atonc.lower.registry import Recipe, Refusal
 from atonc.plan.build import EpochBuilder
 from atonc.plan.types import EngineUse, EpochPlan, StepPlan
 
-_MOST = {"STRENG": 10, "CONVACC": 4, "ARITH": 4, "ACTIV": 2, "POOL": 2, "readers": 8, "writers": 5}
-
-_NPU_RAM = 1_700_000  # bytes that one step may ask of the NPU's own RAM
-_READ_ALIGNMENT, _WRITE_ALIGNMENT = 8, 16  # where engines start in other memories
+_MOST = {**UNITS, "readers": MOST_READERS, "writers": MOST_WRITERS}
 
 
 @dataclass(frozen=True)
@@ -112,14 +110,14 @@ def computable(recipe: Recipe) -> Recipe:
 def _check_starts(plan: EpochPlan, context: Context) -> None:
     odd = {use.buffer for use in plan.engines.values() if _odd_start(use)}
     size = sum(context.buffers[name].size_bytes for name in odd)
-    if size > _NPU_RAM:
+    if size > context.room.step_bytes:
         raise Refusal(
             "odd places in large buffers",
-            f"engines start between multiples of {_WRITE_ALIGNMENT} in {size:,} bytes",
-            f"{_NPU_RAM:,} bytes of NPU RAM",
-            f"use channel counts that are multiples of {_WRITE_ALIGNMENT}",
+            f"engines start between multiples of {WRITE_ALIGNMENT} in {size:,} bytes",
+            f"{context.room.step_bytes:,} bytes of NPU RAM",
+            f"use channel counts that are multiples of {WRITE_ALIGNMENT}",
         )
 
 
 def _odd_start(use: EngineUse) -> bool:
-    return use.config.address % (_WRITE_ALIGNMENT if use.config.to_memory else _READ_ALIGNMENT) > 0
+    return use.config.address % (WRITE_ALIGNMENT if use.config.to_memory else READ_ALIGNMENT) > 0

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.lower.context import MANY_CHANNELS, Context
+from atonc.lower.context import Context
 from atonc.lower.conv_engines import SHIFT_CODES
 from atonc.lower.layer import Layer
 from atonc.lower.parts import parts
@@ -18,6 +18,7 @@ from atonc.lower.passes_2x import needs_unsigned
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import contiguous
 from atonc.plan.types import StepPlan
+from atonc.select.policy import MANY_CHANNELS, WINDOW_CHANNELS, WINDOW_OUTPUTS
 
 
 def shift_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
@@ -73,4 +74,6 @@ def worth_shifting(layer: Layer) -> bool:
     channels, window = layer.area.channels, max(layer.weights.shape[1:3])
     if window > 1 and layer.stride != (1, 1):
         return False  # chains of windows with stride 2 were seen with signed features only
-    return channels >= 8 and layer.outputs >= 16 if window > 1 else channels > MANY_CHANNELS
+    if window > 1:
+        return channels >= WINDOW_CHANNELS and layer.outputs >= WINDOW_OUTPUTS
+    return channels > MANY_CHANNELS

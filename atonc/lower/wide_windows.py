@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from atonc.hw.limits import WINDOWS
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.chains import Mode, as_seen, unit_config
@@ -17,7 +18,7 @@ from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import Area
 
 MOST_BATCH = 3  # channels of a frame
-MOST_KERNELS = {1: 8, 2: 4}  # by SIMD mode
+MOST_KERNELS = {simd: sizes.kernels for simd, sizes in WINDOWS.items()}
 
 SUM = ArithConfig(
     dual_input=1, a=1, b=1, bytes_x=2, out_bytes_x=2, bytes_y=2, out_bytes_y=2, out_bytes=2, rounded=1, saturated=1,

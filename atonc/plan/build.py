@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from atonc.errors import UnsupportedError
 from atonc.hw import regs
 from atonc.hw.fields import UnitConfig
+from atonc.hw.limits import UNITS
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.hw.units.switch import Link
 from atonc.plan.types import Buffer, EngineUse, EpochPlan
-
-_COUNTS = {"STRENG": 10, "CONVACC": 4, "ARITH": 4, "ACTIV": 2, "POOL": 2}
 
 
 @dataclass
@@ -80,7 +79,7 @@ class EpochBuilder:
 
     def available(self, kind: str) -> int:
         used = self.engines if kind == "STRENG" else self.units
-        return _COUNTS[kind] - sum(1 for name in used if name.startswith(kind))
+        return UNITS[kind] - sum(1 for name in used if name.startswith(kind))
 
     def done(self) -> EpochPlan:
         return EpochPlan(
@@ -90,8 +89,8 @@ class EpochBuilder:
     def _next(self, kind: str) -> str:
         if not self.available(kind):
             raise UnsupportedError(
-                f"the epoch needs more than {_COUNTS[kind]} {kind} units",
+                f"the epoch needs more than {UNITS[kind]} {kind} units",
                 where=", ".join(self.origin),
                 rule="units of one epoch",
             )
-        return f"{kind}{_COUNTS[kind] - self.available(kind)}"
+        return f"{kind}{UNITS[kind] - self.available(kind)}"

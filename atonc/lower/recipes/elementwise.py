@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from atonc.hw.fields import UnitConfig
+from atonc.hw.limits import MOST_READERS, UNITS
 from atonc.ir import Op, Tensor
 from atonc.lower.affine import (
     CODES,
@@ -43,9 +44,9 @@ from atonc.ops.rounding import ONCE, Rounding, lift, rounding_of
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import contiguous
 from atonc.plan.types import StepPlan
+from atonc.select.policy import MAX_PIPELINES
 
 _SUMS = ("add", "sub", "minimum", "maximum")
-_READERS, _ARITHS = 8, 4
 _LARGEST_PRODUCT = 32767  # with what the zero points add
 _GRID = 5  # every so manieth code is tried
 _MOST_CONSTANT_ERROR = 0.5  # codes, where a constant has to fit 8 bits
@@ -308,7 +309,7 @@ def _steps(
     target, elements = context.buffer(op.outputs[0]), context.tensor(op.outputs[0]).elements
     after = _clip_units(op, ariths)
     ariths += sum(unit.KIND == "ARITH" for unit in after)
-    ways = min(_ARITHS // ariths, _READERS // readers, 3)
+    ways = min(UNITS["ARITH"] // ariths, MOST_READERS // readers, MAX_PIPELINES)
     block = max(operand.repeats.block for operand in operands)
 
     def build(cut: tuple[int, int], epoch: EpochBuilder) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from atonc.hw.fields import UnitConfig
+from atonc.hw.limits import MOST_TABLE_SHIFT
 from atonc.ir import Op, Tensor
 from atonc.lower.affine import CODES, FULL_RANGE, Affine, Array, affine_of_table
 from atonc.lower.arith_units import affine_unit, clip_unit, edge_unit
@@ -23,8 +24,6 @@ from atonc.ops.registry import evaluate
 from atonc.plan.build import EpochBuilder
 from atonc.plan.streams import contiguous
 from atonc.plan.types import StepPlan
-
-MOST_SHIFT = 23  # behind an ARITH, as seen
 
 _WAYS = {("ARITH",): 3, ("ARITH", "ARITH"): 2, ("ACTIV",): 2}
 
@@ -54,7 +53,7 @@ def line_2x(op: Op, context: Context) -> Affine | None:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     ratio = x.scale / y.scale
     shift = factor_shift(np.array([ratio]))
-    if not 0 <= shift <= MOST_SHIFT or "clip" in op.attrs:
+    if not 0 <= shift <= MOST_TABLE_SHIFT or "clip" in op.attrs:
         return None
     offset = np.array([(y.zero_point - x.zero_point * ratio) * 2.0**shift])
     return Affine(half_away(np.array([ratio * 2.0**shift])), cut_to_32_bits(offset), shift)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from atonc.hw.limits import ALIGNED
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Op, Tensor
@@ -40,8 +41,6 @@ from atonc.plan.types import StepPlan
 ONE = 256  # of the weights
 _STEEPEST = 1.9  # output codes for an input code
 _MOST_PIECES = 64  # along an axis
-_ALIGNED = 16  # bytes: where engines begin in any memory
-_BAND_BYTES = 512 << 10  # of the NPU's RAM, for a part of a large result
 _ALIGNED_CHANNELS = 8  # of 16 bits: pixels begin at aligned addresses
 
 
@@ -129,7 +128,7 @@ def lower_linear(op: Op, context: Context) -> list[StepPlan]:
     shape = (source.shape[0], y.shape[2], whole)
     between = View.whole(context.scratch(2 * prod(shape), op.name), shape, 2)
     plans += pack([_along_lines(source, between, piece) for piece in axes[2]], op.origin, title)
-    for first, rows in bands(y.shape[1], prod(y.shape[2:]), y.shape[2] * whole):
+    for first, rows in bands(y.shape[1], prod(y.shape[2:]), y.shape[2] * whole, context.room.band_bytes):
         band = target.cut(0, first, rows)
         parts = [part for piece in axes[1] for part in piece.between(first, first + rows)]
         plans += _columns(op, context, between, band, parts, ends)
@@ -150,11 +149,11 @@ def _columns(
     return plans + copy([Move(far.cut(2, 0, channels), band)], op.origin, title)
 
 
-def bands(height: int, line_bytes: int, room_bytes: int) -> list[tuple[int, int]]:
+def bands(height: int, line_bytes: int, row_bytes: int, most_bytes: int) -> list[tuple[int, int]]:
     """First row and rows of parts of a result that begin where any memory takes them and fit the NPU's RAM beside the
-    lines that they are made of; `room_bytes` is what a row takes there."""
-    step = _ALIGNED // gcd(_ALIGNED, line_bytes)
-    rows = height if height * room_bytes <= _BAND_BYTES else max(1, _BAND_BYTES // room_bytes // step) * step
+    lines that they are made of; `row_bytes` is what a row takes there."""
+    step = ALIGNED // gcd(ALIGNED, line_bytes)
+    rows = height if height * row_bytes <= most_bytes else max(1, most_bytes // row_bytes // step) * step
     return [(first, min(rows, height - first)) for first in range(0, height, rows)]
 
 
