@@ -36,7 +36,11 @@ from atonc.place.explain import NPU_RAM, PlacementError
 from atonc.place.pools import movable_outside, not_secure, npu_ram_bytes
 from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
+from atonc.plan.types import StepPlan
 from atonc.reasons import Severity, Violation
+from atonc.schedule import schedule
+from atonc.schedule.assign import assign
+from atonc.schedule.types import Schedule
 from atonc.select.policy import Room
 from atonc.verify import VerifyReport, verify
 
@@ -50,6 +54,7 @@ class Compiled:
     source: Graph  # as read
     graph: Graph  # canonical
     mapped: Mapped
+    scheduled: Scheduled
     layout: Layout
     program: Program
     findings: tuple[Violation, ...]
@@ -60,6 +65,19 @@ class Compiled:
     def __repr__(self) -> str:
         """Without its megabytes."""
         return f"<Compiled {self.source.name[:60]!r}: {len(self.program.steps)} steps, {len(self.graph.ops)} operators>"
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """The program before it has addresses."""
+
+    schedule: Schedule
+    plans: tuple[StepPlan, ...]  # its steps with unit numbers
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The operator behind each step."""
+        return self.schedule.owners
 
 
 def compile_file(path: Path, options: Options | None = None) -> Compiled:
@@ -92,12 +110,12 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     avoided: dict[str, Refusal] = {}
     for _ in range(ROUNDS):
         lower = partial(map_ops, graph, options.numerics, samples, wishes, supplied(graph, options), avoided)
-        mapped, layout = _map_and_place(lower, graph, memory, options)
+        mapped, scheduled, layout = _map_and_place(lower, graph, memory, options)
         edges = graph.inputs, graph.outputs
-        program = bind(list(mapped.plans), layout.placed, *edges, layout.cached_pools, memory.pools)
+        program = bind(list(scheduled.plans), layout.placed, *edges, layout.cached_pools, memory.pools)
         progress.stage("checking every epoch")
         found = inspect(program, memory.pools)
-        refused = silicon.refused(found.grades, program, mapped.owners, options)
+        refused = silicon.refused(found.grades, program, scheduled.owners, options)
         if not refused:
             break
         avoided |= refused
@@ -106,28 +124,34 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     findings = require_safe(found, options)
     seconds = time.perf_counter() - started
     report = verify(program, graph, mapped, options.seed) if options.verify else None
-    return Compiled(source, graph, mapped, layout, program, findings, report, seconds, found.grades)
+    return Compiled(source, graph, mapped, scheduled, layout, program, findings, report, seconds, found.grades)
 
 
 def _map_and_place(
     lower: Callable[..., Mapped], graph: Graph, memory: Board, options: Options
-) -> tuple[Mapped, Layout]:
+) -> tuple[Mapped, Scheduled, Layout]:
     """Buffers in which engines start between aligned addresses need the NPU's own RAM. Where that is too small for all
     of them, smaller and smaller layers start their engines at aligned addresses only, which is slower."""
     shortage: PlacementError | None = None
     for room in Room(npu_ram_bytes(memory)).tighter():
         mapped = lower(room=room)
         context = mapped.context
+        scheduled = schedule_tasks(mapped)
         progress.stage("placing buffers")
-        require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
+        require_written(scheduled.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
         try:
-            return mapped, _place(mapped, graph, memory, options)
+            return mapped, scheduled, _place(mapped, scheduled, graph, memory, options)
         except PlacementError as error:
             shortage = shortage or error
             if error.shortage.memory != NPU_RAM:
                 break
     assert shortage is not None
     raise shortage
+
+
+def schedule_tasks(mapped: Mapped) -> Scheduled:
+    found = schedule(mapped.works)
+    return Scheduled(found, assign(found))
 
 
 def memories(options: Options) -> Board:
@@ -168,11 +192,11 @@ def _require_room(graph: Graph, memory: Board) -> None:
             )
 
 
-def _place(mapped: Mapped, graph: Graph, memory: Board, options: Options) -> Layout:
+def _place(mapped: Mapped, scheduled: Scheduled, graph: Graph, memory: Board, options: Options) -> Layout:
     context = mapped.context
     require_apart(supplied(graph, options), graph.inputs, graph.outputs, context.aliases)
     return place(
-        list(mapped.plans),
+        list(scheduled.plans),
         context.buffers,
         context.aliases,
         graph.inputs,

@@ -22,9 +22,9 @@ from atonc.lower.parts import parts
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.ops.registry import evaluate
 from atonc.ops.values import Result
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine, in_frames
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
 from atonc.select.policy import PIXELS_PER_COPY, TURNS_PER_ROW
 
 UnitMaker = Callable[[int, int, int], ArithConfig]  # first channel, channels, elements of the stream
@@ -57,7 +57,7 @@ def _covers_end(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
     return elements == 1 or (padded[tail:] == out[tail:] and prod(padded[:tail]) == 1)
 
 
-def channel_steps(op: Op, context: Context, varying: int, block: int) -> list[StepPlan] | None:
+def channel_steps(op: Op, context: Context, varying: int, block: int) -> list[TaskGroup] | None:
     """The steps, or None if the operator is no straight line per element of the block."""
     lines = channel_lines(op, context, varying)
     if lines is None:
@@ -142,7 +142,7 @@ def chain_pipelines(source: str, target: str, shape: tuple[int, ...], units: Seq
     """A tensor through units that know the channels: up to 512 at a time, more in slices; fewer in parts of the
     picture."""
 
-    def wire(area: Area, first: int, epoch: EpochBuilder) -> None:
+    def wire(area: Area, first: int, epoch: TaskBuilder) -> None:
         stream = read_area(epoch, source, area)
         for make in units:
             stream = epoch.unit(make(first, area.channels, area.height * area.width * area.channels), stream)
@@ -154,7 +154,7 @@ def chain_pipelines(source: str, target: str, shape: tuple[int, ...], units: Seq
     ]
 
 
-def read_area(epoch: EpochBuilder, buffer: str, area: Area) -> str:
+def read_area(epoch: TaskBuilder, buffer: str, area: Area) -> str:
     return epoch.read(buffer, in_frames(engine(area)))
 
 

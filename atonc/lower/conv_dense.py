@@ -32,9 +32,9 @@ from atonc.lower.requantise import TwoSteps
 from atonc.lower.shift_first import shift_first, worth_shifting
 from atonc.lower.tiling import Tiling, choose
 from atonc.lower.wide_windows import MOST_BATCH
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
-from atonc.plan.types import EpochPlan, StepPlan
+from atonc.plan.task import Purpose, TaskGroup
 from atonc.select.policy import (
     CHEAP,
     FEW_PIXELS,
@@ -49,7 +49,7 @@ from atonc.select.policy import (
 )
 
 
-def lower(layer: Layer, context: Context) -> list[StepPlan]:
+def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     by = lower_2x if layer.numerics == "2.x" else lower_padded
     layer = one_patch(layer)
     if not (worth_shifting(layer) or _closer_shifted(layer)):
@@ -86,7 +86,7 @@ def _closer_shifted(layer: Layer) -> bool:
     return worth(cycles, after.mean_error, signed.cycles, before.mean_error)
 
 
-def _lower(layer: Layer, context: Context) -> list[StepPlan]:
+def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
     """Chains of several windows with stride 2 were never seen with many channels: then windows without stride, on
     every second pixel."""
     before = context.snapshot()
@@ -104,8 +104,8 @@ def _lower(layer: Layer, context: Context) -> list[StepPlan]:
         return _windows(replace(layer, native=False), context)
 
 
-def _windows(layer: Layer, context: Context) -> list[StepPlan]:
-    plans: list[StepPlan] = []
+def _windows(layer: Layer, context: Context) -> list[TaskGroup]:
+    plans: list[TaskGroup] = []
     size = (layer.out.height, layer.out.width)
     for phase in layer.phases(size):
         target = layer.outputs_of(phase)
@@ -116,9 +116,9 @@ def _windows(layer: Layer, context: Context) -> list[StepPlan]:
 
 def _output_range(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Output channels first..first+count: whole groups of kernels, then a smaller group for the rest."""
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     while count:
         tiling = None
         if len(parts) <= MAX_CHAIN and len({part.group for part in parts}) == 1:
@@ -184,7 +184,7 @@ def _cheap(layer: Layer, parts: tuple[Part, ...], counts: tuple[int, int]) -> bo
 
 def _summed(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Parts in several chains, one after the other."""
     channels = layer.area.channels
     group, found = _chains(layer, parts, count)
@@ -192,15 +192,15 @@ def _summed(
         raise no_setting(parts[0], channels, layer.op.name)
     roundings = 1 + sum(tiling.passes for _, tiling in found)
     rule = layer.requantisation_of(found[0][1].mode.offset, roundings, first, count)
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     sums = []
     for chain, tiling in found:
         sums.append(context.scratch(2 * target.height * target.width * count, "parts of a kernel"))
-        b = EpochBuilder(layer.origin, f"part of conv {layer.op.name}")
+        b = TaskBuilder(layer.origin, f"part of conv {layer.op.name}", Purpose.PART)
         tail = add_chain(b, layer, context, chain, tiling, first, count // group, rule.out_shift)
         gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
         b.write(tail, sums[-1], engine(flat(target.height * target.width * count), write=True), **gate)
-        plans.append(b.done())
+        plans.append(b.alone())
     record(context, layer, [_meaning(chain, tiling) for chain, tiling in found], rule, target, first, count)
     return [*plans, *add_up(layer, context, sums, target, rule, first, count, group)]
 
@@ -227,17 +227,17 @@ def _with_kernels(layer: Layer, kernels: int, subtracted: int, parts: tuple[Part
 
 def _epoch(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, tiling: Tiling, first: int, count: int
-) -> EpochPlan:
+) -> TaskGroup:
     groups, pixels = count // tiling.kernels, target.height * target.width
     rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, first, count)
-    b = EpochBuilder(layer.origin, f"conv {layer.op.name}")
+    b = TaskBuilder(layer.origin, f"conv {layer.op.name}")
     tail = add_chain(b, layer, context, parts, tiling, first, groups, rule.out_shift)
     gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
     units = layer.code_units(rule.units(0, count, tiling.kernels, pixels))
     codes = requantise(b, units, tail, gate)
     b.write(codes, layer.target, output_engine(target, tiling.kernels, first, groups))
     record(context, layer, [_meaning(parts, tiling)], rule, target, first, count)
-    return b.done()
+    return b.alone()
 
 
 def _meaning(parts: tuple[Part, ...], tiling: Tiling) -> Chain:
@@ -261,7 +261,7 @@ def _readers(parts: tuple[Part, ...], tiling: Tiling) -> list[int]:
 
 
 def add_chain(
-    b: EpochBuilder,
+    b: TaskBuilder,
     layer: Layer,
     context: Context,
     parts: tuple[Part, ...],
@@ -294,15 +294,13 @@ def _with_shifts(tiling: Tiling, out_shift: int) -> list[ConvaccConfig]:
     return configs
 
 
-def _loop_through_memory(b: EpochBuilder, context: Context, tail: str, head: str, elements: int, frames: int) -> None:
+def _loop_through_memory(b: TaskBuilder, context: Context, tail: str, head: str, elements: int, frames: int) -> None:
     scratch = context.scratch(2 * elements, "partial sums")
     area = Area(1, 1, elements, 2 * elements, 2 * elements, 0, 2)
     again = Frames(frames, 0)
     writer = b.write(tail, scratch, engine(area, again, write=True))
-    config = engine(area, again, signed=True)
-    if elements <= SYNC_UP_TO:
-        config = replace(config, sync=1, sync_source=int(writer.removeprefix("STRENG")))
-    b.link(b.read(scratch, config), head, 2)
+    follows = writer if elements <= SYNC_UP_TO else ""
+    b.link(b.read(scratch, engine(area, again, signed=True), follows), head, 2)
 
 
 def _features(parts: tuple[Part, ...], tiling: Tiling, unit: int, groups: int) -> StrengConfig:

@@ -28,9 +28,9 @@ from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation
 from atonc.lower.wide_windows import frame, joined, wide_parts
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
-from atonc.plan.types import StepPlan
+from atonc.plan.task import Purpose, TaskGroup
 from atonc.select.policy import TOO_COARSE
 
 BLOCK = 8  # channels of a usual block
@@ -39,19 +39,19 @@ Job = tuple[int, int, Cut]  # first channel, blocks, how they are cut
 Band = tuple[tuple[Part, ...], Area, Cut]  # all rows of a layer, or some of them
 
 
-def lower(layer: Layer, context: Context) -> list[StepPlan]:
+def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     by = lower_2x if layer.numerics == "2.x" else lower_padded
     return by(layer, context, _lower)
 
 
-def _lower(layer: Layer, context: Context) -> list[StepPlan]:
+def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
     if wide := wide_parts(layer):
         before = context.snapshot()
         try:
             return _channels(layer, context, wide, layer.out, 0, layer.area.channels, wide=True)
         except Refusal:
             context.restore(before)
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     size = (layer.out.height, layer.out.width)
     for phase in layer.phases(size):
         target, multiplier = layer.outputs_of(phase), layer.outputs // layer.area.channels
@@ -69,9 +69,9 @@ def _channels(
     first: int,
     channels: int,
     wide: bool = False,
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Whole blocks first, then a smaller block for the channels that are left."""
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     while channels:
         chain, cut = (parts, best_cut(layer, parts, channels, True)) if wide else _one_chain(layer, parts, channels)
         if cut is None and wide:
@@ -95,10 +95,10 @@ def _one_chain(layer: Layer, parts: tuple[Part, ...], channels: int) -> tuple[tu
 
 def _summed(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, channels: int
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Parts in several chains, one after the other, for as many channels as one ARITH has coefficients."""
     multiplier = layer.outputs // layer.area.channels
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     step = max(1, ROWS // multiplier)
     for start in range(first, first + channels, step):
         count = min(step, first + channels - start)
@@ -112,10 +112,10 @@ def _summed(
         sums = []
         for chain, cut in found:
             sums.append(context.scratch(2 * target.height * target.width * count * multiplier, "parts of a kernel"))
-            b = EpochBuilder(layer.origin, f"part of depthwise conv {layer.op.name}")
+            b = TaskBuilder(layer.origin, f"part of depthwise conv {layer.op.name}", Purpose.PART)
             tail = _add_units(b, layer, context, chain, cut, rule.out_shift, start, count // cut.batch)
             b.write(tail, sums[-1], engine(flat(target.height * target.width * count * multiplier), write=True))
-            plans.append(b.done())
+            plans.append(b.alone())
         chains = [_meaning(chain, cut) for chain, cut in found]
         record(context, layer, chains, rule, target, *outputs, multiplier)
         kernels = found[0][1].kernels
@@ -125,13 +125,13 @@ def _summed(
 
 def _blocks(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut, first: int, blocks: int
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Slices of channels side by side, or bands of rows where that is faster."""
     pipelines = cut.pipelines(layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs))
     share = _share(layer, target, cut, blocks, min(pipelines, blocks))
     most = min(blocks, max(1, ROWS // cut.outputs))
     ways = [(share, [(parts, target, cut)]), (most, _bands(layer, parts, target, cut, pipelines))]
-    before, best, after = context.snapshot(), list[StepPlan](), context.snapshot()
+    before, best, after = context.snapshot(), list[TaskGroup](), context.snapshot()
     for size, areas in ways:
         context.restore(before)
         plans = _epochs(layer, context, areas, cut, first, blocks, size) if areas else []
@@ -143,7 +143,7 @@ def _blocks(
 
 def _epochs(
     layer: Layer, context: Context, areas: list[Band], cut: Cut, first: int, blocks: int, share: int
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Every area in pipelines of at most so many blocks."""
     multiplier = layer.outputs // layer.area.channels
     step = lcm(cut.outputs, layer.alignment)
@@ -203,7 +203,7 @@ def _pipeline(
     channel: int,
     blocks: int,
     cut: Cut,
-    b: EpochBuilder,
+    b: TaskBuilder,
 ) -> None:
     multiplier = layer.outputs // layer.area.channels
     out, count = channel * multiplier, blocks * cut.outputs
@@ -221,7 +221,7 @@ def _meaning(parts: tuple[Part, ...], cut: Cut) -> Chain:
 
 
 def _add_units(
-    b: EpochBuilder,
+    b: TaskBuilder,
     layer: Layer,
     context: Context,
     parts: tuple[Part, ...],

@@ -19,9 +19,9 @@ from atonc.lower.layer import Layer
 from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.registry import Refusal
 from atonc.lower.wide_windows import MOST_KERNELS, frame, joined, side_by_side, wide_parts
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Frames
-from atonc.plan.types import StepPlan
+from atonc.plan.task import Task, TaskGroup
 
 ROUNDINGS = 3  # of both parts and of their sum
 
@@ -33,8 +33,8 @@ class Units:
     configs: tuple[ConvaccConfig, ...]
 
 
-def lower_side_by_side(layer: Layer, context: Context) -> list[StepPlan]:
-    parts, plans = wide_parts(layer), list[StepPlan]()
+def lower_side_by_side(layer: Layer, context: Context) -> list[TaskGroup]:
+    parts, plans = wide_parts(layer), list[TaskGroup]()
     if not parts:
         raise Refusal("CONV-MODE", f"a kernel of {layer.weights.shape[1:3]}", "5x5", "cut it into windows of 3x3")
     for first, count in layer.runs(ROWS):
@@ -59,7 +59,7 @@ def _units(layer: Layer, parts: tuple[Part, ...], outputs: int) -> Units:
 
 def _epochs(
     layer: Layer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Two pipelines at a time where their results do not share words of memory."""
     ariths = 1 + layer.code_units_behind(units.mode.offset, ROUNDINGS, count)
     step = lcm(units.kernels, layer.alignment)
@@ -71,18 +71,17 @@ def _epochs(
         jobs = [(first, half), (first + half, count - half)]
     if any(start % BUS_BYTES for start, _ in jobs):
         lanes = 1
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     for k in range(0, len(jobs), lanes):
-        b = EpochBuilder(layer.origin, f"conv {layer.op.name}")
-        for start, some in jobs[k : k + lanes]:
-            _pipeline(b, layer, context, parts, units, start, some)
-        plans.append(b.done())
+        tasks = [_pipeline(layer, context, parts, units, *job) for job in jobs[k : k + lanes]]
+        plans.append(TaskGroup(tuple(tasks)))
     return plans
 
 
 def _pipeline(
-    b: EpochBuilder, layer: Layer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
-) -> None:
+    layer: Layer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
+) -> Task:
+    b = TaskBuilder(layer.origin, f"conv {layer.op.name}")
     rule = layer.requantisation_of(units.mode.offset, ROUNDINGS, first, count)
     groups, sums = count // units.kernels, []
     for part, config in zip(parts, units.configs, strict=True):
@@ -96,3 +95,4 @@ def _pipeline(
     channels = layer.area.channels
     chains = [Chain(((Term(part, 0, channels),),), units.mode.offset) for part in parts]
     record(context, layer, chains, rule, layer.out, first, count)
+    return b.done()

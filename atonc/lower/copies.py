@@ -23,9 +23,9 @@ from atonc.lower.registry import Refusal
 from atonc.lower.views import View
 from atonc.lower.walks import walk
 from atonc.ops.values import to_codes
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
 from atonc.select.policy import MOST_MOVES, USUAL_ROOM, WORTH_SPLITTING
 
 Units = tuple[ArithConfig, ...]
@@ -61,7 +61,7 @@ class Move:
     units: Units = ()
 
 
-def copy(moves: Iterable[Move], origin: tuple[str, ...], title: str) -> list[StepPlan]:
+def copy(moves: Iterable[Move], origin: tuple[str, ...], title: str) -> list[TaskGroup]:
     """Epochs for moves that do not depend on each other."""
     return pack(pipelines(moves), origin, title)
 
@@ -98,7 +98,7 @@ class Walk:
     def pipeline(self) -> Pipeline:
         return Pipeline(self._build, self.cost)
 
-    def _build(self, builder: EpochBuilder) -> None:
+    def _build(self, builder: TaskBuilder) -> None:
         stream = builder.read(self.source.buffer, self.reader)
         for unit in self.units:
             stream = builder.unit(unit, stream)
@@ -210,7 +210,7 @@ def _fill_pipeline(part: Walk, code: int, source: str, source_bytes: int) -> Pip
     reader = _any_bytes(part.writer.elements, source_bytes)
     config = affine_unit(constant_line(code), 0)
 
-    def build(builder: EpochBuilder) -> None:
+    def build(builder: TaskBuilder) -> None:
         stream = builder.unit(config, builder.read(source, reader))
         builder.write(stream, part.target.buffer, part.writer)
 
@@ -244,6 +244,6 @@ def _constant_pipeline(context: Context, part: Walk, by_place: dict[int, int], l
     return Pipeline(partial(_build_constant, name, reader, part), part.cost)
 
 
-def _build_constant(name: str, reader: StrengConfig, part: Walk, builder: EpochBuilder) -> None:
+def _build_constant(name: str, reader: StrengConfig, part: Walk, builder: TaskBuilder) -> None:
     stream = builder.unit(SAME[0], builder.read(name, reader))
     builder.write(stream, part.target.buffer, part.writer)

@@ -22,7 +22,6 @@ from atonc.lower.map_ops import Mapped
 from atonc.lower.meaning.arithmetic import CODES, line
 from atonc.ops.registry import evaluate, is_move
 from atonc.ops.values import to_codes
-from atonc.plan.types import CpuPlan
 
 SIGMAS = 8.0
 WHOLE_RANGE = 255.0
@@ -89,7 +88,7 @@ def expected_errors(graph: Graph, mapped: Mapped) -> tuple[Expected, ...]:
 
 def declared_errors(graph: Graph, mapped: Mapped) -> Iterator[tuple[Op, Declared]]:
     """Each operator on the inputs that it really has."""
-    on_cpu = {plan.op for plan in mapped.plans if isinstance(plan, CpuPlan)}
+    on_cpu = mapped.on_cpu
     for op in graph.ops:
         if op.name in on_cpu:
             yield op, Declared(0.0, saturates=False, on_cpu=True)

@@ -19,13 +19,13 @@ from atonc.lower.registry import Refusal
 from atonc.lower.views import View
 from atonc.lower.wide_2x import TOGETHER
 from atonc.plan.streams import Area
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
 
-Lower = Callable[[Layer, Context], list[StepPlan]]
+Lower = Callable[[Layer, Context], list[TaskGroup]]
 
 
 
-def lower_2x(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]:
+def lower_2x(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     """By the first form that was seen to work."""
     if (layer.out.height, layer.out.width) == (1, 1):
         layer = replace(layer, stride=(1, 1))  # there is no second window
@@ -41,7 +41,7 @@ def lower_2x(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]:
     raise refused
 
 
-def _attempts(layer: Layer, context: Context, lower: Lower) -> Iterator[Callable[[], list[StepPlan]]]:
+def _attempts(layer: Layer, context: Context, lower: Lower) -> Iterator[Callable[[], list[TaskGroup]]]:
     for cut in _cuts(layer):
         some = replace(layer, cut=cut)
         yield partial(lower, some, context)
@@ -65,13 +65,13 @@ def _cuts(layer: Layer) -> tuple[int, ...]:
     return WINDOW, 0
 
 
-def _padded(layer: Layer, context: Context, rows: int, lower: Lower) -> list[StepPlan]:
+def _padded(layer: Layer, context: Context, rows: int, lower: Lower) -> list[TaskGroup]:
     """On a padded copy, up to some rows of padding that units can add."""
     padding, padded = pad_first(layer, context, rows)
     return [*padding, *lower(padded, context)]
 
 
-def _one_more_row(lower: Lower, layer: Layer, context: Context) -> list[StepPlan]:
+def _one_more_row(lower: Lower, layer: Layer, context: Context) -> list[TaskGroup]:
     """Windows without any padding were hardly seen: one row of it, and of results that nobody wants."""
     height, width, channels = layer.out.height, layer.out.width, layer.out.channels
     reach = (layer.weights.shape[1] - 1) * layer.dilation[0] + 1

@@ -14,8 +14,9 @@ from atonc.lower.wishes import Wishes, chosen_by_user
 from atonc.ops import kinds
 from atonc.ops.activation import OF_ONE_VALUE
 from atonc.ops.values import same_codes
-from atonc.plan.types import CpuPlan, StepPlan
+from atonc.plan.types import CpuPlan
 from atonc.progress import stage
+from atonc.schedule.types import Work
 from atonc.select.policy import USUAL_ROOM, Room
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
@@ -36,10 +37,13 @@ class CpuReason:
 
 @dataclass(frozen=True)
 class Mapped:
-    plans: tuple[StepPlan, ...]
+    works: tuple[Work, ...]  # one of each operator, in the order of the graph
     context: Context
     reasons: tuple[CpuReason, ...]
-    owners: tuple[str, ...] = ()  # the operator behind each plan
+
+    @property
+    def on_cpu(self) -> frozenset[str]:
+        return frozenset(work.op for work in self.works if work.call)
 
 
 def map_ops(
@@ -61,27 +65,25 @@ def map_ops(
     )
     for name in graph.inputs:
         context.buffer(name)
-    plans: list[StepPlan] = []
+    works: list[Work] = []
     reasons: list[CpuReason] = []
-    owners: list[str] = []
     for number, op in enumerate(graph.ops):
         stage("mapping operators", number, len(graph.ops))
-        steps, reason = _where_wanted(op, context, wishes, avoided)
-        plans += steps
-        owners += [op.name] * len(steps)
+        work, reason = _where_wanted(op, context, wishes, avoided)
+        works.append(work)
         reasons += [reason] if reason else []
     for name in graph.outputs:
         context.buffer(name)
-    return Mapped(tuple(plans), context, tuple(reasons), tuple(owners))
+    return Mapped(tuple(works), context, tuple(reasons))
 
 
 def _where_wanted(
     op: Op, context: Context, wishes: Wishes, avoided: Mapping[str, Refusal]
-) -> tuple[list[StepPlan], CpuReason | None]:
+) -> tuple[Work, CpuReason | None]:
     if op.name in wishes.on_cpu:
         return _on_cpu(op, context, chosen_by_user())
     refusal = avoided.get(op.name)
-    steps, reason = _on_cpu(op, context, refusal) if refusal else _lower(op, context)
+    work, reason = _on_cpu(op, context, refusal) if refusal else _lower(op, context)
     if reason is not None and op.name in wishes.on_npu:
         raise UnsupportedError(
             f"{op.kind} cannot run on the NPU: {reason.seen} (limit: {reason.limit})",
@@ -89,16 +91,16 @@ def _where_wanted(
             rule=reason.rule,
             remedy=f"{reason.remedy}, or leave out --on npu for this node",
         )
-    return steps, reason
+    return work, reason
 
 
-def _lower(op: Op, context: Context) -> tuple[list[StepPlan], CpuReason | None]:
+def _lower(op: Op, context: Context) -> tuple[Work, CpuReason | None]:
     recipe = recipe_for(op.kind)
     if recipe is None or not (_on_codes(op, context) or _is_renaming(op, context)):
         return _on_cpu(op, context, _by_nature(op, context, recipe is not None))
     before = context.snapshot()
     try:
-        return recipe(op, context), None
+        return Work(op.name, tuple(recipe(op, context))), None
     except Refusal as refusal:
         context.restore(before)
         return _on_cpu(op, context, refusal)
@@ -126,7 +128,7 @@ def _is_renaming(op: Op, context: Context) -> bool:
     return not source.is_constant and source.dtype == target.dtype and same_codes(source, target)
 
 
-def _on_cpu(op: Op, context: Context, refusal: Refusal) -> tuple[list[StepPlan], CpuReason]:
+def _on_cpu(op: Op, context: Context, refusal: Refusal) -> tuple[Work, CpuReason]:
     node = ", ".join(op.origin) or op.name
     if op.kind not in kinds():
         raise UnsupportedError(
@@ -134,5 +136,6 @@ def _on_cpu(op: Op, context: Context, refusal: Refusal) -> tuple[list[StepPlan],
         )
     inputs = tuple(context.buffer(n) for n in op.inputs if n and not context.tensor(n).is_constant)
     outputs = tuple(context.buffer(n) for n in op.outputs)
-    plan = CpuPlan(op.origin or (op.name,), f"{op.kind} {op.name}", op.name, inputs, outputs)
-    return [plan], CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy, op.name)
+    call = CpuPlan(op.origin or (op.name,), f"{op.kind} {op.name}", op.name, inputs, outputs)
+    reason = CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy, op.name)
+    return Work(op.name, call=call), reason

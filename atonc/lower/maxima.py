@@ -21,7 +21,7 @@ from atonc.lower.pool_units import MOST_HEIGHT, groups, windows_unit
 from atonc.lower.registry import Refusal
 from atonc.lower.views import View
 from atonc.lower.walks import walk
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, engine
 from atonc.select.policy import WORTH_SPLITTING
 
@@ -138,7 +138,7 @@ class Windows:
             pools.append(windows_unit(tall, wide, batch, window, stride, self.average))
             tall, wide = after(tall, [(window, stride)]), after(wide, [(window, stride)])
 
-        def build(builder: EpochBuilder) -> None:
+        def build(builder: TaskBuilder) -> None:
             if any(self.pads):
                 stream = padded(builder, context, near, reader, batch, count, self.pads)
             else:
@@ -160,7 +160,7 @@ def _frames(view: View, write: bool) -> StrengConfig:
 
 
 def padded(
-    builder: EpochBuilder, context: Context, near: View, reader: StrengConfig, batch: int, count: int, pads: Pads
+    builder: TaskBuilder, context: Context, near: View, reader: StrengConfig, batch: int, count: int, pads: Pads
 ) -> str:
     """The CONVACC that surrounds every frame with the lowest code."""
     height, width = near.shape[:2]
@@ -195,6 +195,6 @@ def line_pipelines(source: View, target: View) -> Iterator[Pipeline]:
 
 
 def _build_line(
-    near: str, reader: StrengConfig, config: PoolConfig, far: str, writer: StrengConfig, builder: EpochBuilder
+    near: str, reader: StrengConfig, config: PoolConfig, far: str, writer: StrengConfig, builder: TaskBuilder
 ) -> None:
     builder.write(builder.unit(config, builder.read(near, reader)), far, writer)

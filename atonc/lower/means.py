@@ -25,9 +25,9 @@ from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.pool_units import MOST_PIXELS, division, frame_of, global_unit
 from atonc.lower.registry import Refusal
 from atonc.lower.walks import walk
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Loop, engine
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
 from atonc.select.policy import MOST_PARTS
 
 Kept = tuple[int, int, int]  # turns, bytes in the source, bytes in the target
@@ -147,7 +147,7 @@ class Means:
             return
         units = (global_unit(*frame, self.batch, self.divisor), *self.line.units())
 
-        def build(builder: EpochBuilder) -> None:
+        def build(builder: TaskBuilder) -> None:
             stream = builder.read(self.source, reader)
             for unit in units:
                 stream = builder.unit(unit, stream)
@@ -177,7 +177,7 @@ def parts_of(pixels: int, batch: int) -> list[int]:
     return [size, *parts_of(pixels - size, batch)]
 
 
-def in_parts(means: Means, context: Context, origin: tuple[str, ...], title: str) -> list[StepPlan]:
+def in_parts(means: Means, context: Context, origin: tuple[str, ...], title: str) -> list[TaskGroup]:
     """A mean over one long loop of pixels: parts with 16 bits, then weighted averages of two at a time."""
     if len(means.reduced) > 1 or means.divisor != means.pixels:
         raise Refusal("mean", f"{means.pixels} pixels in windows", f"{MOST_PIXELS}", "use smaller windows")
@@ -217,7 +217,7 @@ def _part(means: Means, name: str) -> Pipeline:
         raise Refusal("mean", f"{means.pixels} pixels in loops {loops}", f"{MOST_PIXELS}", "use the CPU")
     unit = global_unit(*frame, means.batch, means.divisor)
 
-    def build(builder: EpochBuilder) -> None:
+    def build(builder: TaskBuilder) -> None:
         stream = builder.unit(unit, builder.read(means.source, reader))
         builder.write(stream, name, _words(means.results, True))
 
@@ -250,7 +250,7 @@ def average_unit(m: int, n: int) -> ArithConfig:
 
 
 def _join(a: str, b: str, m: int, n: int, count: int, name: str) -> Pipeline:
-    def build(builder: EpochBuilder) -> None:
+    def build(builder: TaskBuilder) -> None:
         streams = [builder.read(part, _words(count)) for part in (a, b)]
         builder.write(builder.unit(average_unit(m, n), *streams), name, _words(count, True))
 
@@ -263,7 +263,7 @@ def _last(parts: list[tuple[str, int]], means: Means) -> Pipeline:
         raise Refusal("mean", f"results {means.kept}", "two loops", "use the CPU")
     units = means.line.units()
 
-    def build(builder: EpochBuilder) -> None:
+    def build(builder: TaskBuilder) -> None:
         streams = [builder.read(name, _words(means.results)) for name, _ in parts]
         stream = builder.unit(average_unit(*(size for _, size in parts)), *streams) if len(parts) > 1 else streams[0]
         for unit in units:

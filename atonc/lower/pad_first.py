@@ -20,15 +20,15 @@ from atonc.lower.pipelines import pack
 from atonc.lower.registry import Refusal
 from atonc.lower.views import View
 from atonc.plan.streams import Area
-from atonc.plan.types import StepPlan
+from atonc.plan.task import Purpose, TaskGroup
 
-Lower = Callable[[Layer, Context], list[StepPlan]]
+Lower = Callable[[Layer, Context], list[TaskGroup]]
 
 ABOUT_LINES = ("CONV-PADDING", "CONV-LINES")
 MANY_TAPS = 16
 
 
-def lower_padded(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]:
+def lower_padded(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     """As `lower` does it; where it refuses the padding or the lines, tap by tap or on a padded copy."""
     before = context.snapshot()
     try:
@@ -46,7 +46,7 @@ def lower_padded(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]
     raise refused
 
 
-def _other_ways(layer: Layer, context: Context, lower: Lower, rule: str) -> Iterator[Callable[[], list[StepPlan]]]:
+def _other_ways(layer: Layer, context: Context, lower: Lower, rule: str) -> Iterator[Callable[[], list[TaskGroup]]]:
     by_taps, taps = replace(layer, by_taps=True), _most_taps(layer)
     if taps <= MAX_CHAIN:
         yield partial(lower, by_taps, context)
@@ -67,7 +67,7 @@ def _most_taps(layer: Layer) -> int:
     return max(len(phase.parts) for phase in phases)
 
 
-def _on_a_copy(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]:
+def _on_a_copy(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     padding, padded = pad_first(layer, context)
     return [*padding, *lower(padded, context)]
 
@@ -106,7 +106,7 @@ def _around_transposed(layer: Layer) -> tuple[Sides, Sides]:
     return sides, (cut[0], cut[1], *layer.padding[2:])
 
 
-def pad_first(layer: Layer, context: Context, most_rows: int = 0) -> tuple[list[StepPlan], Layer]:
+def pad_first(layer: Layer, context: Context, most_rows: int = 0) -> tuple[list[TaskGroup], Layer]:
     """Epochs that write the padded copy, and the layer that reads it without padding, or only up to so many rows."""
     (top, left, bottom, right), left_over = _borders(layer, most_rows)
     area = layer.area
@@ -129,4 +129,4 @@ def pad_first(layer: Layer, context: Context, most_rows: int = 0) -> tuple[list[
 
     sides = (top, left, bottom, right)
     padded = replace(layer, source=copy, area=view, padding=left_over, stored=stored, border=sides)
-    return pack(work, layer.origin, f"padding of {layer.op.name}"), padded
+    return pack(work, layer.origin, f"padding of {layer.op.name}", Purpose.PADDING), padded

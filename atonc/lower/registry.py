@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from atonc.ir import Op
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
 
 if TYPE_CHECKING:
     from atonc.lower.context import Context
 
-Recipe = Callable[[Op, "Context"], list[StepPlan]]
+Recipe = Callable[[Op, "Context"], list[TaskGroup]]
 
 _RECIPES: dict[str, Recipe] = {}
 

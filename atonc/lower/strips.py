@@ -8,13 +8,13 @@ from dataclasses import replace
 from atonc.lower.context import Context
 from atonc.lower.layer import Layer
 from atonc.lower.registry import Refusal
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
 
 WIDE = 256  # pixels: narrower pictures fit, whatever else is refused
 COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
-def lower_wide(layer: Layer, context: Context, lower: Callable[[Layer, Context], list[StepPlan]]) -> list[StepPlan]:
+def lower_wide(layer: Layer, context: Context, lower: Callable[[Layer, Context], list[TaskGroup]]) -> list[TaskGroup]:
     """As `lower` does it; where it refuses a wide picture, in as few strips as it takes."""
     before = context.snapshot()
     try:

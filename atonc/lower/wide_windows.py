@@ -14,7 +14,7 @@ from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.chains import Mode, as_seen, unit_config
 from atonc.lower.convolution import WIDEST, WINDOW, Part, axis_of, part_of
 from atonc.lower.layer import Layer
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area
 
 MOST_BATCH = 3  # channels of a frame
@@ -85,6 +85,6 @@ def _config(part: Part, mode: Mode, batch: int, kernels: int) -> ConvaccConfig:
     )
 
 
-def joined(b: EpochBuilder, sums: list[str]) -> str:
+def joined(b: TaskBuilder, sums: list[str]) -> str:
     """The sum of what both units give, in 16 bits."""
     return b.unit(SUM, *sums)

@@ -23,6 +23,9 @@ from atonc.lower.registry import recipe_for
 from atonc.ops.run import start_values
 from atonc.plan.types import BufferKind, EpochPlan, StepPlan
 from atonc.reasons import Severity
+from atonc.schedule import schedule
+from atonc.schedule.assign import assign
+from atonc.schedule.types import Work
 
 Array = NDArray[Any]
 RAM, FLASH = 0x3420_0000, 0x7000_0000
@@ -48,12 +51,12 @@ def graph_of(op: Op, *tensors: Tensor) -> Graph:
 
 def lower(graph: Graph, numerics: str = "best") -> tuple[list[StepPlan], Context]:
     context = Context(graph, numerics)
-    plans: list[StepPlan] = []
+    works = []
     for op in graph.ops:
         recipe = recipe_for(op.kind)
         assert recipe is not None, op.kind
-        plans += recipe(op, context)
-    return plans, context
+        works.append(Work(op.name, tuple(recipe(op, context))))
+    return list(assign(schedule(works))), context
 
 
 def place(context: Context) -> dict[str, Placed]:

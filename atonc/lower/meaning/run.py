@@ -13,7 +13,6 @@ from atonc.lower.meaning.moves import moved
 from atonc.ops import run_op
 from atonc.ops.registry import is_move
 from atonc.ops.run import start_values
-from atonc.plan.types import CpuPlan
 
 
 class Unexplained(Exception):
@@ -23,9 +22,8 @@ class Unexplained(Exception):
 def run_mapped(graph: Graph, mapped: Mapped, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Every tensor by name."""
     values = start_values(graph, inputs)
-    on_cpu = {plan.op for plan in mapped.plans if isinstance(plan, CpuPlan)}
     for op in graph.ops:
-        if op.name in on_cpu:
+        if op.name in mapped.on_cpu:
             results = [result.codes for result in run_op(graph, op, values)]
         else:
             results = mapped_op(mapped.context, op, values)

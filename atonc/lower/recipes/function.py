@@ -21,9 +21,9 @@ from atonc.lower.registry import Refusal, recipe
 from atonc.lower.requantise import cut_to_32_bits, factor_shift, half_away
 from atonc.lower.tables import MOST_ERROR, fit_table
 from atonc.ops.registry import evaluate
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import contiguous
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
 
 _WAYS = {("ARITH",): 3, ("ARITH", "ARITH"): 2, ("ACTIV",): 2}
 
@@ -38,7 +38,7 @@ class Function:
 
 
 @recipe("table", "requantize")
-def lower_function(op: Op, context: Context) -> list[StepPlan]:
+def lower_function(op: Op, context: Context) -> list[TaskGroup]:
     table = table_of(op, context, 0)
     line = line_2x(op, context) if context.numerics == "2.x" and op.kind == "requantize" else None
     if line is None:
@@ -60,7 +60,7 @@ def line_2x(op: Op, context: Context) -> Affine | None:
 
 
 @recipe("uint8_to_int8", "int8_to_uint8")
-def lower_edge(op: Op, context: Context) -> list[StepPlan]:
+def lower_edge(op: Op, context: Context) -> list[TaskGroup]:
     """Both directions flip the highest bit."""
     step = 128 if op.kind == "int8_to_uint8" else -128
     context.explain(op, lambda values: [ints(values[0]) + step])
@@ -77,7 +77,7 @@ def table_of(op: Op, context: Context, varying: int) -> Array:
     return evaluate(context.graph, op, values)[0].codes.reshape(256)
 
 
-def function_steps(op: Op, context: Context, source: str, table: Array) -> list[StepPlan]:
+def function_steps(op: Op, context: Context, source: str, table: Array) -> list[TaskGroup]:
     found = function_for(table)
     if found.error > MOST_ERROR:
         raise Refusal(
@@ -106,7 +106,7 @@ def function_for(table: Array) -> Function:
     return Function((fitted.config,), table_codes(fitted), fitted.error)
 
 
-def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, ...]) -> list[StepPlan]:
+def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, ...]) -> list[TaskGroup]:
     """The whole tensor through a chain of units, in parallel parts."""
     elements, target = context.tensor(op.outputs[0]).elements, context.buffer(op.outputs[0])
     return pack(chain_pipelines(context.buffer(source), target, elements, units), op.origin or (op.name,), op.kind)
@@ -118,7 +118,7 @@ def chain_pipelines(source: str, target: str, elements: int, units: tuple[UnitCo
     return [Pipeline(partial(wire, cut), cost=cut[1]) for cut in parts(elements, _WAYS[kinds])]
 
 
-def _wire(source: str, target: str, units: tuple[UnitConfig, ...], cut: tuple[int, int], epoch: EpochBuilder) -> None:
+def _wire(source: str, target: str, units: tuple[UnitConfig, ...], cut: tuple[int, int], epoch: TaskBuilder) -> None:
     start, count = cut
     stream = epoch.read(source, contiguous(count, offset=start))
     for unit in units:

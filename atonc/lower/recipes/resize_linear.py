@@ -35,8 +35,8 @@ from atonc.lower.registry import Refusal, recipe
 from atonc.lower.views import View
 from atonc.lower.walks import walk
 from atonc.ops.resize import source_positions
-from atonc.plan.build import EpochBuilder
-from atonc.plan.types import StepPlan
+from atonc.plan.build import TaskBuilder
+from atonc.plan.task import TaskGroup
 
 ONE = 256  # of the weights
 _STEEPEST = 1.9  # output codes for an input code
@@ -96,7 +96,7 @@ def _even(places: list[tuple[int, int]], weight: int, gap: int) -> list[Piece]:
 
 @recipe("resize_linear")
 @computable
-def lower_linear(op: Op, context: Context) -> list[StepPlan]:
+def lower_linear(op: Op, context: Context) -> list[TaskGroup]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     _check(op, x, y)
     axes = {axis: _axis_pieces(op, x, y, axis) for axis in (1, 2)}
@@ -119,7 +119,7 @@ def lower_linear(op: Op, context: Context) -> list[StepPlan]:
     context.explain(op, codes, 256 / ONE * x.scale / y.scale)
     ends = _ends(op, x, y, ONE)
     channels, whole = x.shape[3], -(-x.shape[3] // _ALIGNED_CHANNELS) * _ALIGNED_CHANNELS
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     if channels < whole:
         near = View.whole(context.scratch(source.elements // channels * whole, op.name), (*source.shape[:2], whole))
         moves = pipelines([Move(source, near.cut(2, 0, channels))])
@@ -137,7 +137,7 @@ def lower_linear(op: Op, context: Context) -> list[StepPlan]:
 
 def _columns(
     op: Op, context: Context, between: View, band: View, parts: Sequence[Piece], ends: Ends
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Some rows of the result from lines of 16 bits, whose engines begin at aligned addresses: by way of a memory with
     room behind the channels where pixels do not."""
     title, whole = f"{op.kind} {op.name}", between.shape[2]
@@ -245,7 +245,7 @@ def _pipeline(
 ) -> Pipeline:
     """Two readers, units on the first, the unit that joins both, units behind it."""
 
-    def build(builder: EpochBuilder) -> None:
+    def build(builder: TaskBuilder) -> None:
         x, y = builder.read(low.buffer, engines[0]), builder.read(high.buffer, engines[1])
         for unit in first:
             x = builder.unit(unit, x)
