@@ -38,6 +38,7 @@ from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
 from atonc.plan.types import StepPlan
 from atonc.reasons import Severity, Violation
+from atonc.schedule import check as schedule_check
 from atonc.schedule import schedule
 from atonc.schedule.assign import assign
 from atonc.schedule.types import Schedule
@@ -150,8 +151,11 @@ def _map_and_place(
 
 
 def schedule_tasks(mapped: Mapped) -> Scheduled:
+    """Epochs with unit numbers, proven."""
     found = schedule(mapped.works)
-    return Scheduled(found, assign(found))
+    plans = assign(found)
+    schedule_check.require_sound(schedule_check.check(mapped.works, found, plans, mapped.context.aliases))
+    return Scheduled(found, plans)
 
 
 def memories(options: Options) -> Board:

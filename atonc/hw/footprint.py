@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ def touched(config: StrengConfig, low: int, high: int) -> Flags:
     return _flags(walks(config), low, high)
 
 
+@lru_cache(maxsize=1 << 14)
 def share_word(one: StrengConfig, other: StrengConfig) -> bool:
     """Whether some word of the bus holds bytes of both."""
     spans = one.span(), other.span()

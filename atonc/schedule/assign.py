@@ -57,9 +57,9 @@ def _engine(use: EngineUse, names: Names) -> EngineUse:
 
 def _link(wire: Wire, names: Names) -> Link:
     source, target = names[wire.source], names[wire.target]
+    if not (wire.keep or wire.stop_after):
+        return Link(source, target, wire.port)
     other = regs.SOURCES[source]  # both contexts name the same source
     if wire.keep:
         return Link(source, target, wire.port, False, wire.drop, True, wire.keep, other)
-    if wire.stop_after:
-        return Link(source, target, wire.port, True, wire.stop_after, False, 255, other)
-    return Link(source, target, wire.port)
+    return Link(source, target, wire.port, True, wire.stop_after, False, 255, other)
