@@ -16,6 +16,7 @@ from functools import lru_cache
 from atonc.errors import InternalError
 from atonc.hw.epoch import Epoch
 from atonc.hw.footprint import share_word, touched
+from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.hw.pipelines import evidence, texts
 from atonc.hw.proven import Level
 from atonc.hw.units.convacc import ConvaccConfig
@@ -36,8 +37,6 @@ FOLLOWED = "a reader waits for the writer that its task names"
 PROVEN = "every chain has a form that published programs have"
 
 SUMS = 2  # port of a CONVACC
-_MOST = {"STRENG": 10, "CONVACC": 4, "ARITH": 4, "ACTIV": 2, "POOL": 2}
-_MOST_READERS, _MOST_WRITERS = 8, 5
 
 
 @dataclass(frozen=True)
@@ -210,10 +209,10 @@ def _epoch(tasks: Sequence[Task], plan: EpochPlan) -> Iterator[tuple[str, str]]:
     units = [config for task in tasks for config in task.units.values()]
     kinds = Counter(config.KIND for config in units) + Counter({ENGINE: len(uses)})
     for kind, count in kinds.items():
-        if count > _MOST[kind]:
+        if count > UNITS[kind]:
             yield COUNTS, f"{count} {kind}"
     writers = sum(use.config.to_memory for use in uses)
-    if writers > _MOST_WRITERS or len(uses) - writers > _MOST_READERS:
+    if writers > MOST_WRITERS or len(uses) - writers > MOST_READERS:
         yield COUNTS, f"{len(uses) - writers} readers and {writers} writers"
     for name, kind in [*((n, c.KIND) for n, c in plan.units.items()), *((n, ENGINE) for n in plan.engines)]:
         if name not in _NAMES[kind]:
@@ -241,7 +240,7 @@ def _followed(tasks: Sequence[Task], plan: EpochPlan) -> Iterator[tuple[str, str
         yield FOLLOWED, "another number of readers waits than the tasks say"
 
 
-_NAMES = {kind: frozenset(f"{kind}{n}" for n in range(count)) for kind, count in _MOST.items()}
+_NAMES = {kind: frozenset(f"{kind}{n}" for n in range(count)) for kind, count in UNITS.items()}
 
 # ------------------------------------------------------------------------------------------------- proven chains
 
