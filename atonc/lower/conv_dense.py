@@ -27,7 +27,6 @@ from atonc.lower.layer import (
 from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.one_patch import one_patch
 from atonc.lower.pad_first import lower_padded
-from atonc.lower.registry import Refusal
 from atonc.lower.requantise import TwoSteps
 from atonc.lower.shift_first import shift_first, worth_shifting
 from atonc.lower.tiling import Tiling, choose
@@ -35,6 +34,9 @@ from atonc.lower.wide_windows import MOST_BATCH
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.task import Purpose, TaskGroup
+from atonc.select.choose import attempt
+from atonc.select.choose import choose as choose_form
+from atonc.select.form import Form
 from atonc.select.policy import (
     CHEAP,
     FEW_PIXELS,
@@ -54,13 +56,15 @@ def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     layer = one_patch(layer)
     if not (worth_shifting(layer) or _closer_shifted(layer)):
         return by(layer, context, _lower)
-    before = context.snapshot()
-    try:
+
+    def on_a_copy(context: Context) -> list[TaskGroup]:
         copies, shifted = shift_first(layer, context)
         return [*copies, *by(replace(shifted, zero=layer.zero + 128), context, _lower)]
-    except Refusal:  # some forms were seen with signed features only
-        context.restore(before)
+
+    def as_it_is(context: Context) -> list[TaskGroup]:  # some forms were seen with signed features only
         return by(layer, context, _lower)
+
+    return choose_form(context, [on_a_copy, as_it_is], blame_last=True)
 
 
 def _closer_shifted(layer: Layer) -> bool:
@@ -89,19 +93,17 @@ def _closer_shifted(layer: Layer) -> bool:
 def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
     """Chains of several windows with stride 2 were never seen with many channels: then windows without stride, on
     every second pixel."""
-    before = context.snapshot()
     if layer.area.channels <= MOST_BATCH:
-        try:
-            return lower_side_by_side(layer, context)
-        except Refusal:
-            context.restore(before)
-    try:
-        return _windows(layer, context)
-    except Refusal as refusal:
-        if refusal.rule != "CONV-MODE" or layer.stride != (2, 2) or layer.numerics == "2.x":
-            raise
-        context.restore(before)
-        return _windows(replace(layer, native=False), context)
+        return choose_form(context, [partial(lower_side_by_side, layer), partial(_in_windows, layer)], blame_last=True)
+    return _in_windows(layer, context)
+
+
+def _in_windows(layer: Layer, context: Context) -> list[TaskGroup]:
+    plain = attempt(context, partial(_windows, layer))
+    if isinstance(plain, Form) or plain.rule != "CONV-MODE" or layer.stride != (2, 2) or layer.numerics == "2.x":
+        return context.take(plain)
+    context.refused.append(plain)
+    return _windows(replace(layer, native=False), context)
 
 
 def _windows(layer: Layer, context: Context) -> list[TaskGroup]:

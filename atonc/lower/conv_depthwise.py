@@ -25,12 +25,13 @@ from atonc.lower.layer import (
 from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.pad_first import lower_padded
 from atonc.lower.pipelines import Pipeline, pack
-from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation
 from atonc.lower.wide_windows import frame, joined, wide_parts
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.task import Purpose, TaskGroup
+from atonc.select.choose import attempt, choose
+from atonc.select.form import Refused
 from atonc.select.policy import TOO_COARSE
 
 BLOCK = 8  # channels of a usual block
@@ -46,11 +47,15 @@ def lower(layer: Layer, context: Context) -> list[TaskGroup]:
 
 def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
     if wide := wide_parts(layer):
-        before = context.snapshot()
-        try:
-            return _channels(layer, context, wide, layer.out, 0, layer.area.channels, wide=True)
-        except Refusal:
-            context.restore(before)
+        return choose(context, [partial(_in_wide_windows, layer, wide), partial(_in_windows, layer)], blame_last=True)
+    return _in_windows(layer, context)
+
+
+def _in_wide_windows(layer: Layer, parts: tuple[Part, ...], context: Context) -> list[TaskGroup]:
+    return _channels(layer, context, parts, layer.out, 0, layer.area.channels, wide=True)
+
+
+def _in_windows(layer: Layer, context: Context) -> list[TaskGroup]:
     plans: list[TaskGroup] = []
     size = (layer.out.height, layer.out.width)
     for phase in layer.phases(size):
@@ -130,19 +135,16 @@ def _blocks(
     pipelines = cut.pipelines(layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs))
     share = _share(layer, target, cut, blocks, min(pipelines, blocks))
     most = min(blocks, max(1, ROWS // cut.outputs))
-    ways = [(share, [(parts, target, cut)]), (most, _bands(layer, parts, target, cut, pipelines))]
-    before, best, after = context.snapshot(), list[TaskGroup](), context.snapshot()
-    for size, areas in ways:
-        context.restore(before)
-        plans = _epochs(layer, context, areas, cut, first, blocks, size) if areas else []
-        if plans and (not best or cycles(plans) < cycles(best)):
-            best, after = plans, context.snapshot()
-    context.restore(after)
-    return best
+    slices = attempt(context, partial(_epochs, layer, [(parts, target, cut)], cut, first, blocks, share))
+    areas = _bands(layer, parts, target, cut, pipelines)
+    bands = attempt(context, partial(_epochs, layer, areas, cut, first, blocks, most)) if areas else slices
+    if isinstance(slices, Refused) or isinstance(bands, Refused):  # then other windows may do better than one of both
+        return context.take(slices if isinstance(slices, Refused) else bands)
+    return context.take(min(slices, bands, key=lambda form: cycles(form.groups)))
 
 
 def _epochs(
-    layer: Layer, context: Context, areas: list[Band], cut: Cut, first: int, blocks: int, share: int
+    layer: Layer, areas: list[Band], cut: Cut, first: int, blocks: int, share: int, context: Context
 ) -> list[TaskGroup]:
     """Every area in pipelines of at most so many blocks."""
     multiplier = layer.outputs // layer.area.channels

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op
 from atonc.lower import rules
 from atonc.lower.context import Context
-from atonc.lower.registry import Refusal, recipe_for
+from atonc.lower.registry import recipe_for
 from atonc.lower.wishes import Wishes, chosen_by_user
 from atonc.ops import kinds
 from atonc.ops.activation import OF_ONE_VALUE
@@ -17,6 +18,8 @@ from atonc.ops.values import same_codes
 from atonc.plan.types import CpuPlan
 from atonc.progress import stage
 from atonc.schedule.types import Work
+from atonc.select.choose import attempt
+from atonc.select.form import Refused
 from atonc.select.policy import USUAL_ROOM, Room
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
@@ -52,7 +55,7 @@ def map_ops(
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None,
     wishes: Wishes | None = None,
     supplied: Collection[str] = (),
-    avoided: Mapping[str, Refusal] | None = None,
+    avoided: Mapping[str, Refused] | None = None,
     room: Room = USUAL_ROOM,
 ) -> Mapped:
     """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect. `avoided`:
@@ -60,9 +63,7 @@ def map_ops(
     which size on tensors shall fit any memory."""
     wishes, avoided = wishes or Wishes(), avoided or {}
     on_cpu = wishes.on_cpu | frozenset(avoided)
-    context = Context(
-        graph, numerics, calibrate=calibrate, on_cpu=on_cpu, supplied=frozenset(supplied), room=room
-    )
+    context = Context(graph, numerics, calibrate, on_cpu, supplied, room)
     for name in graph.inputs:
         context.buffer(name)
     works: list[Work] = []
@@ -78,7 +79,7 @@ def map_ops(
 
 
 def _where_wanted(
-    op: Op, context: Context, wishes: Wishes, avoided: Mapping[str, Refusal]
+    op: Op, context: Context, wishes: Wishes, avoided: Mapping[str, Refused]
 ) -> tuple[Work, CpuReason | None]:
     if op.name in wishes.on_cpu:
         return _on_cpu(op, context, chosen_by_user())
@@ -98,20 +99,18 @@ def _lower(op: Op, context: Context) -> tuple[Work, CpuReason | None]:
     recipe = recipe_for(op.kind)
     if recipe is None or not (_on_codes(op, context) or _is_renaming(op, context)):
         return _on_cpu(op, context, _by_nature(op, context, recipe is not None))
-    before = context.snapshot()
-    try:
-        return Work(op.name, tuple(recipe(op, context))), None
-    except Refusal as refusal:
-        context.restore(before)
-        return _on_cpu(op, context, refusal)
+    form = attempt(context, partial(recipe, op))
+    if isinstance(form, Refused):
+        return _on_cpu(op, context, form)
+    return Work(op.name, tuple(context.take(form))), None
 
 
-def _by_nature(op: Op, context: Context, has_recipe: bool) -> Refusal:
+def _by_nature(op: Op, context: Context, has_recipe: bool) -> Refused:
     possible = has_recipe or op.kind in OF_ONE_VALUE  # on codes they would be tables
     rule = rules.BY_NATURE.get(op.kind) or (rules.NOT_CODES if possible else rules.NO_RECIPE)
     names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
     seen = f"{op.kind}, {', '.join(dict.fromkeys(context.tensor(n).dtype for n in names))} values"
-    return Refusal(rule.id, seen, rule.limit, rule.remedy)
+    return Refused(rule.id, seen, rule.limit, rule.remedy)
 
 
 def _on_codes(op: Op, context: Context) -> bool:
@@ -128,7 +127,7 @@ def _is_renaming(op: Op, context: Context) -> bool:
     return not source.is_constant and source.dtype == target.dtype and same_codes(source, target)
 
 
-def _on_cpu(op: Op, context: Context, refusal: Refusal) -> tuple[Work, CpuReason]:
+def _on_cpu(op: Op, context: Context, refusal: Refused) -> tuple[Work, CpuReason]:
     node = ", ".join(op.origin) or op.name
     if op.kind not in kinds():
         raise UnsupportedError(

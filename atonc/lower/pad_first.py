@@ -21,6 +21,8 @@ from atonc.lower.registry import Refusal
 from atonc.lower.views import View
 from atonc.plan.streams import Area
 from atonc.plan.task import Purpose, TaskGroup
+from atonc.select.choose import Way, attempt, choose
+from atonc.select.form import Form
 
 Lower = Callable[[Layer, Context], list[TaskGroup]]
 
@@ -30,30 +32,21 @@ MANY_TAPS = 16
 
 def lower_padded(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     """As `lower` does it; where it refuses the padding or the lines, tap by tap or on a padded copy."""
-    before = context.snapshot()
-    try:
-        return lower(layer, context)
-    except Refusal as refusal:
-        if not (any(layer.padding) or refusal.rule in ABOUT_LINES):
-            raise
-        refused = refusal
-    for attempt in _other_ways(layer, context, lower, refused.rule):
-        context.restore(before)
-        try:
-            return attempt()
-        except Refusal:
-            continue
-    raise refused
+    plain = attempt(context, partial(lower, layer))
+    if isinstance(plain, Form) or not (any(layer.padding) or plain.rule in ABOUT_LINES):
+        return context.take(plain)
+    context.refused.append(plain)
+    return choose(context, _other_ways(layer, lower, plain.rule), refused=plain)
 
 
-def _other_ways(layer: Layer, context: Context, lower: Lower, rule: str) -> Iterator[Callable[[], list[TaskGroup]]]:
+def _other_ways(layer: Layer, lower: Lower, rule: str) -> Iterator[Way[Context]]:
     by_taps, taps = replace(layer, by_taps=True), _most_taps(layer)
     if taps <= MAX_CHAIN:
-        yield partial(lower, by_taps, context)
-    yield partial(_on_a_copy, layer, context, lower)
-    yield partial(_on_a_copy, layer, context, _without_border(lower))
+        yield partial(lower, by_taps)
+    yield partial(_on_a_copy, layer, lower)
+    yield partial(_on_a_copy, layer, _without_border(lower))
     if MAX_CHAIN < taps <= MANY_TAPS and rule in ABOUT_LINES:  # other rules may allow a better form of other features
-        yield partial(lower, by_taps, context)
+        yield partial(lower, by_taps)
 
 
 def _most_taps(layer: Layer) -> int:
@@ -67,7 +60,7 @@ def _most_taps(layer: Layer) -> int:
     return max(len(phase.parts) for phase in phases)
 
 
-def _on_a_copy(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
+def _on_a_copy(layer: Layer, lower: Lower, context: Context) -> list[TaskGroup]:
     padding, padded = pad_first(layer, context)
     return [*padding, *lower(padded, context)]
 

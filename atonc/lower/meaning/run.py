@@ -34,7 +34,7 @@ def run_mapped(graph: Graph, mapped: Mapped, inputs: Mapping[str, Array]) -> dic
 def mapped_op(context: Context, op: Op, values: Mapping[str, Array]) -> list[Array]:
     """The outputs of one operator of the NPU on these values."""
     given = [values[name] if name else None for name in op.inputs]
-    explained = context.meanings.get(op.name)
+    explained = context.semantics.get(op.name)
     if explained is None and not (is_move(op.kind) or op.kind == "identity"):
         raise Unexplained(f"{op.kind} {op.name}")
     codes = explained.codes if explained else moved(op, context)

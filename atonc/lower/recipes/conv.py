@@ -17,6 +17,7 @@ from atonc.lower.registry import Refusal, recipe
 from atonc.lower.shift_first import unshift_first
 from atonc.lower.strips import lower_wide
 from atonc.plan.task import TaskGroup
+from atonc.select.choose import choose
 
 
 @recipe("conv")
@@ -67,15 +68,14 @@ def _signed_if_need_be(
     layer: Layer, context: Context, lower: Callable[[Layer, Context], list[TaskGroup]]
 ) -> list[TaskGroup]:
     """Where shifted features have no proven form, a copy with signed ones comes first."""
-    before = context.snapshot()
-    try:
+    if not layer.features_shifted:
         return lower(layer, context)
-    except Refusal:
-        if not layer.features_shifted:
-            raise
-        context.restore(before)
+
+    def on_a_copy(context: Context) -> list[TaskGroup]:
         copies, signed = unshift_first(layer, context)
         return [*copies, *lower(signed, context)]
+
+    return choose(context, [partial(lower, layer), on_a_copy], blame_last=True)
 
 
 def _as_plain(layer: Layer) -> Layer:

@@ -26,6 +26,8 @@ from atonc.ops.rounding import lift, rounding_of
 from atonc.ops.windows import Geometry, pair
 from atonc.plan.streams import Loop
 from atonc.plan.task import TaskGroup
+from atonc.select.choose import attempt
+from atonc.select.form import Refused
 
 Shape = tuple[int, ...]
 Ends = tuple[Tensor, Tensor]  # what comes in and what goes out
@@ -66,11 +68,9 @@ def _maximum(
     op: Op, context: Context, source: View, target: View, geometry: Geometry, units: Units
 ) -> list[TaskGroup]:
     """By POOL units, or pair by pair where such small pictures were never seen in them."""
-    before = context.snapshot()
-    plans = Cascade(op, context, source, target, geometry, units).plans()
-    if pools_are_seen(plans):
-        return plans
-    context.restore(before)
+    form = attempt(context, lambda draft: Cascade(op, draft, source, target, geometry, units).plans())
+    if isinstance(form, Refused) or pools_are_seen(form.groups):
+        return context.take(form)
     return Cascade(op, context, source, target, geometry, units).by_pairs()
 
 
