@@ -24,9 +24,7 @@ from atonc.hw.machine import Machine
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence import EpochGrade
 from atonc.ir import Array, Graph
-from atonc.lower.context import HUGE_BYTES
 from atonc.lower.map_ops import Mapped, map_ops
-from atonc.lower.registry import Refusal
 from atonc.lower.wishes import resolve
 from atonc.ops import run_graph
 from atonc.options import Options
@@ -34,15 +32,21 @@ from atonc.passes import order
 from atonc.passes.cut_inputs import cut_inputs
 from atonc.place import Board, Layout, board, place, read_board
 from atonc.place.explain import NPU_RAM, PlacementError
-from atonc.place.pools import movable_outside, not_secure
+from atonc.place.pools import movable_outside, not_secure, npu_ram_bytes
 from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
+from atonc.plan.types import StepPlan
 from atonc.reasons import Severity, Violation
+from atonc.schedule import check as schedule_check
+from atonc.schedule import schedule
+from atonc.schedule.assign import assign
+from atonc.schedule.types import Schedule
+from atonc.select.form import Refused
+from atonc.select.policy import Room
 from atonc.verify import VerifyReport, verify
 
 _MOST_BYTES = 1 << 27  # of a tensor whose typical values are looked at, whatever a file says of memories
 CALIBRATION_SEEDS = (1001, 1002)  # not those of the verification
-HUGE_STEPS = (HUGE_BYTES, 640 << 10, 320 << 10, 160 << 10)
 ROUNDS = 6  # each moves the operators whose epochs were refused to the CPU; what they leave is placed anew
 
 
@@ -51,6 +55,7 @@ class Compiled:
     source: Graph  # as read
     graph: Graph  # canonical
     mapped: Mapped
+    scheduled: Scheduled
     layout: Layout
     program: Program
     findings: tuple[Violation, ...]
@@ -61,6 +66,19 @@ class Compiled:
     def __repr__(self) -> str:
         """Without its megabytes."""
         return f"<Compiled {self.source.name[:60]!r}: {len(self.program.steps)} steps, {len(self.graph.ops)} operators>"
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """The program before it has addresses."""
+
+    schedule: Schedule
+    plans: tuple[StepPlan, ...]  # its steps with unit numbers
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The operator behind each step."""
+        return self.schedule.owners
 
 
 def compile_file(path: Path, options: Options | None = None) -> Compiled:
@@ -90,15 +108,15 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     started = started or time.perf_counter()
     wishes = resolve(source, graph, options.on_cpu, options.on_npu)
     samples = partial(typical_runs, graph, memory)
-    avoided: dict[str, Refusal] = {}
+    avoided: dict[str, Refused] = {}
     for _ in range(ROUNDS):
         lower = partial(map_ops, graph, options.numerics, samples, wishes, supplied(graph, options), avoided)
-        mapped, layout = _map_and_place(lower, graph, memory, options)
+        mapped, scheduled, layout = _map_and_place(lower, graph, memory, options)
         edges = graph.inputs, graph.outputs
-        program = bind(list(mapped.plans), layout.placed, *edges, layout.cached_pools, memory.pools)
+        program = bind(list(scheduled.plans), layout.placed, *edges, layout.cached_pools, memory.pools)
         progress.stage("checking every epoch")
         found = inspect(program, memory.pools)
-        refused = silicon.refused(found.grades, program, mapped.owners, options)
+        refused = silicon.refused(found.grades, program, scheduled.owners, options)
         if not refused:
             break
         avoided |= refused
@@ -107,28 +125,37 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     findings = require_safe(found, options)
     seconds = time.perf_counter() - started
     report = verify(program, graph, mapped, options.seed) if options.verify else None
-    return Compiled(source, graph, mapped, layout, program, findings, report, seconds, found.grades)
+    return Compiled(source, graph, mapped, scheduled, layout, program, findings, report, seconds, found.grades)
 
 
 def _map_and_place(
     lower: Callable[..., Mapped], graph: Graph, memory: Board, options: Options
-) -> tuple[Mapped, Layout]:
+) -> tuple[Mapped, Scheduled, Layout]:
     """Buffers in which engines start between aligned addresses need the NPU's own RAM. Where that is too small for all
     of them, smaller and smaller layers start their engines at aligned addresses only, which is slower."""
     shortage: PlacementError | None = None
-    for huge_bytes in HUGE_STEPS:
-        mapped = lower(huge_bytes=huge_bytes)
+    for room in Room(npu_ram_bytes(memory)).tighter():
+        mapped = lower(room=room)
         context = mapped.context
+        scheduled = schedule_tasks(mapped)
         progress.stage("placing buffers")
-        require_written(mapped.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
+        require_written(scheduled.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
         try:
-            return mapped, _place(mapped, graph, memory, options)
+            return mapped, scheduled, _place(mapped, scheduled, graph, memory, options)
         except PlacementError as error:
             shortage = shortage or error
             if error.shortage.memory != NPU_RAM:
                 break
     assert shortage is not None
     raise shortage
+
+
+def schedule_tasks(mapped: Mapped) -> Scheduled:
+    """Epochs with unit numbers, proven."""
+    found = schedule(mapped.works)
+    plans = assign(found)
+    schedule_check.require_sound(schedule_check.check(mapped.works, found, plans, mapped.context.aliases))
+    return Scheduled(found, plans)
 
 
 def memories(options: Options) -> Board:
@@ -169,11 +196,11 @@ def _require_room(graph: Graph, memory: Board) -> None:
             )
 
 
-def _place(mapped: Mapped, graph: Graph, memory: Board, options: Options) -> Layout:
+def _place(mapped: Mapped, scheduled: Scheduled, graph: Graph, memory: Board, options: Options) -> Layout:
     context = mapped.context
     require_apart(supplied(graph, options), graph.inputs, graph.outputs, context.aliases)
     return place(
-        list(mapped.plans),
+        list(scheduled.plans),
         context.buffers,
         context.aliases,
         graph.inputs,

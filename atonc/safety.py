@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from atonc.place.types import PREFETCH_BYTES
+from atonc.hw.limits import PREFETCH_BYTES
 from atonc.programs import NamedProgram
 from atonc.reasons import Violation
 from atonc.runs import RunResult

@@ -8,19 +8,19 @@ from atonc.emit.program import Program
 from atonc.errors import ToolError
 from atonc.hw.safety.evidence import EpochGrade, Form, Grade
 from atonc.lower import rules
-from atonc.lower.registry import Refusal
 from atonc.options import Options
+from atonc.select.form import Refused
 
 SEEN, COMPOSED = "seen", "composed"
 
 
 def refused(
     grades: Iterable[EpochGrade], program: Program, owners: Sequence[str], options: Options
-) -> dict[str, Refusal]:
+) -> dict[str, Refused]:
     """By operator, the first form of its epochs that the options do not allow."""
     least = Grade.COMPOSED if options.silicon == SEEN else Grade.UNSEEN
     owner = {step.number: name for step, name in zip(program.steps, owners, strict=True)}
-    found: dict[str, Refusal] = {}
+    found: dict[str, Refused] = {}
     for epoch in grades:
         for form in epoch.forms if not options.allow_unproven else ():
             if form.graded.grade.rank >= least.rank:
@@ -28,7 +28,7 @@ def refused(
     return found
 
 
-def no_end(refused: Mapping[str, Refusal]) -> ToolError:
+def no_end(refused: Mapping[str, Refused]) -> ToolError:
     """Operators went to the CPU round by round, and there was always another one."""
     name, first = next(iter(refused.items()))
     return ToolError(
@@ -39,7 +39,7 @@ def no_end(refused: Mapping[str, Refusal]) -> ToolError:
     )
 
 
-def _refusal(form: Form) -> Refusal:
+def _refusal(form: Form) -> Refused:
     graded, rule = form.graded, rules.NO_EVIDENCE
     by = f" (argument {graded.argument})" if graded.argument else ""
-    return Refusal(rule.id, f"{graded.grade}: {graded.feature}{by}", f"seen: {graded.seen}", rule.remedy)
+    return Refused(rule.id, f"{graded.grade}: {graded.feature}{by}", f"seen: {graded.seen}", rule.remedy)

@@ -11,7 +11,7 @@ from atonc.lower.map_ops import Mapped, map_ops
 from atonc.lower.wishes import resolve
 from atonc.options import Options
 from atonc.passes import order
-from atonc.pipeline import compile_graph, read_model, supplied, typical_runs
+from atonc.pipeline import compile_graph, read_model, schedule_tasks, supplied, typical_runs
 from atonc.plan.types import CpuPlan
 
 STAGES = ("read", "passes", "lower", "place")
@@ -48,7 +48,7 @@ def _outputs(model: Path, options: Options) -> Iterator[tuple[str, str]]:
 
 
 def _steps(mapped: Mapped) -> Iterator[str]:
-    for number, plan in enumerate(mapped.plans, 1):
+    for number, plan in enumerate(schedule_tasks(mapped).plans, 1):
         where = "cpu" if isinstance(plan, CpuPlan) else "npu"
         yield f"{number} {where} {plan.title}"
         yield f"    {', '.join(sorted(plan.reads()))} -> {', '.join(sorted(plan.writes()))}"

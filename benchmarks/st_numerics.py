@@ -31,7 +31,6 @@ from atonc.ops import Result, is_move, run_op, start_values
 from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import typical_runs
-from atonc.plan.types import CpuPlan
 
 RESULTS = Path(__file__).parent / "results" / "st_numerics.md"
 NUMERICS = "2.x"
@@ -65,7 +64,7 @@ class Walk(layers._Walk):
     def __init__(self, mapped: Mapped, *given: Any) -> None:
         super().__init__(*given)
         self.mapped, self.rows = mapped, []
-        self.on_cpu = {plan.op for plan in mapped.plans if isinstance(plan, CpuPlan)}
+        self.on_cpu = mapped.on_cpu
 
     def _compare(self, op: Op, tensor: Tensor, result: Result, match: Match) -> layers.LayerResult:
         read = [name for name in op.inputs if name and not self.graph.tensors[name].is_constant]
@@ -125,7 +124,7 @@ def judge(item: Compilation, photos: list[Path]) -> Network:
 def run_all(graph: Graph, mapped: Mapped, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """All tensors by our lowering, each in its own number format."""
     values = start_values(graph, inputs)
-    on_cpu = {plan.op for plan in mapped.plans if isinstance(plan, CpuPlan)}
+    on_cpu = mapped.on_cpu
     for op in graph.ops:
         exact = op.name in on_cpu
         found = [r.codes for r in run_op(graph, op, values)] if exact else mapped_op(mapped.context, op, values)

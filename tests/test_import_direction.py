@@ -16,6 +16,8 @@ ALLOWED = {
     "ops": {"ops", "ir", "errors"},
     "frontends": {"frontends", "ops", "ir", "errors", *FILES},
     "plan": {"plan", "hw", "errors"},
+    "schedule": {"schedule", "plan", "hw", "errors"},
+    "select": {"select", "plan", "hw", "errors"},
     "insight": {  # all that was found out; reports read it, not the other way round
         *FILES, "__version__", "insight", "compare", "comparing", "compile_view", "costs", "declare", "emit", "emu",
         "errors", "frontends", "hw", "ir", "lower", "ops", "options", "passes", "pipeline", "place", "plan",

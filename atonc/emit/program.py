@@ -8,9 +8,10 @@ from typing import ClassVar
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
+from atonc.hw.limits import PREFETCH_BYTES
 from atonc.hw.mpool import MemoryPool
 from atonc.place.lifetimes import accesses
-from atonc.place.types import PREFETCH_BYTES, Placed
+from atonc.place.types import Placed
 from atonc.plan.streams import with_idle_steps
 from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, StepPlan
 

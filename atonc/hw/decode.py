@@ -26,11 +26,11 @@ from atonc.hw.ec.instructions import (
 from atonc.hw.epoch import Epoch, Event
 from atonc.hw.fields import UnitConfig
 from atonc.hw.units import activ, arith, convacc, decompress, pool, stream_engine
+from atonc.hw.units.arith import MEMORY
 from atonc.hw.units.switch import Link, decode_link
 
 _EN, _CLR, _CONFCLR, _RUNNING = 0, 1, 30, 31
 _TRANSLATE = 11  # ARITH.TRANSLATEADDR
-_MEMORY = 256  # registers from here on are memories of the unit
 _TABLES = ("ARITH", "ACTIV")  # that have any
 
 
@@ -48,7 +48,7 @@ class Replay:
         return self.words[unit.id].get(register, known.reset if known else 0)
 
     def store(self, unit: regs.Unit, register: int, value: int) -> None:
-        if register >= _MEMORY:
+        if register >= MEMORY:
             self.store_memory(unit, register, (value,))
             return
         if register == 0 and value >> _CONFCLR & 1:
@@ -186,7 +186,7 @@ def _step(instruction: Instruction, replay: Replay, builder: _Builder) -> None:
             return
         if isinstance(instruction, (WriteField, WriteFieldLong)):
             _field(instruction, unit, replay, builder)
-        elif isinstance(instruction, BurstWriteInc) and unit.kind in _TABLES and instruction.reg >= _MEMORY:
+        elif isinstance(instruction, BurstWriteInc) and unit.kind in _TABLES and instruction.reg >= MEMORY:
             builder.note("configure", unit.name)
             replay.store_memory(unit, instruction.reg, instruction.values)
         else:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.hw.limits import BUS_BYTES
 from atonc.hw.units.stream_engine import StrengConfig
-
-WORD = 8  # bytes that the bus moves at a time
 
 Flags = NDArray[np.bool_]
 
@@ -37,15 +37,16 @@ def touched(config: StrengConfig, low: int, high: int) -> Flags:
     return _flags(walks(config), low, high)
 
 
+@lru_cache(maxsize=1 << 14)
 def share_word(one: StrengConfig, other: StrengConfig) -> bool:
     """Whether some word of the bus holds bytes of both."""
     spans = one.span(), other.span()
-    if max(low for low, _ in spans) // WORD > (min(high for _, high in spans) - 1) // WORD:
+    if max(low for low, _ in spans) // BUS_BYTES > (min(high for _, high in spans) - 1) // BUS_BYTES:
         return False
     mine, theirs = _in_one_turn(walks(one), walks(other))
-    low = min(walk.low for walk in (*mine, *theirs)) // WORD * WORD
-    high = -(-max(walk.high for walk in (*mine, *theirs)) // WORD) * WORD
-    words = [_flags(found, low, high).reshape(-1, WORD).any(axis=1) for found in (mine, theirs)]
+    low = min(walk.low for walk in (*mine, *theirs)) // BUS_BYTES * BUS_BYTES
+    high = -(-max(walk.high for walk in (*mine, *theirs)) // BUS_BYTES) * BUS_BYTES
+    words = [_flags(found, low, high).reshape(-1, BUS_BYTES).any(axis=1) for found in (mine, theirs)]
     return bool((words[0] & words[1]).any())
 
 
@@ -71,8 +72,8 @@ def _in_one_turn(mine: list[Walk], theirs: list[Walk]) -> tuple[list[Walk], list
     while len(one.loops) > 1 and len(other.loops) > 1 and one.loops[0] == other.loops[0]:
         step = one.loops[0][1]
         inner = [replace(walk, loops=walk.loops[1:]) for walk in (one, other)]
-        reach = max(walk.high for walk in inner) - min(walk.low for walk in inner) // WORD * WORD
-        if step % WORD or reach > step:
+        reach = max(walk.high for walk in inner) - min(walk.low for walk in inner) // BUS_BYTES * BUS_BYTES
+        if step % BUS_BYTES or reach > step:
             break
         one, other = inner
     return [one], [other]

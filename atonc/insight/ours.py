@@ -38,7 +38,7 @@ from atonc.program_costs import macs
 
 def network_view(view: CompileView) -> NetworkView:
     compiled, layout = view.compiled, view.compiled.layout
-    rows = list(zip(compiled.program.steps, view.cost.steps, compiled.mapped.owners, strict=True))
+    rows = list(zip(compiled.program.steps, view.cost.steps, compiled.scheduled.owners, strict=True))
     external = {pool.name for pool in view.board.pools if is_external(pool)}
     own: dict[str, list[tuple[ProgramStep, StepCost]]] = {}
     for step, cost, owner in rows:
@@ -165,7 +165,7 @@ def _decisions(
     if on == CPU:
         reasons = [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.name == op.name]
         return decide.merged([*reasons, *_in_float(op, view, reasons), *spilled])
-    owners = zip(compiled.program.steps, compiled.mapped.owners, strict=True)
+    owners = zip(compiled.program.steps, compiled.scheduled.owners, strict=True)
     own = [(step.epoch, step.plan.title) for step, owner in owners if owner == op.name and step.epoch is not None]
     found = [_bound(bound_by, cycles, view)] if bound_by else []
     found += decide.of_operator(op, compiled.graph.tensors, [epoch for epoch, _ in own], [title for _, title in own])
@@ -199,7 +199,7 @@ def _on_chip(name: str, view: CompileView, external: set[str]) -> bool:
 
 
 def _buffers(view: CompileView) -> tuple[BufferView, ...]:
-    owners = list(zip(view.compiled.program.steps, view.compiled.mapped.owners, strict=True))
+    owners = list(zip(view.compiled.program.steps, view.compiled.scheduled.owners, strict=True))
     readers = {name: owner for step, owner in reversed(owners) for name in step.plan.reads()}
     producers = {name: owner for step, owner in reversed(owners) for name in step.plan.writes()}
     producers |= {name: op.name for op in view.compiled.graph.ops for name in op.outputs}

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.fixed import finish, shift_right_rounded
+from atonc.hw.limits import MOST_TABLE_SHIFT
 from atonc.lower.registry import Refusal
 from atonc.ops.rounding import round_half_away
 
@@ -26,7 +27,6 @@ FULL_RANGE = (-128, 127)
 _LATER = np.triu(np.ones((256, 256), bool), 1)  # pairs of codes, the second above the first
 _APART = np.maximum(CODES - CODES[:, None], 1)
 _A_LIMIT, _C_LIMIT = 32767, (1 << 31) - 1
-_MOST_SHIFT = 23  # of the output, as seen behind tables; more gains nothing on 8-bit results
 _MOST_PAIR_SHIFT = 26
 _FREE = 1 << 44  # bound where saturation allows everything
 _NOTHING = 2.0**-40  # no coefficient shows it
@@ -105,7 +105,7 @@ def output_shift(gain: Reals, offset: Reals) -> int:
     """The widest shift with which every gain fits 16 bits and every offset 32."""
     largest, farthest = float(np.abs(gain).max(initial=0.0)), float(np.abs(offset).max(initial=0.0))
     _require_small(largest)
-    return max(0, min(_MOST_SHIFT, _room(largest, _A_LIMIT), _room(farthest, _C_LIMIT)))
+    return max(0, min(MOST_TABLE_SHIFT, _room(largest, _A_LIMIT), _room(farthest, _C_LIMIT)))
 
 
 def _require_small(gain: float) -> None:
@@ -156,7 +156,9 @@ def _common_slope(table: Reals, clip: tuple[int, int]) -> float | None:
     return (least + most) / 2
 
 
-def fit_pair(gain_x: float, gain_y: float, offset: float, out_bytes: int = 1, most_shift: int = _MOST_SHIFT) -> Pair:
+def fit_pair(
+    gain_x: float, gain_y: float, offset: float, out_bytes: int = 1, most_shift: int = MOST_TABLE_SHIFT
+) -> Pair:
     """Coefficients of two inputs: the larger gain in [2^14, 2^15) fixes the output shift, the smaller one has its own
     shift in front of the sum, the offset a left shift."""
     _require_small(max(abs(gain_x), abs(gain_y)))

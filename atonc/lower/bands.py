@@ -8,11 +8,10 @@ from math import gcd
 
 from atonc.lower.convolution import Part
 from atonc.plan.streams import Area
-from atonc.plan.types import EpochPlan, StepPlan
+from atonc.plan.task import Task, TaskGroup
+from atonc.schedule.pack import packed
+from atonc.select.policy import EPOCH_CYCLES, FEWEST_ROWS, FLASH_BYTE_CYCLES
 
-FEWEST_ROWS = 4  # of the output of a band
-EPOCH = 5000  # cycles to program and start one
-FLASH = 2.5  # cycles a byte: every band reads all kernels
 KERNELS = 1  # port of a CONVACC
 
 
@@ -43,13 +42,18 @@ def _rows(part: Part, row: int, count: int) -> Part:
     return replace(part, area=area, padding=(max(0, -start), left, max(0, end - part.area.height), right))
 
 
-def cycles(plans: Sequence[StepPlan]) -> float:
+def cycles(groups: Sequence[TaskGroup]) -> float:
     """Roughly: the longest stream of every epoch or its constants from flash, and the epoch itself."""
-    return sum(_epoch_cycles(plan) for plan in plans if isinstance(plan, EpochPlan))
+    return sum(_epoch_cycles(tasks) for tasks in packed(groups))
 
 
-def _epoch_cycles(plan: EpochPlan) -> float:
-    kernels = {link.source for link in plan.links if link.port == KERNELS}
-    longest = max(use.config.elements for name, use in plan.engines.items() if name not in kernels)
-    flash = FLASH * sum(plan.engines[name].config.elements for name in kernels if name in plan.engines)
-    return EPOCH + max(longest, flash)
+def _epoch_cycles(tasks: Sequence[Task]) -> float:
+    longest, flash = 0, 0.0
+    for task in tasks:
+        kernels = {wire.source for wire in task.wires if wire.port == KERNELS}
+        for name, use in task.engines.items():
+            if name in kernels:
+                flash += FLASH_BYTE_CYCLES * use.config.elements
+            else:
+                longest = max(longest, use.config.elements)
+    return EPOCH_CYCLES + max(longest, flash)

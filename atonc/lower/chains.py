@@ -13,15 +13,23 @@ from typing import Any
 
 import numpy as np
 
+from atonc.hw.limits import (
+    LEAST_DEEP,
+    LEAST_PLAIN,
+    LEAST_READ_BACK,
+    MAX_CHAIN,
+    Sizes,
+    convacc_sizes,
+    frame_seen,
+    padding_seen,
+)
 from atonc.hw.safety import mode_keys
-from atonc.hw.safety.values import LEAST_DEEP, LEAST_PLAIN, LEAST_READ_BACK, frame_seen, padding_seen
 from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig, crop_end
 from atonc.lower.convolution import MAX_PADDING, Part, out_size
 from atonc.lower.registry import Refusal
 from atonc.plan.streams import Area
 
-MAX_CHAIN = 4
-RINGS = {1: (True, False), 4: (False, True)}  # units -> whether sums return through the switch, the better way first
+RINGS = {1: (True, False), MAX_CHAIN: (False, True)}  # units -> sums through the switch or not, the better way first
 
 
 @dataclass(frozen=True)
@@ -63,13 +71,9 @@ class Form:
     raw: tuple[int, ...]
 
 
-def limits(mode: Mode, rows: int) -> tuple[int, int, int, int]:
+def limits(mode: Mode, rows: int, columns: int) -> Sizes:
     """Most kernels, channels, kernel bytes and line elements of a unit, as seen in public networks."""
-    if mode.deep:
-        return 24, 128, 3072, 33_600
-    if rows > 1:
-        return (8, 8, 576, 1920) if mode.simd == 1 else (4, 8, 288, 1024)
-    return 24, 24, 576, 33_600
+    return convacc_sizes(rows, columns, mode.simd, mode.deep)
 
 
 def least_batch(mode: Mode, rows: int) -> int:

@@ -7,14 +7,15 @@ import numpy as np
 from atonc.lower.layer import Layer
 from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation, TwoSteps
-
-GOOD_ENOUGH = 0.45  # codes of error before the last rounding
-WORTH = 0.0005  # share of a layer's values that must get better for one more epoch
-USUAL_RESULTS = 40_000  # of a layer
-WORTH_ALWAYS = 0.05  # the same in channels, where some channel is not good enough
-MOST_PIECES = 6
-MOST_PIECES_EVER = 24
-MOST_LOST = 8.0  # codes that a channel may lose to its neighbours' scales before the layer goes to the CPU
+from atonc.select.policy import (
+    GOOD_ENOUGH,
+    MOST_LOST,
+    MOST_PIECES,
+    MOST_PIECES_EVER,
+    USUAL_RESULTS,
+    WORTH,
+    WORTH_ALWAYS,
+)
 
 
 def ranges(layer: Layer, subtracted: int, roundings: int, first: int, count: int, step: int) -> list[tuple[int, int]]:

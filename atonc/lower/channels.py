@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from atonc.hw.limits import ALIGNED
 from atonc.hw.units.arith import ROWS, ArithConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.affine import CODES, FULL_RANGE, Affine, Array, fit_affine
@@ -17,20 +18,19 @@ from atonc.lower.arith_units import affine_unit, clip_unit, product_unit
 from atonc.lower.context import Context
 from atonc.lower.meaning.arithmetic import ints
 from atonc.lower.meaning.arithmetic import line as line_codes
-from atonc.lower.parts import ALIGNED, parts
+from atonc.lower.parts import parts
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.ops.registry import evaluate
 from atonc.ops.values import Result
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine, in_frames
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
+from atonc.select.policy import PIXELS_PER_COPY, TURNS_PER_ROW
 
 UnitMaker = Callable[[int, int, int], ArithConfig]  # first channel, channels, elements of the stream
 
 _LINEAR = ("add", "sub", "mul", "div", "affine", "requantize")
 _MOST_ROWS = 8 * ROWS
-_TURNS_PER_ROW = 4  # loading a coefficient takes as long as streaming so many constants
-_PIXELS_PER_COPY = 64  # the coefficients are loaded once per part
 
 
 def is_per_channel(constant: Tensor, out: Tensor) -> bool:
@@ -45,7 +45,7 @@ def common_block(constants: Sequence[Tensor], out: Tensor, streamable: bool) -> 
     if len(blocks) != 1 or not all(_covers_end(c.shape, out.shape) for c in constants):
         return None
     block = blocks.pop()
-    cheap = block <= ROWS or out.elements // block >= _TURNS_PER_ROW
+    cheap = block <= ROWS or out.elements // block >= TURNS_PER_ROW
     return block if block <= _MOST_ROWS and (cheap or not streamable) else None
 
 
@@ -57,7 +57,7 @@ def _covers_end(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
     return elements == 1 or (padded[tail:] == out[tail:] and prod(padded[:tail]) == 1)
 
 
-def channel_steps(op: Op, context: Context, varying: int, block: int) -> list[StepPlan] | None:
+def channel_steps(op: Op, context: Context, varying: int, block: int) -> list[TaskGroup] | None:
     """The steps, or None if the operator is no straight line per element of the block."""
     lines = channel_lines(op, context, varying)
     if lines is None:
@@ -142,7 +142,7 @@ def chain_pipelines(source: str, target: str, shape: tuple[int, ...], units: Seq
     """A tensor through units that know the channels: up to 512 at a time, more in slices; fewer in parts of the
     picture."""
 
-    def wire(area: Area, first: int, epoch: EpochBuilder) -> None:
+    def wire(area: Area, first: int, epoch: TaskBuilder) -> None:
         stream = read_area(epoch, source, area)
         for make in units:
             stream = epoch.unit(make(first, area.channels, area.height * area.width * area.channels), stream)
@@ -154,7 +154,7 @@ def chain_pipelines(source: str, target: str, shape: tuple[int, ...], units: Seq
     ]
 
 
-def read_area(epoch: EpochBuilder, buffer: str, area: Area) -> str:
+def read_area(epoch: TaskBuilder, buffer: str, area: Area) -> str:
     return epoch.read(buffer, in_frames(engine(area)))
 
 
@@ -163,7 +163,7 @@ def areas(shape: tuple[int, ...], ways: int) -> list[tuple[Area, int]]:
     *above, channels = shape
     pixels = prod(above)
     if channels <= ROWS:
-        ways = min(ways, 3) if pixels >= 2 * _PIXELS_PER_COPY else 1
+        ways = min(ways, 3) if pixels >= 2 * PIXELS_PER_COPY else 1
         cuts = parts(pixels * channels, ways, channels)
         return [(_run(count, channels, start), 0) for start, count in cuts]
     slices = -(-channels // ROWS)

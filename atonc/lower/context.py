@@ -1,47 +1,95 @@
-"""What a recipe may ask for: tensors, buffers, constants, scratch memory, options."""
+"""What a recipe may ask for and what it writes down: buffers, constants, scratch memory, what its epochs compute."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from itertools import count
 from typing import Any
 
 from atonc.ir import Array, Graph, Op, Tensor
-from atonc.lower.passes_2x import Form, needs_unsigned
+from atonc.lower.facts import Facts
+from atonc.plan.task import TaskGroup
 from atonc.plan.types import Buffer, BufferKind
-
-CONVOLUTIONS = ("conv", "dense", "transpose_conv")
-HUGE_BYTES = 960 << 10  # more than half of the NPU RAM
-MANY_CHANNELS = 100  # above, sums of signed features keep fewer of their bits, and many need several passes
+from atonc.select.form import Form, Refusal, Refused, Semantics
+from atonc.select.policy import USUAL_ROOM, Room
 
 
-@dataclass(frozen=True)
-class Meaning:
-    """What an operator's epochs compute, how far that may be from exact arithmetic, and what could make it worse."""
-
-    codes: Callable[[Sequence[Any]], Sequence[Any]]  # from those of the inputs to those of the outputs, in integers
-    error: float = 0.0  # in codes, before the last rounding
-    saturates: bool = False  # inputs unlike those that were expected may take sums beyond their 16 bits
-
-
-Snapshot = tuple[dict[str, Buffer], dict[str, str], dict[str, str], dict[str, Meaning]]
-
-
-@dataclass
 class Context:
-    graph: Graph
-    numerics: str = "best"  # or "2.x": the lowering of ST's releases 2.x, number for number
-    buffers: dict[str, Buffer] = field(default_factory=dict)
-    calibrate: Callable[[], list[Mapping[str, Array]]] | None = None  # runs of the graph on typical inputs
-    shifted_copies: dict[str, str] = field(default_factory=dict)  # buffer -> its copy as code + 128
-    aliases: dict[str, str] = field(default_factory=dict)  # tensor -> tensor in whose memory it lies
-    meanings: dict[str, Meaning] = field(default_factory=dict)  # by operator
-    on_cpu: frozenset[str] = frozenset()  # operators that the user wants there
-    supplied: frozenset[str] = frozenset()  # inputs and outputs whose memory the application brings
-    huge_bytes: int = HUGE_BYTES  # engines of layers with larger tensors start at aligned addresses, at any cost
-    _scratch: int = 0
+    """The network as far as it is lowered, or a draft of what comes next.
+
+    A recipe writes into a draft of its own (`draft`) and may look through it at all that was decided before. What it
+    wrote becomes a value, `done`, which the context below takes over or never hears of.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        numerics: str = "best",
+        calibrate: Callable[[], list[Mapping[str, Array]]] | None = None,
+        on_cpu: Collection[str] = (),
+        supplied: Collection[str] = (),
+        room: Room = USUAL_ROOM,
+    ) -> None:
+        self.facts = Facts(graph, numerics, calibrate, frozenset(on_cpu), frozenset(supplied), room)
+        self._names = count(1)  # of scratch memories: each is used once, by forms that are refused too
+        self.buffers: MutableMapping[str, Buffer] = {}
+        self.aliases: MutableMapping[str, str] = {}  # tensor -> tensor in whose memory it lies
+        self.shifted_copies: MutableMapping[str, str] = {}  # buffer -> its copy as code + 128
+        self.semantics: MutableMapping[str, Semantics] = {}  # by operator
+        self.refused: list[Refused] = []  # forms that were tried
+
+    def draft(self) -> Context:
+        """An empty one above this context."""
+        above = object.__new__(Context)
+        above.facts, above._names = self.facts, self._names
+        above.buffers, above.aliases = _above(self.buffers), _above(self.aliases)
+        above.shifted_copies, above.semantics = _above(self.shifted_copies), _above(self.semantics)
+        above.refused = []
+        return above
+
+    def done(self, groups: Iterable[TaskGroup]) -> Form:
+        """What was written into a draft."""
+        return Form(
+            tuple(groups),
+            _own(self.buffers),
+            _own(self.aliases),
+            _own(self.shifted_copies),
+            _own(self.semantics),
+            tuple(self.refused),
+        )
+
+    def take(self, form: Form | Refused) -> list[TaskGroup]:
+        """The form is chosen: its tasks, and all that belongs to it."""
+        if isinstance(form, Refused):
+            raise Refusal(form.rule, form.seen, form.limit, form.remedy)
+        self.buffers.update(form.buffers)
+        self.aliases.update(form.aliases)
+        self.shifted_copies.update(form.shifted_copies)
+        self.semantics.update(form.semantics)
+        self.refused += form.refused
+        return list(form.groups)
+
+    @property
+    def graph(self) -> Graph:
+        return self.facts.graph
+
+    @property
+    def numerics(self) -> str:
+        return self.facts.numerics
+
+    @property
+    def room(self) -> Room:
+        return self.facts.room
+
+    @property
+    def typical(self) -> list[Mapping[str, Array]]:
+        return self.facts.typical
+
+    @property
+    def shifted(self) -> frozenset[str]:
+        return self.facts.shifted
 
     def tensor(self, name: str) -> Tensor:
         return self.graph.tensors[name]
@@ -62,79 +110,14 @@ class Context:
             self.buffers[name] = Buffer(name, size, kind, name, offset)
         return name
 
-    def snapshot(self) -> Snapshot:
-        """What a recipe that refuses must leave as it was."""
-        return dict(self.buffers), dict(self.aliases), dict(self.shifted_copies), dict(self.meanings)
-
-    def restore(self, before: Snapshot) -> None:
-        buffers, aliases, copies, meanings = before
-        self.buffers, self.aliases, self.shifted_copies = dict(buffers), dict(aliases), dict(copies)
-        self.meanings = dict(meanings)
-
-    @cached_property
-    def shifted(self) -> frozenset[str]:
-        """Tensors that are stored as code + 128: their zero is -128, so that they become features without an offset.
-
-        Worth it where a convolution reads them that has a window or many channels, and possible where convolutions
-        write and read them and nobody else does.
-        """
-        worth = self._summed_in_large_parts if self.numerics == "2.x" else self._worth_shifting
-        return frozenset(name for name in self.graph.tensors if worth(name))
-
-    def _worth_shifting(self, name: str) -> bool:
-        readers = self.graph.consumers.get(name, [])
-        if not self._between_convolutions(name) or any(self._wants_signs(op) for op in readers):
-            return False
-        return any(self._gains(op) for op in readers)
-
-    def _between_convolutions(self, name: str) -> bool:
-        """Written and read by convolutions only, as codes whose zero is -128."""
-        tensor, producer = self.tensor(name), self.graph.producers.get(name)
-        readers = self.graph.consumers.get(name, [])
-        if producer is None or producer.kind not in CONVOLUTIONS or name in self.graph.outputs:
-            return False
-        if tensor.dtype != "int8" or tensor.zero_point != -128 or not readers:
-            return False
-        if any(op.kind not in CONVOLUTIONS or op.inputs[0] != name for op in readers):
-            return False
-        return not any(op.name in self.on_cpu for op in (producer, *readers))
-
-    def _summed_in_large_parts(self, name: str) -> bool:
-        """All readers sum more channels at once than signed features allow, as ST's releases 2.x do."""
-        return self._between_convolutions(name) and all(map(self._in_large_parts, self.graph.consumers[name]))
-
-    def _in_large_parts(self, op: Op) -> bool:
-        weights, y = self.tensor(op.inputs[1]), self.tensor(op.outputs[0])
-        outputs, *window, channels = weights.shape
-        plain = op.kind in ("conv", "dense") and int(op.attrs.get("groups", 1)) == 1 and set(window) <= {1}
-        form = Form(channels, outputs, y.elements // max(outputs, 1), 1, wide=False)
-        return plain and needs_unsigned(form)
-
-    def _wants_signs(self, op: Op) -> bool:
-        """Chains of windows with stride 2 or without padding were seen with signed features only."""
-        weights = self.tensor(op.inputs[1])
-        dense = int(op.attrs.get("groups", 1)) == 1 and len(weights.shape) == 4 and max(weights.shape[1:3]) > 1
-        seen = tuple(op.attrs.get("stride", (1, 1))) == (1, 1) and any(op.attrs.get("padding", ()))
-        return dense and weights.shape[-1] > 8 and not seen
-
-    def _gains(self, op: Op) -> bool:
-        weights = self.tensor(op.inputs[1])
-        channels = weights.shape[-1]
-        window = weights.shape[1:3] if len(weights.shape) == 4 else (1, 1)
-        return channels > (1 if max(window) > 1 else MANY_CHANNELS)
-
-    @cached_property
-    def typical(self) -> list[Mapping[str, Array]]:
-        """Values of all tensors for a few typical inputs; empty when nobody provides them."""
-        return [] if self.calibrate is None else self.calibrate()
-
     def may_share(self, output: str, source: str) -> bool:
         """Whether two tensors may lie in one memory: not if the application brings two for them."""
         edges = {*self.graph.inputs, *self.graph.outputs}
-        if not self.supplied or output not in edges:
+        supplied = self.facts.supplied
+        if not supplied or output not in edges:
             return True
         sharing = {name for name in edges if name != output and self._owner(name) == self._owner(source)}
-        return not sharing or not self.supplied & {output, *sharing}
+        return not sharing or not supplied & {output, *sharing}
 
     def _owner(self, name: str) -> str:
         while name in self.aliases:
@@ -151,7 +134,7 @@ class Context:
         self, op: Op, codes: Callable[[Sequence[Any]], Sequence[Any]], error: float = 0.0, saturates: bool = False
     ) -> None:
         """Says what the epochs of an operator compute (see atonc.lower.meaning)."""
-        self.meanings[op.name] = Meaning(codes, error, saturates)
+        self.semantics[op.name] = Semantics(codes, error, saturates)
 
     def constant(self, data: bytes, label: str) -> str:
         """A constant buffer; equal contents share one."""
@@ -161,10 +144,19 @@ class Context:
 
     def scratch(self, size_bytes: int, label: str) -> str:
         """Memory between the epochs of one operator; it lives from its first to its last use."""
-        self._scratch += 1
-        name = f"{label}#{self._scratch}"
+        name = f"{label}#{next(self._names)}"
         self.buffers[name] = Buffer(name, size_bytes, BufferKind.SCRATCH)
         return name
+
+
+def _above(below: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Shows what is below, and takes what is written."""
+    return ChainMap({}, *(below.maps if isinstance(below, ChainMap) else (below,)))
+
+
+def _own(mapping: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """What was written into it."""
+    return dict(mapping.maps[0] if isinstance(mapping, ChainMap) else mapping)
 
 
 _ITEM_BYTES = {

@@ -9,10 +9,12 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.hw.limits import ALIGNED, MAX_CHAIN, SYNC_UP_TO
+from atonc.hw.units.arith import ROWS
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
-from atonc.lower.chains import MAX_CHAIN, no_setting
-from atonc.lower.channel_groups import WORTH_ALWAYS, ranges
+from atonc.lower.chains import no_setting
+from atonc.lower.channel_groups import ranges
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.conv_sums import add_up, chunks, flat
@@ -20,45 +22,49 @@ from atonc.lower.conv_wide import lower_side_by_side
 from atonc.lower.convolution import Part, unit_parts
 from atonc.lower.forms_2x import lower_2x
 from atonc.lower.layer import (
-    ALIGNED,
-    MAX_VECTOR,
-    TOO_COARSE,
     Layer,
 )
 from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.one_patch import one_patch
 from atonc.lower.pad_first import lower_padded
-from atonc.lower.registry import Refusal
 from atonc.lower.requantise import TwoSteps
 from atonc.lower.shift_first import shift_first, worth_shifting
 from atonc.lower.tiling import Tiling, choose
 from atonc.lower.wide_windows import MOST_BATCH
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
-from atonc.plan.types import EpochPlan, StepPlan
+from atonc.plan.task import Purpose, TaskGroup
+from atonc.select.choose import attempt
+from atonc.select.choose import choose as choose_form
+from atonc.select.form import Form
+from atonc.select.policy import (
+    CHEAP,
+    FEW_PIXELS,
+    SOME_CHANNELS,
+    TOO_COARSE,
+    WORTH_ALWAYS,
+    WORTH_MORE,
+    WORTH_MUCH,
+    affordable,
+    closer,
+    worth,
+)
 
-WORTH_MORE = 0.005  # share of the values of a group of kernels that must get better for two groups
-WORTH_MUCH = 0.02  # the same where two groups take twice as long
-CHEAP = 1.1  # how much longer a better form may take
-FEW_CYCLES = 8000  # by which any layer may take longer
-FEW_PIXELS = 4  # of layers whose values count for whole channels, as those of squeeze and excite
-CLOSER = 0.8  # what is left of the error in a better form
-SOME_CHANNELS = 64  # from which a copy of the features may be worth it
-SYNC_BELOW = 1600  # accumulator frames up to that many elements are read back with synchronisation
 
-
-def lower(layer: Layer, context: Context) -> list[StepPlan]:
+def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     by = lower_2x if layer.numerics == "2.x" else lower_padded
     layer = one_patch(layer)
     if not (worth_shifting(layer) or _closer_shifted(layer)):
         return by(layer, context, _lower)
-    before = context.snapshot()
-    try:
+
+    def on_a_copy(context: Context) -> list[TaskGroup]:
         copies, shifted = shift_first(layer, context)
         return [*copies, *by(replace(shifted, zero=layer.zero + 128), context, _lower)]
-    except Refusal:  # some forms were seen with signed features only
-        context.restore(before)
+
+    def as_it_is(context: Context) -> list[TaskGroup]:  # some forms were seen with signed features only
         return by(layer, context, _lower)
+
+    return choose_form(context, [on_a_copy, as_it_is], blame_last=True)
 
 
 def _closer_shifted(layer: Layer) -> bool:
@@ -69,7 +75,7 @@ def _closer_shifted(layer: Layer) -> bool:
     if layer.area.channels < SOME_CHANNELS:
         return False
     phases = layer.phases((layer.out.height, layer.out.width))
-    first, count = max(layer.runs(MAX_VECTOR), key=lambda run: run[1])
+    first, count = max(layer.runs(ROWS), key=lambda run: run[1])
     parts, other = unit_parts(phases[0], first, count), layer.shifted()
     if len(phases) > 1 or len(parts) > 1:
         return False
@@ -81,45 +87,40 @@ def _closer_shifted(layer: Layer) -> bool:
     if isinstance(before, TwoSteps) or isinstance(after, TwoSteps):
         return False
     cycles = unsigned.cycles + layer.area.height * layer.area.line // 3
-    affordable = cycles <= max(CHEAP * signed.cycles, signed.cycles + FEW_CYCLES)
-    return (affordable and after.mean_error < CLOSER * before.mean_error) or (
-        cycles < signed.cycles and after.mean_error <= before.mean_error
-    )
+    return worth(cycles, after.mean_error, signed.cycles, before.mean_error)
 
 
-def _lower(layer: Layer, context: Context) -> list[StepPlan]:
+def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
     """Chains of several windows with stride 2 were never seen with many channels: then windows without stride, on
     every second pixel."""
-    before = context.snapshot()
     if layer.area.channels <= MOST_BATCH:
-        try:
-            return lower_side_by_side(layer, context)
-        except Refusal:
-            context.restore(before)
-    try:
-        return _windows(layer, context)
-    except Refusal as refusal:
-        if refusal.rule != "CONV-MODE" or layer.stride != (2, 2) or layer.numerics == "2.x":
-            raise
-        context.restore(before)
-        return _windows(replace(layer, native=False), context)
+        return choose_form(context, [partial(lower_side_by_side, layer), partial(_in_windows, layer)], blame_last=True)
+    return _in_windows(layer, context)
 
 
-def _windows(layer: Layer, context: Context) -> list[StepPlan]:
-    plans: list[StepPlan] = []
+def _in_windows(layer: Layer, context: Context) -> list[TaskGroup]:
+    plain = attempt(context, partial(_windows, layer))
+    if isinstance(plain, Form) or plain.rule != "CONV-MODE" or layer.stride != (2, 2) or layer.numerics == "2.x":
+        return context.take(plain)
+    context.refused.append(plain)
+    return _windows(replace(layer, native=False), context)
+
+
+def _windows(layer: Layer, context: Context) -> list[TaskGroup]:
+    plans: list[TaskGroup] = []
     size = (layer.out.height, layer.out.width)
     for phase in layer.phases(size):
         target = layer.outputs_of(phase)
-        for first, count in layer.runs(MAX_VECTOR):
+        for first, count in layer.runs(ROWS):
             plans += _output_range(layer, context, unit_parts(phase, first, count), target, first, count)
     return plans
 
 
 def _output_range(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Output channels first..first+count: whole groups of kernels, then a smaller group for the rest."""
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     while count:
         tiling = None
         if len(parts) <= MAX_CHAIN and len({part.group for part in parts}) == 1:
@@ -155,13 +156,13 @@ def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Ti
         return fastest
     modes = [mode for mode in modes if mode.offset == layer.zero]
     plain = choose(parts, channels, count, modes, aligned=reads, whole=writes)
-    if plain is None or plain.cycles > max(CHEAP * fastest.cycles, fastest.cycles + FEW_CYCLES):
+    if plain is None or not affordable(plain.cycles, fastest.cycles):
         return fastest
     if plain.passes > fastest.passes and layer.out.height * layer.out.width > FEW_PIXELS:
         return fastest  # roundings between passes are hardly better, and need typical inputs to judge
     rules = [layer.requantisation_of(t.mode.offset, t.passes, first, count) for t in (plain, fastest)]
     errors = [rule.mean_error for rule in rules if not isinstance(rule, TwoSteps)]
-    return plain if len(errors) == 2 and errors[0] < CLOSER * errors[1] else fastest
+    return plain if len(errors) == 2 and closer(*errors) else fastest
 
 
 def _halves(layer: Layer, parts: tuple[Part, ...], tiling: Tiling, first: int, count: int) -> list[tuple[int, int]]:
@@ -185,7 +186,7 @@ def _cheap(layer: Layer, parts: tuple[Part, ...], counts: tuple[int, int]) -> bo
 
 def _summed(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Parts in several chains, one after the other."""
     channels = layer.area.channels
     group, found = _chains(layer, parts, count)
@@ -193,15 +194,15 @@ def _summed(
         raise no_setting(parts[0], channels, layer.op.name)
     roundings = 1 + sum(tiling.passes for _, tiling in found)
     rule = layer.requantisation_of(found[0][1].mode.offset, roundings, first, count)
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     sums = []
     for chain, tiling in found:
         sums.append(context.scratch(2 * target.height * target.width * count, "parts of a kernel"))
-        b = EpochBuilder(layer.origin, f"part of conv {layer.op.name}")
+        b = TaskBuilder(layer.origin, f"part of conv {layer.op.name}", Purpose.PART)
         tail = add_chain(b, layer, context, chain, tiling, first, count // group, rule.out_shift)
         gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
         b.write(tail, sums[-1], engine(flat(target.height * target.width * count), write=True), **gate)
-        plans.append(b.done())
+        plans.append(b.alone())
     record(context, layer, [_meaning(chain, tiling) for chain, tiling in found], rule, target, first, count)
     return [*plans, *add_up(layer, context, sums, target, rule, first, count, group)]
 
@@ -228,17 +229,17 @@ def _with_kernels(layer: Layer, kernels: int, subtracted: int, parts: tuple[Part
 
 def _epoch(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, tiling: Tiling, first: int, count: int
-) -> EpochPlan:
+) -> TaskGroup:
     groups, pixels = count // tiling.kernels, target.height * target.width
     rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, first, count)
-    b = EpochBuilder(layer.origin, f"conv {layer.op.name}")
+    b = TaskBuilder(layer.origin, f"conv {layer.op.name}")
     tail = add_chain(b, layer, context, parts, tiling, first, groups, rule.out_shift)
     gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
     units = layer.code_units(rule.units(0, count, tiling.kernels, pixels))
     codes = requantise(b, units, tail, gate)
     b.write(codes, layer.target, output_engine(target, tiling.kernels, first, groups))
     record(context, layer, [_meaning(parts, tiling)], rule, target, first, count)
-    return b.done()
+    return b.alone()
 
 
 def _meaning(parts: tuple[Part, ...], tiling: Tiling) -> Chain:
@@ -262,7 +263,7 @@ def _readers(parts: tuple[Part, ...], tiling: Tiling) -> list[int]:
 
 
 def add_chain(
-    b: EpochBuilder,
+    b: TaskBuilder,
     layer: Layer,
     context: Context,
     parts: tuple[Part, ...],
@@ -295,15 +296,13 @@ def _with_shifts(tiling: Tiling, out_shift: int) -> list[ConvaccConfig]:
     return configs
 
 
-def _loop_through_memory(b: EpochBuilder, context: Context, tail: str, head: str, elements: int, frames: int) -> None:
+def _loop_through_memory(b: TaskBuilder, context: Context, tail: str, head: str, elements: int, frames: int) -> None:
     scratch = context.scratch(2 * elements, "partial sums")
     area = Area(1, 1, elements, 2 * elements, 2 * elements, 0, 2)
     again = Frames(frames, 0)
     writer = b.write(tail, scratch, engine(area, again, write=True))
-    config = engine(area, again, signed=True)
-    if elements <= SYNC_BELOW:
-        config = replace(config, sync=1, sync_source=int(writer.removeprefix("STRENG")))
-    b.link(b.read(scratch, config), head, 2)
+    follows = writer if elements <= SYNC_UP_TO else ""
+    b.link(b.read(scratch, engine(area, again, signed=True), follows), head, 2)
 
 
 def _features(parts: tuple[Part, ...], tiling: Tiling, unit: int, groups: int) -> StrengConfig:

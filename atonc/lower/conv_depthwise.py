@@ -8,9 +8,10 @@ from math import lcm
 
 import numpy as np
 
-from atonc.hw.footprint import WORD
+from atonc.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN
+from atonc.hw.units.arith import ROWS
 from atonc.lower.bands import bands, cycles
-from atonc.lower.chains import MAX_CHAIN, chain_configs, no_setting
+from atonc.lower.chains import chain_configs, no_setting
 from atonc.lower.channel_groups import ranges
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
@@ -19,20 +20,19 @@ from atonc.lower.convolution import Part, unit_parts
 from atonc.lower.depthwise_cuts import Cut, best_cut, exact_cut
 from atonc.lower.forms_2x import lower_2x
 from atonc.lower.layer import (
-    ALIGNED,
-    MAX_VECTOR,
-    TOO_COARSE,
     Layer,
 )
 from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.pad_first import lower_padded
 from atonc.lower.pipelines import Pipeline, pack
-from atonc.lower.registry import Refusal
 from atonc.lower.requantise import Requantisation
 from atonc.lower.wide_windows import frame, joined, wide_parts
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
-from atonc.plan.types import StepPlan
+from atonc.plan.task import Purpose, TaskGroup
+from atonc.select.choose import attempt, choose
+from atonc.select.form import Refused
+from atonc.select.policy import TOO_COARSE
 
 BLOCK = 8  # channels of a usual block
 
@@ -40,19 +40,23 @@ Job = tuple[int, int, Cut]  # first channel, blocks, how they are cut
 Band = tuple[tuple[Part, ...], Area, Cut]  # all rows of a layer, or some of them
 
 
-def lower(layer: Layer, context: Context) -> list[StepPlan]:
+def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     by = lower_2x if layer.numerics == "2.x" else lower_padded
     return by(layer, context, _lower)
 
 
-def _lower(layer: Layer, context: Context) -> list[StepPlan]:
+def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
     if wide := wide_parts(layer):
-        before = context.snapshot()
-        try:
-            return _channels(layer, context, wide, layer.out, 0, layer.area.channels, wide=True)
-        except Refusal:
-            context.restore(before)
-    plans: list[StepPlan] = []
+        return choose(context, [partial(_in_wide_windows, layer, wide), partial(_in_windows, layer)], blame_last=True)
+    return _in_windows(layer, context)
+
+
+def _in_wide_windows(layer: Layer, parts: tuple[Part, ...], context: Context) -> list[TaskGroup]:
+    return _channels(layer, context, parts, layer.out, 0, layer.area.channels, wide=True)
+
+
+def _in_windows(layer: Layer, context: Context) -> list[TaskGroup]:
+    plans: list[TaskGroup] = []
     size = (layer.out.height, layer.out.width)
     for phase in layer.phases(size):
         target, multiplier = layer.outputs_of(phase), layer.outputs // layer.area.channels
@@ -70,9 +74,9 @@ def _channels(
     first: int,
     channels: int,
     wide: bool = False,
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Whole blocks first, then a smaller block for the channels that are left."""
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     while channels:
         chain, cut = (parts, best_cut(layer, parts, channels, True)) if wide else _one_chain(layer, parts, channels)
         if cut is None and wide:
@@ -96,11 +100,11 @@ def _one_chain(layer: Layer, parts: tuple[Part, ...], channels: int) -> tuple[tu
 
 def _summed(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, channels: int
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Parts in several chains, one after the other, for as many channels as one ARITH has coefficients."""
     multiplier = layer.outputs // layer.area.channels
-    plans: list[StepPlan] = []
-    step = max(1, MAX_VECTOR // multiplier)
+    plans: list[TaskGroup] = []
+    step = max(1, ROWS // multiplier)
     for start in range(first, first + channels, step):
         count = min(step, first + channels - start)
         batch = next(k for k in (4, 2, 1) if count % k == 0)
@@ -113,10 +117,10 @@ def _summed(
         sums = []
         for chain, cut in found:
             sums.append(context.scratch(2 * target.height * target.width * count * multiplier, "parts of a kernel"))
-            b = EpochBuilder(layer.origin, f"part of depthwise conv {layer.op.name}")
+            b = TaskBuilder(layer.origin, f"part of depthwise conv {layer.op.name}", Purpose.PART)
             tail = _add_units(b, layer, context, chain, cut, rule.out_shift, start, count // cut.batch)
             b.write(tail, sums[-1], engine(flat(target.height * target.width * count * multiplier), write=True))
-            plans.append(b.done())
+            plans.append(b.alone())
         chains = [_meaning(chain, cut) for chain, cut in found]
         record(context, layer, chains, rule, target, *outputs, multiplier)
         kernels = found[0][1].kernels
@@ -126,25 +130,22 @@ def _summed(
 
 def _blocks(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut, first: int, blocks: int
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Slices of channels side by side, or bands of rows where that is faster."""
     pipelines = cut.pipelines(layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs))
     share = _share(layer, target, cut, blocks, min(pipelines, blocks))
-    most = min(blocks, max(1, MAX_VECTOR // cut.outputs))
-    ways = [(share, [(parts, target, cut)]), (most, _bands(layer, parts, target, cut, pipelines))]
-    before, best, after = context.snapshot(), list[StepPlan](), context.snapshot()
-    for size, areas in ways:
-        context.restore(before)
-        plans = _epochs(layer, context, areas, cut, first, blocks, size) if areas else []
-        if plans and (not best or cycles(plans) < cycles(best)):
-            best, after = plans, context.snapshot()
-    context.restore(after)
-    return best
+    most = min(blocks, max(1, ROWS // cut.outputs))
+    slices = attempt(context, partial(_epochs, layer, [(parts, target, cut)], cut, first, blocks, share))
+    areas = _bands(layer, parts, target, cut, pipelines)
+    bands = attempt(context, partial(_epochs, layer, areas, cut, first, blocks, most)) if areas else slices
+    if isinstance(slices, Refused) or isinstance(bands, Refused):  # then other windows may do better than one of both
+        return context.take(slices if isinstance(slices, Refused) else bands)
+    return context.take(min(slices, bands, key=lambda form: cycles(form.groups)))
 
 
 def _epochs(
-    layer: Layer, context: Context, areas: list[Band], cut: Cut, first: int, blocks: int, share: int
-) -> list[StepPlan]:
+    layer: Layer, areas: list[Band], cut: Cut, first: int, blocks: int, share: int, context: Context
+) -> list[TaskGroup]:
     """Every area in pipelines of at most so many blocks."""
     multiplier = layer.outputs // layer.area.channels
     step = lcm(cut.outputs, layer.alignment)
@@ -162,7 +163,7 @@ def _epochs(
 def _bands(layer: Layer, parts: tuple[Part, ...], target: Area, cut: Cut, count: int) -> list[Band]:
     if cut.joined:
         return []  # such units leave out lines of the whole picture
-    writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (WORD, 1)
+    writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, 1)
     found = []
     for some, place in bands(parts, target, count, writes, reads):
         configs = chain_configs(some, cut.mode, cut.batch, cut.kernels, len(some))
@@ -174,11 +175,11 @@ def _bands(layer: Layer, parts: tuple[Part, ...], target: Area, cut: Cut, count:
 
 def _share(layer: Layer, target: Area, cut: Cut, blocks: int, pipelines: int) -> int:
     """Blocks that one pipeline takes: as few as there are pipelines for, in slices that share no word of the bus."""
-    most = max(1, MAX_VECTOR // cut.outputs)
-    if (target.pixel | target.line) % WORD:
+    most = max(1, ROWS // cut.outputs)
+    if (target.pixel | target.line) % BUS_BYTES:
         return min(blocks, most)  # slices of such pixels lie in the same words
     share = min(-(-blocks // pipelines), most)
-    aligned, words = (lcm(cut.outputs, step) // cut.outputs for step in (ALIGNED, WORD))
+    aligned, words = (lcm(cut.outputs, step) // cut.outputs for step in (ALIGNED, BUS_BYTES))
     apart = blocks > aligned and (share >= aligned or layer.large)
     step = aligned if apart or layer.huge else words
     whole = -(-share // step) * step
@@ -204,7 +205,7 @@ def _pipeline(
     channel: int,
     blocks: int,
     cut: Cut,
-    b: EpochBuilder,
+    b: TaskBuilder,
 ) -> None:
     multiplier = layer.outputs // layer.area.channels
     out, count = channel * multiplier, blocks * cut.outputs
@@ -222,7 +223,7 @@ def _meaning(parts: tuple[Part, ...], cut: Cut) -> Chain:
 
 
 def _add_units(
-    b: EpochBuilder,
+    b: TaskBuilder,
     layer: Layer,
     context: Context,
     parts: tuple[Part, ...],

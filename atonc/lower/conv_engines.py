@@ -8,7 +8,7 @@ from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.chains import Mode
 from atonc.lower.pipelines import require_seen
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, contiguous, engine
 
 
@@ -30,7 +30,7 @@ SHIFT_CODES = ArithConfig(  # (x + 128) mod 256, exactly as every public network
 )  # fmt: skip
 
 
-def requantise(b: EpochBuilder, units: list[ArithConfig], source: str, gate: dict[str, int]) -> str:
+def requantise(b: TaskBuilder, units: list[ArithConfig], source: str, gate: dict[str, int]) -> str:
     """The ARITHs one behind the other; a gate in front of the first keeps only finished sums."""
     for unit in units:
         source = b.unit(unit, source, **gate)

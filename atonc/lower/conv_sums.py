@@ -11,16 +11,16 @@ from typing import TypeVar
 
 import numpy as np
 
-from atonc.lower.chains import MAX_CHAIN
+from atonc.hw.limits import MAX_CHAIN
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import output_engine, requantise
 from atonc.lower.convolution import Part
 from atonc.lower.layer import Layer
 from atonc.lower.requantise import Requantisation, TwoSteps
 from atonc.lower.wide_windows import SUM
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, engine
-from atonc.plan.types import StepPlan
+from atonc.plan.task import Purpose, TaskGroup
 
 T = TypeVar("T")
 
@@ -70,25 +70,25 @@ def add_up(
     first: int,
     count: int,
     kernels: int,
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """The sum of the partial results, requantised into output channels first..first+count."""
     pixels = target.height * target.width
     units = layer.code_units(rule.units(0, count, kernels, pixels))
     together = 2 if len(units) < MOST_UNITS else 1  # how many the last epoch takes
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     while len(partial) > together:
         total = context.scratch(2 * pixels * count, "sum of parts")
         plans.append(_add(layer, partial[0], partial[1], total, pixels * count))
         partial = [total, *partial[2:]]
-    b = EpochBuilder(layer.origin, f"conv {layer.op.name} from its parts")
+    b = TaskBuilder(layer.origin, f"conv {layer.op.name} from its parts")
     streams = [b.read(buffer, engine(flat(pixels * count))) for buffer in partial]
     codes = requantise(b, units, b.unit(SUM, *streams) if len(streams) > 1 else streams[0], {})
     b.write(codes, layer.target, output_engine(target, kernels, first, count // kernels))
-    return [*plans, b.done()]
+    return [*plans, b.alone()]
 
 
-def _add(layer: Layer, left: str, right: str, total: str, elements: int) -> StepPlan:
-    b = EpochBuilder(layer.origin, f"sum of parts of conv {layer.op.name}")
+def _add(layer: Layer, left: str, right: str, total: str, elements: int) -> TaskGroup:
+    b = TaskBuilder(layer.origin, f"sum of parts of conv {layer.op.name}", Purpose.PART)
     both = [b.read(buffer, engine(flat(elements))) for buffer in (left, right)]
     b.write(b.unit(SUM, *both), total, engine(flat(elements), write=True))
-    return b.done()
+    return b.alone()

@@ -7,21 +7,22 @@ from math import lcm
 
 import numpy as np
 
+from atonc.hw.limits import BUS_BYTES, UNITS
+from atonc.hw.units.arith import ROWS
 from atonc.hw.units.convacc import ConvaccConfig
-from atonc.lower.chains import MAX_CHAIN, Mode, no_setting
+from atonc.lower.chains import Mode, no_setting
 from atonc.lower.channel_groups import ranges
 from atonc.lower.context import Context
 from atonc.lower.conv_engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.convolution import Part
-from atonc.lower.layer import MAX_VECTOR, Layer
+from atonc.lower.layer import Layer
 from atonc.lower.meaning.sums import Chain, Term, record
 from atonc.lower.registry import Refusal
 from atonc.lower.wide_windows import MOST_KERNELS, frame, joined, side_by_side, wide_parts
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Frames
-from atonc.plan.types import StepPlan
+from atonc.plan.task import Task, TaskGroup
 
-WORD = 8  # bytes: two writers do not share one
 ROUNDINGS = 3  # of both parts and of their sum
 
 
@@ -32,11 +33,11 @@ class Units:
     configs: tuple[ConvaccConfig, ...]
 
 
-def lower_side_by_side(layer: Layer, context: Context) -> list[StepPlan]:
-    parts, plans = wide_parts(layer), list[StepPlan]()
+def lower_side_by_side(layer: Layer, context: Context) -> list[TaskGroup]:
+    parts, plans = wide_parts(layer), list[TaskGroup]()
     if not parts:
         raise Refusal("CONV-MODE", f"a kernel of {layer.weights.shape[1:3]}", "5x5", "cut it into windows of 3x3")
-    for first, count in layer.runs(MAX_VECTOR):
+    for first, count in layer.runs(ROWS):
         while count:
             units = _units(layer, parts, count)
             whole = count // units.kernels * units.kernels
@@ -58,30 +59,29 @@ def _units(layer: Layer, parts: tuple[Part, ...], outputs: int) -> Units:
 
 def _epochs(
     layer: Layer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Two pipelines at a time where their results do not share words of memory."""
     ariths = 1 + layer.code_units_behind(units.mode.offset, ROUNDINGS, count)
     step = lcm(units.kernels, layer.alignment)
     jobs = ranges(layer, units.mode.offset, ROUNDINGS, first, count, step)
-    apart = lcm(units.kernels, WORD)
-    lanes = 2 if 2 * ariths <= MAX_CHAIN and layer.outputs % WORD == 0 else 1
+    apart = lcm(units.kernels, BUS_BYTES)
+    lanes = 2 if 2 * ariths <= UNITS["ARITH"] and layer.outputs % BUS_BYTES == 0 else 1
     if lanes > 1 and len(jobs) == 1 and count > apart:
         half = -(-count // 2 // apart) * apart
         jobs = [(first, half), (first + half, count - half)]
-    if any(start % WORD for start, _ in jobs):
+    if any(start % BUS_BYTES for start, _ in jobs):
         lanes = 1
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     for k in range(0, len(jobs), lanes):
-        b = EpochBuilder(layer.origin, f"conv {layer.op.name}")
-        for start, some in jobs[k : k + lanes]:
-            _pipeline(b, layer, context, parts, units, start, some)
-        plans.append(b.done())
+        tasks = [_pipeline(layer, context, parts, units, *job) for job in jobs[k : k + lanes]]
+        plans.append(TaskGroup(tuple(tasks)))
     return plans
 
 
 def _pipeline(
-    b: EpochBuilder, layer: Layer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
-) -> None:
+    layer: Layer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
+) -> Task:
+    b = TaskBuilder(layer.origin, f"conv {layer.op.name}")
     rule = layer.requantisation_of(units.mode.offset, ROUNDINGS, first, count)
     groups, sums = count // units.kernels, []
     for part, config in zip(parts, units.configs, strict=True):
@@ -95,3 +95,4 @@ def _pipeline(
     channels = layer.area.channels
     chains = [Chain(((Term(part, 0, channels),),), units.mode.offset) for part in parts]
     record(context, layer, chains, rule, layer.out, first, count)
+    return b.done()

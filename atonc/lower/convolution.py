@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.hw.safety.values import LEAST_FRAME, LEAST_PLAIN
+from atonc.hw.limits import LEAST_FRAME, LEAST_PLAIN
 from atonc.lower.registry import Refusal
 from atonc.plan.streams import Area
 

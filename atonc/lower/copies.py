@@ -11,6 +11,7 @@ from math import ceil, gcd, lcm
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.hw.limits import ALIGNED
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Tensor
@@ -22,18 +23,15 @@ from atonc.lower.registry import Refusal
 from atonc.lower.views import View
 from atonc.lower.walks import walk
 from atonc.ops.values import to_codes
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
+from atonc.select.policy import MOST_MOVES, USUAL_ROOM, WORTH_SPLITTING
 
 Units = tuple[ArithConfig, ...]
 Nest = list[tuple[int, int, int]]  # turns, bytes in the source, bytes in the target; outermost first
 
-MOST_MOVES = 320  # pipelines for one operator; beyond that the CPU is the better place
 _MOST_LOOPS = 6
-_WORTH_SPLITTING = 4096  # cycles
-_FITS_NPU_RAM = 1 << 18  # bytes that may have to lie in the NPU's own RAM
-_ALIGNED = 16  # bytes, for the first of several words: elsewhere only bytes were seen to begin
 _STEPS = {3: 16, 2: 8}  # bytes in a word -> what steps between lines, pixels and frames of words are multiples of
 _PARTS = {1: 4, 2: 3, 3: 2}  # parallel pipelines that the memory can feed, by word size
 
@@ -63,7 +61,7 @@ class Move:
     units: Units = ()
 
 
-def copy(moves: Iterable[Move], origin: tuple[str, ...], title: str) -> list[StepPlan]:
+def copy(moves: Iterable[Move], origin: tuple[str, ...], title: str) -> list[TaskGroup]:
     """Epochs for moves that do not depend on each other."""
     return pack(pipelines(moves), origin, title)
 
@@ -100,7 +98,7 @@ class Walk:
     def pipeline(self) -> Pipeline:
         return Pipeline(self._build, self.cost)
 
-    def _build(self, builder: EpochBuilder) -> None:
+    def _build(self, builder: TaskBuilder) -> None:
         stream = builder.read(self.source.buffer, self.reader)
         for unit in self.units:
             stream = builder.unit(unit, stream)
@@ -110,9 +108,9 @@ class Walk:
         """The same move as several, if a loop can be cut; else itself."""
         axis = max(range(len(self.nest)), key=lambda i: (self.nest[i][1:] != (1, 1), self.nest[i][0]))
         count, near, far = self.nest[axis]
-        unit = 48 if (near, far) == (1, 1) else lcm(*(_ALIGNED // gcd(_ALIGNED, step) for step in (near, far)))
+        unit = 48 if (near, far) == (1, 1) else lcm(*(ALIGNED // gcd(ALIGNED, step) for step in (near, far)))
         if unit * parts > count:  # no parts that start at places which any memory and any word takes
-            unit = 1 if self.cost < _FITS_NPU_RAM and self.word == 1 else count
+            unit = 1 if self.cost < USUAL_ROOM.copy_bytes and self.word == 1 else count
         size = ceil(ceil(count / parts) / unit) * unit
         found: list[Walk] = []
         for start in range(0, count, size):
@@ -131,7 +129,7 @@ def _share(walks: Sequence[Walk]) -> Iterator[list[Walk]]:
     for _ in range(free):
         longest = max(range(len(walks)), key=lambda i: walks[i].cost / parts[i])
         best = walks[longest]
-        if best.cost / parts[longest] < _WORTH_SPLITTING or parts[longest] >= _PARTS[best.word]:
+        if best.cost / parts[longest] < WORTH_SPLITTING or parts[longest] >= _PARTS[best.word]:
             break
         parts[longest] += 1
     for found, count in zip(walks, parts, strict=True):
@@ -181,7 +179,7 @@ def _walks(source: View, target: View, nest: Nest, units: Units) -> list[Walk]:
 
 def _words(near: int, far: int, nest: Nest, units: Units) -> Iterator[int]:
     """Word sizes that fit, the largest first. Copies in words were seen at aligned places only."""
-    if not units and nest and nest[-1][1:] == (1, 1) and near % _ALIGNED == 0 == far % _ALIGNED:
+    if not units and nest and nest[-1][1:] == (1, 1) and near % ALIGNED == 0 == far % ALIGNED:
         steps = [step for loop in nest[:-1] for step in loop[1:]]
         for word, apart in _STEPS.items():
             if nest[-1][0] % word == 0 and all(step % apart == 0 for step in steps):
@@ -212,7 +210,7 @@ def _fill_pipeline(part: Walk, code: int, source: str, source_bytes: int) -> Pip
     reader = _any_bytes(part.writer.elements, source_bytes)
     config = affine_unit(constant_line(code), 0)
 
-    def build(builder: EpochBuilder) -> None:
+    def build(builder: TaskBuilder) -> None:
         stream = builder.unit(config, builder.read(source, reader))
         builder.write(stream, part.target.buffer, part.writer)
 
@@ -246,6 +244,6 @@ def _constant_pipeline(context: Context, part: Walk, by_place: dict[int, int], l
     return Pipeline(partial(_build_constant, name, reader, part), part.cost)
 
 
-def _build_constant(name: str, reader: StrengConfig, part: Walk, builder: EpochBuilder) -> None:
+def _build_constant(name: str, reader: StrengConfig, part: Walk, builder: TaskBuilder) -> None:
     stream = builder.unit(SAME[0], builder.read(name, reader))
     builder.write(stream, part.target.buffer, part.writer)

@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from atonc.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.hw.machine import stm32n6
 from atonc.hw.units.convacc import ConvaccConfig
-from atonc.lower.chains import MAX_CHAIN, Mode, chain_configs, least_batch, limits
+from atonc.lower.chains import Mode, chain_configs, least_batch, limits
 from atonc.lower.convolution import Part
-from atonc.lower.layer import ALIGNED, Layer
+from atonc.lower.layer import Layer
 from atonc.lower.wide_windows import frame, side_by_side
-
-MAX_PIPELINES = 3
-ENGINES = 10
-REST_CYCLES = 5000  # an epoch more, for channels that are left over
-FLASH_BYTE = 2.5  # cycles
+from atonc.select.policy import EPOCH_CYCLES, FLASH_BYTE_CYCLES, MAX_PIPELINES
 
 
 @dataclass(frozen=True)
@@ -47,9 +44,9 @@ class Cut:
         units, kernel_streams = len(self.configs), len(self.configs) if self.joined else 1
         return min(
             MAX_PIPELINES,
-            MAX_CHAIN // units,
-            MAX_CHAIN // (ariths + self.joined),
-            ENGINES // (units + kernel_streams + 1),
+            UNITS["CONVACC"] // units,
+            UNITS["ARITH"] // (ariths + self.joined),
+            UNITS["STRENG"] // (units + kernel_streams + 1),
         )
 
 
@@ -74,7 +71,7 @@ def _cuts(
 ) -> Iterator[Cut]:
     multiplier = layer.outputs // layer.area.channels
     rows, columns = parts[0].window
-    most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
+    most_kernels, most_batch, most_weights, most_line = limits(mode, rows, columns)
     most = min(most_kernels, most_batch, most_line // max(part.area.width for part in parts))
     for batch in () if mode.deep else batches:
         if not least_batch(mode, rows) <= batch <= most or (not exactly and layer.large and ALIGNED % batch):
@@ -109,8 +106,8 @@ def _cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int) -> fl
     if parts[0].window[0] > 1:
         area = parts[0].area
         unit += timing.fill_lines * area.width * cut.batch + timing.fill_per_line * area.height + timing.fill_constant
-    bank = timing.single_read_beat * len(parts) * pixels * -(-cut.batch // 8)
+    bank = timing.single_read_beat * len(parts) * pixels * -(-cut.batch // BUS_BYTES)
     taps = sum(part.window[0] * part.window[1] for part in parts)
-    flash = FLASH_BYTE * taps * cut.kernels * cut.batch
+    flash = FLASH_BYTE_CYCLES * taps * cut.kernels * cut.batch
     lanes = max(1, min(cut.pipelines(ariths), blocks))
-    return blocks * cut.repeats * max(unit / lanes, bank, flash) + REST_CYCLES * (rest > 0)
+    return blocks * cut.repeats * max(unit / lanes, bank, flash) + EPOCH_CYCLES * (rest > 0)

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.ir import Graph, Op, Tensor
-from atonc.lower.context import Context, Meaning
+from atonc.lower.context import Context
 from atonc.lower.copies import requantising_line
 from atonc.lower.map_ops import Mapped
 from atonc.lower.meaning.arithmetic import CODES, line
 from atonc.ops.registry import evaluate, is_move
 from atonc.ops.values import to_codes
-from atonc.plan.types import CpuPlan
+from atonc.select.form import Semantics
 
 SIGMAS = 8.0
 WHOLE_RANGE = 255.0
@@ -89,16 +89,16 @@ def expected_errors(graph: Graph, mapped: Mapped) -> tuple[Expected, ...]:
 
 def declared_errors(graph: Graph, mapped: Mapped) -> Iterator[tuple[Op, Declared]]:
     """Each operator on the inputs that it really has."""
-    on_cpu = {plan.op for plan in mapped.plans if isinstance(plan, CpuPlan)}
+    on_cpu = mapped.on_cpu
     for op in graph.ops:
         if op.name in on_cpu:
             yield op, Declared(0.0, saturates=False, on_cpu=True)
             continue
-        meaning = mapped.context.meanings.get(op.name)
+        meaning = mapped.context.semantics.get(op.name)
         yield op, Declared(_local(op, mapped.context, meaning), bool(meaning and meaning.saturates), on_cpu=False)
 
 
-def _local(op: Op, context: Context, meaning: Meaning | None) -> float:
+def _local(op: Op, context: Context, meaning: Semantics | None) -> float:
     """Moves are exact but for the line that requantises them. No two codes are further apart than all of them."""
     if meaning is not None:
         return min(meaning.error, WHOLE_RANGE)

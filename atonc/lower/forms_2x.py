@@ -19,41 +19,33 @@ from atonc.lower.registry import Refusal
 from atonc.lower.views import View
 from atonc.lower.wide_2x import TOGETHER
 from atonc.plan.streams import Area
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
+from atonc.select.choose import Way, choose
 
-Lower = Callable[[Layer, Context], list[StepPlan]]
+Lower = Callable[[Layer, Context], list[TaskGroup]]
 
 
 
-def lower_2x(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]:
+def lower_2x(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     """By the first form that was seen to work."""
     if (layer.out.height, layer.out.width) == (1, 1):
         layer = replace(layer, stride=(1, 1))  # there is no second window
-    before = context.snapshot()
-    refused: Refusal | None = None
-    for attempt in _attempts(layer, context, lower):
-        try:
-            return attempt()
-        except Refusal as refusal:
-            refused = refused or refusal
-            context.restore(before)
-    assert refused is not None  # there is at least one attempt
-    raise refused
+    return choose(context, _ways(layer, lower))
 
 
-def _attempts(layer: Layer, context: Context, lower: Lower) -> Iterator[Callable[[], list[StepPlan]]]:
+def _ways(layer: Layer, lower: Lower) -> Iterator[Way[Context]]:
     for cut in _cuts(layer):
         some = replace(layer, cut=cut)
-        yield partial(lower, some, context)
+        yield partial(lower, some)
         if layer.op.kind == "transpose_conv":
             continue
-        copied = partial(_padded, some, context, 0, lower)  # without padding, lines may still be too short
+        copied = partial(_padded, some, 0, lower)  # without padding, lines may still be too short
         if any(layer.padding):
-            yield partial(_padded, some, context, MAX_PADDING, lower)
+            yield partial(_padded, some, MAX_PADDING, lower)
             yield copied
-            yield partial(_padded, some, context, 0, partial(_one_more_row, lower))
+            yield partial(_padded, some, 0, partial(_one_more_row, lower))
         else:
-            yield partial(_one_more_row, lower, some, context)
+            yield partial(_one_more_row, lower, some)
             yield copied
 
 
@@ -65,13 +57,13 @@ def _cuts(layer: Layer) -> tuple[int, ...]:
     return WINDOW, 0
 
 
-def _padded(layer: Layer, context: Context, rows: int, lower: Lower) -> list[StepPlan]:
+def _padded(layer: Layer, rows: int, lower: Lower, context: Context) -> list[TaskGroup]:
     """On a padded copy, up to some rows of padding that units can add."""
     padding, padded = pad_first(layer, context, rows)
     return [*padding, *lower(padded, context)]
 
 
-def _one_more_row(lower: Lower, layer: Layer, context: Context) -> list[StepPlan]:
+def _one_more_row(lower: Lower, layer: Layer, context: Context) -> list[TaskGroup]:
     """Windows without any padding were hardly seen: one row of it, and of results that nobody wants."""
     height, width, channels = layer.out.height, layer.out.width, layer.out.channels
     reach = (layer.weights.shape[1] - 1) * layer.dilation[0] + 1

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.hw.limits import ALIGNED
 from atonc.hw.units.arith import ArithConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.chains import Mode
-from atonc.lower.context import HUGE_BYTES, Context
+from atonc.lower.context import Context
 from atonc.lower.conv_engines import SHIFT_CODES
 from atonc.lower.convolution import Phase, Sides, phases, stepped
 from atonc.lower.passes_2x import Form, channels_a_pass
@@ -26,19 +27,11 @@ from atonc.lower.typical_sums import largest_part, sample_patches
 from atonc.lower.wide_2x import TOGETHER, has_pairs, paired_phases
 from atonc.ops.rounding import lift, rounding_of
 from atonc.plan.streams import Area
+from atonc.select.policy import EXPECTED_MARGIN, MOST_PARTS, UNSEEN_MARGIN, USUAL_PART, USUAL_PLACE, USUAL_ROOM, Room
 
 Weights = NDArray[np.int16]  # codes without their zero point
 Real = NDArray[np.float64]
 
-LARGE_BYTES = 512 << 10
-ALIGNED = 16  # outside the NPU's own RAM engines start at multiples of this
-MAX_VECTOR = 512  # channels that one ARITH has coefficients for
-MOST_PHASES = 512  # parts of a layer, an epoch each; a stride of 16 has 256
-EXPECTED_MARGIN = 2.5  # how far sums may go beyond those of typical inputs
-UNSEEN_MARGIN = 1.5  # and beyond those of inputs that use all codes
-TOO_COARSE = 1.0  # codes of error that are worth smaller groups of kernels
-USUAL_PART = 0.125  # of the largest sum: what sums usually reach
-USUAL_PLACE = 0.75  # of the zero point: most results are small, and behind a ReLU all of them are positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +63,7 @@ class Layer:
     native: bool = True  # stride 2 in the units, else views of every second pixel
     by_taps: bool = False  # every tap of the kernel by itself
     border: Sides = (0, 0, 0, 0)  # what of the area is padding in memory
-    huge_bytes: int = HUGE_BYTES
+    room: Room = USUAL_ROOM
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
 
     @property
@@ -84,13 +77,13 @@ class Layer:
     @property
     def large(self) -> bool:
         """May have to lie outside the NPU's own RAM, where engines start at aligned addresses only."""
-        return self._largest_bytes > min(LARGE_BYTES, self.huge_bytes)
+        return self._largest_bytes > self.room.large_bytes
 
     @property
     def huge(self) -> bool:
         """Does not fit the NPU's own RAM together with what else lives: all engines start at aligned addresses,
         whatever that costs."""
-        return self._largest_bytes > self.huge_bytes
+        return self._largest_bytes > self.room.huge_bytes
 
     @property
     def _largest_bytes(self) -> int:
@@ -278,8 +271,8 @@ class Layer:
 
     def phases(self, size: tuple[int, int]) -> list[Phase]:
         found = self._phases(size)
-        if len(found) > MOST_PHASES:
-            raise Refusal("CONV-PHASES", f"{len(found):,} parts", f"at most {MOST_PHASES}", "a smaller stride")
+        if len(found) > MOST_PARTS:
+            raise Refusal("CONV-PHASES", f"{len(found):,} parts", f"at most {MOST_PARTS}", "a smaller stride")
         return found
 
     def _phases(self, size: tuple[int, int]) -> list[Phase]:
@@ -344,7 +337,7 @@ def layer_of(
         context.buffers[target].offset == 128,
         stored=(lambda codes: codes + 128) if features_shifted else (lambda codes: codes),
         usual=USUAL_PLACE * y.zero_point,
-        huge_bytes=context.huge_bytes,
+        room=context.room,
     )
 
 

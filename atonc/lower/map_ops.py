@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op
 from atonc.lower import rules
-from atonc.lower.context import HUGE_BYTES, Context
-from atonc.lower.registry import Refusal, recipe_for
+from atonc.lower.context import Context
+from atonc.lower.registry import recipe_for
 from atonc.lower.wishes import Wishes, chosen_by_user
 from atonc.ops import kinds
 from atonc.ops.activation import OF_ONE_VALUE
 from atonc.ops.values import same_codes
-from atonc.plan.types import CpuPlan, StepPlan
+from atonc.plan.types import CpuPlan
 from atonc.progress import stage
+from atonc.schedule.types import Work
+from atonc.select.choose import attempt
+from atonc.select.form import Refused
+from atonc.select.policy import USUAL_ROOM, Room
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
 
@@ -35,10 +40,13 @@ class CpuReason:
 
 @dataclass(frozen=True)
 class Mapped:
-    plans: tuple[StepPlan, ...]
+    works: tuple[Work, ...]  # one of each operator, in the order of the graph
     context: Context
     reasons: tuple[CpuReason, ...]
-    owners: tuple[str, ...] = ()  # the operator behind each plan
+
+    @property
+    def on_cpu(self) -> frozenset[str]:
+        return frozenset(work.op for work in self.works if work.call)
 
 
 def map_ops(
@@ -47,40 +55,36 @@ def map_ops(
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None,
     wishes: Wishes | None = None,
     supplied: Collection[str] = (),
-    avoided: Mapping[str, Refusal] | None = None,
-    huge_bytes: int = HUGE_BYTES,
+    avoided: Mapping[str, Refused] | None = None,
+    room: Room = USUAL_ROOM,
 ) -> Mapped:
     """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect. `avoided`:
-    operators whose epochs were refused when the whole program was looked at. `huge_bytes`: larger tensors shall fit
-    any memory."""
+    operators whose epochs were refused when the whole program was looked at. `room`: the NPU's own RAM, and from
+    which size on tensors shall fit any memory."""
     wishes, avoided = wishes or Wishes(), avoided or {}
     on_cpu = wishes.on_cpu | frozenset(avoided)
-    context = Context(
-        graph, numerics, calibrate=calibrate, on_cpu=on_cpu, supplied=frozenset(supplied), huge_bytes=huge_bytes
-    )
+    context = Context(graph, numerics, calibrate, on_cpu, supplied, room)
     for name in graph.inputs:
         context.buffer(name)
-    plans: list[StepPlan] = []
+    works: list[Work] = []
     reasons: list[CpuReason] = []
-    owners: list[str] = []
     for number, op in enumerate(graph.ops):
         stage("mapping operators", number, len(graph.ops))
-        steps, reason = _where_wanted(op, context, wishes, avoided)
-        plans += steps
-        owners += [op.name] * len(steps)
+        work, reason = _where_wanted(op, context, wishes, avoided)
+        works.append(work)
         reasons += [reason] if reason else []
     for name in graph.outputs:
         context.buffer(name)
-    return Mapped(tuple(plans), context, tuple(reasons), tuple(owners))
+    return Mapped(tuple(works), context, tuple(reasons))
 
 
 def _where_wanted(
-    op: Op, context: Context, wishes: Wishes, avoided: Mapping[str, Refusal]
-) -> tuple[list[StepPlan], CpuReason | None]:
+    op: Op, context: Context, wishes: Wishes, avoided: Mapping[str, Refused]
+) -> tuple[Work, CpuReason | None]:
     if op.name in wishes.on_cpu:
         return _on_cpu(op, context, chosen_by_user())
     refusal = avoided.get(op.name)
-    steps, reason = _on_cpu(op, context, refusal) if refusal else _lower(op, context)
+    work, reason = _on_cpu(op, context, refusal) if refusal else _lower(op, context)
     if reason is not None and op.name in wishes.on_npu:
         raise UnsupportedError(
             f"{op.kind} cannot run on the NPU: {reason.seen} (limit: {reason.limit})",
@@ -88,27 +92,25 @@ def _where_wanted(
             rule=reason.rule,
             remedy=f"{reason.remedy}, or leave out --on npu for this node",
         )
-    return steps, reason
+    return work, reason
 
 
-def _lower(op: Op, context: Context) -> tuple[list[StepPlan], CpuReason | None]:
+def _lower(op: Op, context: Context) -> tuple[Work, CpuReason | None]:
     recipe = recipe_for(op.kind)
     if recipe is None or not (_on_codes(op, context) or _is_renaming(op, context)):
         return _on_cpu(op, context, _by_nature(op, context, recipe is not None))
-    before = context.snapshot()
-    try:
-        return recipe(op, context), None
-    except Refusal as refusal:
-        context.restore(before)
-        return _on_cpu(op, context, refusal)
+    form = attempt(context, partial(recipe, op))
+    if isinstance(form, Refused):
+        return _on_cpu(op, context, form)
+    return Work(op.name, tuple(context.take(form))), None
 
 
-def _by_nature(op: Op, context: Context, has_recipe: bool) -> Refusal:
+def _by_nature(op: Op, context: Context, has_recipe: bool) -> Refused:
     possible = has_recipe or op.kind in OF_ONE_VALUE  # on codes they would be tables
     rule = rules.BY_NATURE.get(op.kind) or (rules.NOT_CODES if possible else rules.NO_RECIPE)
     names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
     seen = f"{op.kind}, {', '.join(dict.fromkeys(context.tensor(n).dtype for n in names))} values"
-    return Refusal(rule.id, seen, rule.limit, rule.remedy)
+    return Refused(rule.id, seen, rule.limit, rule.remedy)
 
 
 def _on_codes(op: Op, context: Context) -> bool:
@@ -125,7 +127,7 @@ def _is_renaming(op: Op, context: Context) -> bool:
     return not source.is_constant and source.dtype == target.dtype and same_codes(source, target)
 
 
-def _on_cpu(op: Op, context: Context, refusal: Refusal) -> tuple[list[StepPlan], CpuReason]:
+def _on_cpu(op: Op, context: Context, refusal: Refused) -> tuple[Work, CpuReason]:
     node = ", ".join(op.origin) or op.name
     if op.kind not in kinds():
         raise UnsupportedError(
@@ -133,5 +135,6 @@ def _on_cpu(op: Op, context: Context, refusal: Refusal) -> tuple[list[StepPlan],
         )
     inputs = tuple(context.buffer(n) for n in op.inputs if n and not context.tensor(n).is_constant)
     outputs = tuple(context.buffer(n) for n in op.outputs)
-    plan = CpuPlan(op.origin or (op.name,), f"{op.kind} {op.name}", op.name, inputs, outputs)
-    return [plan], CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy, op.name)
+    call = CpuPlan(op.origin or (op.name,), f"{op.kind} {op.name}", op.name, inputs, outputs)
+    reason = CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy, op.name)
+    return Work(op.name, call=call), reason

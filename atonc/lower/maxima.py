@@ -10,29 +10,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from atonc.hw.footprint import WORD
-from atonc.hw.safety.values import most_pooled
+from atonc.hw.limits import ALIGNED, BUS_BYTES, POOL_CHANNELS, POOL_LINE, most_pooled
 from atonc.hw.units.pool import PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context
 from atonc.lower.copies import Units
 from atonc.lower.padding import identity_pad
 from atonc.lower.pipelines import Pipeline
-from atonc.lower.pool_units import MOST_BATCH, MOST_HEIGHT, MOST_LINE, groups, windows_unit
+from atonc.lower.pool_units import MOST_HEIGHT, groups, windows_unit
 from atonc.lower.registry import Refusal
 from atonc.lower.views import View
 from atonc.lower.walks import walk
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, engine
+from atonc.select.policy import WORTH_SPLITTING
 
 Stage = tuple[int, int]  # window and stride
 Pads = tuple[int, int, int, int]  # top, left, bottom, right
 NO_PADS: Pads = (0, 0, 0, 0)
 LOWEST = -128
 MOST_STAGES = 32
-_WORTH_SPLITTING = 4096
-_ALIGNED = 16  # outside the NPU's own RAM engines start at multiples of this
-_HUGE = 960 << 10  # bytes: more than half of that RAM
 
 
 def cascade(window: int, stride: int) -> tuple[list[Stage], int]:
@@ -75,20 +72,20 @@ class Windows:
     units: Units = ()  # behind a single stage
 
     def pipelines(self, context: Context) -> list[Pipeline]:
-        parts = [part for strip in self._strips() for part in strip._by_channels()]
-        if len(parts) == 1 and len(self.stages) == 1 and self.source.elements > 2 * _WORTH_SPLITTING:
+        parts = [part for strip in self._strips() for part in strip._by_channels(context.room.half_bytes)]
+        if len(parts) == 1 and len(self.stages) == 1 and self.source.elements > 2 * WORTH_SPLITTING:
             parts = parts[0][0]._halves(parts[0])
         return [part._pipeline(context, first, batch, count) for part, first, batch, count in parts]
 
     def _strips(self) -> Iterator[Windows]:
         """Columns that fit the line buffer at least for one channel; only pictures without padding are cut."""
         height, width, channels = self.source.shape
-        most = MOST_LINE // min(channels, MOST_BATCH) if width > MOST_LINE else width
-        if width + self.pads[1] + self.pads[3] <= MOST_LINE and height + self.pads[0] + self.pads[2] <= MOST_HEIGHT:
+        most = POOL_LINE // min(channels, POOL_CHANNELS) if width > POOL_LINE else width
+        if width + self.pads[1] + self.pads[3] <= POOL_LINE and height + self.pads[0] + self.pads[2] <= MOST_HEIGHT:
             yield self
             return
         if any(self.pads):
-            raise Refusal("pooling picture", f"{height}x{width}", f"{MOST_HEIGHT}x{MOST_LINE}", "pad it first")
+            raise Refusal("pooling picture", f"{height}x{width}", f"{MOST_HEIGHT}x{POOL_LINE}", "pad it first")
         reach, step = 1, 1
         for window, stride in self.stages:
             reach, step = reach + (window - 1) * step, step * stride
@@ -102,9 +99,9 @@ class Windows:
                 near = self.source.cut(0, y * step, (h - 1) * step + reach).cut(1, x * step, (w - 1) * step + reach)
                 yield replace(self, source=near, target=self.target.cut(0, y, h).cut(1, x, w))
 
-    def _by_channels(self) -> Iterator[tuple[Windows, int, int, int]]:
+    def _by_channels(self, half_bytes: int) -> Iterator[tuple[Windows, int, int, int]]:
         width = self.source.shape[1] + self.pads[1] + self.pads[3]
-        most = MOST_LINE // width
+        most = POOL_LINE // width
         if any(self.pads):  # identity CONVACCs were seen with one channel only
             most = 1
         if not self.average:
@@ -112,10 +109,10 @@ class Windows:
         for first, batch, count in groups(self.source.shape[2], most):
             if count > 1 and len(self.stages) == 1:  # for both POOL units
                 half = -(-count // 2)
-                half += (half * batch % _ALIGNED > 0) * (half + 1 < count)  # where any memory takes it
-                if (first + batch * half) % _ALIGNED and self.source.elements > _HUGE:
+                half += (half * batch % ALIGNED > 0) * (half + 1 < count)  # where any memory takes it
+                if (first + batch * half) % ALIGNED and self.source.elements > half_bytes:
                     half = count  # such pictures do not fit the NPU's own RAM
-                if (first + batch * half) % WORD or any(step % WORD for step in self.target.strides[:2]):
+                if (first + batch * half) % BUS_BYTES or any(step % BUS_BYTES for step in self.target.strides[:2]):
                     half = count  # both would write into the same words
                 yield self, first, batch, half
                 if half < count:
@@ -141,7 +138,7 @@ class Windows:
             pools.append(windows_unit(tall, wide, batch, window, stride, self.average))
             tall, wide = after(tall, [(window, stride)]), after(wide, [(window, stride)])
 
-        def build(builder: EpochBuilder) -> None:
+        def build(builder: TaskBuilder) -> None:
             if any(self.pads):
                 stream = padded(builder, context, near, reader, batch, count, self.pads)
             else:
@@ -163,7 +160,7 @@ def _frames(view: View, write: bool) -> StrengConfig:
 
 
 def padded(
-    builder: EpochBuilder, context: Context, near: View, reader: StrengConfig, batch: int, count: int, pads: Pads
+    builder: TaskBuilder, context: Context, near: View, reader: StrengConfig, batch: int, count: int, pads: Pads
 ) -> str:
     """The CONVACC that surrounds every frame with the lowest code."""
     height, width = near.shape[:2]
@@ -179,8 +176,8 @@ def line_pipelines(source: View, target: View) -> Iterator[Pipeline]:
     """Windows of 2 or 3 pixels along rows [rows, window, pixels, channels] that are stored once for every line of the
     window; channel by channel, half of them in each POOL."""
     _rows, window, pixels, channels = source.shape
-    if pixels > MOST_LINE:
-        raise Refusal("pooling line", f"{pixels} pixels", f"{MOST_LINE}", "pool in two dimensions")
+    if pixels > POOL_LINE:
+        raise Refusal("pooling line", f"{pixels} pixels", f"{POOL_LINE}", "pool in two dimensions")
     half = -(-channels // 2)
     for first in range(0, channels, half):
         some = min(half, channels - first)
@@ -198,6 +195,6 @@ def line_pipelines(source: View, target: View) -> Iterator[Pipeline]:
 
 
 def _build_line(
-    near: str, reader: StrengConfig, config: PoolConfig, far: str, writer: StrengConfig, builder: EpochBuilder
+    near: str, reader: StrengConfig, config: PoolConfig, far: str, writer: StrengConfig, builder: TaskBuilder
 ) -> None:
     builder.write(builder.unit(config, builder.read(near, reader)), far, writer)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.fixed import finish, shift_right_rounded
+from atonc.hw.limits import MOST_TABLE_SHIFT
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.arith_units import clip_unit
@@ -24,17 +25,16 @@ from atonc.lower.pipelines import Pipeline, pack
 from atonc.lower.pool_units import MOST_PIXELS, division, frame_of, global_unit
 from atonc.lower.registry import Refusal
 from atonc.lower.walks import walk
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Loop, engine
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
+from atonc.select.policy import MOST_PARTS
 
 Kept = tuple[int, int, int]  # turns, bytes in the source, bytes in the target
 Ints = NDArray[np.int64]
 
 _FRACTION = 8
 _STEEPEST = 64.0  # codes per code: beyond, the fraction of the mean is too coarse
-_MOST_SHIFT = 23
-_MOST_PIPELINES = 512
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Line:
             )
         multiplier, power = division(divisor)
         divided = 1.0 if usual is None else multiplier * divisor / 2.0 ** (power + _FRACTION)  # nearly 1
-        shift = max(0, min(_MOST_SHIFT, 14 - floor(log2(gain))))
+        shift = max(0, min(MOST_TABLE_SHIFT, 14 - floor(log2(gain))))
         a = round(gain / divided * 2**shift)
         if a > 32767:
             a, shift = round(gain / divided * 2 ** (shift - 1)), shift - 1
@@ -147,7 +147,7 @@ class Means:
             return
         units = (global_unit(*frame, self.batch, self.divisor), *self.line.units())
 
-        def build(builder: EpochBuilder) -> None:
+        def build(builder: TaskBuilder) -> None:
             stream = builder.read(self.source, reader)
             for unit in units:
                 stream = builder.unit(unit, stream)
@@ -160,8 +160,8 @@ class Means:
             raise Refusal("mean", f"windows {self.reduced}", "two loops", "use the CPU")
         axis = min(range(len(self.kept)), key=lambda i: self.kept[i][0])
         count, near, far = self.kept[axis]
-        if count > _MOST_PIPELINES:
-            raise Refusal("mean", f"{count} separate pieces", f"{_MOST_PIPELINES}", "use the CPU")
+        if count > MOST_PARTS:
+            raise Refusal("mean", f"{count} separate pieces", f"{MOST_PARTS}", "use the CPU")
         rest = (*self.kept[:axis], *self.kept[axis + 1 :])
         for k in range(count):
             yield replace(self, kept=rest, near=self.near + k * near, far=self.far + k * far)
@@ -177,7 +177,7 @@ def parts_of(pixels: int, batch: int) -> list[int]:
     return [size, *parts_of(pixels - size, batch)]
 
 
-def in_parts(means: Means, context: Context, origin: tuple[str, ...], title: str) -> list[StepPlan]:
+def in_parts(means: Means, context: Context, origin: tuple[str, ...], title: str) -> list[TaskGroup]:
     """A mean over one long loop of pixels: parts with 16 bits, then weighted averages of two at a time."""
     if len(means.reduced) > 1 or means.divisor != means.pixels:
         raise Refusal("mean", f"{means.pixels} pixels in windows", f"{MOST_PIXELS}", "use smaller windows")
@@ -217,7 +217,7 @@ def _part(means: Means, name: str) -> Pipeline:
         raise Refusal("mean", f"{means.pixels} pixels in loops {loops}", f"{MOST_PIXELS}", "use the CPU")
     unit = global_unit(*frame, means.batch, means.divisor)
 
-    def build(builder: EpochBuilder) -> None:
+    def build(builder: TaskBuilder) -> None:
         stream = builder.unit(unit, builder.read(means.source, reader))
         builder.write(stream, name, _words(means.results, True))
 
@@ -250,7 +250,7 @@ def average_unit(m: int, n: int) -> ArithConfig:
 
 
 def _join(a: str, b: str, m: int, n: int, count: int, name: str) -> Pipeline:
-    def build(builder: EpochBuilder) -> None:
+    def build(builder: TaskBuilder) -> None:
         streams = [builder.read(part, _words(count)) for part in (a, b)]
         builder.write(builder.unit(average_unit(m, n), *streams), name, _words(count, True))
 
@@ -263,7 +263,7 @@ def _last(parts: list[tuple[str, int]], means: Means) -> Pipeline:
         raise Refusal("mean", f"results {means.kept}", "two loops", "use the CPU")
     units = means.line.units()
 
-    def build(builder: EpochBuilder) -> None:
+    def build(builder: TaskBuilder) -> None:
         streams = [builder.read(name, _words(means.results)) for name, _ in parts]
         stream = builder.unit(average_unit(*(size for _, size in parts)), *streams) if len(parts) > 1 else streams[0]
         for unit in units:

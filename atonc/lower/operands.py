@@ -8,6 +8,7 @@ from math import gcd
 
 import numpy as np
 
+from atonc.hw.limits import READ_ALIGNMENT
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.affine import Array
@@ -17,8 +18,6 @@ from atonc.lower.registry import Refusal
 from atonc.ops.values import Arg
 from atonc.plan.streams import Area, Frames, contiguous, engine
 from atonc.plan.types import BufferKind
-
-_READ_ALIGNED = 8
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Repeats:
             return 1
         if self.outer == 1:
             return self.run
-        return self.times * self.run * (_READ_ALIGNED // gcd(_READ_ALIGNED, self.run))
+        return self.times * self.run * (READ_ALIGNMENT // gcd(READ_ALIGNMENT, self.run))
 
 
 @dataclass(frozen=True)

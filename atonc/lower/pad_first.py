@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.hw.safety.values import LEAST_FRAME
-from atonc.lower.chains import MAX_CHAIN
+from atonc.hw.limits import LEAST_FRAME, MAX_CHAIN
 from atonc.lower.context import Context
 from atonc.lower.convolution import Sides
 from atonc.lower.copies import Move, pipelines
@@ -21,40 +20,33 @@ from atonc.lower.pipelines import pack
 from atonc.lower.registry import Refusal
 from atonc.lower.views import View
 from atonc.plan.streams import Area
-from atonc.plan.types import StepPlan
+from atonc.plan.task import Purpose, TaskGroup
+from atonc.select.choose import Way, attempt, choose
+from atonc.select.form import Form
 
-Lower = Callable[[Layer, Context], list[StepPlan]]
+Lower = Callable[[Layer, Context], list[TaskGroup]]
 
 ABOUT_LINES = ("CONV-PADDING", "CONV-LINES")
 MANY_TAPS = 16
 
 
-def lower_padded(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]:
+def lower_padded(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     """As `lower` does it; where it refuses the padding or the lines, tap by tap or on a padded copy."""
-    before = context.snapshot()
-    try:
-        return lower(layer, context)
-    except Refusal as refusal:
-        if not (any(layer.padding) or refusal.rule in ABOUT_LINES):
-            raise
-        refused = refusal
-    for attempt in _other_ways(layer, context, lower, refused.rule):
-        context.restore(before)
-        try:
-            return attempt()
-        except Refusal:
-            continue
-    raise refused
+    plain = attempt(context, partial(lower, layer))
+    if isinstance(plain, Form) or not (any(layer.padding) or plain.rule in ABOUT_LINES):
+        return context.take(plain)
+    context.refused.append(plain)
+    return choose(context, _other_ways(layer, lower, plain.rule), refused=plain)
 
 
-def _other_ways(layer: Layer, context: Context, lower: Lower, rule: str) -> Iterator[Callable[[], list[StepPlan]]]:
+def _other_ways(layer: Layer, lower: Lower, rule: str) -> Iterator[Way[Context]]:
     by_taps, taps = replace(layer, by_taps=True), _most_taps(layer)
     if taps <= MAX_CHAIN:
-        yield partial(lower, by_taps, context)
-    yield partial(_on_a_copy, layer, context, lower)
-    yield partial(_on_a_copy, layer, context, _without_border(lower))
+        yield partial(lower, by_taps)
+    yield partial(_on_a_copy, layer, lower)
+    yield partial(_on_a_copy, layer, _without_border(lower))
     if MAX_CHAIN < taps <= MANY_TAPS and rule in ABOUT_LINES:  # other rules may allow a better form of other features
-        yield partial(lower, by_taps, context)
+        yield partial(lower, by_taps)
 
 
 def _most_taps(layer: Layer) -> int:
@@ -68,7 +60,7 @@ def _most_taps(layer: Layer) -> int:
     return max(len(phase.parts) for phase in phases)
 
 
-def _on_a_copy(layer: Layer, context: Context, lower: Lower) -> list[StepPlan]:
+def _on_a_copy(layer: Layer, lower: Lower, context: Context) -> list[TaskGroup]:
     padding, padded = pad_first(layer, context)
     return [*padding, *lower(padded, context)]
 
@@ -107,7 +99,7 @@ def _around_transposed(layer: Layer) -> tuple[Sides, Sides]:
     return sides, (cut[0], cut[1], *layer.padding[2:])
 
 
-def pad_first(layer: Layer, context: Context, most_rows: int = 0) -> tuple[list[StepPlan], Layer]:
+def pad_first(layer: Layer, context: Context, most_rows: int = 0) -> tuple[list[TaskGroup], Layer]:
     """Epochs that write the padded copy, and the layer that reads it without padding, or only up to so many rows."""
     (top, left, bottom, right), left_over = _borders(layer, most_rows)
     area = layer.area
@@ -130,4 +122,4 @@ def pad_first(layer: Layer, context: Context, most_rows: int = 0) -> tuple[list[
 
     sides = (top, left, bottom, right)
     padded = replace(layer, source=copy, area=view, padding=left_over, stored=stored, border=sides)
-    return pack(work, layer.origin, f"padding of {layer.op.name}"), padded
+    return pack(work, layer.origin, f"padding of {layer.op.name}", Purpose.PADDING), padded

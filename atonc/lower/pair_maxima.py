@@ -17,13 +17,13 @@ from atonc.lower.pipelines import Pipeline
 from atonc.lower.registry import Refusal
 from atonc.lower.views import View
 from atonc.lower.walks import walk
-from atonc.plan.build import EpochBuilder
-from atonc.plan.types import EpochPlan, StepPlan
+from atonc.plan.build import TaskBuilder
+from atonc.plan.task import TaskGroup, tasks_of
 
 
-def pools_are_seen(plans: Sequence[StepPlan]) -> bool:
-    """Whether published programs come near all POOL units of these epochs."""
-    units = (unit for plan in plans if isinstance(plan, EpochPlan) for unit in plan.units.values())
+def pools_are_seen(groups: Sequence[TaskGroup]) -> bool:
+    """Whether published programs come near all POOL units of these tasks."""
+    units = (unit for task in tasks_of(groups) for unit in task.units.values())
     return all(unit_grade(unit) != Grade.UNSEEN for unit in units if isinstance(unit, PoolConfig))
 
 
@@ -43,7 +43,7 @@ def widen(
     return found, picture
 
 
-def _build(low: View, high: View, far: View, builder: EpochBuilder) -> None:
+def _build(low: View, high: View, far: View, builder: TaskBuilder) -> None:
     x, y, again = (builder.read(view.buffer, _engine(view)) for view in (low, high, low))
     positive = builder.unit(pair_unit(fit_pair(-1.0, 1.0, -128.0)), x, y)
     largest = builder.unit(pair_unit(fit_pair(1.0, 1.0, 128.0)), positive, again)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from math import lcm
 
-ALIGNED = 16  # bytes: every memory takes addresses like these
-_WORTH_SPLITTING = 2048  # elements; a shorter part does not pay for its set-up
+from atonc.hw.limits import ALIGNED
+from atonc.select.policy import WORTH_CUTTING
 
 
 def parts(elements: int, ways: int, block: int = 1) -> list[tuple[int, int]]:
     """First element and count of at most `ways` parts; cuts lie between blocks and at aligned addresses."""
     step = lcm(block, ALIGNED)
-    ways = min(ways, max(1, elements // _WORTH_SPLITTING))
+    ways = min(ways, max(1, elements // WORTH_CUTTING))
     size = -(-elements // ways // step) * step if ways > 1 else elements
     size = max(size, 1)
     return [(start, min(size, elements - start)) for start in range(0, elements, size)]

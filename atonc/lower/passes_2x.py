@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-MOST_UNITS = 4
-DEEP_CHANNELS = 128
-PLAIN_CHANNELS = 24  # 1x1, one channel a word
-WINDOW_CHANNELS = 8
-MOST_KERNELS = 24
-WINDOW_KERNELS = 8  # half of them with features of two bytes, which take as long
+from atonc.hw.limits import DEEP, PLAIN, UNITS, WINDOWS
+
+MOST_UNITS = UNITS["CONVACC"]
+DEEP_CHANNELS = DEEP.channels
+PLAIN_CHANNELS, MOST_KERNELS = PLAIN.channels, PLAIN.kernels  # 1x1, one channel a word
+WINDOW_CHANNELS = WINDOWS[1].channels
+WINDOW_KERNELS = WINDOWS[1].kernels  # half of them with features of two bytes, which take as long
 LARGE_PICTURE = 2048  # pixels; 900 are not large, 3600 are
-WEIGHTS = 576  # that a unit holds; half of them where it has a window and features of two bytes
+WEIGHTS = PLAIN.weights  # that a unit holds; half of them where it has a window and features of two bytes
 
 
 @dataclass(frozen=True)

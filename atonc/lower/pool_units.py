@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from atonc.hw.limits import POOL_CHANNELS, POOL_LINE
 from atonc.hw.units.pool import AVERAGE, GLOBAL_AVERAGE, MAX, PoolConfig
 
-MOST_BATCH, MOST_LINE = 8, 1792  # channels at a time, elements of a line
 MOST_HEIGHT = 0xFFF
 MOST_PIXELS = 5625  # of a global average, as seen
 _USUAL_LINE, _USUAL_WIDTH, _USUAL_HEIGHT = 600, 75, 128  # of global averages, as seen
@@ -72,7 +72,7 @@ def _rounded(a: int, b: int) -> int:
 
 def groups(channels: int, most: int) -> Iterator[tuple[int, int, int]]:
     """(first channel, channels at a time, how often): even groups if they are not small, else a smaller last one."""
-    most = min(most, MOST_BATCH, channels)
+    most = min(most, POOL_CHANNELS, channels)
     even = max(n for n in range(1, most + 1) if channels % n == 0)
     if 2 * even > most:
         yield 0, even, channels // even
@@ -86,7 +86,7 @@ def frame_of(pixels: int, batch: int) -> tuple[int, int] | None:
     """Height and width for a global average of so many pixels, preferably of the sizes that networks have."""
     if pixels > MOST_PIXELS:
         return None
-    widths = [n for n in range(min(pixels, MOST_LINE // batch), 0, -1) if pixels % n == 0]
+    widths = [n for n in range(min(pixels, POOL_LINE // batch), 0, -1) if pixels % n == 0]
     usual = [n for n in widths if n <= _USUAL_WIDTH and n * batch <= _USUAL_LINE and 2 <= pixels // n <= _USUAL_HEIGHT]
     for width in (*usual, *widths):
         if pixels // width <= MOST_HEIGHT:

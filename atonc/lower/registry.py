@@ -1,4 +1,4 @@
-"""Which recipe lowers which operator, and how a recipe says no."""
+"""Which recipe lowers which operator."""
 
 from __future__ import annotations
 
@@ -6,25 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from atonc.ir import Op
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
+from atonc.select.form import Refusal
 
 if TYPE_CHECKING:
     from atonc.lower.context import Context
 
-Recipe = Callable[[Op, "Context"], list[StepPlan]]
+__all__ = ["Recipe", "Refusal", "recipe", "recipe_for"]
+
+Recipe = Callable[[Op, "Context"], list[TaskGroup]]
 
 _RECIPES: dict[str, Recipe] = {}
-
-
-class Refusal(Exception):
-    """A recipe cannot put this operator on the NPU: which rule, what was seen, the limit, what to do about it."""
-
-    def __init__(self, rule: str, seen: str, limit: str, remedy: str) -> None:
-        super().__init__(rule, seen, limit, remedy)
-        self.rule, self.seen, self.limit, self.remedy = rule, seen, limit, remedy
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.seen} (limit: {self.limit}). What to do: {self.remedy}."
 
 
 def recipe(*kinds: str) -> Callable[[Recipe], Recipe]:

@@ -15,22 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.fixed import finish
-from atonc.hw.safety.values import MOST_TABLE_SHIFT
+from atonc.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT
 from atonc.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
 from atonc.lower.arith_units import clip_unit
 from atonc.lower.registry import Refusal
+from atonc.select.policy import SPREAD, TOLERATED
 
 Real = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _MARGIN = 2.0  # codes beyond the range that must still be exact before saturation
-MAX_OUT_SHIFT = 12  # what was seen
 _A_MAX = (1 << 15) - 1
 _C_MAX = 2.0**31 - 2**24
 _CODES = 256.0
-_SPREAD = 40.0  # codes by which results usually differ from the usual one
 _NEARLY = 1e-3  # steps of an accumulator by which a whole number may be off
-_TOLERATED = 0.05  # codes by which the largest error may grow where the mean gets smaller
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,9 @@ def requantisation(
     needed = largest if sums > 1 else np.minimum(largest, matters(scale, offset))
     usual = offset if usual is None else usual
     fits = max(0, ceil(log2(max(float(needed.max()), 1.0) / 32767.0)))  # nothing saturates from here on
-    shifts = range(min(max(0, fits - 2), MAX_OUT_SHIFT), min(fits + 2, MAX_OUT_SHIFT) + 1)
+    shifts = range(min(max(0, fits - 2), MOST_OUT_SHIFT), min(fits + 2, MOST_OUT_SHIFT) + 1)
     candidates = [_with_shift(scale, offset, needed, out_shift, sums, usual) for out_shift in shifts]
-    allowed = min(rule.error for rule in candidates) + _TOLERATED
+    allowed = min(rule.error for rule in candidates) + TOLERATED
     best = min((rule for rule in candidates if rule.error <= allowed), key=lambda rule: rule.mean_error)
     return replace(best, clip=narrowed(clip))
 
@@ -112,7 +110,7 @@ def _with_shift(
     short = skew * np.minimum(reach + np.abs(middle), _CODES / steep)
     error = lost + short + rounded + 0.5 / 2.0**shift
     spread = np.sqrt(sums / (6 * np.pi)) * steep if out_shift else 0.0  # mean size of a normal error
-    mean = lost + skew * np.minimum(reach / 2, _SPREAD / steep) + spread + 0.25 / 2.0**shift
+    mean = lost + skew * np.minimum(reach / 2, SPREAD / steep) + spread + 0.25 / 2.0**shift
     ordinary = float(np.max(short, where=steep < 1.0, initial=0.0))
     return Requantisation(
         out_shift, factors, addends, shift, None, float(np.max(error)), float(np.mean(mean)), ordinary

@@ -10,19 +10,20 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.lower.context import MANY_CHANNELS, Context
+from atonc.lower.context import Context
 from atonc.lower.conv_engines import SHIFT_CODES
 from atonc.lower.layer import Layer
 from atonc.lower.parts import parts
 from atonc.lower.passes_2x import needs_unsigned
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import contiguous
-from atonc.plan.types import StepPlan
+from atonc.plan.task import Purpose, TaskGroup
+from atonc.select.policy import MANY_CHANNELS, WINDOW_CHANNELS, WINDOW_OUTPUTS
 
 
-def shift_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
+def shift_first(layer: Layer, context: Context) -> tuple[list[TaskGroup], Layer]:
     """The epoch that writes the copy, and the layer that reads it."""
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     copy = context.shifted_copies.get(layer.source)
     if copy is None:  # the first reader makes it for all of them
         copy = context.shifted_copies[layer.source] = context.scratch(_size(layer), "features without zero point")
@@ -37,7 +38,7 @@ def shift_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
     return plans, replace(layer, source=copy, zero=0, features_shifted=True, typical=typical, stored=stored)
 
 
-def unshift_first(layer: Layer, context: Context) -> tuple[list[StepPlan], Layer]:
+def unshift_first(layer: Layer, context: Context) -> tuple[list[TaskGroup], Layer]:
     """The epoch that writes a copy with signed codes, and the layer that reads it."""
     copy = context.scratch(_size(layer), "signed features")
 
@@ -55,13 +56,15 @@ def _size(layer: Layer) -> int:
     return layer.area.height * layer.area.line
 
 
-def _flipped(layer: Layer, copy: str) -> StepPlan:
+def _flipped(layer: Layer, copy: str) -> TaskGroup:
     """The highest bit of every byte: that is both directions."""
-    b = EpochBuilder(layer.origin, f"features of {layer.op.name}")
+    tasks = []
     for offset, count in parts(_size(layer), 3):
+        b = TaskBuilder(layer.origin, f"features of {layer.op.name}", Purpose.FEATURES)
         shifted = b.unit(SHIFT_CODES, b.read(layer.source, contiguous(count, offset=offset)))
         b.write(shifted, copy, contiguous(count, offset=offset, write=True))
-    return b.done()
+        tasks.append(b.done())
+    return TaskGroup(tuple(tasks))
 
 
 def worth_shifting(layer: Layer) -> bool:
@@ -73,4 +76,6 @@ def worth_shifting(layer: Layer) -> bool:
     channels, window = layer.area.channels, max(layer.weights.shape[1:3])
     if window > 1 and layer.stride != (1, 1):
         return False  # chains of windows with stride 2 were seen with signed features only
-    return channels >= 8 and layer.outputs >= 16 if window > 1 else channels > MANY_CHANNELS
+    if window > 1:
+        return channels >= WINDOW_CHANNELS and layer.outputs >= WINDOW_OUTPUTS
+    return channels > MANY_CHANNELS

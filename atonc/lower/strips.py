@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from atonc.lower.context import Context
 from atonc.lower.layer import Layer
 from atonc.lower.registry import Refusal
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
+from atonc.select.choose import choose
+
+Lower = Callable[[Layer, Context], list[TaskGroup]]
 
 WIDE = 256  # pixels: narrower pictures fit, whatever else is refused
 COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
-def lower_wide(layer: Layer, context: Context, lower: Callable[[Layer, Context], list[StepPlan]]) -> list[StepPlan]:
+def lower_wide(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     """As `lower` does it; where it refuses a wide picture, in as few strips as it takes."""
-    before = context.snapshot()
-    try:
-        return lower(layer, context)
-    except Refusal:
-        if layer.area.width < WIDE or layer.op.kind != "conv":
-            raise
-        for count in COUNTS:
-            context.restore(before)
-            try:
-                return [plan for strip in strips(layer, count) for plan in lower(strip, context)]
-            except Refusal:
-                continue
-        raise
+    counts = COUNTS if layer.area.width >= WIDE and layer.op.kind == "conv" else ()
+    return choose(context, [partial(lower, layer), *(partial(_in_strips, layer, lower, count) for count in counts)])
+
+
+def _in_strips(layer: Layer, lower: Lower, count: int, context: Context) -> list[TaskGroup]:
+    return [group for strip in strips(layer, count) for group in lower(strip, context)]
 
 
 def strips(layer: Layer, count: int) -> Iterator[Layer]:

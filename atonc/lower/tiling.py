@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import lcm
 
-from atonc.hw.safety.values import LEAST_READ_BACK
+from atonc.hw.limits import LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.chains import (
-    MAX_CHAIN,
     Form,
     Mode,
     Outline,
@@ -26,10 +25,9 @@ from atonc.lower.chains import (
 )
 from atonc.lower.convolution import MAX_PADDING, Part
 from atonc.plan.streams import Area
+from atonc.select.policy import MOST_TRIED
 
-MOST_TRIED = 6  # sizes of batches
 EVEN, PACKED = 2, 4  # words of three bytes were read from even addresses, in steps of pixels and lines by four
-MAX_PASSES = 128  # frames that a gate may drop and keep
 
 
 @dataclass(frozen=True)
@@ -143,7 +141,7 @@ def _candidates(
     rows, columns = parts[0].window
     if mode.deep and (rows, columns) != (1, 1):
         return
-    most_kernels, most_batch, most_weights, most_line = limits(mode, rows)
+    most_kernels, most_batch, most_weights, most_line = limits(mode, rows, columns)
     width = max(part.area.width for part in parts)
     if mode.deep and not mode.packed_frame:
         if not all(_packable(part.area) for part in parts):
@@ -160,7 +158,7 @@ def _candidates(
             if mode.deep and not mode.packed_frame and not all(_words_fit(part.area, batch) for part in parts):
                 continue
             kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)), whole)
-            if not kernels or passes > MAX_PASSES:
+            if not kernels or passes > MOST_PASSES:
                 continue
             rows_out, columns_out = parts[0].out_size
             results = rows_out * columns_out * kernels

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from atonc.hw.limits import WINDOWS
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.chains import Mode, as_seen, unit_config
 from atonc.lower.convolution import WIDEST, WINDOW, Part, axis_of, part_of
 from atonc.lower.layer import Layer
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area
 
 MOST_BATCH = 3  # channels of a frame
-MOST_KERNELS = {1: 8, 2: 4}  # by SIMD mode
+MOST_KERNELS = {simd: sizes.kernels for simd, sizes in WINDOWS.items()}
 
 SUM = ArithConfig(
     dual_input=1, a=1, b=1, bytes_x=2, out_bytes_x=2, bytes_y=2, out_bytes_y=2, out_bytes=2, rounded=1, saturated=1,
@@ -84,6 +85,6 @@ def _config(part: Part, mode: Mode, batch: int, kernels: int) -> ConvaccConfig:
     )
 
 
-def joined(b: EpochBuilder, sums: list[str]) -> str:
+def joined(b: TaskBuilder, sums: list[str]) -> str:
     """The sum of what both units give, in 16 bits."""
     return b.unit(SUM, *sums)

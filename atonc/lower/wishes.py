@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from atonc.errors import InputError
 from atonc.ir import Graph, Op
-from atonc.lower.registry import Refusal
+from atonc.select.form import Refused
 
 _NEAR = 3
 
@@ -58,5 +58,5 @@ def _unknown(name: str, ops: Sequence[Op]) -> InputError:
     return InputError(f"the model has no node {name[:100]!r}", where="--on", remedy=hint)
 
 
-def chosen_by_user() -> Refusal:
-    return Refusal("ON-CPU", "asked for with --on cpu", "what the user wants", "leave out --on cpu for this node")
+def chosen_by_user() -> Refused:
+    return Refused("ON-CPU", "asked for with --on cpu", "what the user wants", "leave out --on cpu for this node")

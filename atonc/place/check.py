@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from atonc.errors import ModelError
+from atonc.hw.limits import PREFETCH_BYTES, XSPI_TAIL
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.place.pools import Board, is_external, is_npu_ram
-from atonc.place.types import PREFETCH_BYTES, Placed
+from atonc.place.types import Placed
 from atonc.plan.types import BufferKind, CpuPlan, StepPlan
-
-_XSPI_TAIL = 32
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def _outside_pools(homes: Mapping[str, Placed], board: Board) -> Iterator[Findin
             yield Finding("what is written lies in RAM", name, home.pool)
         if constant and flash and any(pool.writable and not is_external(pool) for pool in pools):
             yield Finding("constants lie outside the RAM of the chip", name, home.pool)
-        tail = PREFETCH_BYTES + (_XSPI_TAIL if any(is_external(pool) for pool in pools) else 0)
+        tail = PREFETCH_BYTES + (XSPI_TAIL if any(is_external(pool) for pool in pools) else 0)
         if pools and sum(n for _, n in board.pools_at(home.end, home.end + tail)) != tail:
             yield Finding(f"{tail} bytes of memory follow the end", name, f"ends at {home.end:#x}")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from atonc.hw.limits import ALIGNED
 from atonc.place.lifetimes import Lifetime
 from atonc.place.pools import Board, usable
-
-ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ def place_constants(constants: Sequence[Lifetime], board: Board) -> ConstantLayo
     addresses: dict[str, int] = {}
     left = []
     for constant in sorted(constants, key=_reading_order):
-        size = -(-constant.buffer.size_bytes // ALIGNMENT) * ALIGNMENT
+        size = -(-constant.buffer.size_bytes // ALIGNED) * ALIGNED
         home = next((name for name, (_, end) in limits.items() if cursors[name] + size <= end), None)
         if home is None:
             left.append(constant)

@@ -6,14 +6,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from atonc.errors import CapacityError
+from atonc.hw.limits import CPU_CACHE_LINE, PREFETCH_BYTES
 from atonc.place import explain
 from atonc.place.constants import ConstantLayout, place_constants
 from atonc.place.cost import traffic_of
 from atonc.place.greedy import Item, Problem
-from atonc.place.lifetimes import CPU_ALIGNMENT, Lifetime, lifetimes, root, with_scratch
+from atonc.place.lifetimes import Lifetime, lifetimes, root, with_scratch
 from atonc.place.packing import Job, Packing, pack
 from atonc.place.pools import Board, usable
-from atonc.place.types import PREFETCH_BYTES, USER_BASE, USER_BYTES, USER_POOL, Layout, Placed
+from atonc.place.types import USER_BASE, USER_BYTES, USER_POOL, Layout, Placed
 from atonc.plan.types import Buffer, BufferKind, StepPlan
 
 _SMALL_BYTES = 1 << 16
@@ -54,7 +55,7 @@ def _items(ram: Sequence[Lifetime]) -> Iterator[Item]:
     """Among small buffers mixed alignments leave holes that matter: there one alignment serves all."""
     small = sum(life.buffer.size_bytes for life in ram) < _SMALL_BYTES
     for life in ram:
-        alignment = CPU_ALIGNMENT if small else life.alignment
+        alignment = CPU_CACHE_LINE if small else life.alignment
         size = -(-life.padded_bytes // alignment) * alignment
         yield Item(size, life.first, life.last, alignment, life.traffic_bytes, life.npu_ram_only)
 

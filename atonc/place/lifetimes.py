@@ -6,11 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from atonc.errors import ModelError
+from atonc.hw.limits import ALIGNED, CPU_CACHE_LINE, READ_ALIGNMENT, WRITE_ALIGNMENT
 from atonc.plan.types import Buffer, BufferKind, CpuPlan, StepPlan
-
-NPU_ALIGNMENT = 16
-CPU_ALIGNMENT = 32  # a line of the processor's cache: maintenance must not touch a neighbour
-_SLOW_READ, _SLOW_WRITE = 8, 16  # starts of engines that were seen in cpuRAM and hyperRAM
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Lifetime:
 
     @property
     def alignment(self) -> int:
-        return CPU_ALIGNMENT if self.edge or any(a.by_cpu for a in self.accesses) else NPU_ALIGNMENT
+        return CPU_CACHE_LINE if self.edge or any(a.by_cpu for a in self.accesses) else ALIGNED
 
     @property
     def padded_bytes(self) -> int:
@@ -63,7 +60,7 @@ def accesses(plans: Sequence[StepPlan], buffers: Mapping[str, Buffer]) -> Iterat
             continue
         for use in plan.engines.values():
             config, write, name = use.config, bool(use.config.to_memory), _buffer(buffers, use.buffer).name
-            aligned = config.address % (_SLOW_WRITE if write else _SLOW_READ) == 0
+            aligned = config.address % (WRITE_ALIGNMENT if write else READ_ALIGNMENT) == 0
             size = config.elements * config.element_bytes
             yield Access(step, name, size, write, by_cpu=False, aligned=aligned)
 

@@ -11,12 +11,10 @@ from atonc.errors import InputError
 from atonc.hw import board_file
 from atonc.hw.board import DEFAULT_SET, DISPLAY
 from atonc.hw.board import Board as Described
+from atonc.hw.limits import CPU_CACHE_LINE, PREFETCH_BYTES, XSPI_TAIL
 from atonc.hw.machine import insecure, secure, stm32n6
 from atonc.hw.mpool import MemoryPool, read_mpool
-from atonc.place.types import PREFETCH_BYTES, USER_BASE, USER_BYTES
-
-_XSPI_TAIL = 32  # bytes at the end of a memory-mapped device that must not be touched
-_ALIGNMENT = 32
+from atonc.place.types import USER_BASE, USER_BYTES
 
 
 @dataclass(frozen=True)
@@ -80,13 +78,18 @@ def is_npu_ram(pool: MemoryPool) -> bool:
     return bank is not None and bank.kind == "npu_ram"
 
 
+def npu_ram_bytes(board: Board) -> int:
+    """Where engines may start at any address."""
+    return sum(pool.size_bytes for pool in board.pools if pool.writable and is_npu_ram(pool))
+
+
 def usable(pools: Iterable[MemoryPool]) -> tuple[int, int]:
     """What buffers may fill of neighbouring pools: behind the last buffer an engine still finds memory to read."""
     run = list(pools)
     start = min(pool.base for pool in run)
     end = max(pool.base + pool.size_bytes for pool in run)
-    tail = PREFETCH_BYTES + (_XSPI_TAIL if any(is_external(pool) for pool in run) else 0)
-    return -(-start // _ALIGNMENT) * _ALIGNMENT, (end - tail) // _ALIGNMENT * _ALIGNMENT
+    tail = PREFETCH_BYTES + (XSPI_TAIL if any(is_external(pool) for pool in run) else 0)
+    return -(-start // CPU_CACHE_LINE) * CPU_CACHE_LINE, (end - tail) // CPU_CACHE_LINE * CPU_CACHE_LINE
 
 
 def runs(pools: Iterable[MemoryPool]) -> list[list[MemoryPool]]:

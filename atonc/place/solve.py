@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from atonc.hw.limits import ALIGNED
 from atonc.place.greedy import Problem
 from atonc.place.pools import Window
 
-GRANULE = 16
 WORK = 1.0  # of the solver's own time; one to three seconds
 _SEED = 1
 
@@ -37,16 +37,16 @@ def _cp_model() -> Any:
 def smallest_peak(problem: Problem, window: Window, hint: Sequence[int], work: float = WORK) -> Solved | None:
     """The smallest extent from the end of the window that is filled first, starting from a known layout."""
     known = _to_offsets(problem, window, hint)
-    sizes = [item.size // GRANULE for item in problem.items]
+    sizes = [item.size // ALIGNED for item in problem.items]
     top = max((o + s for o, s in zip(known, sizes, strict=True)), default=0)
     model, slots, offsets = _model(problem, top)
-    peak = model.new_int_var(-(-problem.lower_bound // GRANULE), top, "peak")
+    peak = model.new_int_var(-(-problem.lower_bound // ALIGNED), top, "peak")
     for offset, size in zip(offsets, sizes, strict=True):
         model.add(offset + size <= peak)
     model.minimize(peak)
     model.add_hint(peak, top)
     for slot, value, item in zip(slots, known, problem.items, strict=True):
-        model.add_hint(slot, value // (item.alignment // GRANULE))
+        model.add_hint(slot, value // (item.alignment // ALIGNED))
     return _solve(problem, window, model, offsets, work)
 
 
@@ -58,7 +58,7 @@ def _model(problem: Problem, room: int) -> tuple[Any, list[Any], list[Any]]:
     model = _cp_model().CpModel()
     slots, offsets, spaces, times, sizes = [], [], [], [], []
     for n, item in enumerate(problem.items):
-        size, step = item.size // GRANULE, item.alignment // GRANULE
+        size, step = item.size // ALIGNED, item.alignment // ALIGNED
         slot = model.new_int_var(0, max(0, room - size) // step, f"o{n}")
         spaces.append(model.new_fixed_size_interval_var(step * slot, size, f"s{n}"))
         times.append(model.new_fixed_size_interval_var(item.first, item.last - item.first + 1, f"t{n}"))
@@ -85,11 +85,11 @@ def _solve(problem: Problem, window: Window, model: Any, offsets: Sequence[Any],
 
 def _to_offsets(problem: Problem, window: Window, addresses: Sequence[int]) -> list[int]:
     if window.downward:
-        return [(window.end - a - i.size) // GRANULE for a, i in zip(addresses, problem.items, strict=True)]
-    return [(a - window.start) // GRANULE for a in addresses]
+        return [(window.end - a - i.size) // ALIGNED for a, i in zip(addresses, problem.items, strict=True)]
+    return [(a - window.start) // ALIGNED for a in addresses]
 
 
 def _to_addresses(problem: Problem, window: Window, offsets: Sequence[int]) -> list[int]:
     if window.downward:
-        return [window.end - o * GRANULE - i.size for o, i in zip(offsets, problem.items, strict=True)]
-    return [window.start + o * GRANULE for o in offsets]
+        return [window.end - o * ALIGNED - i.size for o, i in zip(offsets, problem.items, strict=True)]
+    return [window.start + o * ALIGNED for o in offsets]

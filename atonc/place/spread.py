@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from atonc.hw.limits import CPU_CACHE_LINE
 from atonc.place.cost import Meter, Traffic
 from atonc.place.greedy import Problem
 from atonc.place.pools import Board, Window
 
 _ROUNDS = 8
 _SHIFTS = 24
-_ALIGNMENT = 32
 _WORTH_CYCLES = 1e-6  # more than rounding gives
 
 
@@ -94,7 +94,7 @@ def _shifts(problem: Problem, addresses: Sequence[int], room: Window, board: Boa
     for number in heavy:
         for edge in (addresses[number], addresses[number] + problem.items[number].size):
             for pool in board.pools:
-                shift = -(-(pool.base - edge) // _ALIGNMENT) * _ALIGNMENT
+                shift = -(-(pool.base - edge) // CPU_CACHE_LINE) * CPU_CACHE_LINE
                 if 0 < shift <= spare:
                     found[shift] = None
         if len(found) >= _SHIFTS:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from atonc.plan.types import Buffer
 
-PREFETCH_BYTES = 64  # engines may read that far behind the end of a buffer
 # Buffers that the application supplies at run time stand here: no memory of the chip does, and no pool may.
 USER_POOL, USER_BASE, USER_BYTES = "user", 0xA000_0000, 0x1000_0000
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from atonc.hw.fields import UnitConfig
-from atonc.hw.units.stream_engine import StrengConfig
 from atonc.hw.units.switch import Link
+from atonc.plan.task import EngineUse, Purpose
 
 
 class BufferKind(StrEnum):
@@ -32,16 +32,8 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class EngineUse:
-    """A stream engine on a buffer; the address in `config` counts from the start of the buffer."""
-
-    buffer: str
-    config: StrengConfig
-
-
-@dataclass(frozen=True)
 class EpochPlan:
-    """One epoch: processing units with their configuration, engines, links."""
+    """One epoch with its unit numbers: processing units with their configuration, engines, links."""
 
     origin: tuple[str, ...]  # source nodes
     title: str
@@ -49,6 +41,7 @@ class EpochPlan:
     engines: Mapping[str, EngineUse]
     links: tuple[Link, ...]
     scratch: tuple[Buffer, ...] = ()
+    purpose: Purpose = Purpose.COMPUTE
 
     def reads(self) -> set[str]:
         return {use.buffer for use in self.engines.values() if not use.config.to_memory}

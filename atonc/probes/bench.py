@@ -8,9 +8,10 @@ from atonc.hw.units.arith import ArithConfig
 from atonc.ir import Array
 from atonc.lower.affine import Affine
 from atonc.lower.arith_units import affine_unit
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.types import Buffer, BufferKind, EpochPlan
 from atonc.probes.types import INPUT, OUTPUT, ProbeEpochs
+from atonc.schedule.assign import assign_epoch
 
 _UNIT_BITS = 14  # of a factor of one, as published units have it
 _ONE, _NOTHING = np.array([1 << _UNIT_BITS], np.int64), np.zeros(1, np.int64)
@@ -38,11 +39,11 @@ class Bench:
         self.constants.append(Buffer(name, len(data), BufferKind.CONSTANT, data=data))
         return name
 
-    def epoch(self, title: str) -> EpochBuilder:
-        return EpochBuilder((title,), title)
+    def epoch(self, title: str) -> TaskBuilder:
+        return TaskBuilder((title,), title)
 
-    def add(self, epoch: EpochBuilder) -> None:
-        self.plans.append(epoch.done())
+    def add(self, epoch: TaskBuilder) -> None:
+        self.plans.append(assign_epoch([epoch.done()]))
 
     def done(self) -> ProbeEpochs:
         edges = (

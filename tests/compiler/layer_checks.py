@@ -109,7 +109,7 @@ def compile_checked(graph: Graph, options: Options | None = None) -> Compiled:
     compiled = compile_graph(graph, options or Options(verify=False))
     found = check_layout(
         compiled.layout.placed,
-        list(compiled.mapped.plans),
+        list(compiled.scheduled.plans),
         board("stm32n6570-dk"),
         compiled.mapped.context.aliases,
         compiled.graph.inputs,

@@ -14,6 +14,7 @@ from atonc.passes import order
 from atonc.pipeline import compile_canonical, memories
 from atonc.place import Board
 from atonc.place.explain import NPU_RAM, PlacementError
+from atonc.select import policy
 
 SHAPE = (1, 80, 80, 40)
 ATTRS = {"stride": (1, 1), "dilation": (1, 1), "padding": (1, 1, 1, 1), "layout": "NHWC", "groups": 40}
@@ -43,13 +44,25 @@ def small_board(options: Options) -> Board:
     return replace(board, pools=tuple(pool for pool in board.pools if pool.name not in dropped))
 
 
+def test_a_small_board_is_known_from_the_start() -> None:
+    options = Options(verify=False)
+    graph, board = order.run(network(), options), small_board(options)
+    compiled = compile_canonical(graph, graph, options, board)
+    room = compiled.mapped.context.room
+    assert not compiled.mapped.reasons
+    assert room == policy.Room(448 << 10)  # one bank: nothing had to be tried twice
+    assert room.huge_bytes < policy.USUAL_ROOM.huge_bytes
+
+
 def test_smaller_layers_start_at_aligned_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RAM that other buffers take shows only when everything is placed: then smaller layers are kept out of it."""
+    monkeypatch.setattr(atonc.pipeline, "npu_ram_bytes", lambda _board: policy.USUAL_ROOM.npu_ram_bytes)
     options = Options(verify=False)
     graph, board = order.run(network(), options), small_board(options)
     compiled = compile_canonical(graph, graph, options, board)
     assert not compiled.mapped.reasons
-    assert compiled.mapped.context.huge_bytes < atonc.pipeline.HUGE_STEPS[0]
-    monkeypatch.setattr(atonc.pipeline, "HUGE_STEPS", atonc.pipeline.HUGE_STEPS[:1])
+    assert compiled.mapped.context.room.huge_share < policy.HUGE_SHARES[0]
+    monkeypatch.setattr(policy, "HUGE_SHARES", policy.HUGE_SHARES[:1])
     with pytest.raises(PlacementError) as caught:
         compile_canonical(graph, graph, options, board)
     assert caught.value.shortage.memory == NPU_RAM

@@ -7,7 +7,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.hw.safety.evidence.neighbours import WORD, Relation, relation
+from atonc.hw.limits import BUS_BYTES
+from atonc.hw.safety.evidence.neighbours import Relation, relation
 from atonc.hw.units.stream_engine import StrengConfig, frame_addresses
 from tests.hw.safety_parts import NPU_RAM3, writer
 
@@ -29,7 +30,7 @@ def by_listing(one: StrengConfig, other: StrengConfig) -> Relation:
     mine, theirs = touched(one), touched(other)
     if mine & theirs:
         return Relation.OVERLAP
-    words = {byte // WORD for byte in mine} & {byte // WORD for byte in theirs}
+    words = {byte // BUS_BYTES for byte in mine} & {byte // BUS_BYTES for byte in theirs}
     apart = max(mine) < min(theirs) or max(theirs) < min(mine)
     if apart:
         return Relation.BORDER if words else Relation.APART

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.hw.footprint import WORD, share_word, touched
+from atonc.hw.footprint import share_word, touched
+from atonc.hw.limits import BUS_BYTES
 from atonc.hw.units.stream_engine import StrengConfig
 from tests.hw import scalar_models as scalar
 from tests.hw.test_units_stream_engine import engine, readers, writers
@@ -30,7 +31,7 @@ def test_touched_bytes_are_those_of_the_scalar_model(config: StrengConfig) -> No
 @settings(max_examples=150)
 def test_words_are_shared_where_the_scalar_model_shares_them(a: StrengConfig, b: StrengConfig, offset: int) -> None:
     b = replace(b, address=b.address + offset)
-    words = [{address // WORD for address in addresses(config)} for config in (a, b)]
+    words = [{address // BUS_BYTES for address in addresses(config)} for config in (a, b)]
     assert share_word(a, b) == share_word(b, a) == bool(words[0] & words[1])
 
 
@@ -42,5 +43,5 @@ def test_slices_of_the_channels_of_one_picture(width: int, pixel: int, depth: in
     picture |= {"pixel_offset_low": pixel, "line_offset_low": pixel * width}
     a = engine(**picture, depth=depth)
     b = engine(**picture, depth=other, address=a.address + first)
-    words = [{address // WORD for address in addresses(config)} for config in (a, b)]
+    words = [{address // BUS_BYTES for address in addresses(config)} for config in (a, b)]
     assert share_word(a, b) == bool(words[0] & words[1])

@@ -21,6 +21,8 @@ from atonc.lower.registry import Refusal
 from atonc.options import Options
 from atonc.pipeline import compile_canonical, memories
 from atonc.plan.types import StepPlan
+from atonc.schedule import schedule
+from atonc.schedule.assign import assign
 from tests.compiler.layer_checks import soil
 
 Array = NDArray[Any]
@@ -47,7 +49,7 @@ def graph_of(op: Op, *tensors: Tensor) -> Graph:
 def lower(graph: Graph, numerics: str = "best") -> tuple[list[StepPlan], Context]:
     mapped = map_ops(graph, numerics)
     _require_npu(mapped)
-    return list(mapped.plans), mapped.context
+    return list(assign(schedule(mapped.works))), mapped.context
 
 
 def run(graph: Graph, inputs: Mapping[str, Array], numerics: str = "best") -> dict[str, Array]:

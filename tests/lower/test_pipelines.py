@@ -18,16 +18,19 @@ from atonc.lower.convolution import Part
 from atonc.lower.copies import SAME
 from atonc.lower.pipelines import Pipeline, pack
 from atonc.ops import run_graph
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, contiguous, engine
+from atonc.plan.task import Task, TaskGroup
 from atonc.plan.types import EpochPlan, StepPlan
+from atonc.schedule.assign import assign_epoch
+from atonc.schedule.pack import packed
 from tests.lower import harness
 
 
 def copies(*slices: tuple[int, int], pixel: int = 16, cost: int = 0) -> list[Pipeline]:
     """Each fills some channels (first, count) of a picture of 3 x 5 pixels."""
 
-    def build(area: Area, epoch: EpochBuilder) -> None:
+    def build(area: Area, epoch: TaskBuilder) -> None:
         stream = epoch.unit(SAME[0], epoch.read("source", contiguous(15 * area.channels)))
         epoch.write(stream, "target", engine(area, write=True, looped=True))
 
@@ -35,12 +38,10 @@ def copies(*slices: tuple[int, int], pixel: int = 16, cost: int = 0) -> list[Pip
     return [Pipeline(partial(build, whole.channels_from(*part)), cost) for part in slices]
 
 
-def writes(plans: list[StepPlan]) -> list[list[tuple[int, int]]]:
+def writes(groups: list[TaskGroup]) -> list[list[tuple[int, int]]]:
     """First channel and channels that each epoch writes."""
     return [
-        [(use.config.address, use.config.depth) for use in plan.engines.values() if use.config.to_memory]
-        for plan in plans
-        if isinstance(plan, EpochPlan)
+        [(use.config.address, use.config.depth) for task in tasks for use in task.writers()] for tasks in packed(groups)
     ]
 
 
@@ -62,17 +63,15 @@ def test_no_more_units_than_there_are() -> None:
     assert [len(epoch) for epoch in writes(plans)] == [4, 2]  # ARITHs
 
 
-def test_absorbed_units_get_free_names_and_keep_their_wiring() -> None:
-    def loop() -> EpochBuilder:
-        b = EpochBuilder(("a",), "t")
+def test_tasks_side_by_side_get_units_of_their_own_and_keep_their_wiring() -> None:
+    def loop() -> Task:
+        b = TaskBuilder(("a",), "t")
         first = b.unit(SAME[0], b.read("source", contiguous(8)), drop=2, keep=1)
         writer = b.write(first, "sums", contiguous(8, write=True))
-        b.read("sums", replace(contiguous(8), sync=1, sync_source=int(writer.removeprefix("STRENG"))))
-        return b
+        b.read("sums", contiguous(8), follows=writer)
+        return b.done()
 
-    both = loop()
-    both.absorb(loop())
-    plan = both.done()
+    plan = assign_epoch([loop(), loop()])
     assert list(plan.units) == ["ARITH0", "ARITH1"] and len(plan.engines) == 6
     mine, theirs = plan.links[:2], plan.links[2:]
     assert [(k.source, k.destination) for k in theirs] == [("STRENG3", "ARITH1"), ("ARITH1", "STRENG4")]

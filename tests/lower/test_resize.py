@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from atonc.ir import Op, Tensor
 from atonc.lower.recipes import resize_linear
 from atonc.lower.registry import Refusal
 from atonc.ops import run_graph
+from atonc.select import policy
 from tests.lower.harness import activation, graph_of, lower, run
 
 COORDINATES = ["asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel", "tf_half_pixel_for_nn"]
@@ -128,8 +130,10 @@ def test_large_results_come_in_bands_that_begin_at_aligned_places() -> None:
     ],
 )
 def test_bands_of_rows(shape, size, coordinates, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resize_linear, "_BAND_BYTES", 1 << 14)
-    assert len(resize_linear.bands(size[0], size[1] * shape[2], size[1] * -(-shape[2] // 8) * 8)) > 1
+    monkeypatch.setattr(policy, "BAND_SHARE", Fraction(1, 112))
+    small = policy.USUAL_ROOM.band_bytes
+    assert small == 1 << 14
+    assert len(resize_linear.bands(size[0], size[1] * shape[2], size[1] * -(-shape[2] // 8) * 8, small)) > 1
     x, y = activation("x", (1, *shape), 0.1, 3), activation("y", (1, *size, shape[2]), 0.1, 3)
     check("resize_linear", {"coordinates": coordinates}, x, y, within=1)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from atonc.plan import streams
-from atonc.plan.types import Buffer, BufferKind, CpuPlan, EngineUse, EpochPlan, StepPlan
+from atonc.plan.task import EngineUse
+from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, StepPlan
 
 
 @dataclass

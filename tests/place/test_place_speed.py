@@ -16,7 +16,8 @@ from atonc.place.greedy import Item, Problem, extent_of, pack
 from atonc.place.lifetimes import lifetimes
 from atonc.place.pools import Window
 from atonc.plan import streams
-from atonc.plan.types import BufferKind, EngineUse, EpochPlan
+from atonc.plan.task import EngineUse
+from atonc.plan.types import BufferKind, EpochPlan
 from tests.place.plans import Steps, chain, random_steps
 
 DK = board("stm32n6570-dk")

@@ -12,10 +12,12 @@ from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Op
 from atonc.lower.copies import SAME
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.contents import require_written, strays
 from atonc.plan.streams import Area, Frames, contiguous, engine
-from atonc.plan.types import Buffer, BufferKind, CpuPlan, EngineUse, EpochPlan, StepPlan
+from atonc.plan.task import EngineUse
+from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, StepPlan
+from atonc.schedule.assign import assign_epoch
 from tests.lower import harness
 
 SIZES = {"x": 64, "a": 64, "b": 64, "y": 64}
@@ -23,9 +25,9 @@ BUFFERS = {name: Buffer(name, size, BufferKind.ACTIVATION, name) for name, size 
 
 
 def move(source: str, near: StrengConfig, target: str, far: StrengConfig) -> EpochPlan:
-    b = EpochBuilder(("op",), "move")
+    b = TaskBuilder(("op",), "move")
     b.write(b.unit(SAME[0], b.read(source, near)), target, replace(far, to_memory=1))
-    return b.done()
+    return assign_epoch([b.done()])
 
 
 def found(*plans: StepPlan, outputs: tuple[str, ...] = (), aliases: dict[str, str] | None = None) -> list[str]:
@@ -67,10 +69,10 @@ def test_a_hole_in_the_middle() -> None:
 
 
 def test_writers_of_the_same_epoch_are_too_late() -> None:
-    b = EpochBuilder(("op",), "both")
+    b = TaskBuilder(("op",), "both")
     b.write(b.unit(SAME[0], b.read("x", WHOLE)), "a", replace(WHOLE, to_memory=1))
     b.write(b.unit(SAME[0], b.read("a", WHOLE)), "y", replace(WHOLE, to_memory=1))
-    assert found(b.done()) == ["1 STRENG2 a: reads bytes that nobody wrote among 0..63"]
+    assert found(assign_epoch([b.done()])) == ["1 STRENG2 a: reads bytes that nobody wrote among 0..63"]
 
 
 def test_the_cpu_and_the_application_read_all_of_a_tensor() -> None:
@@ -86,11 +88,11 @@ def test_names_of_one_memory() -> None:
 
 def convolution(reader: StrengConfig, **settings: int) -> EpochPlan:
     """Four pixels of 16 channels through a CONVACC."""
-    b = EpochBuilder(("op",), "conv")
+    b = TaskBuilder(("op",), "conv")
     config = ConvaccConfig(batch=16, line_elements=32, height=2, **settings)
     kernels = b.read("x", contiguous(16))
     b.write(b.unit(config, b.read("a", reader), kernels), "y", contiguous(4, write=True))
-    return b.done()
+    return assign_epoch([b.done()])
 
 
 def test_bytes_that_only_fill_up_packed_words() -> None:
@@ -105,12 +107,12 @@ def test_bytes_that_only_fill_up_packed_words() -> None:
 
 
 def test_sums_that_come_back() -> None:
-    b = EpochBuilder(("op",), "conv")
+    b = TaskBuilder(("op",), "conv")
     sums = engine(Area(1, 1, 8, 16, 16, 0, 2), Frames(4, 0))
     unit = b.unit(ConvaccConfig(batch=16), b.read("x", WHOLE), b.read("x", WHOLE))
     b.write(unit, "b", replace(sums, to_memory=1))
     b.link(b.read("b", sums), unit, 2)
-    plan = b.done()
+    plan = assign_epoch([b.done()])
     assert found(plan) == []
     elsewhere = {**plan.engines, "STRENG3": EngineUse("a", sums)}
     assert found(replace(plan, engines=elsewhere)) == ["1 STRENG3 a: reads bytes that nobody wrote among 0..15"]

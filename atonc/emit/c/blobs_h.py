@@ -15,8 +15,7 @@ from atonc.emit.c import memories, names
 from atonc.emit.c.network import Block, CNetwork
 from atonc.emit.program import Movable, UserBuffer
 from atonc.hw.ec import Container, Relocation
-
-_ALIGNMENT = 64  # a line of the NPU cache
+from atonc.hw.limits import NPU_CACHE_LINE
 
 _HEAD = """/* {file}: programs for the epoch controller, written by {tool}. Do not edit. */
 
@@ -105,7 +104,7 @@ class Stored:
         pairs = [f"0x{high:08x}{low:08x}ULL" for low, high in zip(words[::2], words[1::2], strict=True)]
         epochs = f"epochs {self.block.first} to {self.block.last}"
         stored = (
-            f"/* {epochs} */\nECBLOB_CONST_SECTION __attribute__((aligned({_ALIGNMENT})))\n"
+            f"/* {epochs} */\nECBLOB_CONST_SECTION __attribute__((aligned({NPU_CACHE_LINE})))\n"
             f"static const uint64_t {self.name}[{len(pairs)}] = {{\n{names.lines_of(pairs, 4)}}};\n"
         )
         if not self.relocations:
@@ -114,7 +113,7 @@ class Stored:
 
     def _runtime(self) -> Iterator[str]:
         yield (
-            f"ECBLOB_RUNTIME_SECTION __attribute__((aligned({_ALIGNMENT})))\n"
+            f"ECBLOB_RUNTIME_SECTION __attribute__((aligned({NPU_CACHE_LINE})))\n"
             f"static uint64_t {self.name}_ptr[{self.padded_bytes // 8}];\n"
             f"#define {self.name}_address {self.name}_ptr\n"
         )
@@ -134,7 +133,7 @@ class Stored:
     @property
     def padded_bytes(self) -> int:
         """Whole cache lines: nothing else shares the last one."""
-        return -(-4 * self.blob_words // _ALIGNMENT) * _ALIGNMENT
+        return -(-4 * self.blob_words // NPU_CACHE_LINE) * NPU_CACHE_LINE
 
 
 def _network_init(network: CNetwork, blobs: list[Stored]) -> str:

@@ -8,8 +8,8 @@ from math import prod
 
 from atonc.emit.c import names
 from atonc.emit.c.network import CNetwork
+from atonc.hw.limits import PREFETCH_BYTES
 from atonc.ir import Tensor
-from atonc.place.types import PREFETCH_BYTES
 from atonc.plan.types import BufferKind
 
 # element type of the model -> (DataType_..., bits, unsigned)

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from atonc.emit.c.network import CACHE_LINE, Block, CNetwork
+from atonc.emit.c.network import Block, CNetwork
 from atonc.emit.program import UserBuffer
+from atonc.hw.limits import CPU_CACHE_LINE
 from atonc.place.types import Placed
 from atonc.plan.types import BufferKind
 
@@ -75,7 +76,7 @@ def _calls(network: CNetwork, function: str, buffers: Iterable[str]) -> list[str
             lines.append(f"{function}({network.place(part.start)}, {size}U);")
             continue
         # the application may keep something else in the last line: nothing of it is thrown away
-        name = CLEAN_INVALIDATE if function == INVALIDATE and part.user.size_bytes % CACHE_LINE else function
+        name = CLEAN_INVALIDATE if function == INVALIDATE and part.user.size_bytes % CPU_CACHE_LINE else function
         start = part.start - part.user.address
         lines.append(f"{name}((uintptr_t){network.c_symbol(part.user)} + {start}U, {size}U);")
     return lines
@@ -83,8 +84,9 @@ def _calls(network: CNetwork, function: str, buffers: Iterable[str]) -> list[str
 
 def _lines(network: CNetwork, buffer: str) -> Range:
     home = network.home(buffer)
-    start = home.address // CACHE_LINE * CACHE_LINE
-    return Range(start, -(-max(home.end, home.address + 1) // CACHE_LINE) * CACHE_LINE, network.user_of(buffer))
+    start = home.address // CPU_CACHE_LINE * CPU_CACHE_LINE
+    end = -(-max(home.end, home.address + 1) // CPU_CACHE_LINE) * CPU_CACHE_LINE
+    return Range(start, end, network.user_of(buffer))
 
 
 def _merged(ranges: Iterable[Range]) -> Iterator[Range]:

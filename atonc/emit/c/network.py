@@ -15,8 +15,6 @@ from atonc.ir import Graph
 from atonc.place.types import Placed
 from atonc.plan.types import BufferKind
 
-CACHE_LINE = 32  # of the processor
-
 
 @dataclass(frozen=True)
 class Cycles:

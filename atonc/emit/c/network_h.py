@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atonc.emit.c import images, names
-from atonc.emit.c.network import CACHE_LINE, CNetwork
+from atonc.emit.c.network import CNetwork
+from atonc.hw.limits import CPU_CACHE_LINE
 
 
 def text(network: CNetwork) -> str:
@@ -36,7 +37,7 @@ def _edges(network: CNetwork, prefix: str, short: str, direction: str, buffers: 
         size = network.home(buffer).buffer.size_bytes
         lines += [
             f"/* {direction} {number}: {network.labels[buffer]} */",
-            f"#define {prefix}_{short}_{number}_ALIGNMENT ({CACHE_LINE})",
+            f"#define {prefix}_{short}_{number}_ALIGNMENT ({CPU_CACHE_LINE})",
             f"#define {prefix}_{short}_{number}_SIZE_BYTES ({size})",
         ]
     if users:

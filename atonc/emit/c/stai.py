@@ -11,8 +11,9 @@ from math import prod
 from atonc.emit.c import buffers_info, names, relative
 from atonc.emit.c.buffers_info import Info
 from atonc.emit.c.memories import Range, ranges
-from atonc.emit.c.network import CACHE_LINE, CNetwork
+from atonc.emit.c.network import CNetwork
 from atonc.emit.c.stai_text import HEADER, SOURCE
+from atonc.hw.limits import CPU_CACHE_LINE
 
 _FORMATS = {
     "INT8": "S8", "UINT8": "U8", "INT16": "S16", "UINT16": "U16", "INT32": "S32", "UINT32": "U32", "INT64": "S64",
@@ -32,7 +33,7 @@ def header(network: CNetwork) -> str:
     weights, activations = _parts(network)
     edges = [*_edge_macros(network, "IN", buffers_info.inputs(network))]
     edges += ["", *_edge_macros(network, "OUT", buffers_info.outputs(network)), ""]
-    counts = {"weights": str(len(weights)), "activations": str(len(activations)), "line": str(CACHE_LINE)}
+    counts = {"weights": str(len(weights)), "activations": str(len(activations)), "line": str(CPU_CACHE_LINE)}
     return _filled(HEADER, network, **counts, edges="\n".join(edges))
 
 
@@ -40,7 +41,7 @@ def _edge_macros(network: CNetwork, short: str, infos: Sequence[Info]) -> Iterat
     prefix = f"STAI_{network.name.upper()}_{short}"
     yield f"#define {prefix}_NUM ({len(infos)})"
     for what, values in (
-        ("ALIGNMENTS", [str(CACHE_LINE) for _ in infos]),
+        ("ALIGNMENTS", [str(CPU_CACHE_LINE) for _ in infos]),
         ("NAMES", [f'"{info.label}"' for info in infos]),
         ("FORMATS", [_format(info) for info in infos]),
         ("SIZES", [str(prod(info.mem_shape)) for info in infos]),
@@ -55,7 +56,7 @@ def _edge_macros(network: CNetwork, short: str, infos: Sequence[Info]) -> Iterat
 
 def _one_edge(info: Info, short: str) -> Iterator[tuple[str, str]]:
     batch, height, width, channels = info.shape[0], *info.shape[-3:]
-    yield "ALIGNMENT", f"({CACHE_LINE})"
+    yield "ALIGNMENT", f"({CPU_CACHE_LINE})"
     yield "NAME", f'"{info.label}"'
     yield "FLAGS", f"({flags(info, short)})"
     yield "FORMAT", f"({_format(info)})"

@@ -14,6 +14,7 @@ from atonc.emit.program import ProgramStep
 from atonc.hw.cycles import element_counts, st_estimate
 from atonc.hw.cycles.flow import Flow
 from atonc.hw.epoch import Epoch
+from atonc.hw.limits import BUS_BYTES
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.once import once_per_object
 from atonc.hw.units.convacc import ConvaccConfig
@@ -23,7 +24,6 @@ from atonc.program_costs import macs
 
 # milliwatts at 1 GHz and 0.8 V, as ST's machine description of this chip says
 UNIT_POWER_MW = {"STRENG": 5.331, "CONVACC": 30.132, "DECUN": 5.57, "ACTIV": 5.30, "ARITH": 5.877, "POOL": 9.09}
-_BUS_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _busy_cycles(epoch: Epoch, flow: Flow) -> dict[str, float]:
     for name, config in epoch.units.items():
         unit = flow[name]
         moved = max([unit.output.total, *unit.taken.values()])
-        busy[name] = moved * unit.output.word_bytes / _BUS_BYTES if config.KIND == "STRENG" else float(moved)
+        busy[name] = moved * unit.output.word_bytes / BUS_BYTES if config.KIND == "STRENG" else float(moved)
     return busy
 
 

@@ -11,8 +11,8 @@ from atonc.emit.c.buffers_info import Info
 from atonc.emit.c.network import CNetwork
 from atonc.emit.c.pool_comments import file_postfix, used_bytes
 from atonc.emit.program import UserBuffer
+from atonc.hw.limits import ALIGNED
 from atonc.hw.mpool import MemoryPool
-from atonc.place.lifetimes import NPU_ALIGNMENT
 from atonc.place.types import Placed
 from atonc.plan.types import BufferKind
 
@@ -165,7 +165,7 @@ def _buffer_row(memory: Memory, info: Info, number: int) -> dict[str, Any]:
     home, region = memory.network.home(info.buffer), memory.region_of(info.buffer)
     fixed = info.bits - (1 - info.unsigned) if info.is_fixed_point else 0
     row: dict[str, Any] = {
-        "alignment": NPU_ALIGNMENT,
+        "alignment": ALIGNED,
         "batch": info.channels,
         "channel_first": info.position == "First",
         "channel_last": info.position != "First",

@@ -16,6 +16,7 @@ from atonc.hw.cycles import traffic
 from atonc.hw.cycles.flow import KERNELS, Flow, UnitFlow, element_counts
 from atonc.hw.cycles.result import Bound, EpochCycles, slowest
 from atonc.hw.epoch import Epoch
+from atonc.hw.limits import BUS_BYTES
 from atonc.hw.machine import Machine, MemoryBank, stm32n6
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
@@ -125,7 +126,7 @@ def _bank_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
     writes: dict[MemoryBank, float] = {}
     for name, engine in epoch.engines().items():
         used = 1.0 if engine.to_memory else flow.delivered(epoch, name) / max(1, engine.elements)
-        count, single = traffic.beats(engine) * used, traffic.run_bytes(engine) <= traffic.BEAT
+        count, single = traffic.beats(engine) * used, traffic.run_bytes(engine) <= BUS_BYTES
         for bank, share in traffic.shares(engine, machine.memories):
             if bank.external:
                 continue

@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+from atonc.hw.limits import BUS_BYTES
 from atonc.hw.machine import secure
 from atonc.hw.units.stream_engine import StrengConfig
-
-BEAT = 8  # bytes of one bus transfer
 
 
 class Place(Protocol):
@@ -43,11 +42,11 @@ def run_bytes(engine: StrengConfig) -> int:
 def beats(engine: StrengConfig) -> int:
     """Bus transfers: each run pays for the beats that it touches, given where it starts within a beat."""
     length, loops = _runs(engine)
-    starts = [0] * BEAT  # how many runs start at each position within a beat
-    starts[engine.address % BEAT] = 1
+    starts = [0] * BUS_BYTES  # how many runs start at each position within a beat
+    starts[engine.address % BUS_BYTES] = 1
     for count, step in loops:
         starts = _spread(starts, count, step)
-    return sum(runs * ((position + length + BEAT - 1) // BEAT) for position, runs in enumerate(starts))
+    return sum(runs * ((position + length + BUS_BYTES - 1) // BUS_BYTES) for position, runs in enumerate(starts))
 
 
 def jumps(engine: StrengConfig) -> int:
@@ -101,10 +100,10 @@ def _frame_loops(engine: StrengConfig) -> list[tuple[int, int]]:
 
 def _spread(starts: list[int], count: int, step: int) -> list[int]:
     """Start positions within a beat after a loop of `count` equal steps: they repeat after eight."""
-    turns, rest = divmod(count, BEAT)
-    spread = [0] * BEAT
-    for k in range(BEAT):
+    turns, rest = divmod(count, BUS_BYTES)
+    spread = [0] * BUS_BYTES
+    for k in range(BUS_BYTES):
         times = turns + (k < rest)
         for position, runs in enumerate(starts):
-            spread[(position + k * step) % BEAT] += runs * times
+            spread[(position + k * step) % BUS_BYTES] += runs * times
     return spread

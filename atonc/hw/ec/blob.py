@@ -21,9 +21,10 @@ from atonc.hw.ec.tables import (
     build_prefix,
     read_tables,
 )
+from atonc.hw.limits import NPU_CACHE_LINE
 
 MAX_WORDS = 1 << 23
-CACHE_LINE_WORDS = 16
+CACHE_LINE_WORDS = NPU_CACHE_LINE // 4
 
 
 @dataclass(frozen=True, slots=True)

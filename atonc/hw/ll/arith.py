@@ -7,6 +7,7 @@ from atonc.hw import regs
 from atonc.hw.ec.instructions import Instruction, Write
 from atonc.hw.ll.generation import Generation
 from atonc.hw.ll.members import Members, ReadMemory, unit_id, write
+from atonc.hw.units.arith import MEMORY, ROWS, WINDOW_ROWS
 
 KIND = "ARITH"
 _OPERATIONS = {
@@ -19,8 +20,6 @@ _BROADCASTS = {
     "ARITH_BCAST_NONE": _NONE, "ARITH_BCAST_CHAN": _CHAN, "ARITH_BCAST_HEIGHT": _HEIGHT,
     "ARITH_BCAST_WIDTH": _WIDTH, "ARITH_BCAST_HEIGHT_WIDTH": _HEIGHT_WIDTH, "ARITH_BCAST_SCALAR": _SCALAR,
 }  # fmt: skip
-_ROWS, _WINDOW_ROWS, _PAGE_ROWS = 512, 384, 128
-_MEMORY = 256  # register index of the first coefficient row
 
 
 def program(
@@ -38,7 +37,7 @@ def program(
     if m["scalar"] == 0:
         counters, rows = _counters(unit, m, broadcast)
         result += counters
-        result += _coefficients(unit, m, min(rows, _ROWS), generation, read_memory)
+        result += _coefficients(unit, m, min(rows, ROWS), generation, read_memory)
     return result
 
 
@@ -133,10 +132,10 @@ def _coefficients(
     translate = regs.registers(KIND)["TRANSLATEADDR"].index
     result: list[Instruction] = [Write(unit, translate, 1)]
     for row in range(rows):
-        if row == _WINDOW_ROWS:
+        if row == WINDOW_ROWS:
             result.append(Write(unit, translate, 0))
-        slot = row if row < _WINDOW_ROWS else row - _PAGE_ROWS
-        register = _MEMORY + 2 * slot
+        slot = row if row < WINDOW_ROWS else row - (ROWS - WINDOW_ROWS)
+        register = MEMORY + 2 * slot
         result.append(Write(unit, register, a[row] & 0xFFFF | (b[row] & 0xFFFF) << 16))
         result.append(Write(unit, register + 1, c[row] & 0xFFFF))
     return result

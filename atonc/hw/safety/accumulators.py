@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from atonc.hw.limits import RING_LENGTHS, SYNC_BELOW, SYNC_UP_TO
 from atonc.hw.safety.registry import Finding, proven, rule
 from atonc.hw.safety.view import EpochView, number_of_name
 from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig
@@ -12,9 +13,6 @@ from atonc.hw.units.switch import Link
 from atonc.reasons import Evidence, Severity
 
 FAMILY = "accumulators"
-SYNC_BELOW = 768  # frames shorter than this always wait for the writer
-SYNC_UP_TO = 1600  # longer ones never do
-_RING_LENGTHS = (1, 4)
 
 
 def _sum_links(view: EpochView) -> Iterator[tuple[Link, ConvaccConfig, ConvaccConfig]]:
@@ -86,7 +84,7 @@ def one_generator_per_ring(view: EpochView) -> Iterator[Finding]:
 def ring_lengths(view: EpochView) -> Iterator[Finding]:
     for unit in view.convaccs:
         ring = _ring(view, unit)
-        if ring and unit == min(ring) and len(ring) not in _RING_LENGTHS:
+        if ring and unit == min(ring) and len(ring) not in RING_LENGTHS:
             yield Finding(unit, f"a ring of {len(ring)} units", "1 or 4")
 
 

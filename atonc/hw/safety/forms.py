@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.hw import links, pipelines
+from atonc.hw.limits import MOST_READERS, MOST_WRITERS
 from atonc.hw.proven import Level
 from atonc.hw.safety.registry import Finding, rule
 from atonc.hw.safety.view import EpochView, kind_of_name
 from atonc.reasons import Evidence, Severity
 
 FAMILY = "forms"
-_MOST_READERS, _MOST_WRITERS = 8, 5
 
 
 @rule(
@@ -101,13 +101,13 @@ def _inside(value: int, limits: tuple[int, int]) -> bool:
 @rule(
     "P07",
     FAMILY,
-    f"an epoch has at most {_MOST_READERS} readers and {_MOST_WRITERS} writers",
+    f"an epoch has at most {MOST_READERS} readers and {MOST_WRITERS} writers",
     Evidence(9526, 9526, "epochs"),
     severity=Severity.UNPROVEN,
     remedy="split the epoch",
 )
 def engine_counts(view: EpochView) -> Iterator[Finding]:
-    if len(view.readers) > _MOST_READERS or len(view.writers) > _MOST_WRITERS:
+    if len(view.readers) > MOST_READERS or len(view.writers) > MOST_WRITERS:
         yield Finding(
-            "", f"{len(view.readers)} readers, {len(view.writers)} writers", f"{_MOST_READERS}, {_MOST_WRITERS}"
+            "", f"{len(view.readers)} readers, {len(view.writers)} writers", f"{MOST_READERS}, {MOST_WRITERS}"
         )

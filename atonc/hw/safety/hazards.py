@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from atonc.hw.limits import XSPI_TAIL
 from atonc.hw.links import FIRST_FRAMES, context_form
 from atonc.hw.machine import secure, stm32n6
 from atonc.hw.safety.registry import Finding, proven, rule
@@ -13,9 +14,7 @@ from atonc.reasons import Evidence, Severity
 
 FAMILY = "hazards"
 _UNGATED_FRAMES = 256  # does not fit the 8-bit counter of the gate
-_MOST_GATED_FRAMES = 128
 _MOST_CONVACCS = 2
-_LAST_BYTES = 32
 _WIDE_KERNEL = 6
 _LOADER = range(0x3418_0000, 0x3420_0000)
 _PROCESSING = ("ARITH", "ACTIV", "POOL", "CONVACC")
@@ -135,7 +134,7 @@ def wide_kernels(view: EpochView) -> Iterator[Finding]:
 @rule(
     "H8",
     FAMILY,
-    f"the last {_LAST_BYTES} bytes of an external memory are not touched, not even by prefetch",
+    f"the last {XSPI_TAIL} bytes of an external memory are not touched, not even by prefetch",
     Evidence(report="erratum of the memory-mapped xSPI controller"),
     remedy="keep the last 96 bytes of flash and hyperRAM free",
 )
@@ -145,8 +144,8 @@ def end_of_external_memory(view: EpochView) -> Iterator[Finding]:
         if bank is None or not bank.external:
             continue
         reach = max(secure(view.spans[unit][1] - 1), 0 if config.to_memory else config.address_limit)
-        if reach >= bank.end - _LAST_BYTES:
-            yield Finding(unit, f"reaches {reach:#010x}", f"below {bank.end - _LAST_BYTES:#010x}")
+        if reach >= bank.end - XSPI_TAIL:
+            yield Finding(unit, f"reaches {reach:#010x}", f"below {bank.end - XSPI_TAIL:#010x}")
 
 
 @rule(

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 
-from atonc.hw.footprint import WORD, share_word
+from atonc.hw.footprint import share_word
+from atonc.hw.limits import BUS_BYTES, FLASH_ALIGNMENT, PREFETCH_BYTES, READ_ALIGNMENT, WRITE_ALIGNMENT
 from atonc.hw.machine import secure, stm32n6
 from atonc.hw.safety.balance import overshoots
 from atonc.hw.safety.context import PoolKind
@@ -16,9 +17,6 @@ from atonc.hw.units.stream_engine import StrengConfig
 from atonc.reasons import Evidence, Severity
 
 FAMILY = "memory"
-PREFETCH_MARGIN = 64  # bytes that ST leaves between the last byte and the limit
-FLASH_ALIGNMENT = 16
-READ_ALIGNMENT, WRITE_ALIGNMENT = 8, 16  # in cpuRAM and hyperRAM
 
 
 @rule(
@@ -53,7 +51,7 @@ def events_enabled(view: EpochView) -> Iterator[Finding]:
     FAMILY,
     "the address limit lies at or behind the last byte that the engine touches",
     Evidence(46236, 46259, "engines", "23 broadcast readers of ARITH port Y are done before they reach it"),
-    remedy=f"set LIMITADDR to the last byte + {PREFETCH_MARGIN}; an engine that reaches its limit never ends",
+    remedy=f"set LIMITADDR to the last byte + {PREFETCH_BYTES}; an engine that reaches its limit never ends",
 )
 def limit_behind_data(view: EpochView) -> Iterator[Finding]:
     for unit, config in view.engines.items():
@@ -76,17 +74,17 @@ def _enough_for_y(view: EpochView, unit: str, config: StrengConfig) -> bool:
 @rule(
     "M04",
     FAMILY,
-    f"the address limit leaves {PREFETCH_MARGIN} bytes behind the last byte for prefetch",
+    f"the address limit leaves {PREFETCH_BYTES} bytes behind the last byte for prefetch",
     Evidence(45820, 46259, "engines", "the others are mostly packed 24-bit readers whose last word runs over"),
     severity=Severity.NOTE,
-    limit=f"{PREFETCH_MARGIN} bytes",
-    remedy=f"set LIMITADDR to the last byte + {PREFETCH_MARGIN}",
+    limit=f"{PREFETCH_BYTES} bytes",
+    remedy=f"set LIMITADDR to the last byte + {PREFETCH_BYTES}",
 )
 def prefetch_margin(view: EpochView) -> Iterator[Finding]:
     for unit, config in view.engines.items():
         margin = config.address_limit - (view.spans[unit][1] - 1)
-        if 0 <= margin < PREFETCH_MARGIN:
-            yield Finding(unit, f"{margin} bytes", f"{PREFETCH_MARGIN}")
+        if 0 <= margin < PREFETCH_BYTES:
+            yield Finding(unit, f"{margin} bytes", f"{PREFETCH_BYTES}")
 
 
 @rule(
@@ -151,7 +149,7 @@ def flash_aligned(view: EpochView) -> Iterator[Finding]:
 @rule(
     "M09",
     FAMILY,
-    "addresses in cpuRAM and hyperRAM are multiples of 8 for reading and of 16 for writing",
+    f"addresses in cpuRAM and hyperRAM are multiples of {READ_ALIGNMENT} for reading, {WRITE_ALIGNMENT} for writing",
     proven(1102, "engines"),
     remedy="align the buffer",
 )
@@ -256,7 +254,7 @@ def writers_inside_buffers(view: EpochView) -> Iterator[Finding]:
 @rule(
     "M16",
     FAMILY,
-    f"the writers of an epoch do not meet in a word of {WORD} bytes",
+    f"the writers of an epoch do not meet in a word of {BUS_BYTES} bytes",
     Evidence(8943, 9031, "pairs of writers", "88 pairs of six user projects do; nobody reported that those ran"),
     severity=Severity.UNPROVEN,
     remedy="cut tensors between words, or write the parts one after the other",
@@ -264,7 +262,7 @@ def writers_inside_buffers(view: EpochView) -> Iterator[Finding]:
 def writers_apart(view: EpochView) -> Iterator[Finding]:
     for (name, one), (unit, other) in combinations(view.writers.items(), 2):
         if share_word(one, other):
-            yield Finding(unit, f"writes into words that {name} writes", f"words of {WORD} bytes for each")
+            yield Finding(unit, f"writes into words that {name} writes", f"words of {BUS_BYTES} bytes for each")
 
 
 @rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from atonc.hw.limits import MOST_OUT_SHIFT, POOL_CHANNELS, POOL_LINE, convacc_sizes
 from atonc.hw.safety import mode_keys
 from atonc.hw.safety.registry import Finding, proven, rule
 from atonc.hw.safety.view import EpochView
@@ -33,8 +34,6 @@ KERNELS = {
 _ARITH_OPS = (arith.AFFINE, arith.MULTIPLY, arith.CLIP)
 _POOL_TYPES = (pool.MAX, pool.AVERAGE, pool.GLOBAL_AVERAGE)
 _BIT_SIZES = {(8, 0, 0), (8, 8, 0), (8, 8, 8)}
-_POOL_BATCH, _POOL_LINE = 8, 1792
-_OUT_SHIFT = 12
 
 
 @rule(
@@ -97,20 +96,10 @@ def buffers_hold(view: EpochView) -> Iterator[Finding]:
 
 def _capacities(c: ConvaccConfig) -> Iterator[tuple[str, int, int]]:
     """What was seen at most, by mode."""
-    weights, line = mode_keys.kernel_buffer(c), c.line_elements
-    if c.deep:
-        limits = (24, 128, 3072, 33_600)
-    elif c.dss2:
-        limits = (4, 4, 144, 960)
-    elif c.kernel_height > 1:
-        limits = (8, 8, 576, 1920) if c.simd == 1 else (4, 8, 288, 1024)
-    elif c.kernel_width > 1:
-        limits = (8, 16, 576 if c.simd == 1 else 384, 33_600)
-    else:
-        limits = (24, 24, 576, 33_600)
+    sizes = convacc_sizes(c.kernel_height, c.kernel_width, c.simd, bool(c.deep), bool(c.dss2))
     names = ("NR", "B", "NR x B x KW x KH", "W x B")
-    yield from zip(names, (c.kernels, c.batch, weights, line), limits, strict=True)
-    yield "OUTSHIFT", c.out_shift, _OUT_SHIFT
+    yield from zip(names, (c.kernels, c.batch, mode_keys.kernel_buffer(c), c.line_elements), sizes, strict=True)
+    yield "OUTSHIFT", c.out_shift, MOST_OUT_SHIFT
 
 
 @rule(
@@ -247,14 +236,14 @@ def pool_modes(view: EpochView) -> Iterator[Finding]:
 @rule(
     "U14",
     FAMILY,
-    f"lines of a POOL fit its buffer: batch <= {_POOL_BATCH}, width x batch <= {_POOL_LINE}",
+    f"lines of a POOL fit its buffer: batch <= {POOL_CHANNELS}, width x batch <= {POOL_LINE}",
     proven(482, "units"),
     remedy="cut the tensor into fewer channels or columns",
 )
 def pool_lines(view: EpochView) -> Iterator[Finding]:
     for unit, c in view.poolings.items():
-        if c.batch > _POOL_BATCH or c.line_elements > _POOL_LINE:
-            yield Finding(unit, f"batch {c.batch}, width x batch {c.line_elements}", f"{_POOL_BATCH}, {_POOL_LINE}")
+        if c.batch > POOL_CHANNELS or c.line_elements > POOL_LINE:
+            yield Finding(unit, f"batch {c.batch}, width x batch {c.line_elements}", f"{POOL_CHANNELS}, {POOL_LINE}")
 
 
 @rule(

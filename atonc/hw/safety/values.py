@@ -4,40 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from atonc.hw.limits import (
+    LEAST_DEEP,
+    LEAST_PLAIN,
+    LEAST_READ_BACK,
+    MOST_TABLE_SHIFT,
+    frame_seen,
+    most_pooled,
+    padding_seen,
+)
 from atonc.hw.safety.registry import Finding, proven, rule
 from atonc.hw.safety.view import EpochView
 from atonc.hw.units import arith, pool
 from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.convacc import ConvaccConfig
 from atonc.reasons import Severity
 
 FAMILY = "values"
-# kernel width, height and stride of windows -> lines and columns of the smallest frame
-LEAST_FRAMES = {(3, 3, 1): 2, (3, 3, 2): 2, (5, 2, 1): 5, (5, 3, 1): 5, (5, 2, 2): 10, (5, 3, 2): 10}
-LEAST_FRAME = 2  # for other sizes
-LEAST_DEEP = {3: 32, 1: 68}  # FBYTES in deep mode -> channels
-LEAST_PLAIN = 2  # channels of other 1 x 1 sums
-LEAST_READ_BACK = 40  # elements of a frame of sums
-MOST_POOL_BATCH = {(2, 2): 8}  # window and stride of a maximum -> channels; others: 1
-MOST_TABLE_SHIFT = 23
-# kernel width, height and stride of windows -> (top, left, bottom, right) of SAMPLE -> units of 96 programs
-WINDOW_PADDING = {
-    (2, 2, 1): {(1, 1, 1, 1): 40},
-    (3, 1, 1): {(0, 1, 0, 1): 8, (0, 2, 0, 0): 8},
-    (3, 3, 1): {(1, 1, 1, 1): 2324, (0, 0, 0, 0): 10},
-    (3, 3, 2): {(0, 0, 1, 1): 196, (1, 1, 0, 0): 222, (1, 1, 1, 1): 7, (1, 0, 1, 1): 1, (0, 0, 0, 0): 40},
-    (4, 1, 1): {(0, 1, 0, 2): 1},
-    (4, 3, 1): {(0, 1, 2, 2): 1, (1, 1, 1, 2): 1, (2, 1, 0, 2): 1},
-    (5, 2, 1): {(0, 2, 1, 2): 130},
-    (5, 2, 2): {(0, 1, 1, 2): 35, (0, 2, 1, 1): 1, (0, 2, 1, 2): 1},
-    (5, 3, 1): {(2, 2, 0, 2): 130},
-    (5, 3, 2): {(1, 1, 0, 2): 35, (2, 2, 0, 1): 1, (2, 2, 0, 2): 1},
-    (6, 1, 1): {(0, 0, 0, 0): 5},
-    (6, 3, 1): {(0, 0, 0, 0): 10},
-    (6, 3, 2): {(0, 2, 2, 2): 1, (2, 2, 0, 2): 1},
-    (7, 1, 2): {(0, 2, 0, 2): 1},
-    (7, 3, 2): {(0, 2, 2, 2): 3, (2, 2, 0, 2): 3},
-}
 _SINGLE_RASTERS = {"to CONVACC:0": 1, "from ARITH": 0}  # role of an engine -> FRAME_RPT
 
 
@@ -120,15 +102,6 @@ def window_padding(view: EpochView) -> Iterator[Finding]:
             yield Finding(unit, f"{c.kernel_width}x{c.kernel_height} padded top, left, bottom, right = {pads}")
 
 
-def padding_seen(c: ConvaccConfig) -> bool:
-    """Whether each side was seen, with whatever else on the other sides."""
-    seen = WINDOW_PADDING.get((c.kernel_width, c.kernel_height, c.stride_x))
-    if seen is None:
-        return True  # 1 x 1, or a size that another rule complains about
-    pads = (c.pad_top, c.pad_left, c.pad_bottom, c.pad_right)
-    return all(min(side) <= pad <= max(side) for pad, side in zip(pads, zip(*seen, strict=True), strict=True))
-
-
 @rule(
     "V06",
     FAMILY,
@@ -141,12 +114,6 @@ def window_frames(view: EpochView) -> Iterator[Finding]:
     for unit, c in view.convaccs.items():
         if c.kernel_height > 1 and not frame_seen(c):
             yield Finding(unit, f"{c.kernel_width}x{c.kernel_height} on a frame of {c.width}x{c.height}")
-
-
-def frame_seen(c: ConvaccConfig) -> bool:
-    """Whether frames as small as this one were seen with these windows."""
-    least = LEAST_FRAMES.get((c.kernel_width, c.kernel_height, c.stride_x), LEAST_FRAME)
-    return min(c.width, c.height) >= least
 
 
 @rule(
@@ -176,11 +143,6 @@ def maximum_channels(view: EpochView) -> Iterator[Finding]:
         square = c.window_x == c.window_y
         if c.type == pool.MAX and square and c.batch > most_pooled(c.window_x, c.stride_x):
             yield Finding(unit, f"{c.batch} channels with {c.window_x}x{c.window_y} and stride {c.stride_x}", "1")
-
-
-def most_pooled(window: int, stride: int) -> int:
-    """Channels of a maximum."""
-    return MOST_POOL_BATCH.get((window, stride), 1)
 
 
 @rule(

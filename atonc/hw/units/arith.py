@@ -19,7 +19,7 @@ OP_NAMES = {AFFINE: "affine", MIN: "min", MAX: "max", MULTIPLY: "mul", CLIP: "cl
 
 ROWS = 512  # entries of the coefficient memory
 WINDOW_ROWS = 384  # those that the bus sees at a time
-_MEMORY = 256  # first register index of the bus window
+MEMORY = 256  # first register index of the bus window
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ class ArithConfig(fields.UnitConfig):
 
 def memory_row(register: int, translate: bool) -> tuple[int, int] | None:
     """Coefficient row and word (0: A and B, 1: C) behind a register index; None for an ordinary register."""
-    slot = register - _MEMORY
+    slot = register - MEMORY
     if not 0 <= slot < 2 * WINDOW_ROWS:
         return None
-    return slot // 2 + (0 if translate else _MEMORY // 2), slot % 2
+    return slot // 2 + (0 if translate else MEMORY // 2), slot % 2
 
 
 def decode(words: Mapping[int, int], table: NDArray[np.int16] | None = None) -> ArithConfig:

@@ -13,7 +13,6 @@ from atonc.lower.meaning.moves import moved
 from atonc.ops import run_op
 from atonc.ops.registry import is_move
 from atonc.ops.run import start_values
-from atonc.plan.types import CpuPlan
 
 
 class Unexplained(Exception):
@@ -23,9 +22,8 @@ class Unexplained(Exception):
 def run_mapped(graph: Graph, mapped: Mapped, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Every tensor by name."""
     values = start_values(graph, inputs)
-    on_cpu = {plan.op for plan in mapped.plans if isinstance(plan, CpuPlan)}
     for op in graph.ops:
-        if op.name in on_cpu:
+        if op.name in mapped.on_cpu:
             results = [result.codes for result in run_op(graph, op, values)]
         else:
             results = mapped_op(mapped.context, op, values)
@@ -36,7 +34,7 @@ def run_mapped(graph: Graph, mapped: Mapped, inputs: Mapping[str, Array]) -> dic
 def mapped_op(context: Context, op: Op, values: Mapping[str, Array]) -> list[Array]:
     """The outputs of one operator of the NPU on these values."""
     given = [values[name] if name else None for name in op.inputs]
-    explained = context.meanings.get(op.name)
+    explained = context.semantics.get(op.name)
     if explained is None and not (is_move(op.kind) or op.kind == "identity"):
         raise Unexplained(f"{op.kind} {op.name}")
     codes = explained.codes if explained else moved(op, context)

@@ -134,7 +134,7 @@ def record(
     multiplier: int = 0,
 ) -> None:
     """One more piece of a layer."""
-    known = context.meanings.get(layer.op.name)
+    known = context.semantics.get(layer.op.name)
     pieces = known.codes.pieces if known and isinstance(known.codes, Layered) else []
     piece = Sums(layer.stored, tuple(chains), rule, target, first, count, multiplier)
     # a new list: what a recipe tried before it was refused must not stay

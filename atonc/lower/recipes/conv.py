@@ -16,23 +16,24 @@ from atonc.lower.layer import Layer, layer_of
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.shift_first import unshift_first
 from atonc.lower.strips import lower_wide
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
+from atonc.select.choose import choose
 
 
 @recipe("conv")
-def lower_conv(op: Op, context: Context) -> list[StepPlan]:
+def lower_conv(op: Op, context: Context) -> list[TaskGroup]:
     return _signed_if_need_be(layer_of(op, context), context, _lower)
 
 
 @recipe("transpose_conv")
-def lower_transpose_conv(op: Op, context: Context) -> list[StepPlan]:
+def lower_transpose_conv(op: Op, context: Context) -> list[TaskGroup]:
     layer = _as_plain(layer_of(op, context))
     if layer.op.kind == "transpose_conv" and layer.dilation != (1, 1):
         raise Refusal("CONV-MODE", f"stride {layer.stride} and dilation {layer.dilation}", "one of them", "use the CPU")
     return _signed_if_need_be(layer, context, _lower_transposed)
 
 
-def _lower_transposed(layer: Layer, context: Context) -> list[StepPlan]:
+def _lower_transposed(layer: Layer, context: Context) -> list[TaskGroup]:
     """Every so manieth column of an odd width ends in the next line: the last columns go by themselves."""
     whole = layer.out.width - layer.out.width % layer.stride[1]
     if layer.op.kind == "conv" or not 0 < whole < layer.out.width:
@@ -46,7 +47,7 @@ def _lower_transposed(layer: Layer, context: Context) -> list[StepPlan]:
 
 
 @recipe("dense")
-def lower_dense(op: Op, context: Context) -> list[StepPlan]:
+def lower_dense(op: Op, context: Context) -> list[TaskGroup]:
     """A 1x1 convolution over as many pixels as there are rows."""
     x, weights = context.tensor(op.inputs[0]), context.tensor(op.inputs[1])
     outputs, inputs = weights.shape[0], int(np.prod(weights.shape[1:]))
@@ -55,7 +56,7 @@ def lower_dense(op: Op, context: Context) -> list[StepPlan]:
     return _signed_if_need_be(layer, context, conv_dense.lower)
 
 
-def _lower(layer: Layer, context: Context) -> list[StepPlan]:
+def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
     groups = int(layer.op.attrs.get("groups", 1))
     if layer.weights.shape[3] == 1 and layer.op.kind == "conv" and groups > 1:
         return lower_wide(layer, context, conv_depthwise.lower)
@@ -64,18 +65,17 @@ def _lower(layer: Layer, context: Context) -> list[StepPlan]:
 
 
 def _signed_if_need_be(
-    layer: Layer, context: Context, lower: Callable[[Layer, Context], list[StepPlan]]
-) -> list[StepPlan]:
+    layer: Layer, context: Context, lower: Callable[[Layer, Context], list[TaskGroup]]
+) -> list[TaskGroup]:
     """Where shifted features have no proven form, a copy with signed ones comes first."""
-    before = context.snapshot()
-    try:
+    if not layer.features_shifted:
         return lower(layer, context)
-    except Refusal:
-        if not layer.features_shifted:
-            raise
-        context.restore(before)
+
+    def on_a_copy(context: Context) -> list[TaskGroup]:
         copies, signed = unshift_first(layer, context)
         return [*copies, *lower(signed, context)]
+
+    return choose(context, [partial(lower, layer), on_a_copy], blame_last=True)
 
 
 def _as_plain(layer: Layer) -> Layer:

@@ -20,7 +20,7 @@ from atonc.lower.recipes.function import chain_pipelines, function_for, require_
 from atonc.lower.registry import Refusal, recipe
 from atonc.ops.registry import evaluate
 from atonc.ops.values import same_codes
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
 
 MOST_ERROR = 1  # codes
 _FAR_BACK = 16  # operators that are asked what the divisor may be
@@ -38,7 +38,7 @@ class Reciprocal:
 
 
 @recipe("div")
-def lower_division(op: Op, context: Context) -> list[StepPlan]:
+def lower_division(op: Op, context: Context) -> list[TaskGroup]:
     numerator, divisor = (context.tensor(name) for name in op.inputs)
     single = numerator.data is not None and numerator.elements == 1
     if divisor.data is not None or single or numerator is divisor:
@@ -46,7 +46,7 @@ def lower_division(op: Op, context: Context) -> list[StepPlan]:
     return lower_quotient(op, context)
 
 
-def lower_quotient(op: Op, context: Context) -> list[StepPlan]:
+def lower_quotient(op: Op, context: Context) -> list[TaskGroup]:
     numerator, divisor, out = (context.tensor(name) for name in (*op.inputs, *op.outputs))
     require_int8(op, numerator, divisor, out)
     occurring = occurring_codes(context, divisor)
@@ -64,7 +64,7 @@ def lower_quotient(op: Op, context: Context) -> list[StepPlan]:
     return [*first, *_product(op, context, x, inverted, form)]
 
 
-def _product(op: Op, context: Context, x: Operand, inverted: Operand, form: Product) -> list[StepPlan]:
+def _product(op: Op, context: Context, x: Operand, inverted: Operand, form: Product) -> list[TaskGroup]:
     if swapped(op, x, inverted):
         turned = replace(form, zero_x=form.zero_y, zero_y=form.zero_x)
         return product_steps(op, context, inverted, x, turned, MOST_ERROR)

@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from atonc.hw.fields import UnitConfig
+from atonc.hw.limits import MOST_READERS, UNITS
 from atonc.ir import Op, Tensor
 from atonc.lower.affine import (
     CODES,
@@ -40,12 +41,12 @@ from atonc.lower.registry import Refusal, recipe
 from atonc.lower.tables import fit_table
 from atonc.ops.registry import evaluate
 from atonc.ops.rounding import ONCE, Rounding, lift, rounding_of
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import contiguous
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
+from atonc.select.policy import MAX_PIPELINES
 
 _SUMS = ("add", "sub", "minimum", "maximum")
-_READERS, _ARITHS = 8, 4
 _LARGEST_PRODUCT = 32767  # with what the zero points add
 _GRID = 5  # every so manieth code is tried
 _MOST_CONSTANT_ERROR = 0.5  # codes, where a constant has to fit 8 bits
@@ -131,7 +132,7 @@ def _last_of_product(form: Product) -> Pair:
 
 
 @recipe("add", "sub", "mul", "minimum", "maximum", "squared_difference", "pow", "affine")
-def lower_elementwise(op: Op, context: Context) -> list[StepPlan]:
+def lower_elementwise(op: Op, context: Context) -> list[TaskGroup]:
     out = context.tensor(op.outputs[0])
     varying = [k for k, name in enumerate(op.inputs) if context.tensor(name).data is None]
     require_int8(op, out, *(context.tensor(op.inputs[k]) for k in varying))
@@ -164,7 +165,7 @@ def clip_of(op: Op) -> tuple[int, int] | None:
     return None if (low, high) == FULL_RANGE else (int(low), int(high))
 
 
-def lower_sum(op: Op, context: Context) -> list[StepPlan]:
+def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
     x, y, pair = sum_form(op, context)
     return _pair_steps(op, context, x, y, pair)
 
@@ -181,8 +182,8 @@ def sum_form(op: Op, context: Context) -> tuple[Operand, Operand, Pair]:
     return x, y, fit_sum(gain_x, x.zero_point, gain_y, y.zero_point, out.zero_point)
 
 
-def _pair_steps(op: Op, context: Context, x: Operand, y: Operand, pair: Pair) -> list[StepPlan]:
-    def wire(epoch: EpochBuilder, read: Callable[[Operand], str]) -> str:
+def _pair_steps(op: Op, context: Context, x: Operand, y: Operand, pair: Pair) -> list[TaskGroup]:
+    def wire(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:
         return epoch.unit(pair_unit(pair, x.element_bytes, y.element_bytes), read(x), read(y))
 
     out = context.tensor(op.outputs[0])
@@ -211,17 +212,17 @@ def _explain(
     context.explain(op, clipped, error)
 
 
-def lower_product(op: Op, context: Context) -> list[StepPlan]:
+def lower_product(op: Op, context: Context) -> list[TaskGroup]:
     x, y, form = product_form(op, context)
     return product_steps(op, context, x, y, form, form.error)
 
 
 def product_steps(
     op: Op, context: Context, x: Operand, y: Operand, form: Product, error: float
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     last, minus_x = form.last, form.minus_x
 
-    def wire(epoch: EpochBuilder, read: Callable[[Operand], str]) -> str:
+    def wire(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:
         product = epoch.unit(multiply_unit(), read(x), read(y))
         if minus_x is not None:
             product = epoch.unit(pair_unit(minus_x, 2, 1), product, read(x))
@@ -260,7 +261,7 @@ def _require_fine(op: Op, tensor: Tensor, error: float) -> None:
         )
 
 
-def lower_extreme(op: Op, context: Context) -> list[StepPlan]:
+def lower_extreme(op: Op, context: Context) -> list[TaskGroup]:
     """max(x, y) = x + (y - x)+, min(x, y) = y - (y - x)+, on codes of the output."""
     out, before, operands = context.tensor(op.outputs[0]), [], []
     for name in op.inputs:
@@ -271,7 +272,7 @@ def lower_extreme(op: Op, context: Context) -> list[StepPlan]:
     difference = fit_pair(-1.0, 1.0, -128.0)
     last = fit_pair(1.0, 1.0, 128.0) if op.kind == "maximum" else fit_pair(-1.0, 1.0, -128.0)
 
-    def wire(epoch: EpochBuilder, read: Callable[[Operand], str]) -> str:
+    def wire(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:
         positive = epoch.unit(pair_unit(difference), read(x), read(y))
         return epoch.unit(pair_unit(last), positive, read(x if op.kind == "maximum" else y))
 
@@ -306,18 +307,18 @@ def _steps(
     op: Op,
     context: Context,
     operands: tuple[Operand, Operand],
-    wire: Callable[[EpochBuilder, Callable[[Operand], str]], str],
+    wire: Callable[[TaskBuilder, Callable[[Operand], str]], str],
     ariths: int,
     readers: int,
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """The output in parallel parts, each by the units that `wire` puts down, then clipped if need be."""
     target, elements = context.buffer(op.outputs[0]), context.tensor(op.outputs[0]).elements
     after = _clip_units(op, ariths)
     ariths += sum(unit.KIND == "ARITH" for unit in after)
-    ways = min(_ARITHS // ariths, _READERS // readers, 3)
+    ways = min(UNITS["ARITH"] // ariths, MOST_READERS // readers, MAX_PIPELINES)
     block = max(operand.repeats.block for operand in operands)
 
-    def build(cut: tuple[int, int], epoch: EpochBuilder) -> None:
+    def build(cut: tuple[int, int], epoch: TaskBuilder) -> None:
         stream = wire(epoch, lambda operand: epoch.read(operand.buffer, operand.reader(*cut)))
         for unit in after:
             stream = epoch.unit(unit, stream)

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from atonc.hw.fields import UnitConfig
+from atonc.hw.limits import MOST_TABLE_SHIFT
 from atonc.ir import Op, Tensor
 from atonc.lower.affine import CODES, FULL_RANGE, Affine, Array, affine_of_table
 from atonc.lower.arith_units import affine_unit, clip_unit, edge_unit
@@ -20,11 +21,9 @@ from atonc.lower.registry import Refusal, recipe
 from atonc.lower.requantise import cut_to_32_bits, factor_shift, half_away
 from atonc.lower.tables import MOST_ERROR, fit_table
 from atonc.ops.registry import evaluate
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import contiguous
-from atonc.plan.types import StepPlan
-
-MOST_SHIFT = 23  # behind an ARITH, as seen
+from atonc.plan.task import TaskGroup
 
 _WAYS = {("ARITH",): 3, ("ARITH", "ARITH"): 2, ("ACTIV",): 2}
 
@@ -39,7 +38,7 @@ class Function:
 
 
 @recipe("table", "requantize")
-def lower_function(op: Op, context: Context) -> list[StepPlan]:
+def lower_function(op: Op, context: Context) -> list[TaskGroup]:
     table = table_of(op, context, 0)
     line = line_2x(op, context) if context.numerics == "2.x" and op.kind == "requantize" else None
     if line is None:
@@ -54,14 +53,14 @@ def line_2x(op: Op, context: Context) -> Affine | None:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     ratio = x.scale / y.scale
     shift = factor_shift(np.array([ratio]))
-    if not 0 <= shift <= MOST_SHIFT or "clip" in op.attrs:
+    if not 0 <= shift <= MOST_TABLE_SHIFT or "clip" in op.attrs:
         return None
     offset = np.array([(y.zero_point - x.zero_point * ratio) * 2.0**shift])
     return Affine(half_away(np.array([ratio * 2.0**shift])), cut_to_32_bits(offset), shift)
 
 
 @recipe("uint8_to_int8", "int8_to_uint8")
-def lower_edge(op: Op, context: Context) -> list[StepPlan]:
+def lower_edge(op: Op, context: Context) -> list[TaskGroup]:
     """Both directions flip the highest bit."""
     step = 128 if op.kind == "int8_to_uint8" else -128
     context.explain(op, lambda values: [ints(values[0]) + step])
@@ -78,7 +77,7 @@ def table_of(op: Op, context: Context, varying: int) -> Array:
     return evaluate(context.graph, op, values)[0].codes.reshape(256)
 
 
-def function_steps(op: Op, context: Context, source: str, table: Array) -> list[StepPlan]:
+def function_steps(op: Op, context: Context, source: str, table: Array) -> list[TaskGroup]:
     found = function_for(table)
     if found.error > MOST_ERROR:
         raise Refusal(
@@ -107,7 +106,7 @@ def function_for(table: Array) -> Function:
     return Function((fitted.config,), table_codes(fitted), fitted.error)
 
 
-def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, ...]) -> list[StepPlan]:
+def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, ...]) -> list[TaskGroup]:
     """The whole tensor through a chain of units, in parallel parts."""
     elements, target = context.tensor(op.outputs[0]).elements, context.buffer(op.outputs[0])
     return pack(chain_pipelines(context.buffer(source), target, elements, units), op.origin or (op.name,), op.kind)
@@ -119,7 +118,7 @@ def chain_pipelines(source: str, target: str, elements: int, units: tuple[UnitCo
     return [Pipeline(partial(wire, cut), cost=cut[1]) for cut in parts(elements, _WAYS[kinds])]
 
 
-def _wire(source: str, target: str, units: tuple[UnitConfig, ...], cut: tuple[int, int], epoch: EpochBuilder) -> None:
+def _wire(source: str, target: str, units: tuple[UnitConfig, ...], cut: tuple[int, int], epoch: TaskBuilder) -> None:
     start, count = cut
     stream = epoch.read(source, contiguous(count, offset=start))
     for unit in units:

@@ -17,7 +17,7 @@ from atonc.lower.pipelines import Pipeline, pack, placeable
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.views import View
 from atonc.ops.values import to_codes
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
 
 
 def view_of(context: Context, name: str, shape: tuple[int, ...] | None = None) -> View:
@@ -37,7 +37,7 @@ def change_between(op: Op, source: Tensor, target: Tensor) -> Units:
     return (affine_unit(requantising_line(source, target), 0), *clip)
 
 
-def _moved(op: Op, context: Context, pairs: list[tuple[View, View]], output: int = 0) -> list[StepPlan]:
+def _moved(op: Op, context: Context, pairs: list[tuple[View, View]], output: int = 0) -> list[TaskGroup]:
     """Copies from the first input to one output."""
     change = change_between(op, context.tensor(op.inputs[0]), context.tensor(op.outputs[output]))
     return copy([Move(a, b, change) for a, b in pairs], op.origin, f"{op.kind} {op.name}")
@@ -45,7 +45,7 @@ def _moved(op: Op, context: Context, pairs: list[tuple[View, View]], output: int
 
 @recipe("reshape", "squeeze", "expand_dims", "flatten", "identity")
 @placeable
-def lower_reshape(op: Op, context: Context) -> list[StepPlan]:
+def lower_reshape(op: Op, context: Context) -> list[TaskGroup]:
     """Memory holds the flat order, so the shape may change without a move."""
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     if source.is_constant:
@@ -60,7 +60,7 @@ def lower_reshape(op: Op, context: Context) -> list[StepPlan]:
 
 @recipe("concat", "pack")
 @placeable
-def lower_concat(op: Op, context: Context) -> list[StepPlan]:
+def lower_concat(op: Op, context: Context) -> list[TaskGroup]:
     target = context.tensor(op.outputs[0])
     axis = op.attrs["axis"] % len(target.shape)
     whole, start = view_of(context, op.outputs[0]), 0
@@ -88,7 +88,7 @@ def _constant_codes(source: Tensor, target: Tensor) -> Array:
 
 @recipe("split", "unpack")
 @placeable
-def lower_split(op: Op, context: Context) -> list[StepPlan]:
+def lower_split(op: Op, context: Context) -> list[TaskGroup]:
     source = context.tensor(op.inputs[0])
     axis = op.attrs["axis"] % len(source.shape)
     whole, start = view_of(context, op.inputs[0]), 0
@@ -104,7 +104,7 @@ def lower_split(op: Op, context: Context) -> list[StepPlan]:
 
 @recipe("slice")
 @placeable
-def lower_slice(op: Op, context: Context) -> list[StepPlan]:
+def lower_slice(op: Op, context: Context) -> list[TaskGroup]:
     part = view_of(context, op.inputs[0])
     shape = context.tensor(op.inputs[0]).shape
     for axis, bounds in enumerate(zip(op.attrs["starts"], op.attrs["stops"], op.attrs["steps"], strict=True)):
@@ -115,14 +115,14 @@ def lower_slice(op: Op, context: Context) -> list[StepPlan]:
 
 @recipe("transpose")
 @placeable
-def lower_transpose(op: Op, context: Context) -> list[StepPlan]:
+def lower_transpose(op: Op, context: Context) -> list[TaskGroup]:
     source = view_of(context, op.inputs[0])
     return _moved(op, context, [(source.transpose(tuple(op.attrs["perm"])), view_of(context, op.outputs[0]))])
 
 
 @recipe("reverse")
 @placeable
-def lower_reverse(op: Op, context: Context) -> list[StepPlan]:
+def lower_reverse(op: Op, context: Context) -> list[TaskGroup]:
     source = view_of(context, op.inputs[0])
     shape = context.tensor(op.inputs[0]).shape
     for axis in op.attrs["axes"]:
@@ -132,7 +132,7 @@ def lower_reverse(op: Op, context: Context) -> list[StepPlan]:
 
 @recipe("tile", "expand")
 @placeable
-def lower_tile(op: Op, context: Context) -> list[StepPlan]:
+def lower_tile(op: Op, context: Context) -> list[TaskGroup]:
     shape, wanted = context.tensor(op.inputs[0]).shape, context.tensor(op.outputs[0]).shape
     padded = (1,) * (len(wanted) - len(shape)) + shape
     source, target = view_of(context, op.inputs[0], padded), view_of(context, op.outputs[0])
@@ -145,7 +145,7 @@ def lower_tile(op: Op, context: Context) -> list[StepPlan]:
 
 @recipe("gather")
 @placeable
-def lower_gather(op: Op, context: Context) -> list[StepPlan]:
+def lower_gather(op: Op, context: Context) -> list[TaskGroup]:
     """Constant indices in runs of even steps become slices."""
     indices = context.tensor(op.inputs[1])
     if indices.data is None:
@@ -175,7 +175,7 @@ def runs(indices: list[int]) -> Iterator[tuple[int, int, int]]:
 
 @recipe("space_to_depth")
 @placeable
-def lower_space_to_depth(op: Op, context: Context) -> list[StepPlan]:
+def lower_space_to_depth(op: Op, context: Context) -> list[TaskGroup]:
     _need_channel_last(op)
     block, (n, h, w, c) = op.attrs["block"], context.tensor(op.inputs[0]).shape
     source = view_of(context, op.inputs[0]).split(2, w // block, block).split(1, h // block, block)
@@ -188,7 +188,7 @@ def lower_space_to_depth(op: Op, context: Context) -> list[StepPlan]:
 
 @recipe("depth_to_space")
 @placeable
-def lower_depth_to_space(op: Op, context: Context) -> list[StepPlan]:
+def lower_depth_to_space(op: Op, context: Context) -> list[TaskGroup]:
     _need_channel_last(op)
     block, (n, h, w, c) = op.attrs["block"], context.tensor(op.inputs[0]).shape
     deep = c // block**2
@@ -206,7 +206,7 @@ def _need_channel_last(op: Op) -> None:
 
 @recipe("batch_to_space")
 @placeable
-def lower_batch_to_space(op: Op, context: Context) -> list[StepPlan]:
+def lower_batch_to_space(op: Op, context: Context) -> list[TaskGroup]:
     """For every place in a block, one batch goes to every block-th pixel."""
     blocks, crops = op.attrs["blocks"], op.attrs["crops"]
     source, target = view_of(context, op.inputs[0]), view_of(context, op.outputs[0])
@@ -227,7 +227,7 @@ def lower_batch_to_space(op: Op, context: Context) -> list[StepPlan]:
 
 @recipe("space_to_batch")
 @placeable
-def lower_space_to_batch(op: Op, context: Context) -> list[StepPlan]:
+def lower_space_to_batch(op: Op, context: Context) -> list[TaskGroup]:
     """For every place in a block, every block-th pixel goes to one batch; padding is filled first."""
     blocks, pads = op.attrs["blocks"], op.attrs["pads"]
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
@@ -271,7 +271,7 @@ def _around(goal: View, inside: list[tuple[int, int]]) -> Iterator[View]:
 
 @recipe("pad")
 @placeable
-def lower_pad(op: Op, context: Context) -> list[StepPlan]:
+def lower_pad(op: Op, context: Context) -> list[TaskGroup]:
     """The inside is copied; constant borders are filled beside it, others copied from it axis by axis."""
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     change = change_between(op, source, target)
@@ -286,7 +286,7 @@ def lower_pad(op: Op, context: Context) -> list[StepPlan]:
         return pack(
             [*pipelines(moves), *pad_view(borders(whole, pads), code, inner.buffer, source.elements)], op.origin, title
         )
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     for axis, (before, after) in enumerate(pads):
         if before or after:
             moves += _mirrored(inner if not plans else None, whole, pads, axis, mode, change)

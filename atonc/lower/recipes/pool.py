@@ -25,7 +25,9 @@ from atonc.lower.views import View
 from atonc.ops.rounding import lift, rounding_of
 from atonc.ops.windows import Geometry, pair
 from atonc.plan.streams import Loop
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
+from atonc.select.choose import attempt
+from atonc.select.form import Refused
 
 Shape = tuple[int, ...]
 Ends = tuple[Tensor, Tensor]  # what comes in and what goes out
@@ -54,7 +56,7 @@ def geometry_of(op: Op) -> Geometry:
 
 @recipe("max_pool")
 @computable
-def lower_max_pool(op: Op, context: Context) -> list[StepPlan]:
+def lower_max_pool(op: Op, context: Context) -> list[TaskGroup]:
     name, geometry = _smaller(op, context, geometry_of(op))
     source, target = picture_of(context, name), picture_of(context, op.outputs[0])
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
@@ -64,13 +66,11 @@ def lower_max_pool(op: Op, context: Context) -> list[StepPlan]:
 
 def _maximum(
     op: Op, context: Context, source: View, target: View, geometry: Geometry, units: Units
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """By POOL units, or pair by pair where such small pictures were never seen in them."""
-    before = context.snapshot()
-    plans = Cascade(op, context, source, target, geometry, units).plans()
-    if pools_are_seen(plans):
-        return plans
-    context.restore(before)
+    form = attempt(context, lambda draft: Cascade(op, draft, source, target, geometry, units).plans())
+    if isinstance(form, Refused) or pools_are_seen(form.groups):
+        return context.take(form)
     return Cascade(op, context, source, target, geometry, units).by_pairs()
 
 
@@ -113,11 +113,11 @@ class Cascade:
     def __init__(self, op: Op, context: Context, source: View, target: View, geometry: Geometry, units: Units) -> None:
         self.op, self.context, self.target, self.units = op, context, target, units
         self.title = f"{op.kind} {op.name}"
-        self.steps: list[StepPlan] = []
+        self.steps: list[TaskGroup] = []
         self.now, self.pads = _needed(source, target.shape, geometry)
         self.geometry = geometry
 
-    def plans(self) -> list[StepPlan]:
+    def plans(self) -> list[TaskGroup]:
         (tall, wide), (down, right) = self.geometry.kernel, self.geometry.stride
         square = min(tall, wide)
         even = tall == wide
@@ -134,7 +134,7 @@ class Cascade:
             self._finish(down // done, right // done)
         return self.steps
 
-    def by_pairs(self) -> list[StepPlan]:
+    def by_pairs(self) -> list[TaskGroup]:
         """Without POOL units, whose smallest pictures are known."""
         if any(self.pads):
             self._pad_in_memory()
@@ -207,7 +207,7 @@ def _columns(picture: View) -> View:
 
 @recipe("average_pool")
 @computable
-def lower_average_pool(op: Op, context: Context) -> list[StepPlan]:
+def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
     geometry = geometry_of(op)
     source, target = picture_of(context, op.inputs[0]), picture_of(context, op.outputs[0])
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
@@ -218,7 +218,7 @@ def lower_average_pool(op: Op, context: Context) -> list[StepPlan]:
         near, _ = _needed(source, target.shape, geometry)
         windows = Windows(near, target, ((2, 2),), average=True, units=change_between(op, x, y))
         return pack(windows.pipelines(context), op.origin, title)
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     found: list[Pipeline] = []
     area = geometry.kernel[0] * geometry.kernel[1] if op.attrs.get("count_include_pad", False) else 0
     context.explain(
@@ -300,7 +300,7 @@ def _mean_line(op: Op, x: Tensor, y: Tensor, pixels: int) -> Line:
 
 @recipe("mean", "sum")
 @computable
-def lower_mean(op: Op, context: Context) -> list[StepPlan]:
+def lower_mean(op: Op, context: Context) -> list[TaskGroup]:
     """Over any axes that are at most two stretches of neighbours."""
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     axes = {axis % len(x.shape) for axis in op.attrs["axes"]}
@@ -344,7 +344,7 @@ def _stretches(shape: Shape, axes: set[int]) -> tuple[tuple[Kept, ...], tuple[Lo
 
 @recipe("reduce_max")
 @computable
-def lower_reduce_max(op: Op, context: Context) -> list[StepPlan]:
+def lower_reduce_max(op: Op, context: Context) -> list[TaskGroup]:
     """Over height and width: the maximum of one window."""
     shape = context.tensor(op.inputs[0]).shape
     spatial = set(range(1, len(shape) - 1))

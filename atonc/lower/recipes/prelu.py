@@ -39,9 +39,9 @@ from atonc.lower.tables import FunctionTable, fit_table
 from atonc.ops.integers import slopes
 from atonc.ops.rounding import is_counted, round_half_away
 from atonc.ops.values import Arg
-from atonc.plan.build import EpochBuilder
+from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, engine
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Prelu:
 
 
 @recipe("prelu")
-def lower_prelu(op: Op, context: Context) -> list[StepPlan]:
+def lower_prelu(op: Op, context: Context) -> list[TaskGroup]:
     x, out, slope = (context.tensor(name) for name in (op.inputs[0], op.outputs[0], op.inputs[1]))
     function.require_int8(op, x, out)
     if slope.data is None or not is_per_channel(slope, out):
@@ -130,7 +130,7 @@ def _two_steps(positive: FunctionTable, x: Tensor, out: Tensor, slope: Tensor) -
     return Prelu(positive, Affine(a, c, shift), factors, x.zero_point, out.zero_point)
 
 
-def _steps(op: Op, context: Context, form: Prelu) -> list[StepPlan]:
+def _steps(op: Op, context: Context, form: Prelu) -> list[TaskGroup]:
     """One epoch where the units suffice; else the negative or the positive branch goes through memory, and the clip."""
     out, origin = context.tensor(op.outputs[0]), op.origin or (op.name,)
     source, target = context.buffer(op.inputs[0]), context.buffer(op.outputs[0])
@@ -166,7 +166,7 @@ def _sum_pipelines(
     """Positive branch, negative branch, result; parts side by side."""
     upper, lower, target = buffers
 
-    def wire(area: Area, first: int, epoch: EpochBuilder) -> None:
+    def wire(area: Area, first: int, epoch: TaskBuilder) -> None:
         positive = read_area(epoch, upper, area)
         if table is not None:
             positive = epoch.unit(table, positive)

@@ -21,7 +21,7 @@ from atonc.lower.recipes.movement import change_between, runs, view_of
 from atonc.lower.registry import recipe
 from atonc.lower.views import View
 from atonc.ops.resize import nearest_index, source_positions
-from atonc.plan.types import StepPlan
+from atonc.plan.task import TaskGroup
 
 Pair = tuple[View, View]
 
@@ -30,7 +30,7 @@ _MOST_PIECES = 10  # of one pass; beyond, one axis after the other
 
 @recipe("resize_nearest")
 @placeable
-def lower_nearest(op: Op, context: Context) -> list[StepPlan]:
+def lower_nearest(op: Op, context: Context) -> list[TaskGroup]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     if len(x.shape) != len(y.shape):
         raise ModelError(f"{op.kind} gives {len(y.shape)} dimensions for {len(x.shape)}", where=op.name)
@@ -107,9 +107,9 @@ def _part(near: View, far: View, axis: int, piece: tuple[int, int, int, int, int
 
 def _one_by_one(
     op: Op, context: Context, source: View, target: View, maps: list[list[int]], axes: list[int], units: Units
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Axis after axis through scratch memory, the one that shrinks the most first."""
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     order = sorted(axes, key=lambda axis: target.shape[axis] / source.shape[axis])
     for axis in order:
         last = axis == order[-1]

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from atonc.hw.limits import ALIGNED
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Op, Tensor
@@ -34,14 +35,12 @@ from atonc.lower.registry import Refusal, recipe
 from atonc.lower.views import View
 from atonc.lower.walks import walk
 from atonc.ops.resize import source_positions
-from atonc.plan.build import EpochBuilder
-from atonc.plan.types import StepPlan
+from atonc.plan.build import TaskBuilder
+from atonc.plan.task import TaskGroup
 
 ONE = 256  # of the weights
 _STEEPEST = 1.9  # output codes for an input code
 _MOST_PIECES = 64  # along an axis
-_ALIGNED = 16  # bytes: where engines begin in any memory
-_BAND_BYTES = 512 << 10  # of the NPU's RAM, for a part of a large result
 _ALIGNED_CHANNELS = 8  # of 16 bits: pixels begin at aligned addresses
 
 
@@ -97,7 +96,7 @@ def _even(places: list[tuple[int, int]], weight: int, gap: int) -> list[Piece]:
 
 @recipe("resize_linear")
 @computable
-def lower_linear(op: Op, context: Context) -> list[StepPlan]:
+def lower_linear(op: Op, context: Context) -> list[TaskGroup]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     _check(op, x, y)
     axes = {axis: _axis_pieces(op, x, y, axis) for axis in (1, 2)}
@@ -120,7 +119,7 @@ def lower_linear(op: Op, context: Context) -> list[StepPlan]:
     context.explain(op, codes, 256 / ONE * x.scale / y.scale)
     ends = _ends(op, x, y, ONE)
     channels, whole = x.shape[3], -(-x.shape[3] // _ALIGNED_CHANNELS) * _ALIGNED_CHANNELS
-    plans: list[StepPlan] = []
+    plans: list[TaskGroup] = []
     if channels < whole:
         near = View.whole(context.scratch(source.elements // channels * whole, op.name), (*source.shape[:2], whole))
         moves = pipelines([Move(source, near.cut(2, 0, channels))])
@@ -129,7 +128,7 @@ def lower_linear(op: Op, context: Context) -> list[StepPlan]:
     shape = (source.shape[0], y.shape[2], whole)
     between = View.whole(context.scratch(2 * prod(shape), op.name), shape, 2)
     plans += pack([_along_lines(source, between, piece) for piece in axes[2]], op.origin, title)
-    for first, rows in bands(y.shape[1], prod(y.shape[2:]), y.shape[2] * whole):
+    for first, rows in bands(y.shape[1], prod(y.shape[2:]), y.shape[2] * whole, context.room.band_bytes):
         band = target.cut(0, first, rows)
         parts = [part for piece in axes[1] for part in piece.between(first, first + rows)]
         plans += _columns(op, context, between, band, parts, ends)
@@ -138,7 +137,7 @@ def lower_linear(op: Op, context: Context) -> list[StepPlan]:
 
 def _columns(
     op: Op, context: Context, between: View, band: View, parts: Sequence[Piece], ends: Ends
-) -> list[StepPlan]:
+) -> list[TaskGroup]:
     """Some rows of the result from lines of 16 bits, whose engines begin at aligned addresses: by way of a memory with
     room behind the channels where pixels do not."""
     title, whole = f"{op.kind} {op.name}", between.shape[2]
@@ -150,11 +149,11 @@ def _columns(
     return plans + copy([Move(far.cut(2, 0, channels), band)], op.origin, title)
 
 
-def bands(height: int, line_bytes: int, room_bytes: int) -> list[tuple[int, int]]:
+def bands(height: int, line_bytes: int, row_bytes: int, most_bytes: int) -> list[tuple[int, int]]:
     """First row and rows of parts of a result that begin where any memory takes them and fit the NPU's RAM beside the
-    lines that they are made of; `room_bytes` is what a row takes there."""
-    step = _ALIGNED // gcd(_ALIGNED, line_bytes)
-    rows = height if height * room_bytes <= _BAND_BYTES else max(1, _BAND_BYTES // room_bytes // step) * step
+    lines that they are made of; `row_bytes` is what a row takes there."""
+    step = ALIGNED // gcd(ALIGNED, line_bytes)
+    rows = height if height * row_bytes <= most_bytes else max(1, most_bytes // row_bytes // step) * step
     return [(first, min(rows, height - first)) for first in range(0, height, rows)]
 
 
@@ -246,7 +245,7 @@ def _pipeline(
 ) -> Pipeline:
     """Two readers, units on the first, the unit that joins both, units behind it."""
 
-    def build(builder: EpochBuilder) -> None:
+    def build(builder: TaskBuilder) -> None:
         x, y = builder.read(low.buffer, engines[0]), builder.read(high.buffer, engines[1])
         for unit in first:
             x = builder.unit(unit, x)

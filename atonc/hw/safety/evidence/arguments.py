@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from atonc.hw.limits import POOL_THREE_LINES
 from atonc.hw.safety.evidence.grades import Feature, Grade
 from atonc.hw.safety.evidence.table import Numbers, evidence, grade
 
@@ -49,7 +50,6 @@ def _sides_of_padding(feature: Feature) -> bool:
 
 _EXTENTS = ("CONVACC W", "CONVACC H", "CONVACC output width", "CONVACC output height")
 _POOL_EXTENTS = ("POOL W", "POOL H")
-_POOL_THREE_LINES = 896  # half of what was seen with two lines: one line more is kept
 
 
 def _counted(feature: Feature) -> bool:
@@ -64,7 +64,7 @@ def _counted(feature: Feature) -> bool:
     if name == "STRENG read-back frame elements":
         longest = _values("STRENG elements of a raw frame")[1]
         return role == "no sync" and _values(name, lambda other: other == role)[1] < int(value) <= longest
-    return name == "POOL W x B" and role == "3 lines" and int(value) <= _POOL_THREE_LINES
+    return name == "POOL W x B" and role == "3 lines" and int(value) <= POOL_THREE_LINES
 
 
 def _walks(feature: Feature) -> bool:

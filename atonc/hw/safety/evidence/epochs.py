@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from atonc.hw.fields import UnitConfig
+from atonc.hw.limits import BUS_BYTES
 from atonc.hw.links import context_form
 from atonc.hw.safety.context import PoolKind
 from atonc.hw.safety.evidence import activ, arith, convacc, pool, streng
 from atonc.hw.safety.evidence.grades import Feature
-from atonc.hw.safety.evidence.neighbours import WORD, Relation, relation
+from atonc.hw.safety.evidence.neighbours import Relation, relation
 from atonc.hw.safety.evidence.streng import READ_BACK
 from atonc.hw.safety.view import EpochView, kind_of_name
 from atonc.hw.units.activ import ActivConfig
@@ -99,6 +100,6 @@ def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:
 def _relation(view: EpochView, one: str, other: str) -> Relation:
     """Most engines are far from each other: no need to look closer."""
     (low, end), (low2, end2) = view.spans[one], view.spans[other]
-    if end + WORD <= low2 or end2 + WORD <= low:
+    if end + BUS_BYTES <= low2 or end2 + BUS_BYTES <= low:
         return Relation.APART
     return relation(view.engines[one], view.engines[other])

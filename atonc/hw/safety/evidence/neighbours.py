@@ -12,9 +12,9 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.hw.limits import BUS_BYTES
 from atonc.hw.units.stream_engine import StrengConfig
 
-WORD = 8  # bytes of the bus
 _PERIODS = 3  # that two walks must share before one of them stands for all
 Loop = tuple[int, int]  # count, step in bytes
 
@@ -30,11 +30,11 @@ class Relation(StrEnum):
 def relation(one: StrengConfig, other: StrengConfig) -> Relation:
     (_, end), (start, _) = sorted((one.span(), other.span()))
     if end <= start:
-        return Relation.BORDER if (end - 1) // WORD == start // WORD else Relation.APART
+        return Relation.BORDER if (end - 1) // BUS_BYTES == start // BUS_BYTES else Relation.APART
     walks = (_Walk.of(one), _Walk.of(other))
     if _meet(*walks, 1):
         return Relation.OVERLAP
-    return Relation.SHARED_WORDS if _meet(*walks, WORD) else Relation.OWN_WORDS
+    return Relation.SHARED_WORDS if _meet(*walks, BUS_BYTES) else Relation.OWN_WORDS
 
 
 class _Walk:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from operator import attrgetter
 
+from atonc.hw.limits import PREFETCH_BYTES
 from atonc.hw.safety.evidence.grades import Feature, Value
 from atonc.hw.safety.evidence.modes import mode
 from atonc.hw.units.stream_engine import StrengConfig
@@ -21,7 +22,6 @@ ANY_VALUE = {
     "frame_offset": "judged where a second frame follows; else readers of published programs leave anything in it",
     "repeat_offset": "judged where a second turn follows; else readers of published programs leave anything in it",
 }
-MARGIN = 64  # bytes that ST leaves between the last byte touched and the limit
 READ_BACK = "to CONVACC:2"
 _ALIGNMENTS = (16, 8, 4, 2, 1)
 
@@ -135,4 +135,4 @@ def alignment(value: int) -> int:
 
 def _margin(c: StrengConfig) -> str:
     margin = c.address_limit - (c.span()[1] - 1)
-    return "negative" if margin < 0 else "below 64" if margin < MARGIN else "64 or more"
+    return "negative" if margin < 0 else "below 64" if margin < PREFETCH_BYTES else "64 or more"

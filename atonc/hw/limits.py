@@ -1,0 +1,117 @@
+"""How many units there are, how much they hold and where engines may start: each number once, with its evidence.
+
+Safety rules, lowering, placement and the cycle models all read these. "Seen" means: in the 114 published networks that
+the safety rules rest on (hw/proven.py); `docs/silicon.md` says more about single features. Sizes of registers and
+memories inside a unit stand in its own file in hw/units.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from atonc.hw.machine import stm32n6
+from atonc.hw.units.convacc import ConvaccConfig
+
+UNITS = stm32n6().units  # how many of each kind; ST's machine description of the chip says the same
+MAX_CHAIN = UNITS["CONVACC"]  # one after the other: chains of all of them were seen
+MOST_READERS, MOST_WRITERS = 8, 5  # engines of one epoch, in 9,526 epochs
+MOST_PASSES = 128  # frames that a gate drops before it keeps one: 1..127 were seen, of 8 bits
+
+# --- memory
+BUS_BYTES = 8  # the bus moves so many at a time; 8,943 of 9,031 pairs of writers do not meet in such a word
+READ_ALIGNMENT = 8  # of addresses where engines start outside the NPU's own RAM: 1,102 engines in cpuRAM and hyperRAM
+WRITE_ALIGNMENT = 16  # the same engines
+FLASH_ALIGNMENT = 16  # 7,017 readers
+ALIGNED = max(READ_ALIGNMENT, WRITE_ALIGNMENT, FLASH_ALIGNMENT)  # every memory takes such an address
+CPU_CACHE_LINE = 32  # of the Cortex-M55: maintenance must not touch a neighbour
+NPU_CACHE_LINE = 64  # blobs fill whole ones
+PREFETCH_BYTES = 64  # engines may read that far behind the last byte: LIMITADDR leaves it free on 45,820 of 46,259
+XSPI_TAIL = 32  # bytes at the end of a memory-mapped device that must not be touched: erratum of the controller
+
+# --- sums of CONVACC
+RING_LENGTHS = (1, MAX_CHAIN)  # units whose sums return through the switch
+SYNC_BELOW = 768  # elements: shorter frames of sums always wait for their writer, 422 readers
+SYNC_UP_TO = 1600  # longer ones never do, 548 readers; in between both occur, 304 of 362 wait
+LEAST_READ_BACK = 40  # elements of a frame of sums that returns through memory, 1,332 readers
+MOST_OUT_SHIFT = 12  # bits that a CONVACC cuts off, 11,988 units
+LEAST_DEEP = {3: 32, 1: 68}  # FBYTES in deep mode -> channels, 8,700 units of 1 x 1
+LEAST_PLAIN = 2  # channels of the others
+
+
+class Sizes(NamedTuple):
+    """What a CONVACC holds at most: NR, B, NR x B x KW x KH and W x B."""
+
+    kernels: int
+    channels: int
+    weights: int
+    line: int
+
+
+_LONG_LINE = 33_600  # of kernels with one line, which keep none
+
+DEEP = Sizes(24, 128, 3072, _LONG_LINE)
+PLAIN = Sizes(24, 24, 576, _LONG_LINE)  # 1 x 1
+DSS2 = Sizes(4, 4, 144, 960)
+WINDOWS = {1: Sizes(8, 8, 576, 1920), 2: Sizes(4, 8, 288, 1024)}  # SIMD mode -> of kernels with several lines
+LINES = {1: Sizes(8, 16, 576, _LONG_LINE), 2: Sizes(8, 16, 384, _LONG_LINE)}  # of one line with several columns
+
+
+def convacc_sizes(rows: int, columns: int, simd: int, deep: bool = False, dss2: bool = False) -> Sizes:
+    """The most that was seen with such kernels in such a mode, in 11,988 units."""
+    if deep:
+        return DEEP
+    if dss2:
+        return DSS2
+    if rows > 1:
+        return WINDOWS[1 if simd == 1 else 2]
+    return LINES[1 if simd == 1 else 2] if columns > 1 else PLAIN
+
+
+# kernel width, height and stride of windows -> lines and columns of the smallest frame, 3,195 units
+LEAST_FRAMES = {(3, 3, 1): 2, (3, 3, 2): 2, (5, 2, 1): 5, (5, 3, 1): 5, (5, 2, 2): 10, (5, 3, 2): 10}
+LEAST_FRAME = 2  # for other sizes; a 3 x 1 convolution with stride 2 on one line never ended on a board
+# kernel width, height and stride of windows -> (top, left, bottom, right) of SAMPLE -> units of 96 programs
+WINDOW_PADDING = {
+    (2, 2, 1): {(1, 1, 1, 1): 40},
+    (3, 1, 1): {(0, 1, 0, 1): 8, (0, 2, 0, 0): 8},
+    (3, 3, 1): {(1, 1, 1, 1): 2324, (0, 0, 0, 0): 10},
+    (3, 3, 2): {(0, 0, 1, 1): 196, (1, 1, 0, 0): 222, (1, 1, 1, 1): 7, (1, 0, 1, 1): 1, (0, 0, 0, 0): 40},
+    (4, 1, 1): {(0, 1, 0, 2): 1},
+    (4, 3, 1): {(0, 1, 2, 2): 1, (1, 1, 1, 2): 1, (2, 1, 0, 2): 1},
+    (5, 2, 1): {(0, 2, 1, 2): 130},
+    (5, 2, 2): {(0, 1, 1, 2): 35, (0, 2, 1, 1): 1, (0, 2, 1, 2): 1},
+    (5, 3, 1): {(2, 2, 0, 2): 130},
+    (5, 3, 2): {(1, 1, 0, 2): 35, (2, 2, 0, 1): 1, (2, 2, 0, 2): 1},
+    (6, 1, 1): {(0, 0, 0, 0): 5},
+    (6, 3, 1): {(0, 0, 0, 0): 10},
+    (6, 3, 2): {(0, 2, 2, 2): 1, (2, 2, 0, 2): 1},
+    (7, 1, 2): {(0, 2, 0, 2): 1},
+    (7, 3, 2): {(0, 2, 2, 2): 3, (2, 2, 0, 2): 3},
+}
+
+
+def frame_seen(c: ConvaccConfig) -> bool:
+    """Whether frames as small as this one were seen with these windows."""
+    least = LEAST_FRAMES.get((c.kernel_width, c.kernel_height, c.stride_x), LEAST_FRAME)
+    return min(c.width, c.height) >= least
+
+
+def padding_seen(c: ConvaccConfig) -> bool:
+    """Whether each side was seen, with whatever else on the other sides."""
+    seen = WINDOW_PADDING.get((c.kernel_width, c.kernel_height, c.stride_x))
+    if seen is None:
+        return True  # 1 x 1, or a size that another rule complains about
+    pads = (c.pad_top, c.pad_left, c.pad_bottom, c.pad_right)
+    return all(min(side) <= pad <= max(side) for pad, side in zip(pads, zip(*seen, strict=True), strict=True))
+
+
+# --- POOL and ARITH
+POOL_CHANNELS, POOL_LINE = 8, 1792  # a frame's channels and the elements of its lines, 482 units
+POOL_THREE_LINES = POOL_LINE // 2  # with windows of three lines one line more is kept
+_POOLED = {(2, 2): POOL_CHANNELS}  # window and stride of a maximum -> channels; others: 1, 137 units
+MOST_TABLE_SHIFT = 23  # bits behind a table of coefficients, 18,601 units
+
+
+def most_pooled(window: int, stride: int) -> int:
+    """Channels of a maximum that are taken at a time."""
+    return _POOLED.get((window, stride), 1)

@@ -1,0 +1,83 @@
+"""What is known of the graph before any operator is lowered; the same for all recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from atonc.ir import Array, Graph, Op, Tensor
+from atonc.lower.passes_2x import Form, needs_unsigned
+from atonc.select.policy import MANY_CHANNELS, USUAL_ROOM, Room
+
+CONVOLUTIONS = ("conv", "dense", "transpose_conv")
+
+
+@dataclass(frozen=True)
+class Facts:
+    graph: Graph
+    numerics: str = "best"  # or "2.x": the lowering of ST's releases 2.x, number for number
+    calibrate: Callable[[], list[Mapping[str, Array]]] | None = None  # runs of the graph on typical inputs
+    on_cpu: frozenset[str] = frozenset()  # operators that the user wants there
+    supplied: frozenset[str] = frozenset()  # inputs and outputs whose memory the application brings
+    room: Room = USUAL_ROOM  # the NPU's own RAM
+
+    def tensor(self, name: str) -> Tensor:
+        return self.graph.tensors[name]
+
+    @cached_property
+    def shifted(self) -> frozenset[str]:
+        """Tensors that are stored as code + 128: their zero is -128, so that they become features without an offset.
+
+        Worth it where a convolution reads them that has a window or many channels, and possible where convolutions
+        write and read them and nobody else does.
+        """
+        worth = self._summed_in_large_parts if self.numerics == "2.x" else self._worth_shifting
+        return frozenset(name for name in self.graph.tensors if worth(name))
+
+    def _worth_shifting(self, name: str) -> bool:
+        readers = self.graph.consumers.get(name, [])
+        if not self._between_convolutions(name) or any(self._wants_signs(op) for op in readers):
+            return False
+        return any(self._gains(op) for op in readers)
+
+    def _between_convolutions(self, name: str) -> bool:
+        """Written and read by convolutions only, as codes whose zero is -128."""
+        tensor, producer = self.tensor(name), self.graph.producers.get(name)
+        readers = self.graph.consumers.get(name, [])
+        if producer is None or producer.kind not in CONVOLUTIONS or name in self.graph.outputs:
+            return False
+        if tensor.dtype != "int8" or tensor.zero_point != -128 or not readers:
+            return False
+        if any(op.kind not in CONVOLUTIONS or op.inputs[0] != name for op in readers):
+            return False
+        return not any(op.name in self.on_cpu for op in (producer, *readers))
+
+    def _summed_in_large_parts(self, name: str) -> bool:
+        """All readers sum more channels at once than signed features allow, as ST's releases 2.x do."""
+        return self._between_convolutions(name) and all(map(self._in_large_parts, self.graph.consumers[name]))
+
+    def _in_large_parts(self, op: Op) -> bool:
+        weights, y = self.tensor(op.inputs[1]), self.tensor(op.outputs[0])
+        outputs, *window, channels = weights.shape
+        plain = op.kind in ("conv", "dense") and int(op.attrs.get("groups", 1)) == 1 and set(window) <= {1}
+        form = Form(channels, outputs, y.elements // max(outputs, 1), 1, wide=False)
+        return plain and needs_unsigned(form)
+
+    def _wants_signs(self, op: Op) -> bool:
+        """Chains of windows with stride 2 or without padding were seen with signed features only."""
+        weights = self.tensor(op.inputs[1])
+        dense = int(op.attrs.get("groups", 1)) == 1 and len(weights.shape) == 4 and max(weights.shape[1:3]) > 1
+        seen = tuple(op.attrs.get("stride", (1, 1))) == (1, 1) and any(op.attrs.get("padding", ()))
+        return dense and weights.shape[-1] > 8 and not seen
+
+    def _gains(self, op: Op) -> bool:
+        weights = self.tensor(op.inputs[1])
+        channels = weights.shape[-1]
+        window = weights.shape[1:3] if len(weights.shape) == 4 else (1, 1)
+        return channels > (1 if max(window) > 1 else MANY_CHANNELS)
+
+    @cached_property
+    def typical(self) -> list[Mapping[str, Array]]:
+        """Values of all tensors for a few typical inputs; empty when nobody provides them."""
+        return [] if self.calibrate is None else self.calibrate()

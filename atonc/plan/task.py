@@ -1,0 +1,95 @@
+"""A task: one chain of units over named buffers. It has no unit numbers and no addresses; `schedule.assign` gives the
+first, `place` the second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from atonc.hw.fields import UnitConfig
+from atonc.hw.units.stream_engine import StrengConfig
+
+ENGINE = "STRENG"
+
+
+class Purpose(StrEnum):
+    """What a task is for, beside computing the result of its operator."""
+
+    COMPUTE = "compute"
+    FEATURES = "features"  # writes the features as the units want them
+    PADDING = "padding"  # writes a padded copy of the features
+    PART = "part"  # computes or adds partial results
+
+
+@dataclass(frozen=True)
+class Order:
+    """In which order, and how wide, the elements of a stream come."""
+
+    frames: int
+    lines: int
+    pixels: int
+    depth: int
+    element_bytes: int
+
+
+@dataclass(frozen=True)
+class EngineUse:
+    """A stream engine on a buffer; the address in `config` counts from the start of the buffer."""
+
+    buffer: str
+    config: StrengConfig
+    follows: str = ""  # the writer of the same task whose frames a reader waits for
+
+    @property
+    def order(self) -> Order:
+        return Order(self.config.frames, *self.config.shape, self.config.element_bytes)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """From a unit of the task to a port of another: all frames, `drop` and `keep` in turn, or only the first ones."""
+
+    source: str
+    target: str
+    port: int
+    drop: int = 0
+    keep: int = 0
+    stop_after: int = 0
+
+
+@dataclass(frozen=True)
+class Task:
+    """Units and engines under names that mean something inside the task only."""
+
+    origin: tuple[str, ...]  # nodes of the model
+    title: str
+    units: Mapping[str, UnitConfig]
+    engines: Mapping[str, EngineUse]
+    wires: tuple[Wire, ...]
+    purpose: Purpose = Purpose.COMPUTE
+    cost: int = 0  # elements of its longest stream, roughly: the longest task of a group comes first
+
+    def readers(self) -> list[EngineUse]:
+        return [use for use in self.engines.values() if not use.config.to_memory]
+
+    def writers(self) -> list[EngineUse]:
+        return [use for use in self.engines.values() if use.config.to_memory]
+
+    def kinds(self) -> list[str]:
+        return [config.KIND for config in self.units.values()]
+
+
+@dataclass(frozen=True)
+class TaskGroup:
+    """Tasks of one operator that do not depend on each other; all of them come before those of its next group."""
+
+    tasks: tuple[Task, ...]
+
+    @staticmethod
+    def of(*tasks: Task) -> TaskGroup:
+        return TaskGroup(tasks)
+
+
+def tasks_of(groups: Iterable[TaskGroup]) -> list[Task]:
+    return [task for group in groups for task in group.tasks]

@@ -1,0 +1,49 @@
+"""Tasks that do not depend on each other, side by side in as few epochs as their units allow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from atonc.hw.footprint import share_word
+from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
+from atonc.hw.once import once_per_object
+from atonc.plan.task import Task, TaskGroup
+
+_MOST = {**UNITS, "readers": MOST_READERS, "writers": MOST_WRITERS}
+
+
+@once_per_object
+def pack(group: TaskGroup) -> tuple[tuple[Task, ...], ...]:
+    """The longest first, each into the first epoch that has room."""
+    epochs: list[list[Task]] = []
+    for task in sorted(group.tasks, key=lambda task: -task.cost):
+        room = next((epoch for epoch in epochs if _fits(task, epoch)), None)
+        if room is None:
+            epochs.append([task])
+        else:
+            room.append(task)
+    return tuple(map(tuple, epochs))
+
+
+def packed(groups: Iterable[TaskGroup]) -> list[tuple[Task, ...]]:
+    """The epochs of several groups, one group after the other."""
+    return [epoch for group in groups for epoch in pack(group)]
+
+
+def _fits(task: Task, epoch: list[Task]) -> bool:
+    used = sum((_units(other) for other in epoch), _units(task))
+    return all(count <= _MOST[kind] for kind, count in used.items()) and all(_apart(task, other) for other in epoch)
+
+
+def _units(task: Task) -> Counter[str]:
+    writers = len(task.writers())
+    engines = {"STRENG": len(task.engines), "writers": writers, "readers": len(task.engines) - writers}
+    return Counter(task.kinds()) + Counter(engines)
+
+
+def _apart(one: Task, other: Task) -> bool:
+    """Whether no two writers meet in a word of the bus; buffers begin and end between words."""
+    return not any(
+        a.buffer == b.buffer and share_word(a.config, b.config) for a in one.writers() for b in other.writers()
+    )

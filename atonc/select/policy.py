@@ -1,0 +1,134 @@
+"""What is worth what: every tuned number of the compiler, with the reason for it.
+
+The objective is cycles, and on top of them a price of error and a price of memory:
+
+- error: a form that is `CLOSER` to exact arithmetic may take up to `CHEAP` times as long, and any layer may take
+  `FEW_CYCLES` longer for it (`worth`). One more epoch (`EPOCH_CYCLES`) must mend a share `WORTH` of a layer's values.
+- memory: what may have to lie outside the NPU's own RAM starts its engines at aligned addresses, which costs cycles;
+  from which share of that RAM on, `Room` says.
+
+Limits of the hardware stand in hw/limits.py. Numbers here may change without a wrong result, only with slower, larger
+or less exact ones; the golden cycles of the tests notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from atonc.hw.machine import FLASH, stm32n6
+
+# --- cycles
+EPOCH_CYCLES = 5000  # to program and start an epoch: 950 and about 600 words of 7 cycles, as usual convolutions have
+FLASH_BYTE_CYCLES = next(  # a constant that is read once, at the rate of the flash
+    stm32n6().external_cycles_per_byte(bank) for bank in stm32n6().memories if bank.kind == FLASH
+)
+MAX_PIPELINES = 3  # convolutions side by side, each with its own ARITHs: what published epochs have
+WORTH_CUTTING = 2048  # elements of a part that runs beside others: a shorter one does not pay for its engines
+WORTH_SPLITTING = 4096  # cycles of a copy or a pooling: below, two engines finish no earlier than one
+MOST_MOVES = 320  # pieces of one copy: beyond, the CPU is the better place
+MOST_PARTS = 512  # epochs of one layer or pipelines of one mean; a stride of 16 has 256 phases
+MOST_TRIED = 6  # sizes of batches, the largest first, so that the search stays short
+FEWEST_ROWS = 4  # of a band: lower ones read more than half of their lines twice
+TURNS_PER_ROW = 4  # loading a coefficient takes as long as streaming so many constants
+PIXELS_PER_COPY = 64  # the coefficients are loaded once per part, which smaller parts do not pay for
+
+# --- error: layers
+CHEAP = 1.1  # how many times as long a better form may take
+FEW_CYCLES = 8000  # any layer may take so much longer: 8 microseconds, a thousandth of a usual inference
+CLOSER = 0.8  # what is left of the mean error in a better form: smaller gains drown in the spread of inputs
+FEW_PIXELS = 4  # of layers whose values count for whole channels, as those of squeeze and excite
+SOME_CHANNELS = 64  # from which a copy of the features may be worth it: below, sums keep all their bits anyway
+MANY_CHANNELS = 100  # above, sums of signed features keep fewer of their bits, and many need several passes
+WINDOW_CHANNELS, WINDOW_OUTPUTS = 8, 16  # of a window that is twice as fast on features without a zero point
+EXPECTED_MARGIN = 2.5  # how far sums may go beyond those of typical inputs
+UNSEEN_MARGIN = 1.5  # and beyond those of inputs that use all codes
+USUAL_PART = 0.125  # of the largest sum: what sums usually reach
+USUAL_PLACE = 0.75  # of the zero point: most results are small, and behind a ReLU all of them are positive
+SPREAD = 40.0  # codes by which results usually differ from the usual one
+TOLERATED = 0.05  # codes by which the largest error may grow where the mean gets smaller
+
+# --- error: groups of channels with a shift of their own
+GOOD_ENOUGH = 0.45  # codes of error before the last rounding, which takes half a code anyway
+TOO_COARSE = 1.0  # codes of error that are worth smaller groups of kernels
+WORTH = 0.0005  # share of a layer's values that must get better for one more epoch
+WORTH_MORE = 0.005  # share of the values of a group of kernels that must get better for two groups
+WORTH_MUCH = 0.02  # the same where two groups take twice as long
+WORTH_ALWAYS = 0.05  # the same in channels, where some channel is not good enough
+USUAL_RESULTS = 40_000  # of a layer; in smaller ones an epoch counts for more
+MOST_PIECES, MOST_PIECES_EVER = 6, 24  # groups, where all channels are good enough and where some are not
+MOST_LOST = 8.0  # codes that a channel may lose to its neighbours' scales before the layer goes to the CPU
+
+
+def affordable(cycles: float, fastest: float) -> bool:
+    """Whether a better form may take so long."""
+    return cycles <= max(CHEAP * fastest, fastest + FEW_CYCLES)
+
+
+def closer(error: float, other: float) -> bool:
+    """Whether a form is so much nearer to exact arithmetic that it may cost something."""
+    return error < CLOSER * other
+
+
+def worth(cycles: float, error: float, other_cycles: float, other_error: float) -> bool:
+    """Whether a form is better than another one, cycles and error together."""
+    if cycles < other_cycles and error <= other_error:
+        return True
+    return affordable(cycles, other_cycles) and closer(error, other_error)
+
+
+# --- memory: shares of the NPU's own RAM
+STEP_SHARE = Fraction(13, 14)  # that one step may ask for: the rest is for what lives beside it
+HUGE_SHARES = tuple(Fraction(k, 56) for k in (30, 20, 10, 5))  # tried in turn until everything fits; see Room
+LARGE_SHARE = Fraction(2, 7)  # of a tensor: two of them and a smaller one fit
+BAND_SHARE = Fraction(2, 7)  # for a part of a resized picture, beside the lines that it is made of
+COPY_SHARE = Fraction(1, 7)  # of a tensor that is copied from and to any address
+
+
+def npu_ram_of_chip() -> int:
+    """Without the cache, which is RAM only while it is off."""
+    return sum(b.size_bytes for b in stm32n6().memories if b.kind == "npu_ram" and b.name != "npuCache")
+
+
+@dataclass(frozen=True)
+class Room:
+    """The NPU's own RAM, where engines start anywhere; elsewhere they start at aligned addresses only."""
+
+    npu_ram_bytes: int
+    huge_share: Fraction = HUGE_SHARES[0]
+
+    @property
+    def huge_bytes(self) -> int:
+        """Larger tensors start their engines at aligned addresses, at any cost."""
+        return int(self.huge_share * self.npu_ram_bytes)
+
+    @property
+    def half_bytes(self) -> int:
+        """No two larger tensors fit, whatever else is tried."""
+        return int(HUGE_SHARES[0] * self.npu_ram_bytes)
+
+    @property
+    def large_bytes(self) -> int:
+        """Larger tensors start their engines at aligned addresses where that costs little."""
+        return min(int(LARGE_SHARE * self.npu_ram_bytes), self.huge_bytes)
+
+    @property
+    def step_bytes(self) -> int:
+        """What one step may ask for."""
+        return int(STEP_SHARE * self.npu_ram_bytes)
+
+    @property
+    def band_bytes(self) -> int:
+        return int(BAND_SHARE * self.npu_ram_bytes)
+
+    @property
+    def copy_bytes(self) -> int:
+        return int(COPY_SHARE * self.npu_ram_bytes)
+
+    def tighter(self) -> Iterator[Room]:
+        """The same RAM with more and more tensors kept out of it."""
+        yield from (replace(self, huge_share=share) for share in HUGE_SHARES)
+
+
+USUAL_ROOM = Room(npu_ram_of_chip())

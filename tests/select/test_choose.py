@@ -1,0 +1,147 @@
+"""Forms are values: what is refused or not chosen leaves nothing behind, and why it was refused is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from atonc.ir import Graph, Op
+from atonc.lower.context import Context
+from atonc.lower.layer import layer_of
+from atonc.lower.pad_first import lower_padded
+from atonc.plan.build import TaskBuilder
+from atonc.plan.streams import contiguous
+from atonc.plan.task import TaskGroup
+from atonc.select.choose import attempt, choose
+from atonc.select.form import Form, Refusal, Refused
+from tests.lower import harness
+
+Way = Callable[[Context], list[TaskGroup]]
+TOO_LARGE = Refused("CONV-MODE", "too large", "smaller", "make it smaller")
+TOO_WIDE = Refused("CONV-LINES", "too wide", "narrower", "make it narrower")
+
+
+def graph(size: int = 8) -> Graph:
+    weights = np.ones((4, 3, 3, 4), np.int8)
+    tensors = (
+        harness.activation("x", (1, size, size, 4), zero_point=3),
+        harness.constant("w", weights, np.full(4, 0.01), axis=0),
+        harness.activation("y", (1, size, size, 4), scale=0.5),
+    )
+    attrs = {"padding": (1, 1, 1, 1), "stride": (1, 1), "dilation": (1, 1), "layout": "NHWC"}
+    return harness.graph_of(Op("conv", "c", ("x", "w"), ("y",), attrs), *tensors)
+
+
+def state(context: Context) -> tuple[dict[str, object], ...]:
+    return tuple(map(dict, (context.buffers, context.aliases, context.shifted_copies, context.semantics)))
+
+
+def way(label: str, elements: int = 8, refused: Refused | None = None) -> Way:
+    """Writes something of every kind into its draft, then works or not."""
+
+    def build(context: Context) -> list[TaskGroup]:
+        scratch = context.scratch(elements, label)
+        context.constant(label.encode(), "constant")
+        context.alias("y", "x")
+        context.shifted_copies["x"] = scratch
+        context.explain(context.graph.ops[0], lambda values: values, error=0.25)
+        b = TaskBuilder(("c",), label)
+        b.write(b.read("x", contiguous(elements)), scratch, contiguous(elements, write=True))
+        if refused:
+            raise Refusal(refused.rule, refused.seen, refused.limit, refused.remedy)
+        return [b.alone()]
+
+    return build
+
+
+def titles(groups: list[TaskGroup]) -> list[str]:
+    return [task.title for group in groups for task in group.tasks]
+
+
+def test_a_refused_form_leaves_nothing_behind() -> None:
+    context = Context(graph())
+    context.buffer("x")
+    before = state(context)
+    assert attempt(context, way("a", refused=TOO_LARGE)) == TOO_LARGE
+    assert state(context) == before
+
+
+def test_a_form_is_nothing_until_it_is_taken() -> None:
+    context = Context(graph())
+    before = state(context)
+    form = attempt(context, way("a"))
+    assert isinstance(form, Form) and state(context) == before
+    assert form.error == 0.25 and set(form.semantics) == {"c"} and form.aliases == {"y": "x"}
+    with pytest.raises(FrozenInstanceError):
+        form.groups = ()  # type: ignore[misc]
+    assert titles(context.take(form)) == ["a"]
+    assert set(context.buffers) == {"a#1", "x", "y", *(n for n in context.buffers if n.startswith("constant:"))}
+    assert context.shifted_copies == {"x": "a#1"} and context.semantics["c"].error == 0.25
+
+
+def test_the_first_form_that_works_is_taken_and_later_ones_are_not_tried() -> None:
+    context = Context(graph())
+    tried: list[str] = []
+
+    def never(context: Context) -> list[TaskGroup]:
+        tried.append("never")
+        return []
+
+    assert titles(choose(context, [way("a", refused=TOO_LARGE), way("b"), never])) == ["b"]
+    assert context.refused == [TOO_LARGE] and not tried
+    assert not [name for name in context.buffers if name.startswith("a#")]
+
+
+def test_the_cheapest_form_is_taken_and_the_first_of_equals() -> None:
+    def cost(groups: object) -> float:
+        assert isinstance(groups, tuple)
+        return float(sum(use.config.elements for g in groups for t in g.tasks for use in t.engines.values()))
+
+    assert titles(choose(Context(graph()), [way("a", 32), way("b", 8), way("c", 8)], cost)) == ["b"]
+
+
+@pytest.mark.parametrize("blame_last, blamed", [(False, TOO_LARGE), (True, TOO_WIDE)])
+def test_without_any_form_a_refusal_is_the_answer(blame_last: bool, blamed: Refused) -> None:
+    context = Context(graph())
+    before = state(context)
+    ways = [way("a", refused=TOO_LARGE), way("b", refused=TOO_WIDE)]
+    form = attempt(context, lambda draft: choose(draft, ways, blame_last=blame_last))
+    assert form == blamed and state(context) == before
+
+
+def test_drafts_see_what_is_below_them() -> None:
+    context = Context(graph())
+    outer = context.draft()
+    name = outer.scratch(16, "outer")
+    inner = outer.draft()
+    assert inner.buffers[name].size_bytes == 16
+    outer.take(inner.done([]))
+    assert list(outer.done([]).buffers) == [name]
+    assert not context.buffers
+
+
+def test_reasons_of_nested_choices_travel_with_the_form() -> None:
+    def nested(context: Context) -> list[TaskGroup]:
+        return choose(context, [way("a", refused=TOO_WIDE), way("b")])
+
+    form = attempt(Context(graph()), lambda draft: choose(draft, [way("z", refused=TOO_LARGE), nested]))
+    assert isinstance(form, Form) and form.refused == (TOO_LARGE, TOO_WIDE)
+
+
+def test_a_padded_convolution_without_any_form_leaves_nothing_behind() -> None:
+    """All ways are tried, tap by tap and on padded copies; the last one's buffers and pieces once stayed."""
+    context = Context(graph())
+    layer = layer_of(context.graph.ops[0], context)
+    before = state(context)
+    tried = []
+
+    def refusing(layer: object, context: Context) -> list[TaskGroup]:
+        tried.append(layer)
+        return way("a", refused=TOO_WIDE)(context)
+
+    with pytest.raises(Refusal, match="too wide"):
+        lower_padded(layer, context, refusing)
+    assert len(tried) == 4 and state(context) == before
