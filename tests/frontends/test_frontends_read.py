@@ -106,6 +106,14 @@ def test_refusals_say_why(kind: str, words: str) -> None:
     assert words in str(error) and "node_7" in str(error) and error.remedy
 
 
+def test_refusals_name_the_tensors_to_stop_at() -> None:
+    tensors = [T("x", (1, 4), scale=0.1), T("m", (1, 4), scale=0.1), T("y", (1, 4), scale=0.1)]
+    ops = [O("RELU", ["x"], ["m"]), O("SVDF", ["m", "x"], ["y"]), O("CUMSUM", ["m"], ["y"])]
+    with pytest.raises(UnsupportedError, match="--cut-output-tensors m"):
+        read_tflite(build(tensors, [ops[0], ops[2]], ["x"], ["y"]))
+    assert "cut the model" in refuse("SVDF", "node_7", ["m"]).remedy
+
+
 # --- coverage ------------------------------------------------------------------------------------------------------
 
 
