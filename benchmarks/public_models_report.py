@@ -14,7 +14,7 @@ INPUTS = 2
 CLOSE, OF_KERNELS = 0.999, 0.003
 NOT_COUNTED = {
     "float": ("the model is not quantised",),
-    "dynamic": ("chooses scales at run time",),
+    "dynamic": ("chooses scales at run time", "zero point computed at run time", "scale computed at run time"),
     "other chip": ("'edgetpu-custom-op'", "'ethos-u'", "'XC_"),
 }
 HEAD = """# Public models outside the corpus

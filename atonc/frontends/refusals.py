@@ -14,7 +14,16 @@ CONTROL = ("If", "Loop", "Scan", "IF", "WHILE", "CALL", "SequenceMap")
 DYNAMIC = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "com.microsoft.DynamicQuantizeMatMul",
            "com.microsoft.MatMulIntegerToFloat", "com.microsoft.DynamicQuantizeLSTM")  # fmt: skip
 MOST_NAMED = 8
+KNOWN = "weights, scales, zero points, shapes and bounds are known when the model is compiled"
+FORMS = "operators, attributes and element types are those of docs/reference/ops.md"
 CUT = "replace the operator or stop before it with --cut-output-tensors"
+
+
+def advise(error: UnsupportedError) -> None:
+    """Whatever was refused, it says by which rule and what to do."""
+    late = "at run time" in error.what
+    error.rule = error.rule or (KNOWN if late else FORMS)
+    error.remedy = error.remedy or (f"make it a constant when the model is exported, or {CUT}" if late else CUT)
 
 
 def refuse(kind: str, where: str, computed: Sequence[str] = ()) -> UnsupportedError:
