@@ -4,7 +4,7 @@
                                                          [--limit SECONDS] [--seconds TOTAL] [--write]
 
 Each FOLDER holds .tflite and .onnx files, itself or in folders below, beside a manifest.csv (file, repository:path
-where it is published, options it needs): nothing is downloaded. Files with the same content count once, those of the
+where it is published, options as JSON): nothing is downloaded. Files with the same content count once, those of the
 corpus not at all. Each model is generated with verification in a process of its own, with a limit of time and memory,
 then compared with the reference kernels. The cache has a line of JSON for each, so that a run may be stopped and taken
 up again; `--again refused failed differs` does once more what a mended compiler may do better.
@@ -15,37 +15,44 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import importlib
 import json
+import os
 import resource
-import subprocess
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, NoReturn
 
 from compile_corpus import figures, kernels_of, layers, outputs, references, sensitivity
 from corpus_report import CORPUS, Record
 from public_models_report import INPUTS, Model, close, one_line, outcome, report, row
 
+import atonc.references
 from atonc import validating
+from atonc.compare.reference import REFERENCE, Values, Wanted, open_kernels
 from atonc.emulation import Emulation
 from atonc.errors import AtoncError
 from atonc.generating import analyze, generate
+from atonc.ir import Array
 from atonc.options import Options
 
 RESULTS = Path(__file__).parent / "results" / "public_models.md"
 MEMORY_BYTES = 8 << 30  # address space of one model's process
+DIED = "its process was ended by a signal"
 
 
 # --------------------------------------------------------------------------------------------------------- one model
 
 
-def judge(model: Path, fixed: dict[str, int]) -> Record:
+def judge(model: Path, asked: Record) -> Record:
     started = time.perf_counter()
     try:
-        view = analyze(model, Options(fixed_shapes=fixed))
+        view = analyze(model, Options(**asked))
         with tempfile.TemporaryDirectory() as folder:
             generate(view, Path(folder))
     except AtoncError as error:
@@ -70,22 +77,48 @@ def _megabytes() -> int:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
+class KernelsHere:
+    """In place of a process for the reference kernels: what judges a model is a process of its own already."""
+
+    def run(self, path: Path, inputs: Values, kernels: str = REFERENCE, tensors: Wanted = None) -> dict[str, Array]:
+        return open_kernels(path, kernels, tensors)(inputs)
+
+    def close(self) -> None:
+        pass
+
+
 def bounded(model: Model, limit: float) -> Record:
-    """In a process of its own."""
-    command = [sys.executable, __file__, str(model.path), "--one", "--fixed", json.dumps(model.fixed)]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=limit, check=False, preexec_fn=_limit_memory
-        )
-    except subprocess.TimeoutExpired:
-        return {"failed": f"more than {limit:.0f} s"}
-    if done.returncode == 0:
-        return dict(json.loads(done.stdout))
-    return {"failed": " / ".join(line.strip() for line in done.stderr.strip().splitlines()[-4:])[-600:] or "no output"}
+    """In a process of its own, forked so that the libraries are read once. Where kernels of others ended it, once more
+    with those kernels in a process of theirs."""
+    record = _forked(model, limit, kernels_here=True)
+    return _forked(model, limit, kernels_here=False) if record.get("failed") == DIED else record
 
 
-def _limit_memory() -> None:
+def _forked(model: Model, limit: float, kernels_here: bool) -> Record:
+    with tempfile.TemporaryFile("w+") as said:
+        child = os.fork()
+        if not child:
+            _child(model, said, limit, kernels_here)
+        _, status = os.waitpid(child, 0)
+        said.seek(0)
+        text = said.read()
+    if os.WIFSIGNALED(status):
+        return {"failed": f"more than {limit:.0f} s" if os.WTERMSIG(status) == signal.SIGALRM else DIED}
+    return dict(json.loads(text))
+
+
+def _child(model: Model, said: IO[str], limit: float, kernels_here: bool) -> NoReturn:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    signal.alarm(max(1, round(limit)))
+    if kernels_here:
+        atonc.references.ReferenceProcess = KernelsHere  # type: ignore[misc,assignment]
+    try:
+        record = judge(model.path, model.asked)
+    except BaseException as error:  # whatever it is, the table shall name it
+        record = {"failed": f"{type(error).__name__}: {error}"[:600]}
+    said.write(json.dumps(record))
+    said.flush()
+    os._exit(0)
 
 
 # ------------------------------------------------------------------------------------------------------- all models
@@ -105,8 +138,7 @@ def distinct(folders: list[Path]) -> list[Model]:
             mark = fingerprint(path)
             if mark not in seen:
                 seen.add(mark)
-                source, fixed = _published(path)
-                found.append(Model(path, mark, source, fixed))
+                found.append(Model(path, mark, *_published(path)))
     return sorted(found, key=lambda model: (model.path.stat().st_size, model.mark))
 
 
@@ -114,8 +146,8 @@ def _models(folder: Path) -> Iterator[Path]:
     return (path for path in sorted(folder.rglob("*")) if path.suffix in (".tflite", ".onnx"))
 
 
-def _published(path: Path) -> tuple[str, dict[str, int]]:
-    """Where the manifest beside a model says it comes from, and the sizes to give to its free dimensions."""
+def _published(path: Path) -> tuple[str, Record]:
+    """Where the manifest beside a model says it comes from, and the options that it is compiled with."""
     manifest = path.parent / "manifest.csv"
     if manifest.exists():
         with manifest.open(newline="") as file:
@@ -132,6 +164,8 @@ def cached(file: Path) -> dict[str, Record]:
 
 
 def survey(models: list[Model], options: argparse.Namespace) -> dict[str, Record]:
+    for library in ("ai_edge_litert.interpreter", "onnx", "onnxruntime"):  # once for all children
+        importlib.import_module(library)
     records, started = cached(options.cache), time.monotonic()
     for model in models:
         known = records.get(model.mark)
@@ -157,12 +191,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=240.0, help="seconds per model")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no model after so many")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--fixed", type=json.loads, default={}, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.one:
-        print(json.dumps(judge(options.folders[0], options.fixed)))
-        return
     models = distinct(options.folders)
     records = survey(models, options)
     done = {model: records[model.mark] for model in models if model.mark in records and options.only in model.source}

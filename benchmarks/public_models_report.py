@@ -14,7 +14,7 @@ INPUTS = 2
 CLOSE, OF_KERNELS = 0.999, 0.003
 NOT_COUNTED = {
     "float": ("the model is not quantised",),
-    "dynamic": ("chooses scales at run time",),
+    "dynamic": ("chooses scales at run time", "zero point computed at run time", "scale computed at run time"),
     "other chip": ("'edgetpu-custom-op'", "'ethos-u'", "'XC_"),
 }
 HEAD = """# Public models outside the corpus
@@ -28,6 +28,7 @@ models are not part of this repository.
 - Listed, but not among the quantised: **float**: every operator computes in float; **dynamic**: the file has no scales
   of activations, they are chosen at run time; **other chip**: the network is inside an operator as machine code of
   another accelerator.
+- Options that a model needs (sizes of free dimensions, a cut before a foreign operator) stand behind its name.
 - *epochs*: on the NPU; *CPU ops* with the rule that sent them there; *ms*: predicted, CPU included, never measured.
 - *layer max*: each layer on the inputs it really had against exact arithmetic, in codes.
 - *cosine*: worst output over {inputs} inputs to TFLite's reference kernels (onnxruntime without optimisation);
@@ -43,7 +44,7 @@ class Model:
     path: Path
     mark: str  # the first letters of its SHA-256
     source: str  # repository:path
-    fixed: dict[str, int] = field(default_factory=dict, compare=False)  # sizes of free dimensions
+    asked: Record = field(default_factory=dict, compare=False)  # options that it is compiled with
 
     @property
     def repository(self) -> str:
@@ -64,7 +65,8 @@ def close(output: Record) -> bool:
 
 
 def row(model: Model, record: Record) -> str:
-    begin = [model.source, model.mark, outcome(record)]
+    asked = "".join(f"; {name} {_words(value)}" for name, value in model.asked.items())
+    begin = [model.source + asked, model.mark, outcome(record)]
     if "outputs" not in record:
         return f"| {' | '.join(begin)} | | | | | | | {record.get('seconds', 0):.1f} | |"
     cells = [
@@ -79,6 +81,10 @@ def row(model: Model, record: Record) -> str:
         record["megabytes"],
     ]
     return f"| {' | '.join(map(str, cells))} |"
+
+
+def _words(value: object) -> str:
+    return ", ".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
 
 
 def report(records: dict[Model, Record]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from atonc.errors import ModelError, UnsupportedError
@@ -29,6 +30,21 @@ def qlinear_unary(node: Node) -> None:
             raise UnsupportedError("QLinearGlobalAveragePool with channels last", where=node.name)
         kind, attrs = "mean", {"axes": tuple(range(2, len(x.shape))), "keepdims": True}
     node.result(kind, [x], attrs, dtype=x.dtype, quant=node.quantisation(3, 4))
+
+
+@translates("com.microsoft.QLinearSoftmax")
+def qlinear_softmax(node: Node) -> None:
+    """Its attribute `opset` says which Softmax it was made of; before 13 that goes over all axes from the given one."""
+    x = node.builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
+    axis = node.axis(node.integer("axis", -1), len(x.shape))
+    quant = node.quantisation(3, 4)
+    if node.integer("opset", 13) >= 13 or all(dim == 1 for dim in x.shape[axis + 1 :]):
+        node.result("softmax", [x], {"axis": axis, "beta": 1.0}, dtype=x.dtype, quant=quant)
+        return
+    rows = prod(x.shape[:axis])
+    flat = node.step("reshape", [x], {}, (rows, x.elements // max(1, rows)))
+    made = node.step("softmax", [flat], {"axis": 1, "beta": 1.0}, dtype=x.dtype, quant=quant)
+    node.bind(node.outputs[0], node.step("reshape", [made], {}, x.shape))
 
 
 @translates("com.microsoft.QLinearAveragePool")

@@ -10,6 +10,7 @@ from pathlib import Path
 from atonc.errors import UnsupportedError
 from atonc.frontends import limits
 from atonc.frontends.fixed_shapes import require_names
+from atonc.frontends.refusals import advise
 from atonc.ir import Graph
 
 TFLITE_MARK = b"TFL3"
@@ -28,15 +29,22 @@ def read(path: Path, cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str,
             where=str(path),
             remedy="export the quantised model as TFLite or ONNX",
         )
-    data = limits.read_bytes(path)
+    try:
+        return _read(path, limits.read_bytes(path), cut_outputs, fixed_shapes or {})
+    except UnsupportedError as error:
+        advise(error)
+        raise
+
+
+def _read(path: Path, data: bytes, cut_outputs: Sequence[str], fixed_shapes: Mapping[str, int]) -> Graph:
     if is_tflite(path, data):
         from atonc.frontends.tflite import read_tflite
 
         graph = read_tflite(data, path.stem, cut_outputs)
-        return replace(graph, notes=(*graph.notes, *require_names(fixed_shapes or {}, ())))
+        return replace(graph, notes=(*graph.notes, *require_names(fixed_shapes, ())))
     from atonc.frontends.onnx_qdq import read_onnx
 
-    graph = read_onnx(data, path.stem, cut_outputs, fixed_shapes or {})
+    graph = read_onnx(data, path.stem, cut_outputs, fixed_shapes)
     return replace(graph, notes=(*graph.notes, *_notes(path.stem)))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from atonc.errors import UnsupportedError
 
 STATEFUL = (
@@ -11,11 +13,22 @@ STATEFUL = (
 CONTROL = ("If", "Loop", "Scan", "IF", "WHILE", "CALL", "SequenceMap")
 DYNAMIC = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "com.microsoft.DynamicQuantizeMatMul",
            "com.microsoft.MatMulIntegerToFloat", "com.microsoft.DynamicQuantizeLSTM")  # fmt: skip
+MOST_NAMED = 8
+KNOWN = "weights, scales, zero points, shapes and bounds are known when the model is compiled"
+FORMS = "operators, attributes and element types are those of docs/reference/ops.md"
 CUT = "replace the operator or stop before it with --cut-output-tensors"
 
 
-def refuse(kind: str, where: str) -> UnsupportedError:
-    """The error for an operator that has no translation."""
+def advise(error: UnsupportedError) -> None:
+    """Whatever was refused, it says by which rule and what to do."""
+    late = "at run time" in error.what
+    error.rule = error.rule or (KNOWN if late else FORMS)
+    error.remedy = error.remedy or (f"make it a constant when the model is exported, or {CUT}" if late else CUT)
+
+
+def refuse(kind: str, where: str, computed: Sequence[str] = ()) -> UnsupportedError:
+    """The error for an operator that has no translation; `computed` are the tensors that it works on."""
+    cut = f"{CUT} {','.join(computed)}" if 0 < len(computed) <= MOST_NAMED else CUT
     if kind in STATEFUL or kind.endswith("LSTM"):
         return UnsupportedError(
             f"{kind} keeps a state between its steps and is not supported",
@@ -38,5 +51,5 @@ def refuse(kind: str, where: str) -> UnsupportedError:
             remedy="quantise statically (onnxruntime.quantization.quantize_static with QDQ and calibration data)",
         )
     if kind.startswith("CUSTOM"):
-        return UnsupportedError(f"{kind} is an operator of the user and is not supported", where=where, remedy=CUT)
-    return UnsupportedError(f"{kind} is not supported", where=where, remedy=CUT)
+        return UnsupportedError(f"{kind} is an operator of the user and is not supported", where=where, remedy=cut)
+    return UnsupportedError(f"{kind} is not supported", where=where, remedy=cut)

@@ -19,6 +19,7 @@ from atonc.frontends import (
     tflite_ops,
     tflite_recurrent,
     tflite_shapes,
+    tflite_sparse,
     tflite_variables,
 )
 from atonc.frontends.flatbuffer import Table
@@ -162,9 +163,7 @@ class _Tensors:
             return Tensor(name, (), "int8")
         dtype = ELEMENT_TYPES[code]
         shape = limits.shape(tuple(int(d) for d in table.array(TensorField.SHAPE, "<i4")), name)
-        if table.table(TensorField.SPARSITY) is not None:
-            raise UnsupportedError("sparse constants are not supported", where=name)
-        data = self._constant(table.uint32(TensorField.BUFFER), dtype, shape, name)
+        data = self._constant(table.uint32(TensorField.BUFFER), dtype, shape, name, table.table(TensorField.SPARSITY))
         if free := tflite_shapes.free_axes(table):
             self.free[index] = free
         quant = _quantisation(table, dtype, shape)
@@ -172,18 +171,25 @@ class _Tensors:
             data, quant = _with_positive_scales(data, quant)
         return Tensor(name, shape, dtype, quant, data)
 
-    def _constant(self, buffer: int, dtype: str, shape: tuple[int, ...], name: str) -> Array | None:
+    def _constant(
+        self, buffer: int, dtype: str, shape: tuple[int, ...], name: str, sparsity: Table | None
+    ) -> Array | None:
         if buffer >= len(self.buffers):
             raise ModelError(f"buffer {buffer} does not exist", where=name)
         raw = self._bytes(self.buffers[buffer], name)
         if raw.size == 0:
             return None
-        self.total_bytes += raw.size
+        item = np.dtype("int8" if dtype == "int4" else dtype)
+        whole_bytes = int(np.prod(shape, dtype=np.int64)) * item.itemsize
+        self.total_bytes += raw.size if sparsity is None else whole_bytes
         limits.count(self.total_bytes, limits.MAX_TOTAL_CONSTANT_BYTES, "bytes of constants")
         if dtype == "int4":
+            if sparsity is not None:
+                raise UnsupportedError("sparse constants of 4 bits are not supported", where=name)
             return _unpack_int4(raw, shape, name)
-        item = np.dtype(dtype)
-        if raw.size != int(np.prod(shape, dtype=np.int64)) * item.itemsize:
+        if sparsity is not None and raw.size % item.itemsize == 0:
+            return tflite_sparse.dense(raw.view(item.newbyteorder("<")).astype(item), sparsity, shape, name)
+        if raw.size != whole_bytes:
             raise ModelError(
                 f"constant has {raw.size} bytes, shape {shape} of {dtype} needs another number", where=name
             )
@@ -271,8 +277,12 @@ def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors, kep
     if number >= len(codes):
         raise ModelError(f"operator code {number} does not exist", where=f"operator {index}")
     name = f"{codes[number]}_{index}"
+    if codes[number] == "DENSIFY":
+        return _densified(table, name, tensors)
     if codes[number] not in TRANSLATORS:
-        raise refuse(codes[number], name)
+        computed = [tensors.listed[i].name for i in tflite_variables.operands(table, OperatorField.INPUTS, name)
+                    if 0 <= i < len(tensors.listed) and not tensors.listed[i].is_constant]  # fmt: skip
+        raise refuse(codes[number], name, computed)
     operands = [
         tflite_variables.operands(table, which, name) for which in (OperatorField.INPUTS, OperatorField.OUTPUTS)
     ]
@@ -300,6 +310,18 @@ def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors, kep
     if not set(operands[1]) & set(kept) and _folded(op, operands[1], tensors):
         return []
     return [*done.before, *tflite_formats.on_codes(source.code, op, tensors.named, tensors.add)]
+
+
+def _densified(table: Table, name: str, tensors: _Tensors) -> list[Op]:
+    """Nothing: constants are whole already."""
+    given, made = (tflite_variables.operands(table, k, name) for k in (OperatorField.INPUTS, OperatorField.OUTPUTS))
+    if (len(given), len(made)) != (1, 1):
+        raise ModelError("DENSIFY takes one tensor and gives one", where=name)
+    source, result = tensors.at(given[0]), tensors.at(made[0])
+    if source.data is None or (source.shape, source.dtype) != (result.shape, result.dtype):
+        raise ModelError("DENSIFY of what is no constant, or of another shape", where=name)
+    tensors.listed[made[0]] = replace(result, data=source.data)
+    return []
 
 
 def _resolved(source: tflite_ops.Source, outputs: list[int], tensors: _Tensors) -> tflite_ops.Source:

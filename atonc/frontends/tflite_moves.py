@@ -177,8 +177,10 @@ def reduce(source: Source) -> Translated:
 
 @translates("ARG_MAX", "ARG_MIN")
 def arg_extreme(source: Source) -> Translated:
-    axis = axis_of(source.integers(1, "axis")[0], len(source.input(0).shape), source.name)
-    return Translated(source.code.lower(), [source.input(0).name], {"axis": axis})
+    shape = source.input(0).shape
+    axis = axis_of(source.integers(1, "axis")[0], len(shape), source.name)
+    found = shape[:axis] + shape[axis + 1 :]  # whatever the file says: TFLite works it out too
+    return Translated(source.code.lower(), [source.input(0).name], {"axis": axis}, (found,))
 
 
 @translates("RESIZE_BILINEAR")

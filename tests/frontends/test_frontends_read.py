@@ -106,6 +106,28 @@ def test_refusals_say_why(kind: str, words: str) -> None:
     assert words in str(error) and "node_7" in str(error) and error.remedy
 
 
+def test_refusals_name_the_tensors_to_stop_at() -> None:
+    tensors = [T("x", (1, 4), scale=0.1), T("m", (1, 4), scale=0.1), T("y", (1, 4), scale=0.1)]
+    ops = [O("RELU", ["x"], ["m"]), O("SVDF", ["m", "x"], ["y"]), O("CUMSUM", ["m"], ["y"])]
+    with pytest.raises(UnsupportedError, match="--cut-output-tensors m"):
+        read_tflite(build(tensors, [ops[0], ops[2]], ["x"], ["y"]))
+    assert "cut the model" in refuse("SVDF", "node_7", ["m"]).remedy
+
+
+def test_every_refusal_has_a_rule_and_a_remedy(tmp_path: Path) -> None:
+    """Whoever raised it."""
+    net = Net()
+    y = net.node("Conv", ["x", net.node("Relu", ["w"])[0]])[0]
+    path = tmp_path / "late.onnx"
+    path.write_bytes(net.model({"x": (1, 4, 6, 6), "w": (3, 4, 3, 3)}, [y]))
+    with pytest.raises(UnsupportedError, match=r"weights computed at run time\. Rule: .* make it a constant"):
+        read(path)
+    path = tmp_path / "text.tflite"
+    path.write_bytes(build([T("x", (1,), "text"), T("y", (1,))], [O("RELU", ["x"], ["y"])], ["x"], ["y"]))
+    with pytest.raises(UnsupportedError, match=r"Rule: .*reference/ops.*What to do: .*--cut-output-tensors"):
+        read(path)
+
+
 # --- coverage ------------------------------------------------------------------------------------------------------
 
 

@@ -133,6 +133,12 @@ def test_damaged_files_end_in_one_clear_error() -> None:
     assert outcomes > 100
 
 
+def test_results_of_arg_max_have_the_shape_that_tflite_gives_them() -> None:
+    tensors = [T("x", (1, 6, 3), scale=0.1), T("axis", (), "int32", data=-1), T("y", (1, 6, 3), "int64")]
+    graph = read_tflite(build(tensors, [O("ARG_MAX", ["x", "axis"], ["y"])], ["x"], ["y"]))
+    assert graph.tensors["y"].shape == (1, 6)
+
+
 def test_variables_without_a_first_value_are_refused_by_name() -> None:
     """Streaming models keep what they heard in variables, whose tensors have types of their own."""
     tensors = [T("x", (1, 4), scale=0.1), T("state", (), "resource"), T("old", (1, 4), scale=0.1)]

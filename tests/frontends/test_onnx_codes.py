@@ -127,3 +127,17 @@ def test_real_values_are_no_codes() -> None:
     again = net.dq(net.qdq("x", S, Z), S, Z)
     with pytest.raises(ModelError, match="not codes"):
         read_onnx(model_of(net, {"x": (FLOAT, (1, 5))}, [again]))
+
+
+@pytest.mark.parametrize(("opset", "axis"), [(13, 1), (13, -1), (11, 1), (11, 3)])
+def test_softmax_on_codes(opset: int, axis: int) -> None:
+    """Made of a Softmax before opset 13 it goes over all axes from the given one on."""
+    net = Net()
+    scales = [net.const(np.float32(scale)) for scale in (0.05, 1 / 256)]
+    zeros = [net.const(np.array(zero, np.uint8)) for zero in (120, 0)]
+    x = net.q("x", 0.05, 120, "uint8")
+    inputs = [x, scales[0], zeros[0], scales[1], zeros[1]]
+    y = net.node("QLinearSoftmax", inputs, domain="com.microsoft", axis=axis, opset=opset)[0]
+    data = model_of(net, {"x": (FLOAT, SHAPE)}, [net.dq(y, 1 / 256, 0, "uint8")])
+    values = np.random.default_rng(4).normal(0, 2, SHAPE).astype(np.float32)
+    same(data, {"x": values}, codes=1.0, scale=1 / 256)

@@ -26,6 +26,7 @@ class T:
     data: Any = None
     free: tuple[int, ...] = ()  # axes whose size in `shape` is a placeholder
     variable: bool = False
+    blocks: tuple[int, ...] = ()  # stored without its zeros, in blocks of this size; (1, 1) is plain compressed rows
 
 
 @dataclass
@@ -95,13 +96,17 @@ class _Writer:
     def _buffer(self, tensor: T) -> int:
         if tensor.data is None:
             return self._table(3, {})
-        raw = np.ascontiguousarray(np.asarray(tensor.data, tensor.dtype)).tobytes()
+        data = np.asarray(tensor.data, tensor.dtype)
+        if tensor.blocks:
+            data = _blocks(data, tensor.blocks)[0]
+        raw = np.ascontiguousarray(data).tobytes()
         return self._table(3, {0: ("o", self._vector(np.frombuffer(raw, np.uint8), "u1"))})
 
     def _tensor(self, t: T, buffer: int) -> int:
         name, shape = self.b.CreateString(t.name), self._vector(t.shape, "<i4")
         sizes = [-1 if k in t.free else size for k, size in enumerate(t.shape)]
         signature = self._vector(sizes, "<i4") if t.free else None
+        sparsity = self._sparsity(t) if t.blocks else None
         fields: dict[int, tuple[str, Any]] = {
             0: ("o", shape), 1: ("b", CODES[t.dtype]), 2: ("I", buffer), 3: ("o", name),
         }  # fmt: skip
@@ -114,7 +119,19 @@ class _Writer:
             fields[5] = ("B", 1)
         if signature is not None:
             fields[7] = ("o", signature)
+        if sparsity is not None:
+            fields[6] = ("o", sparsity)
         return self._table(8, fields)
+
+    def _sparsity(self, t: T) -> int:
+        """Rows of blocks are dense, the blocks of a row compressed, blocks themselves dense."""
+        _, segments, columns = _blocks(np.asarray(t.data), t.blocks)
+        numbers = [self._table(1, {0: ("o", self._vector(values, "<u2"))}) for values in (segments, columns)]
+        dense = [self._table(6, {0: ("b", 0), 1: ("i", size)}) for size in (t.shape[0] // t.blocks[0], *t.blocks)]
+        rows = self._table(6, {0: ("b", 1), 2: ("B", 2), 3: ("o", numbers[0]), 4: ("B", 2), 5: ("o", numbers[1])})
+        levels = self._offsets([dense[0], rows, *dense[1:]])
+        order, along = self._vector([0, 1, 2, 3], "<i4"), self._vector([0, 1], "<i4")
+        return self._table(3, {0: ("o", order), 1: ("o", along), 2: ("o", levels)})
 
     def _code(self, code: str) -> int:
         number = getattr(tflite.BuiltinOperator, code)
@@ -135,12 +152,20 @@ class _Writer:
         return self._table(9, fields)
 
 
+def _blocks(data: Any, size: tuple[int, ...]) -> tuple[Any, list[int], list[int]]:
+    """Values of the blocks that are not zero, where the blocks of each row begin, and their columns."""
+    rows, columns = (length // step for length, step in zip(data.shape, size, strict=True))
+    cut = data.reshape(rows, size[0], columns, size[1]).transpose(0, 2, 1, 3)
+    used = cut.any(axis=(2, 3))
+    return cut[used], [0, *np.cumsum(used.sum(axis=1)).tolist()], np.nonzero(used)[1].tolist()
+
+
 def _version(code: str) -> int:
     """The first version of an operator that knows int8."""
     special = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4, "TRANSPOSE_CONV": 3, "PRELU": 1}
     older = ("ROUND", "SHAPE", "HARD_SWISH", "LEAKY_RELU", "EXPAND_DIMS", "SQUEEZE",
              "GATHER", "RESHAPE", "DEPTH_TO_SPACE",
-             "CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")  # fmt: skip
+             "DENSIFY", "CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")  # fmt: skip
     return special.get(code, 1 if code in older else 2)
 
 
