@@ -29,6 +29,7 @@ from atonc.plan.types import StepPlan
 Units = tuple[ArithConfig, ...]
 Nest = list[tuple[int, int, int]]  # turns, bytes in the source, bytes in the target; outermost first
 
+_MOST_FRAMES = 41_472  # of a raster, in public networks
 MOST_MOVES = 320  # pipelines for one operator; beyond that the CPU is the better place
 _MOST_LOOPS = 6
 _WORTH_SPLITTING = 4096  # cycles
@@ -135,7 +136,13 @@ def _share(walks: Sequence[Walk]) -> Iterator[list[Walk]]:
             break
         parts[longest] += 1
     for found, count in zip(walks, parts, strict=True):
-        yield found.cut(count) if count > 1 else [found]
+        pieces = found.cut(count) if count > 1 else [found]
+        yield found.cut(2 * count) if any(map(_too_long, pieces)) else pieces
+
+
+def _too_long(walk: Walk) -> bool:
+    """More frames than the raster of any engine was seen to have; the rest takes another epoch."""
+    return any(not engine.raw and engine.frames > _MOST_FRAMES for engine in (walk.reader, walk.writer))
 
 
 def nest_of(move: Move) -> Nest:
