@@ -26,6 +26,7 @@ CPU_CACHE_LINE = 32  # of the Cortex-M55: maintenance must not touch a neighbour
 NPU_CACHE_LINE = 64  # blobs fill whole ones
 PREFETCH_BYTES = 64  # engines may read that far behind the last byte: LIMITADDR leaves it free on 45,820 of 46,259
 XSPI_TAIL = 32  # bytes at the end of a memory-mapped device that must not be touched: erratum of the controller
+MOST_RASTER_FRAMES = 41_472  # of an engine that walks a raster
 
 # --- sums of CONVACC
 RING_LENGTHS = (1, MAX_CHAIN)  # units whose sums return through the switch

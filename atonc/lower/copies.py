@@ -11,7 +11,7 @@ from math import ceil, gcd, lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.hw.limits import ALIGNED
+from atonc.hw.limits import ALIGNED, MOST_RASTER_FRAMES
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Tensor
@@ -133,7 +133,13 @@ def _share(walks: Sequence[Walk]) -> Iterator[list[Walk]]:
             break
         parts[longest] += 1
     for found, count in zip(walks, parts, strict=True):
-        yield found.cut(count) if count > 1 else [found]
+        pieces = found.cut(count) if count > 1 else [found]
+        yield found.cut(2 * count) if any(map(_too_long, pieces)) else pieces
+
+
+def _too_long(walk: Walk) -> bool:
+    """More frames than the raster of any engine was seen to have; the rest takes another epoch."""
+    return any(not engine.raw and engine.frames > MOST_RASTER_FRAMES for engine in (walk.reader, walk.writer))
 
 
 def nest_of(move: Move) -> Nest:

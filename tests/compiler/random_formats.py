@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 FEWEST_CODES = 24  # that the values of a new tensor shall span
-SUMS = frozenset({"conv", "transpose_conv", "dense", "average_pool", "mean", "resize_linear"})  # of many values
+SUMS = frozenset({"conv", "transpose_conv", "dense", "average_pool", "mean", "resize_linear", "matmul"})  # of many
 PAIRS = frozenset({"add", "sub", "mul"})
 MOST_OF_SUMS, MOST_OF_PAIRS, MOST_OF_ONE = 0.75, 1.0, 1.0  # codes; the first as root mean square
 

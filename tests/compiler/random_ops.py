@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from atonc.ir import Quantisation
+from tests.compiler import random_more_ops as more
 from tests.compiler.random_graphs import MOST_ELEMENTS, Net
 from tests.compiler.random_weights import plain_weights
 
@@ -312,44 +313,6 @@ def softmax(net: Net) -> None:
     net.op("softmax", [x], net.shape(x), axis=len(net.shape(x)) - 1, beta=1.0)
 
 
-def lstm(net: Net) -> None:
-    """A whole sequence on the CPU; not where outputs have to stay within two codes."""
-    short = [n for n in net.pictures() if np.prod(net.shape(n)[2:]) <= 96]
-    if net.plain or not short:
-        return
-    x, cells = net.pick(short), net.number(1, 12)
-    _, steps, width, channels = net.shape(x)
-    inputs = width * channels
-    x = net.op("reshape", [x], (1, steps, inputs), same_format=True)[0]
-    shapes = {"w": (4, cells, inputs), "r": (4, cells, cells)}
-    weights = [net.constant(net.rng.integers(-127, 128, shape).astype(np.int8), None, name)
-               for name, shape in shapes.items()]  # fmt: skip
-    biases = net.constant(net.rng.integers(-9000, 9000, (8, cells)).astype(np.int32), None, "b")
-    exponents = [net.number(-6, 1) for _ in range(8)]
-    multipliers = tuple((net.number(1 << 30, (1 << 31) - 1), exponent) for exponent in (*exponents, -21))
-    quant = Quantisation.per_tensor(1 / 128, net.number(-20, 20))
-    attrs = {"multipliers": multipliers, "cell_bits": net.number(0, 6), "cell_clip": 0}
-    net.op("lstm", [x, *weights, biases], (1, steps, cells), quant=quant, **attrs)
-
-
-def silent_conv(net: Net) -> None:
-    """A layer that never answered while it was calibrated: every sum but one saturates. Its single code decides all, so
-    it stands where outputs may be as far as roundings take them."""
-    x = net.pick(net.pictures())
-    _, height, width, channels = net.shape(x)
-    outputs = net.number(1, 24)
-    if net.plain or channels > 48 or height * width * outputs > MOST_ELEMENTS:
-        return
-    scales = 10.0 ** net.rng.uniform(-4, 0, outputs)
-    weights = net.rng.integers(-127, 128, (outputs, 1, 1, channels)).astype(np.int8)
-    axis = 0 if outputs > 1 else None
-    w = net.constant(weights, Quantisation(scales, np.zeros(outputs, np.int64), axis), "w")
-    b = net.constant(net.rng.integers(-300, 300, outputs).astype(np.int32), None, "b")
-    attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "groups": 1, "layout": "NHWC"}
-    quant = Quantisation.per_tensor(8e-9, net.zero_point())
-    net.op("conv", [x, w, b], (1, height, width, outputs), quant=quant, activation="relu6", **attrs)
-
-
 STEPS: dict[str, tuple[float, Step]] = {
     "conv": (9.0, conv),
     "transpose_conv": (0.5, transpose_conv),
@@ -370,6 +333,15 @@ STEPS: dict[str, tuple[float, Step]] = {
     "resize_linear": (0.5, resize_linear),
     "blocks": (0.5, blocks),
     "softmax": (0.2, softmax),
-    "lstm": (0.3, lstm),
-    "silent_conv": (0.3, silent_conv),
+    "lstm": (0.3, more.lstm),
+    "silent_conv": (0.3, more.silent_conv),
+    "attention": (0.3, more.attention),
+    "norm": (0.3, more.norm),
+    "quotient": (0.4, more.quotient),
+    "difference": (0.4, more.difference),
+    "whole": (0.3, more.whole),
+    "gather_nd": (0.3, more.gather_nd),
+    "computed_shape": (0.3, more.computed_shape),
+    "resize_any": (0.3, more.resize_any),
+    "gated": (0.3, more.gated),
 }

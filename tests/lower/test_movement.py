@@ -91,6 +91,18 @@ def test_transpose(shape: Shape, perm: list[int]) -> None:
     one("transpose", {"perm": tuple(perm)}, shape, tuple(shape[p] for p in perm))
 
 
+def test_pictures_larger_than_any_raster_seen_take_another_epoch() -> None:
+    """416 x 416 channels first: four engines would have 43,264 frames each."""
+    shape, out = (1, 3, 416, 416), (1, 416, 416, 3)
+    op = Op("transpose", "t", ("x",), ("y",), {"perm": (0, 2, 3, 1)})
+    graph = graph_of(op, activation("x", shape), activation("y", out))
+    plans, _ = lower(graph)
+    assert len(plans) > 1
+    assert max(use.config.frames for plan in plans for use in plan.engines.values()) <= 41_472
+    values = np.random.default_rng(3).integers(-128, 128, shape).astype(np.int8)
+    assert np.array_equal(run(graph, {"x": values})["y"], values.transpose(0, 2, 3, 1))
+
+
 @pytest.mark.parametrize("shape", [(1, 60, 80, 24), (1, 19, 23, 257), (1, 300, 300, 3)])
 @pytest.mark.parametrize("perm", [(0, 3, 1, 2), (0, 2, 3, 1), (0, 2, 1, 3)])
 def test_large_transpose(shape: Shape, perm: Shape) -> None:
