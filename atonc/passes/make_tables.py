@@ -12,12 +12,12 @@ import numpy as np
 
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.ops import evaluate
-from atonc.ops.activation import OF_ONE_VALUE
 from atonc.ops.elementwise import BINARY
+from atonc.ops.functions import FUNCTIONS
 from atonc.passes.edit import Editor, is_int8, rewrite
 
 UNARY = (
-    *OF_ONE_VALUE,
+    *FUNCTIONS,
     "quantize", "dequantize", "requantize", "identity", "cast", "recode", "table",
 )  # fmt: skip
 POINTWISE = (*UNARY, *BINARY, "select", "prelu", "affine")
