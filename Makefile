@@ -10,11 +10,18 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help test demo lint types unit venv clean
+.PHONY: help test quick demo lint types unit venv clean
+
+# what somebody who adds an operator, a board or a column wants to know at once
+QUICK := tests/ops/test_functions_table.py tests/kernels/test_kernels_numbers.py tests/passes/test_passes_formats.py \
+         tests/lower/test_function.py tests/lower/test_tables.py tests/frontends/test_onnx_attributes.py \
+         tests/insight/test_operators.py tests/boards tests/docs/test_reference.py tests/test_import_direction.py \
+         tests/compiler/test_golden_figures.py
 
 help:
 	@echo 'make demo    compile the digits network, run it on the emulator, compare'
 	@echo 'make test    ruff, mypy and pytest'
+	@echo 'make quick   ruff, and the tests of operators, boards and figures: under a minute'
 	@echo 'make lint    ruff and mypy only'
 	@echo 'make venv    create $(VENV) with everything installed'
 
@@ -28,6 +35,10 @@ unit: $(STAMP)
 	@sh tools/cross_compiler.sh
 	@sh tools/browser.sh
 	$(BIN)/pytest -n auto -q
+
+quick: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/pytest -q $(QUICK)
 
 demo: $(STAMP)
 	$(BIN)/atonc generate examples/digits/digits.tflite -n digits -o build/digits

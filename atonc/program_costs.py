@@ -23,6 +23,7 @@ from atonc.hw.once import once_per_object
 from atonc.ir import Graph, Op, Tensor
 from atonc.lower.context import item_bytes
 from atonc.ops import is_move
+from atonc.ops.functions import FUNCTIONS, Work
 from atonc.ops.windows import pair
 from atonc.plan.types import CpuPlan
 
@@ -125,7 +126,9 @@ def _library_cost(op: Op, tensors: Mapping[str, Tensor]) -> CallCost:
         return _cost(measured.GLOBAL_AVERAGE * _visited(op, source, target), False)
     if is_move(op.kind):
         return _cost(measured.CPU_COPY * outputs * item_bytes(target), op.kind == "concat")
-    exponential = op.kind in ("softmax", "log_softmax", "logistic", "tanh", "exp")
+    exponential = op.kind in ("softmax", "log_softmax") or (
+        op.kind in FUNCTIONS and FUNCTIONS[op.kind].work != Work.PLAIN
+    )
     return _cost((measured.GUESS_EXP if exponential else measured.GUESS_ELEMENT) * outputs, False)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from atonc.errors import ModelError
 from atonc.ir import Graph, Op, Tensor
 from atonc.ops import is_move
-from atonc.ops.activation import RANGES
+from atonc.ops.functions import RANGES
 
 _SHOWN = 3
 CONVERSIONS = ("quantize", "dequantize", "requantize", "identity", "cast", "shape")

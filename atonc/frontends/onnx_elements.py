@@ -6,13 +6,9 @@ import numpy as np
 
 from atonc.errors import UnsupportedError
 from atonc.frontends.onnx_node import Node, translates
+from atonc.ops.functions import FUNCTIONS
 
-UNARY = {
-    "Sigmoid": "logistic", "Tanh": "tanh", "HardSwish": "hard_swish", "Mish": "mish", "Softplus": "softplus",
-    "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Abs": "abs", "Neg": "neg", "Sign": "sign", "Floor": "floor",
-    "Ceil": "ceil", "Round": "round", "Sin": "sin", "Cos": "cos", "Erf": "erf", "Reciprocal": "reciprocal",
-    "Relu": "relu", "Not": "logical_not", "Identity": "identity",
-}  # fmt: skip
+UNARY = {row.onnx: row for row in FUNCTIONS.values() if row.onnx}
 
 BINARY = {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "PRelu": "prelu", "Less": "less",
@@ -20,8 +16,7 @@ BINARY = {
     "And": "logical_and", "Or": "logical_or", "Xor": "not_equal",
 }  # fmt: skip
 
-COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or",
-               "logical_not"}  # fmt: skip
+COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or"}
 
 ELEMENT_TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
                  10: "float16", 11: "float64", 12: "uint32", 13: "uint64"}  # fmt: skip
@@ -39,11 +34,14 @@ def type_name(code: int) -> str:
 
 @translates(*UNARY)
 def unary(node: Node) -> None:
-    kind = UNARY[node.kind]
-    if kind == "identity":
-        node.bind(node.outputs[0], node.stored(0))
-        return
-    node.result(kind, [node.input(0)], dtype="bool" if kind in COMPARISONS else None)
+    row = UNARY[node.kind]
+    attrs = {key: node.number(key, default) for key, default in row.attrs.items()}
+    node.result(row.kind, [node.input(0)], attrs, dtype="bool" if row.boolean else None)
+
+
+@translates("Identity")
+def identity(node: Node) -> None:
+    node.bind(node.outputs[0], node.stored(0))
 
 
 @translates(*BINARY)
@@ -91,21 +89,6 @@ def clip(node: Node) -> None:
     if any(np.isfinite(bound) for bound in bounds.values()):
         x = node.step("clip", [x], bounds)
     node.bind(node.outputs[0], x)
-
-
-@translates("LeakyRelu")
-def leaky_relu(node: Node) -> None:
-    node.result("leaky_relu", [node.input(0)], {"alpha": node.number("alpha", 0.01)})
-
-
-@translates("Elu")
-def elu(node: Node) -> None:
-    node.result("elu", [node.input(0)], {"alpha": node.number("alpha", 1.0)})
-
-
-@translates("HardSigmoid")
-def hard_sigmoid(node: Node) -> None:
-    node.result("hard_sigmoid", [node.input(0)], {"alpha": node.number("alpha", 0.2), "beta": node.number("beta", 0.5)})
 
 
 @translates("Gelu", "com.microsoft.Gelu")

@@ -13,7 +13,7 @@ from atonc.lower.context import Context
 from atonc.lower.registry import recipe_for
 from atonc.lower.wishes import Wishes, chosen_by_user
 from atonc.ops import kinds
-from atonc.ops.activation import OF_ONE_VALUE
+from atonc.ops.functions import FUNCTIONS
 from atonc.ops.values import same_codes
 from atonc.plan.types import CpuPlan
 from atonc.progress import stage
@@ -106,7 +106,7 @@ def _lower(op: Op, context: Context) -> tuple[Work, CpuReason | None]:
 
 
 def _by_nature(op: Op, context: Context, has_recipe: bool) -> Refused:
-    possible = has_recipe or op.kind in OF_ONE_VALUE  # on codes they would be tables
+    possible = has_recipe or op.kind in FUNCTIONS  # on codes they would be tables
     rule = rules.BY_NATURE.get(op.kind) or (rules.NOT_CODES if possible else rules.NO_RECIPE)
     names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
     seen = f"{op.kind}, {', '.join(dict.fromkeys(context.tensor(n).dtype for n in names))} values"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from atonc.ir import Tensor
-from atonc.ops.activation import RANGES
+from atonc.ops.functions import RANGES
 from atonc.ops.portable import log
 from atonc.ops.registry import counts
 from atonc.ops.rounding import Multiplier, Rounding, round_half_away

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from atonc.errors import ModelError
-from atonc.ops.activation import FUNCTIONS
 from atonc.ops.elementwise import BINARY
+from atonc.ops.functions import FUNCTIONS
 
 Shape = tuple[int, ...]
 Rule = Callable[[Mapping[str, Any], Sequence[Shape]], Shape]
@@ -46,9 +46,8 @@ def _broadcasting(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
 
 
 @rule(
-    *FUNCTIONS, "relu", "relu6", "relu_n1_to_1", "relu_0_to_1", "clip", "leaky_relu", "prelu", "elu", "hard_sigmoid",
-    "gelu", "softmax", "log_softmax", "quantize", "dequantize", "requantize", "identity", "cast", "batch_norm",
-    "l2_norm", "reverse", "table", "recode", "uint8_to_int8", "int8_to_uint8", "affine",
+    *FUNCTIONS, "prelu", "softmax", "log_softmax", "quantize", "dequantize", "requantize", "identity", "cast",
+    "batch_norm", "l2_norm", "reverse", "table", "recode", "uint8_to_int8", "int8_to_uint8", "affine",
 )  # fmt: skip
 def _unchanged(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
     return inputs[0]

@@ -12,7 +12,7 @@ import numpy as np
 
 from atonc.ir import Graph, Op, Tensor
 from atonc.ops import rounding
-from atonc.ops.activation import RANGES
+from atonc.ops.functions import RANGES
 from atonc.ops.rounding import round_half_away
 from atonc.ops.values import same_codes
 from atonc.passes.edit import Editor, real_value, rewrite, with_attrs

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.ops.activation import FUNCTIONS
 from atonc.ops.elementwise import BINARY
+from atonc.ops.functions import FUNCTIONS
 from atonc.ops.values import same_codes
 from atonc.passes.edit import Editor
 from atonc.passes.orders import (
@@ -30,8 +30,7 @@ from atonc.passes.orders import (
 
 WINDOWED = ("conv", "transpose_conv", "max_pool", "average_pool", "space_to_depth", "depth_to_space")
 ELEMENTWISE = (
-    *FUNCTIONS, "relu", "relu6", "relu_n1_to_1", "relu_0_to_1", "clip", "leaky_relu", "elu", "hard_sigmoid", "gelu",
-    "quantize", "dequantize", "requantize", "identity", "cast", "table", "uint8_to_int8", "int8_to_uint8",
+    *FUNCTIONS, "quantize", "dequantize", "requantize", "identity", "cast", "table", "uint8_to_int8", "int8_to_uint8",
 )  # fmt: skip
 BROADCASTING = (*BINARY, "select", "prelu")
 REDUCING = ("mean", "sum", "reduce_max", "reduce_min", "reduce_prod")

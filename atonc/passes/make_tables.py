@@ -13,12 +13,12 @@ import numpy as np
 
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.ops import evaluate
-from atonc.ops.activation import OF_ONE_VALUE
 from atonc.ops.elementwise import BINARY
+from atonc.ops.functions import FUNCTIONS
 from atonc.passes.edit import Editor, is_int8, rewrite
 
 FORMATS = ("quantize", "dequantize", "requantize", "identity", "cast", "recode", "table")
-UNARY = (*OF_ONE_VALUE, *FORMATS)
+UNARY = (*FUNCTIONS, *FORMATS)
 POINTWISE = (*UNARY, *BINARY, "select", "prelu", "affine")
 NATIVE = ("requantize", "add", "sub", "mul", "minimum", "maximum", "affine", "table")
 MAX_ROOTS = 4  # values further back are forgotten: long chains stay cheap

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.emit.c.cpu.numbers import UNARY
 from atonc.errors import UnsupportedError
+from atonc.ops.functions import FUNCTIONS, RANGES
 from tests.kernels.three_ways import one_op, random_values, same_three_ways, tensor
 
 quick = settings(max_examples=60, deadline=None)
@@ -62,7 +62,15 @@ def test_quantize_at_and_beside_the_ties(dtype: str, scale: float) -> None:
     same_three_ways(graph, op, {"x": ((steps + apart) * scale).astype(np.float32)})
 
 
-@pytest.mark.parametrize("kind", sorted(set(UNARY) - {"trunc", "gelu_tanh"}))
+IN_C = sorted(kind for kind, row in FUNCTIONS.items() if row.c_number is not None)
+ATTRS = {"alpha": 0.3, "beta": 0.4}  # unlike all defaults
+
+
+def attrs_of(kind: str) -> dict[str, float]:
+    return {key: ATTRS[key] for key in FUNCTIONS[kind].attrs}
+
+
+@pytest.mark.parametrize("kind", IN_C)
 def test_functions_over_their_whole_range(kind: str) -> None:
     """In double precision every rounding shows."""
     fine = np.linspace(-4, 4, 801)
@@ -73,10 +81,9 @@ def test_functions_over_their_whole_range(kind: str) -> None:
         [fine, limits, special, small, -small, np.sqrt([0.5, 2]), [0.34, -0.34, 0.9162907318741551]]
     )
     x, y = tensor("x", values.shape, "float64"), tensor("y", values.shape, "float64")
-    attrs: dict[str, Any] = {"alpha": 0.3, "beta": 0.4} if kind in ("leaky_relu", "elu", "hard_sigmoid") else {}
     if kind == "gelu":
         same_three_ways(*one_op(kind, [x], [y], approximate=True), {"x": values})
-    same_three_ways(*one_op(kind, [x], [y], **attrs), {"x": values})
+    same_three_ways(*one_op(kind, [x], [y], **attrs_of(kind)), {"x": values})
 
 
 @quick
@@ -91,18 +98,17 @@ def test_dequantize(dtype: str, scale: float, pick: int, seed: int) -> None:
 @given(
     st.sampled_from(["float32", "float64", "int16", "int8", "int32"]),
     st.sampled_from(["float32", "float64", "int8", "int16"]),
-    st.sampled_from(sorted(set(UNARY) - {"trunc", "gelu_tanh"})),
+    st.sampled_from(IN_C),
     st.integers(0, 99),
 )
 def test_functions(source: str, target: str, kind: str, seed: int) -> None:
     x = tensor("x", (5, 13), source, *(() if source.startswith("float") else (0.037, 2)))
     y = tensor("y", (5, 13), target, *(() if target.startswith("float") else (0.011, -5)))
-    attrs = {"alpha": 0.3, "beta": 0.4} if kind in ("leaky_relu", "elu", "hard_sigmoid") else {}
-    graph, op = one_op(kind, [x], [y], **attrs)
+    graph, op = one_op(kind, [x], [y], **attrs_of(kind))
     same_three_ways(graph, op, {"x": random_values(np.random.default_rng(seed), x, hostile=True)})
 
 
-@pytest.mark.parametrize("kind", ["relu", "relu6", "relu_n1_to_1", "relu_0_to_1", "clip"])
+@pytest.mark.parametrize("kind", [*RANGES, "clip"])
 @pytest.mark.parametrize("dtype", ["float32", "int8", "int16"])
 def test_limits(kind: str, dtype: str) -> None:
     quant = () if dtype == "float32" else (0.037, 2)

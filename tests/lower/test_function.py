@@ -9,7 +9,7 @@ from atonc.ir import Op, Tensor
 from atonc.lower.affine import affine_of_table
 from atonc.lower.recipes.function import function_for
 from atonc.lower.registry import Refusal
-from atonc.ops.activation import FUNCTIONS
+from atonc.ops.functions import FUNCTIONS
 from atonc.ops.registry import evaluate
 from tests.lower.harness import activation, graph_of, lower, run
 

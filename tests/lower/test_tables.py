@@ -9,7 +9,7 @@ from atonc.hw.fixed import finish
 from atonc.hw.units import activ
 from atonc.lower.affine import output_bounds
 from atonc.lower.tables import fit_table
-from atonc.ops.activation import FUNCTIONS
+from atonc.ops.functions import FUNCTIONS
 
 CODES = np.arange(-128, 128)
 SMOOTH = ("logistic", "tanh", "hard_swish", "silu", "mish", "softplus", "exp", "sqrt", "square", "abs", "erf")

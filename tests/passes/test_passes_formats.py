@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from atonc.emit.c.cpu_calls import cpu_calls
+from atonc.ops.functions import FUNCTIONS
 from atonc.passes.drop_identities import drop_identities
 from atonc.passes.fold_constants import fold_constants
 from atonc.passes.fuse_activations import fuse_activations
@@ -291,10 +292,8 @@ def test_quantised_biases_lose_their_scale() -> None:
 
 # --- tables --------------------------------------------------------------------------------------------------------
 
-FUNCTIONS = ["logistic", "tanh", "hard_swish", "exp", "abs", "neg", "square", "silu", "mish", "sqrt", "gelu", "elu"]
 
-
-@pytest.mark.parametrize("kind", FUNCTIONS)
+@pytest.mark.parametrize("kind", sorted(set(FUNCTIONS) - {"clip"}))
 def test_functions_of_one_value_are_tables(kind: str) -> None:
     s = Small()
     x = s.input(PICTURE)

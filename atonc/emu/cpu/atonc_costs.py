@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+from atonc.emu.cpu.atonc_functions import EXPONENTIAL, PLAIN, UNARY
 from atonc.emu.cpu.struct_view import StructView, argument, as_int, fail
 from atonc.emu.files.types import CValue
 
@@ -19,12 +20,9 @@ QUANTIZED, DEQUANTIZED = 24, 6  # float to byte and byte to float, without limit
 VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a rounded result to memory
 MAC_8, MAC_16, MAC_FLOAT = 7, 8, 14
 RUN = 30  # the taps of one row of a window
-EXPONENTIAL, FUNCTION, ERF = 120, 20, 4000
 POSITION_COMPARED, BYTE_COMPARED, ROW_COMPARED = 16, 9, 40  # bytes side by side: with a loop of their own
 CELL = 1400  # of an LSTM: five functions in fixed point, nine multipliers
 _S8, _U8, _S16, _F32 = 0, 1, 2, 8
-_EXPENSIVE = (0, 1, 3, 4, 5, 6, 7, 20, 25)  # functions that take an exponential or a logarithm
-_WITH_ERF = (23, 24)  # a hundred divisions
 
 Work = Callable[["_Reader"], tuple[float, str]]
 
@@ -115,7 +113,7 @@ def _convert(read: _Reader) -> tuple[float, str]:
 
 def _unary(read: _Reader) -> tuple[float, str]:
     function = read.size(5)
-    own = ERF if function in _WITH_ERF else EXPONENTIAL if function in _EXPENSIVE else FUNCTION
+    own = UNARY[function].cycles if function < len(UNARY) else PLAIN
     cycles = VALUE_READ + VALUE_WRITTEN + own
     return cycles * read.size(4), f"{cycles} per element"
 

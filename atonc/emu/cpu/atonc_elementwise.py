@@ -8,55 +8,15 @@ import numpy as np
 
 from atonc.emu.cpu import atonc_numbers as numbers
 from atonc.emu.cpu.atonc_args import BYTE, KernelCall, kernel
-from atonc.emu.cpu.atonc_numbers import at_least, at_most
+from atonc.emu.cpu.atonc_functions import UNARY
 from atonc.emu.cpu.tensors import Array
-
-Unary = Callable[[Array, float, float], Array]
-STEPS = range(14, 17)  # floor, ceil and round see what is quantised in single precision
 
 
 def _single(values: Array, scale: float) -> Array:
     return values if scale == 1.0 else values.astype(np.float32).astype(np.float64)
 
 
-def _plain(function: Callable[[Array], Array]) -> Unary:
-    return lambda x, alpha, beta: function(x)
-
-
-def _sign(x: Array) -> Array:
-    return np.where(x > 0, 1.0, np.where(x < 0, -1.0, np.where(np.isnan(x), x, 0.0)))
-
-
 # in the order of atonc_kernels.h
-UNARY: tuple[Unary, ...] = (
-    _plain(numbers.logistic),
-    _plain(numbers.hyperbolic_tangent),
-    _plain(lambda x: x * at_most(at_least(x + 3.0, 0.0), 6.0) / 6.0),
-    _plain(lambda x: x * numbers.logistic(x)),
-    _plain(lambda x: x * numbers.hyperbolic_tangent(numbers.softplus(x))),
-    _plain(numbers.softplus),
-    _plain(numbers.exponential),
-    _plain(numbers.logarithm),
-    _plain(np.sqrt),
-    _plain(lambda x: 1.0 / np.sqrt(x)),
-    _plain(lambda x: x * x),
-    _plain(np.abs),
-    _plain(np.negative),
-    _plain(_sign),
-    _plain(np.floor),
-    _plain(np.ceil),
-    _plain(np.rint),
-    _plain(lambda x: 1.0 / x),
-    _plain(lambda x: (x == 0).astype(np.float64)),
-    lambda x, alpha, beta: np.where(x >= 0, x, x * alpha),
-    lambda x, alpha, beta: np.where(x >= 0, x, alpha * numbers.exponential_minus_one(x)),
-    lambda x, alpha, beta: at_most(at_least(x * alpha + beta, 0.0), 1.0),
-    _plain(np.trunc),
-    _plain(numbers.error_function),
-    _plain(numbers.gelu),
-    _plain(numbers.gelu_by_tanh),
-)
-
 BINARY: tuple[Callable[[Array, Array], Array], ...] = (
     np.add,
     np.subtract,
@@ -82,7 +42,7 @@ BINARY: tuple[Callable[[Array, Array], Array], ...] = (
     numbers.power,
 )
 PRELU_TWICE = 19
-JUMPING = (7, 8, *range(10, 16), 20)  # floor_div, floor_mod, comparisons and fmod, as STEPS
+JUMPING = (7, 8, *range(10, 16), 20)  # floor_div, floor_mod, comparisons and fmod, as functions of one value that jump
 
 
 @kernel("atonc_lookup")
@@ -106,9 +66,9 @@ def unary(call: KernelCall) -> None:
     if not 0 <= function < len(UNARY):
         raise call.fail(f"function {function} is unknown")
     values = source.real(call.read(2, source.dtype, call.size(4)))
-    if function in STEPS:
+    if UNARY[function].jumps:
         values = _single(values, source.scale)
-    call.write(0, target.codes(UNARY[function](values, call.number(6), call.number(7))))
+    call.write(0, target.codes(UNARY[function].of(values, call.number(6), call.number(7))))
 
 
 @kernel("atonc_affine")

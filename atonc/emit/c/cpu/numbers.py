@@ -11,22 +11,10 @@ from atonc.emit.c.calls import Argument, CpuCall
 from atonc.emit.c.cpu.site import Site, around, kernel_for, table
 from atonc.ir import Array, Tensor
 from atonc.ops import evaluate
-from atonc.ops.activation import RANGES
+from atonc.ops.functions import C_NUMBERS, FUNCTIONS, RANGES
 from atonc.ops.portable import exp
 
-# functions in the order of atonc_kernels.h
-UNARY = {
-    kind: number
-    for number, kind in enumerate(
-        (
-            "logistic", "tanh", "hard_swish", "silu", "mish", "softplus", "exp", "log", "sqrt", "rsqrt", "square",
-            "abs", "neg", "sign", "floor", "ceil", "round", "reciprocal", "logical_not", "leaky_relu", "elu",
-            "hard_sigmoid", "trunc", "erf", "gelu", "gelu_tanh",
-        )
-    )
-}  # fmt: skip
 BYTES = ("int8", "uint8")
-ONLY_BYTES = ("table", "sin", "cos")  # no kernel in C: bytes go through tables
 
 
 def code_table(site: Site) -> Array:
@@ -77,7 +65,7 @@ def converted(site: Site, least: float = -math.inf, most: float = math.inf) -> t
     )
 
 
-@kernel_for("relu", "relu6", "relu_n1_to_1", "relu_0_to_1", "clip")
+@kernel_for(*RANGES, "clip")
 def clip(site: Site) -> tuple[CpuCall, ...]:
     if _is_byte_to_byte(site):
         return by_table(site)
@@ -85,11 +73,11 @@ def clip(site: Site) -> tuple[CpuCall, ...]:
     return converted(site, *limits)
 
 
-@kernel_for(*(kind for kind in UNARY if kind not in ("trunc", "gelu_tanh")), *ONLY_BYTES)
+@kernel_for(*(kind for kind in FUNCTIONS if kind not in (*RANGES, "clip")), "table")
 def unary(site: Site) -> tuple[CpuCall, ...]:
     if site.input().dtype in BYTES:
         return by_table(site)
-    if site.op.kind in ONLY_BYTES:
+    if site.op.kind not in C_NUMBERS:
         raise site.refuse(f"on {site.input().dtype} values has no kernel")
     alpha = float(site.attrs.get("alpha", 1.0))
     kind = "gelu_tanh" if site.op.kind == "gelu" and site.attrs.get("approximate", False) else site.op.kind
@@ -118,7 +106,7 @@ def _unary(site: Site, in_format: Argument, function: str, alpha: float, beta: f
         site.source(source),
         in_format,
         target.elements,
-        UNARY[function],
+        C_NUMBERS[function],
         alpha,
         beta,
     )
