@@ -14,13 +14,24 @@ if TYPE_CHECKING:
     from atonc.compilation import Compilation
     from atonc.emu.network import EmulatedNetwork
     from atonc.hw.board import Board
+    from atonc.insight.loss import AccuracyReport
     from atonc.insight.types import NetworkView
     from atonc.ir import Array
     from atonc.pipeline import Compiled
     from atonc.relocating import Relocated
 
 __version__ = "0.1.0"
-__all__ = ["check_firmware", "compile", "describe_board", "errors", "explain", "load", "relocate", "run"]
+__all__ = [
+    "check_firmware",
+    "compile",
+    "describe_board",
+    "errors",
+    "explain",
+    "explain_accuracy",
+    "load",
+    "relocate",
+    "run",
+]
 
 
 def compile(model: str | PathLike[str], *, name: str = "network", **options: Any) -> Compilation:
@@ -93,6 +104,36 @@ def explain(place: str | PathLike[str], prices: bool = False, **options: Any) ->
     with in_notebook():
         view = generating.analyze(Path(place), wanted)
         return priced(view, network_view(view), wanted) if prices else network_view(view)
+
+
+def explain_accuracy(
+    model: str | PathLike[str],
+    *,
+    float_model: str | PathLike[str] | None = None,
+    inputs: str | PathLike[str] | None = None,
+    samples: int = 0,
+    remedies: bool = True,
+    **options: Any,
+) -> AccuracyReport:
+    """Where a quantised model loses accuracy against float, layer by layer; what costs most and what mends it.
+
+    `inputs`: .npz, .npy or .csv, else synthetic ones. `remedies`: the three largest losses are mended, measured and
+    priced, which compiles the model several times.
+    """
+    from dataclasses import replace
+    from pathlib import Path
+
+    from atonc.accuracy.explain import explain_accuracy as explained
+    from atonc.declare import arguments
+    from atonc.options import Options
+    from atonc.pipeline import compile_file
+    from atonc.report.progress_bar import in_notebook
+
+    wanted = arguments(Options, {"verify": False, **options})
+    original, files = None if float_model is None else Path(float_model), [] if inputs is None else [Path(inputs)]
+    with in_notebook():
+        found = explained(compile_file(Path(model), wanted), wanted, original, files, samples, remedies)
+    return replace(found, model=errors.plain(Path(model).name))
 
 
 def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options: Any) -> Relocated:

@@ -210,6 +210,25 @@ def read_samples(source: Graph, files: Sequence[Path], limit: int | None) -> lis
     return samples[:limit] if limit else samples
 
 
+def read_real_samples(source: Graph, files: Sequence[Path], limit: int | None) -> list[Sample]:
+    """The same as real values, also beyond what the inputs' formats can hold; integers are codes."""
+    samples: list[Sample] = []
+    for arrays, where in _files(files, len(source.inputs)):
+        rows = {}
+        for name, value in _named(arrays, source.inputs, "in", where).items():
+            tensor = source.tensors[name]
+            if value.dtype.kind != "f":
+                rows[name] = [real(tensor, codes) for codes in _rows(tensor, value, where)]
+                continue
+            if value.size == 0 or value.size % tensor.elements or not np.isfinite(value).all():
+                what = f"shape {value.shape} does not hold finite inputs of shape {tensor.shape}"
+                raise InputError(what, where=where)
+            rows[name] = list(value.astype(np.float64).reshape(-1, *tensor.shape))
+        count = min(len(value) for value in rows.values())
+        samples += [{name: value[k] for name, value in rows.items()} for k in range(count)]
+    return samples[:limit] if limit else samples
+
+
 def read_outputs(compiled: Compiled, files: Sequence[Path]) -> list[Mapping[str, Array]]:
     """`-vo`: outputs that the user expects, as real values; codes where the files hold integers."""
     graph = compiled.graph

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from atonc.frontends.coverage import Coverage
 from atonc.hw.safety.evidence.summary import Summary
+from atonc.insight.loss import AccuracyReport
 from atonc.reasons import Rule
 
 NPU, CPU, HYBRID, NOTHING = "npu", "cpu", "hybrid", "none"
@@ -235,6 +236,7 @@ class NetworkView:
     outputs: tuple[TensorView, ...] = ()
     tensors: Mapping[str, TensorView] = field(default_factory=dict)  # of the layers' inputs and outputs
     verified: Verified | None = None
+    accuracy: AccuracyReport | None = None  # where it loses against float, if that was asked
 
     @property
     def clocks(self) -> str:

@@ -6,12 +6,14 @@ import argparse
 import difflib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.errors import InputError
 from atonc.verbs.common import add_model_options, add_output_options, compiler_options, model_path
 from atonc.verbs.compare import is_build
+from atonc.verbs.flags import group
 
 if TYPE_CHECKING:
     from atonc.insight.fit import Lever
@@ -28,7 +30,18 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_model_options(parser)
     parser.add_argument("--node", action="append", default=[], metavar="NAME", help="only this node (repeatable)")
     parser.add_argument("--no-prices", action="store_true", help="do not try the remedies: faster")
+    _add_accuracy(parser)
     add_output_options(parser)
+
+
+def _add_accuracy(parser: argparse.ArgumentParser) -> None:
+    found = group(parser, "where accuracy is lost")
+    found.add_argument("--accuracy", action="store_true", help="every layer against float, what costs most, remedies")
+    found.add_argument("--float", type=Path, metavar="FILE", help="the float model that it was made of")
+    inputs = "inputs by name in .npz, or .npy, .csv: real numbers, or codes as integers; else synthetic ones"
+    found.add_argument("--input", type=Path, nargs="+", default=[], metavar="FILE", help=inputs)
+    found.add_argument("--samples", type=int, default=0, metavar="N", help="at most so many (default all, or 2)")
+    found.add_argument("--page", type=Path, metavar="FILE.html", help="write the report page with it")
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -39,6 +52,10 @@ def _explain(options: argparse.Namespace) -> int:
     from atonc.report.terminal import show
     from atonc.verbs.generate import with_levers
 
+    if options.accuracy:
+        return _explain_accuracy(options)
+    if options.float or options.input or options.page or options.samples:
+        raise InputError("--float, --input, --samples and --page belong to --accuracy", remedy="add --accuracy")
     try:
         network, tried = _network(options)
     except PlacementError as error:
@@ -52,6 +69,31 @@ def _explain(options: argparse.Namespace) -> int:
         spill = spill_lines(network.spilled_bytes, ((step.bound_by, step.milliseconds) for step in network.steps))
         helps = lever_lines(tried) if tried is not None else []
         explain_text.print_explained([*spill, *peak_lines(worst), *helps], network, layers, options.verbose)
+    return 0
+
+
+def _explain_accuracy(options: argparse.Namespace) -> int:
+    from atonc import generating, preflight
+    from atonc.accuracy.explain import explain_accuracy
+    from atonc.disk import write_file
+    from atonc.insight.ours import network_view
+    from atonc.report import accuracy_text
+    from atonc.report.html import html_page
+    from atonc.report.terminal import show
+
+    preflight.check_file(options.page)
+    wanted = compiler_options(options, verify=False)
+    view = generating.analyze(model_path(options), wanted, options.name)
+    found = explain_accuracy(
+        view.compiled, wanted, options.float, options.input, options.samples, not options.no_prices
+    )
+    report = replace(found, model=view.model)
+    if options.page is not None:
+        write_file(options.page, html_page(replace(network_view(view), accuracy=report)))
+    if options.json:
+        print(json.dumps({"accuracy": accuracy_text.as_json(report)}, indent=1))
+    elif not options.quiet:
+        show(accuracy_text.lines(report, options.verbose))
     return 0
 
 

@@ -22,7 +22,7 @@ from atonc.insight.types import (
     TensorView,
     Verified,
 )
-from atonc.report import silicon_text
+from atonc.report import accuracy_text, silicon_text
 from atonc.report.explain_text import layer_data
 from atonc.report.html.graph import graph_data
 
@@ -70,6 +70,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "floats": [[node.kind, cut(node.name), node.size_bytes, cut(node.why)] for node in _floats(network)],
         "silicon": _silicon(network.silicon) if network.silicon else None,
         "measured": _measured(network.measured) if network.measured else None,
+        "accuracy": accuracy_text.as_json(network.accuracy) if network.accuracy else None,
         "reproduce": dict(network.reproduce),
         "steps": [_step(step) for step in network.steps],
         "layers": [_layer(layer, places) for layer in network.layers],

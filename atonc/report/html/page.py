@@ -15,7 +15,7 @@ from atonc.report.html.data import network_data
 
 _SCRIPTS = (
     *("base.js", "core.js", "timeline.js", "graph.js", "memory.js", "roofline.js", "table.js", "detail.js"),
-    *("measured.js", "start.js"),
+    *("measured.js", "accuracy.js", "start.js"),
 )
 _COMPARE_SCRIPTS = ("base.js", "compare.js")
 

@@ -1,0 +1,334 @@
+"""Runs: float, without rounding, with only one kind of loss, exact integers, the NPU's integers; and what lies between.
+
+A layer's own loss is what it adds to exact inputs. Its cost is what this loss alone does to the outputs of the network:
+the error is put into a run that has no other, and followed to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from atonc import progress
+from atonc.accuracy.matching import match
+from atonc.accuracy.power import Power, Real, channel_axis
+from atonc.accuracy.twin import Twin, fake, is_format, make_twin, real_twin, run_real
+from atonc.inputs import as_input, in_order_of, program_inputs
+from atonc.inputs import real as real_value
+from atonc.insight.loss import ACTIVATION, ARITHMETIC, KINDS, WEIGHTS
+from atonc.ir import Graph, Op, Tensor
+from atonc.lower.meaning.run import mapped_op, run_mapped
+from atonc.ops import run_graph
+from atonc.pipeline import Compiled
+from atonc.plan.types import CpuPlan
+
+Sample = Mapping[str, Any]  # real values of the model's inputs
+BELOW = 1e-6  # of the largest value: less than zero
+STAGE = "measuring every layer"
+
+
+@dataclass
+class Facts:
+    """Of one activation, in float, over all samples."""
+
+    low: float = np.inf
+    high: float = -np.inf
+    above: int = 0  # values beyond the format's ends
+    below: int = 0
+    values: int = 0
+    clip_noise: float = 0.0
+    codes: set[float] = field(default_factory=set)  # a few of the values that the format gives
+    peaks: Real = field(default_factory=lambda: np.zeros(1))  # largest magnitude by channel
+
+
+@dataclass
+class Layer:
+    """An operator of the quantised graph with an activation in few bits."""
+
+    op: Op
+    format: Tensor
+    own: dict[str, Power]
+    accumulated: dict[str, Power]
+    quantised: Power
+    facts: Facts = field(default_factory=Facts)
+    max_codes: float = 0.0  # of the NPU's arithmetic
+    error: Real = field(default_factory=lambda: np.zeros(()))  # of the NPU's arithmetic, on the first sample
+    measured: set[str] = field(default_factory=set)  # parts that could be looked at
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """The float model beside the quantised one; without one the quantised model's own numbers, not rounded."""
+
+    twin: Twin | None
+    names: Mapping[str, str]  # tensor of the quantised graph -> of the float model
+
+
+class Measurement:
+    """All runs of all samples; `layers` in the order in which they run."""
+
+    def __init__(self, compiled: Compiled, reference: Reference, samples: Sequence[Sample]) -> None:
+        self.compiled, self.reference, self.samples = compiled, reference, samples
+        self.source, self.canonical = compiled.source, compiled.graph
+        self.twin = make_twin(self.source, self._signed())
+        self.first_axis = self.source.source == "onnx"
+        self.layers = self._layers()
+        self.by_tensor = {layer.format.name: layer for layer in self.layers}
+        self.outputs = {name: (self._power(name), self._power(name)) for name in self.source.outputs}
+        for number, sample in enumerate(samples):
+            progress.stage(STAGE, number, len(samples))
+            self._measure(sample)
+
+    def _power(self, name: str) -> Power:
+        return Power(channel_axis(self.source.tensors[name].shape, self.first_axis))
+
+    def _layers(self) -> list[Layer]:
+        found = []
+        edges = [Op("input", name, (), (name,)) for name in self.source.inputs]
+        for op in (*edges, *self.source.ops):
+            tensor = self.source.tensors[op.outputs[0]]
+            if len(op.outputs) == 1 and is_format(tensor):
+                own, accumulated = ({part: self._power(tensor.name) for part in KINDS} for _ in range(2))
+                found.append(Layer(op, tensor, own, accumulated, self._power(tensor.name)))
+        return found
+
+    # ------------------------------------------------------------------------------------------------------------ runs
+
+    def _signed(self) -> set[str]:
+        """Tensors whose format begins at zero although the float model goes below."""
+        if self.reference.twin is None:
+            return set()
+        values = self._float_values(self.samples[0])
+        found = set()
+        for name, tensor in self.source.tensors.items():
+            value = values.get(name)
+            if is_format(tensor) and value is not None and value.min() < -BELOW * np.abs(value).max():
+                found.add(name)
+        return found
+
+    def _float_values(self, sample: Sample) -> dict[str, Real]:
+        """Of the float model, by the names of the quantised graph, in its shapes."""
+        if self.reference.twin is None:
+            return {}
+        graph = self.reference.twin.graph
+        given = {
+            name: in_order_of(graph, name, np.asarray(sample[ours]))
+            for ours, name in zip(self.source.inputs, graph.inputs, strict=True)
+        }
+        values = self.reference.twin.run(given)
+        shapes = self.source.tensors
+        return {
+            ours: values[theirs].reshape(shapes[ours].shape)
+            for ours, theirs in self.reference.names.items()
+            if values[theirs].size == shapes[ours].elements
+        }
+
+    def codes(self, sample: Sample) -> dict[str, Any]:
+        """The inputs as the quantised model takes them."""
+        found = {}
+        for name in self.source.inputs:
+            tensor, value = self.source.tensors[name], np.asarray(sample[name])
+            found[name] = as_input(tensor, value.astype(np.float32)) if tensor.quant is not None else value
+        return found
+
+    def _measure(self, sample: Sample) -> None:
+        floats = self._float_values(sample)
+        rounded = {name: real_value(self.source.tensors[name], codes) for name, codes in self.codes(sample).items()}
+        plain = self.twin.run(sample)  # weights as they are, nothing rounded
+        reference = {**plain, **floats}
+        coarse = self.twin.run(rounded, change=self._rounded)
+        exact = run_graph(self.source, self.codes(sample))
+        for layer in self.layers:
+            name = layer.format.name
+            _look(layer, reference[name], self.first_axis)
+            layer.own[ACTIVATION].add(reference[name], fake(layer.format, reference[name]))
+            layer.accumulated[ACTIVATION].add(plain[name], coarse[name])
+            layer.quantised.add(reference[name], real_value(layer.format, exact[name]))
+            layer.measured.add(ACTIVATION)
+            if self._has_float(layer.op, floats):
+                layer.own[WEIGHTS].add(floats[name], self._alone(layer.op, reference))
+                layer.accumulated[WEIGHTS].add(floats[name], plain[name])
+                layer.measured.add(WEIGHTS)
+        self._measure_outputs(sample, reference, exact)
+
+    def _has_float(self, op: Op, floats: Mapping[str, Real]) -> bool:
+        """The float model has its inputs and its result; one of its inputs is a constant."""
+        constant = {name for name in op.inputs if name and self.source.tensors[name].is_constant}
+        return bool(constant) and all(n in floats or n in constant for n in (*op.inputs, *op.outputs) if n)
+
+    def _rounded(self, name: str, value: Real) -> Real:
+        return fake(self.twin.formats[name], value) if name in self.twin.formats else value
+
+    def _alone(self, op: Op, values: Mapping[str, Any]) -> Real:
+        given = {**values, **{n: self.twin.graph.tensors[n].data for n in op.inputs if n and n not in values}}
+        result = run_real(self.twin.graph, op, given)[0]
+        limits = self.twin.limits.get(op.outputs[0])
+        return result if limits is None else np.clip(result, *limits)
+
+    def _measure_outputs(self, sample: Sample, reference: Mapping[str, Real], exact: Mapping[str, Any]) -> None:
+        npu = self._measure_arithmetic(sample, exact)
+        for name, (quantised, chip) in self.outputs.items():
+            tensor = self.source.tensors[name]
+            wanted = self.output_reference(reference, name)
+            quantised.add(wanted, real_value(tensor, exact[name]))
+            chip.add(wanted, npu[name])
+
+    def output_reference(self, values: Mapping[str, Real], name: str) -> Real:
+        producer = self.source.producers.get(name)
+        source = producer.inputs[0] if producer is not None and producer.kind == "dequantize" else name
+        return np.asarray(values.get(source, values[name]), np.float64).reshape(self.source.tensors[name].shape)
+
+    # ------------------------------------------------------------------------------------------------------ arithmetic
+
+    @cached_property
+    def on_cpu(self) -> set[str]:
+        return {plan.op for plan in self.compiled.mapped.plans if isinstance(plan, CpuPlan)}
+
+    @cached_property
+    def owners(self) -> dict[str, Layer]:
+        """Tensor of the canonical graph -> the layer of the source whose work it is."""
+        found, by_origin = {}, {node: layer for layer in self.layers for node in (layer.op.name, *layer.op.origin)}
+        for op in self.canonical.ops:
+            name = op.outputs[0]
+            layer = self.by_tensor.get(name) or next((by_origin[o] for o in op.origin if o in by_origin), None)
+            if layer is not None:
+                found[name] = layer
+        return found
+
+    def program_codes(self, sample: Sample) -> dict[str, Any]:
+        return program_inputs(self.compiled, self.codes(sample))
+
+    def _measure_arithmetic(self, sample: Sample, source: Mapping[str, Any]) -> dict[str, Real]:
+        """The NPU's integers against exact ones, both on the canonical graph; gives the outputs of the NPU."""
+        graph, mapped = self.canonical, self.compiled.mapped
+        inputs = self.program_codes(sample)
+        exact, chip = run_graph(graph, inputs), run_mapped(graph, mapped, inputs)
+        for op in graph.ops:
+            name, layer = op.outputs[0], self.owners.get(op.outputs[0])
+            tensor = graph.tensors[name]
+            if layer is None or op.name in self.on_cpu or not is_format(tensor):
+                continue
+            got = mapped_op(mapped.context, op, exact)[0]
+            layer.max_codes = max(layer.max_codes, float(np.abs(got.astype(np.float64) - exact[name]).max(initial=0.0)))
+            if not layer.error.ndim:
+                wanted, found = (real_value(tensor, codes) for codes in (exact[name], got))
+                layer.error = _as_layer(layer, real_value(layer.format, source[layer.format.name]), wanted, found)
+            _add_flat(layer.own[ARITHMETIC], real_value(tensor, exact[name]), real_value(tensor, got))
+            _add_flat(layer.accumulated[ARITHMETIC], real_value(tensor, exact[name]), real_value(tensor, chip[name]))
+            layer.measured.add(ARITHMETIC)
+        return {name: self._as_source(name, real_value(graph.tensors[name], chip[name])) for name in graph.outputs}
+
+    def _as_source(self, name: str, value: Real) -> Real:
+        """An output of the program in the order of the model."""
+        shape = self.source.tensors[name].shape
+        if name in self.canonical.turned:
+            return value.transpose(np.argsort(self.canonical.turned[name]))
+        return value.reshape(shape)
+
+    # ------------------------------------------------------------------------------------------------------------ cost
+
+    def cost(self, layer: Layer, part: str) -> float:
+        """Noise per signal of the outputs when this loss is the only one, on the first sample."""
+        sample = self.samples[0]
+        plain, floats, name = self._plain, self._floats, layer.format.name
+        reference = np.asarray(floats.get(name, plain[name]))
+        if part == ACTIVATION:
+            error = fake(layer.format, reference) - reference
+        elif part == ARITHMETIC:
+            error = layer.error
+        else:
+            error = self._alone(layer.op, {**plain, **floats}) - reference
+        behind = self.twin.behind(name)
+        known = {key: value for key, value in plain.items() if key not in behind}
+        right = self.twin.run_from({**known, name: reference}, sample) if name in floats else plain
+        wrong = self.twin.run_from({**known, name: reference + error}, sample)
+        return self._outputs_ratio(right, wrong)
+
+    def layer_error(self, layer: Layer, twin: Twin) -> Real:
+        """Squares of the errors of a layer by output, with the weights of another twin, on the first sample."""
+        values = {**self._plain, **self._floats}
+        constants = {name: twin.graph.tensors[name].data for name in layer.op.inputs if name}
+        given = values | {name: data for name, data in constants.items() if data is not None}
+        found = run_real(twin.graph, layer.op, given)[0]
+        limits = self.twin.limits.get(layer.format.name)
+        power = Power(channel_axis(found.shape, self.first_axis) if found.ndim > 2 else found.ndim - 1)
+        reference = np.asarray(values[layer.format.name])
+        return power.add(reference, found if limits is None else np.clip(found, *limits)).noise
+
+    @cached_property
+    def _plain(self) -> dict[str, Any]:
+        return self.twin.run(self.samples[0])
+
+    @cached_property
+    def _floats(self) -> dict[str, Real]:
+        return self._float_values(self.samples[0])
+
+    def _outputs_ratio(self, reference: Mapping[str, Any], changed: Mapping[str, Any]) -> float:
+        ratios = [self._power(name).add(reference[name], changed[name]).mean_ratio for name in self.source.outputs]
+        return float(np.mean(ratios))
+
+    def ratio_of(self, graph: Graph) -> float:
+        """Noise per signal of the outputs of a changed quantised graph, in exact arithmetic, over all samples."""
+        powers = {name: self._power(name) for name in self.source.outputs}
+        for sample in self.samples:
+            values = run_graph(graph, self.codes(sample))
+            reference = {**self.twin.run(sample), **self._float_values(sample)}
+            for name, power in powers.items():
+                power.add(self.output_reference(reference, name), real_value(graph.tensors[name], values[name]))
+        return float(np.mean([power.mean_ratio for power in powers.values()]))
+
+    def chip_ratio(self, compiled: Compiled) -> float:
+        """The same of a compiled program, with the NPU's integers."""
+        other = Measurement(compiled, self.reference, self.samples)
+        return float(np.mean([chip.mean_ratio for _, chip in other.outputs.values()]))
+
+
+def reference_of(quantised: Graph, real: Graph | None) -> Reference:
+    return Reference(None, {}) if real is None else Reference(real_twin(real), match(quantised, real))
+
+
+def _add_flat(power: Power, reference: Real, value: Real) -> None:
+    """Channels of the canonical graph may stand in another order: they count as one."""
+    power.axis = None
+    power.add(reference, value)
+
+
+def _as_layer(layer: Layer, source: Real, exact: Real, got: Real) -> Real:
+    """The error of the canonical graph in the order of the model: its channels are last and perhaps sorted, so they are
+    recognised by their exact values. What cannot be recognised counts as noise of the same power."""
+    error = (got - exact).reshape(-1, got.shape[-1])
+    for order in ((0, *range(2, source.ndim), 1), tuple(range(source.ndim))):
+        turned = source.transpose(order) if len(order) == source.ndim and source.ndim > 1 else source
+        columns = {np.ascontiguousarray(c).tobytes(): k for k, c in enumerate(_columns(exact).T)}
+        places = [columns.get(np.ascontiguousarray(column).tobytes()) for column in _columns(turned).T]
+        if turned.size == exact.size and None not in places:
+            found = error[:, [place or 0 for place in places]].reshape(turned.shape)
+            return found.transpose(np.argsort(order)) if turned.ndim > 1 else found
+    noise = np.random.default_rng(0).normal(size=source.shape)
+    return noise * float(np.sqrt(np.square(error).mean()))
+
+
+def _columns(values: Real) -> Real:
+    return values.reshape(-1, values.shape[-1] if values.ndim else 1)
+
+
+def _look(layer: Layer, value: Real, channels_first: bool) -> None:
+    """What the format does to the float values."""
+    facts, tensor = layer.facts, layer.format
+    low, high = ((code - tensor.zero_point) * tensor.scale for code in tensor.code_range)
+    facts.low, facts.high = min(facts.low, float(value.min())), max(facts.high, float(value.max()))
+    above, below = value > high + tensor.scale / 2, value < low - tensor.scale / 2
+    facts.above, facts.below = facts.above + int(above.sum()), facts.below + int(below.sum())
+    facts.values += value.size
+    limited = np.clip(value, low, high)
+    facts.clip_noise += float(np.square(limited - value).sum())
+    if len(facts.codes) < 4:
+        facts.codes |= set(np.unique(fake(tensor, value))[:4].tolist())
+    axis = channel_axis(value.shape, channels_first)
+    if axis is not None:
+        peaks = np.abs(value).max(axis=tuple(k for k in range(value.ndim) if k != axis))
+        facts.peaks = np.maximum(facts.peaks if facts.peaks.size == peaks.size else 0.0, peaks)

@@ -1,0 +1,73 @@
+"""What the report of accuracy says, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WEIGHTS, ACTIVATION, ARITHMETIC = "weights", "activation", "arithmetic"
+KINDS = (WEIGHTS, ACTIVATION, ARITHMETIC)
+
+
+@dataclass(frozen=True)
+class LayerNoise:
+    """One layer: signal to noise in dB against float; None where it cannot be known, infinite where nothing is lost.
+
+    Alone: everything before it is float. Accumulated: everything before it has the same kind of loss.
+    """
+
+    name: str  # of the node
+    kind: str
+    tensor: str  # in the float model where it is known there
+    matched: bool  # the float model has this tensor
+    alone: tuple[float | None, ...]  # of weights, activation, arithmetic
+    accumulated: tuple[float | None, ...]
+    quantised: float  # all weights and activations up to here, in exact arithmetic
+    worst_channel: float  # of the activation alone
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A change that was made and measured on the whole network, or why it could not be."""
+
+    what: str
+    tried: bool
+    before_db: float | None = None  # signal to noise of the outputs
+    after_db: float | None = None
+    before_ms: float | None = None  # predicted time of one inference
+    after_ms: float | None = None
+    why_not: str = ""
+
+    @property
+    def gain_db(self) -> float:
+        return 0.0 if self.after_db is None or self.before_db is None else self.after_db - self.before_db
+
+    @property
+    def price_ms(self) -> float | None:
+        return None if self.after_ms is None or self.before_ms is None else self.after_ms - self.before_ms
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One loss: which layer, in which of its parts, and what it does to the outputs when it is the only one."""
+
+    layer: str
+    tensor: str
+    part: str  # one of KINDS
+    symptom: str
+    says: str
+    own_db: float  # the layer's own signal to noise in this part
+    outputs_db: float  # of the outputs, if nothing else were lost
+    remedies: tuple[Remedy, ...] = ()
+
+
+@dataclass(frozen=True)
+class AccuracyReport:
+    model: str
+    float_model: str  # empty: the quantised model's own numbers without any rounding
+    samples: int
+    synthetic: bool  # nobody gave inputs
+    outputs: tuple[tuple[str, float, float], ...]  # name, dB of exact int8 arithmetic, dB on the NPU
+    layers: tuple[LayerNoise, ...]
+    findings: tuple[Finding, ...]  # the dearest first
+    latency_ms: float
+    notes: tuple[str, ...] = ()
