@@ -111,11 +111,11 @@ def npu_kernel(context: Context, op: Op) -> Kernel:
 
 def cpu_kernel(graph: Graph, op: Op) -> Kernel:
     source, out = graph.tensors[op.inputs[0]], graph.tensors[op.outputs[0]]
-    if op.kind in _CPU_TABLES and source.data is None and source.dtype in ("int8", "uint8"):
-        if source.quant is not None and source.quant.is_per_tensor:
-            codes = (CODES if source.dtype == "int8" else CODES + 128).astype(source.dtype)
-            answers = run_op(graph, op, {op.inputs[0]: codes})[0].codes.astype(stored_type(out))
-            return of_one(shaped(OneCode(by_byte(answers, source.dtype == "int8")), out.shape), 0)
+    plain = source.data is None and source.quant is not None and source.quant.is_per_tensor
+    if op.kind in _CPU_TABLES and plain and source.dtype in ("int8", "uint8"):
+        codes = (CODES if source.dtype == "int8" else CODES + 128).astype(source.dtype)
+        answers = run_op(graph, op, {op.inputs[0]: codes})[0].codes.astype(stored_type(out))
+        return of_one(shaped(OneCode(by_byte(answers, source.dtype == "int8")), out.shape), 0)
     return sample_by_sample(graph, op, lambda values: [result.codes for result in run_op(graph, op, values)])
 
 

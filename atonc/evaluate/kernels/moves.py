@@ -14,6 +14,7 @@ from atonc.ir import Op
 from atonc.lower.context import Context
 from atonc.lower.meaning.arithmetic import CODES
 from atonc.lower.meaning.moves import changed
+from atonc.ops.registry import evaluate
 
 Array = NDArray[Any]
 Kernel = Callable[[Sequence[Array | None]], list[Array]]
@@ -82,8 +83,6 @@ _by_places = _transpose
 
 def _places(op: Op, context: Context) -> NDArray[np.intp]:
     """Where each element of the output comes from: the operator on numbers instead of codes."""
-    from atonc.ops.registry import evaluate
-
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     plain = replace(op, attrs={k: v for k, v in op.attrs.items() if k != "clip"})
     counted = {
@@ -93,4 +92,5 @@ def _places(op: Op, context: Context) -> NDArray[np.intp]:
     }
     numbers = np.arange(source.elements, dtype=np.int32).reshape(source.shape)
     rest = [context.tensor(name).data if name else None for name in op.inputs[1:]]
-    return evaluate(replace(context.graph, tensors=counted), plain, [numbers, *rest])[0].codes.reshape(-1).astype(np.intp)
+    found = evaluate(replace(context.graph, tensors=counted), plain, [numbers, *rest])[0].codes
+    return found.reshape(-1).astype(np.intp)

@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 
 from atonc.evaluate.kernels.finish import Finish, finish_for
 from atonc.evaluate.kernels.stored import Stored, stored_of
-from atonc.evaluate.kernels.windows import Dense, Depthwise, Window
+from atonc.evaluate.kernels.windows import Dense, Depthwise, Grid, Window, pictures
 from atonc.lower.meaning.sums import Layered, Sums, Term
 from atonc.plan.streams import Area
 
 Array = NDArray[Any]
 Float = type[np.floating[Any]]
 
-_BLOCK = 1 << 16  # elements that are worked on at once: what the processor keeps near
+_BLOCK = 1 << 18  # elements that are worked on at once: what the processor keeps near
 _EXACT = {np.float32: 1 << 22, np.float64: 1 << 51}  # sums below this, and ties moved by two steps, are exact
+_BEHIND_TIES = {t: t(1) + np.finfo(t).eps for t in (np.float32, np.float64)}  # ties are rounded away from zero
 _LIMITED = 1 << 23  # what goes from unit to unit has 24 bits
 
 
@@ -35,9 +36,8 @@ class Bank:
     chains: tuple[tuple[tuple[Window, ...], ...], ...]  # chains of passes of windows
     finish: Finish
     target: Area  # of these channels
-    units: Array | None  # the 24-bit limits in units of each channel, where sums may get there; in a row
+    units: Array | None  # the 24-bit limits in units of each channel, where sums may get there
     rounded: bool  # some output shift is not 0
-    limited: bool  # sums may leave 16 bits
     dtype: Float
 
     def add_to(self, features: Array, result: Array) -> None:
@@ -46,50 +46,43 @@ class Bank:
         for samples, rows in self._blocks(features.shape[0]):
             total = self._chain(features[samples], rows, self.chains[0])
             for chain in self.chains[1:]:
-                total += self._chain(features[samples], rows, chain)
-                np.clip(total, -32768, 32767, out=total)
-            codes = self.finish(total)
-            place = target[samples, rows]
-            place[...] = codes.reshape(place.shape)
+                both = total.flat + self._chain(features[samples], rows, chain).flat
+                total = Grid(np.clip(both, -32768, 32767, out=both), total.shape)
+            codes = Grid(self.finish(total.flat), total.shape)
+            target[samples, rows] = codes.picture(rows.stop - rows.start, self.target.width)
 
     def _blocks(self, samples: int) -> Iterator[tuple[slice, slice]]:
         area = self.target
         line = area.width * max(area.channels, *(w.line_elements for c in self.chains for p in c for w in p))
         rows = max(1, _BLOCK // line)
-        together = max(1, rows // area.height)
+        rows = -(-area.height // -(-area.height // rows))  # blocks of equal height
+        together = max(1, _BLOCK // (line * area.height))
         for first in range(0, samples, together):
-            for row in range(0, area.height, rows):
-                yield slice(first, min(first + together, samples)), slice(row, min(row + rows, area.height))
+            for start in range(0, area.height, rows):
+                yield slice(first, min(first + together, samples)), slice(start, min(start + rows, area.height))
 
-    def _chain(self, features: Array, rows: slice, passes: Sequence[Sequence[Window]]) -> Array:
-        total: Array | None = None
+    def _chain(self, features: Array, rows: slice, passes: Sequence[Sequence[Window]]) -> Grid:
+        if len(passes) == 1 and len(passes[0]) == 1 and len(self.chains) == 1:
+            total = passes[0][0].sums(features, rows)
+            self._rounded(total.flat)
+            return total
+        sums: Array | None = None
         for windows in passes:
             for number, window in enumerate(windows):
-                now = window.sums(features, rows)
-                if total is not None:
-                    now += total
-                total = now
+                now = window.sums(features, rows).picture(rows.stop - rows.start, self.target.width)
+                sums = now + sums if sums is not None else np.ascontiguousarray(now)
                 if self.units is not None and number + 1 < len(windows):
-                    np.clip(total, -self.units, self.units - self.units / _LIMITED, out=total)
-            assert total is not None
-            self._to_16_bits(total)
-        assert total is not None
-        return total
+                    np.clip(sums, -self.units, self.units - self.units / _LIMITED, out=sums)
+            assert sums is not None
+            self._rounded(sums)
+            np.clip(sums, -32768, 32767, out=sums)
+        assert sums is not None
+        return Grid(np.ascontiguousarray(sums).reshape(-1), sums.shape)
 
-    def _to_16_bits(self, total: Array) -> None:
+    def _rounded(self, total: Array) -> None:
         if self.rounded:
-            total *= self.dtype(1) + np.finfo(self.dtype).eps  # ties away from zero
+            total *= _BEHIND_TIES[self.dtype]
             np.rint(total, out=total)
-        if self.limited:
-            np.clip(total, -32768, 32767, out=total)
-
-
-def pictures(flat: Array, area: Area) -> Array:
-    """The view [samples, height, width, channels] of an area."""
-    step = flat.itemsize
-    strides = (flat.strides[0], area.line * step, area.pixel * step, step)
-    shape = (flat.shape[0], area.height, area.width, area.channels)
-    return np.lib.stride_tricks.as_strided(flat[:, area.offset :], shape, strides)
 
 
 class LayerKernel:
@@ -163,15 +156,13 @@ def _bank(pieces: list[Sums], stored: Stored) -> Bank:
     chains = tuple(_chain(pieces, number, stored, shifts, dtype, merge=not cut) for number in range(len(lead.chains)))
     target = lead.target.channels_from(lead.first, shifts.size)
     steps = (reach >> shifts) + 1
-    limited = several or bool((steps > 32767).any())
     return Bank(
         stored,
         chains,
-        finish_for([(p.rule, p.count) for p in pieces], np.minimum(steps, 32768), target.width, dtype),
+        finish_for([(p.rule, p.count) for p in pieces], np.minimum(steps, 32768) if several else steps, dtype),
         target,
-        np.tile(_LIMITED / 2.0**shifts, target.width) if cut else None,
+        _LIMITED / 2.0**shifts if cut else None,
         bool(shifts.any()),
-        limited,
         dtype,
     )
 
@@ -198,7 +189,7 @@ def _chain(
     for index, terms in enumerate(lead.chains[number].passes):
         apart = [(k, k, term.first, term.count) for k, term in enumerate(terms)]
         spans = _spans(terms) if merge and not lead.multiplier else apart
-        windows = []
+        windows: list[Window] = []
         for at, _, first, count in spans:
             weights = np.concatenate(
                 [_own(piece, piece.chains[number].passes[index][at].part.weights) for piece in pieces]

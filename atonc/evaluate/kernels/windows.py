@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from atonc.evaluate.kernels.finish import in_rows, row
 from atonc.lower.convolution import Part, Sides, out_size
 from atonc.plan.streams import Area
 
@@ -16,9 +19,21 @@ Array = NDArray[Any]
 Float = type[np.floating[Any]]
 
 
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Numbers in a row that are a picture [samples, lines, columns, channels], with more lines and columns than are
+    wanted."""
+
+    flat: Array
+    shape: tuple[int, ...]
+
+    def picture(self, lines: int, columns: int) -> Array:
+        return self.flat[: prod(self.shape)].reshape(self.shape)[:, :lines, :columns]
+
+
 class Window(Protocol):
-    def sums(self, features: Array, rows: slice) -> Array:
-        """[samples * rows, columns * channels] of these output rows; the array is the caller's."""
+    def sums(self, features: Array, rows: slice) -> Grid:
+        """Of these output rows; the array is the caller's."""
         ...
 
     @property
@@ -47,37 +62,58 @@ class Frame:
     def plain(self) -> bool:
         return self.window == (1, 1) and self.stride == 1 and not any(self.padding)
 
-    def lines(self, features: Array, rows: slice) -> tuple[Array, tuple[int, int]]:
-        """The view of the lines that these output rows need, and how many above and below are padding."""
+    def lines(self, features: Array, rows: slice) -> tuple[Array, int]:
+        """The view of the lines that these output rows need, and how many above are padding."""
         first = rows.start * self.stride - self.padding[0]
         last = (rows.stop - 1) * self.stride - self.padding[0] + self.window[0]
-        view = _pictures(features, self.area)[:, max(first, 0) : max(0, min(last, self.area.height))]
-        return view, (max(0, -first), last - first - max(0, -first) - view.shape[1])
+        return pictures(features, self.area)[:, max(first, 0) : max(0, min(last, self.area.height))], max(0, -first)
 
-    def padded(self, features: Array, rows: slice, step: int = 1) -> list[Array]:
-        """Centred lines with zeros around, [samples, lines, columns, channels]; with `step` every so manieth column from
-        each of the first ones."""
-        view, (above, below) = self.lines(features, rows)
-        left, right = self.padding[1], self.padding[3]
-        samples, lines, width, channels = view.shape
-        whole = left + width + right
-        found = []
-        for phase in range(step):
-            columns = -(-(whole - phase) // step)
-            buffer = np.empty((samples, above + lines + below, columns, channels), self.dtype)
-            skipped = (left - phase + step - 1) // step if left > phase else 0  # columns of padding
-            start = phase + skipped * step - left  # the first pixel
-            taken = len(range(start, width, step))
-            inner = buffer[:, above : above + lines, skipped : skipped + taken]
-            inner[...] = view[:, :, start::step]
-            if self.zero:
-                inner -= self.dtype(self.zero)
-            buffer[:, :above] = 0
-            buffer[:, above + lines :] = 0
-            buffer[:, :, :skipped] = 0
-            buffer[:, :, skipped + taken :] = 0
-            found.append(buffer)
-        return found
+    def centred(self, view: Array, out: Array) -> None:
+        """What the codes are without their zero; the most usual zero is the lowest code."""
+        if self.zero == -128 and view.dtype == np.int8:
+            out[...] = view.view(np.uint8) ^ np.uint8(128)
+            return
+        out[...] = view
+        if self.zero:
+            out -= self.dtype(self.zero)
+
+    def phases(self, features: Array, rows: slice, step: int) -> tuple[list[list[Array]], tuple[int, ...]]:
+        """Centred lines with zeros around; every so manieth line and column, from each of the first ones. All have
+        the shape [samples, lines, columns, channels] and are flat, with room for the last window behind the end."""
+        view, above = self.lines(features, rows)
+        count, left = rows.stop - rows.start, self.padding[1]
+        more = [(size - 1) // step for size in self.window]
+        shape = (view.shape[0], count + more[0], self.columns + more[1], view.shape[3])
+        room = more[1] * shape[3]
+        starts = [[(above - i, left - j) for j in range(step)] for i in range(step)]
+        return [[self._phase(view, start, step, shape, room) for start in line] for line in starts], shape
+
+    def _phase(self, view: Array, before: tuple[int, int], step: int, shape: tuple[int, ...], room: int) -> Array:
+        """`before`: lines and columns of padding before the first pixel, where some are before the phase."""
+        flat = np.empty(prod(shape) + room, self.dtype)
+        flat[flat.size - room :] = 0
+        lines, from_lines = _every(before[0], step, view.shape[1], shape[1])
+        columns, from_columns = _every(before[1], step, view.shape[2], shape[2])
+        self.framed(view[:, from_lines, from_columns], flat[: flat.size - room].reshape(shape), lines, columns)
+        return flat
+
+    def framed(self, view: Array, buffer: Array, lines: slice, columns: slice) -> None:
+        """The view in these lines and columns of the buffer, zeros in the others."""
+        buffer[:, : lines.start] = 0
+        buffer[:, lines.stop :] = 0
+        inner = buffer[:, lines]
+        inner[:, :, : columns.start] = 0
+        inner[:, :, columns.stop :] = 0
+        if view.size:
+            self.centred(view, inner[:, :, columns])
+
+
+def _every(before: int, step: int, pixels: int, size: int) -> tuple[slice, slice]:
+    """Where in a buffer of this size the pixels at multiples of the step go, and which pixels they are."""
+    place = max(0, -(-before // step))
+    start = place * step - before
+    count = max(0, min(size - place, -(-(pixels - start) // step)))
+    return slice(place, place + count), slice(start, start + (count - 1) * step + 1 if count else start, step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,22 +132,34 @@ class Dense:
     def line_elements(self) -> int:
         return self.matrix.shape[0]
 
-    def sums(self, features: Array, rows: slice) -> Array:
+    def sums(self, features: Array, rows: slice) -> Grid:
         frame = self.frame
         if frame.plain:
-            left = frame.lines(features, rows)[0].astype(frame.dtype)
-            if frame.zero:
-                left -= frame.dtype(frame.zero)
+            view = frame.lines(features, rows)[0]
+            left = np.empty(view.shape, frame.dtype)
+            frame.centred(view, left)
         else:
-            left = _windows(frame.padded(features, rows)[0], frame, rows.stop - rows.start)
+            left = _windows(self._padded(features, rows), frame, rows.stop - rows.start)
         found = left.reshape(-1, self.matrix.shape[0]) @ self.matrix
-        return found.reshape(-1, frame.columns * self.matrix.shape[1])
+        return Grid(found.reshape(-1), (features.shape[0], rows.stop - rows.start, frame.columns, found.shape[1]))
+
+    def _padded(self, features: Array, rows: slice) -> Array:
+        """[samples, lines, columns, channels] as the windows see them."""
+        frame = self.frame
+        view, above = frame.lines(features, rows)
+        lines = (rows.stop - rows.start - 1) * frame.stride + frame.window[0]
+        columns = (frame.columns - 1) * frame.stride + frame.window[1]
+        buffer = np.empty((view.shape[0], lines, columns, view.shape[3]), frame.dtype)
+        left = frame.padding[1]
+        width = min(view.shape[2], columns - left)
+        frame.framed(view[:, :, :width], buffer, slice(above, above + view.shape[1]), slice(left, left + width))
+        return buffer
 
 
 @dataclass(frozen=True, eq=False)
 class Depthwise:
     frame: Frame
-    taps: Array  # [rows, columns, pixels * channels]: along a line of the output
+    taps: Array  # [rows, columns, channels over and over]
     channels: Array | None  # of the input, one for each output; None: as they are
 
     @staticmethod
@@ -119,43 +167,49 @@ class Depthwise:
         """`weights` [outputs, rows, columns]."""
         alike = np.array_equal(channels, np.arange(channels[0], channels[0] + channels.size))
         area = part.area.channels_from(int(channels[0]), channels.size) if alike else part.area
-        frame = Frame.of(part, area, zero, dtype)
-        taps = np.tile(weights.transpose(1, 2, 0), (1, 1, frame.columns)).astype(dtype)
-        return Depthwise(frame, taps, None if alike else channels)
+        taps = np.stack([[row(weights[:, i, j]) for j in range(weights.shape[2])] for i in range(weights.shape[1])])
+        return Depthwise(Frame.of(part, area, zero, dtype), taps.astype(dtype), None if alike else channels)
 
     @property
     def line_elements(self) -> int:
-        return self.taps.shape[2] // self.frame.columns * 2
+        return 2 * self.frame.area.channels
 
-    def sums(self, features: Array, rows: slice) -> Array:
+    def sums(self, features: Array, rows: slice) -> Grid:
         frame, count = self.frame, rows.stop - rows.start
-        phases = frame.padded(features, rows, frame.stride)
+        phases, shape = frame.phases(features, rows, frame.stride)
         if self.channels is not None:
-            phases = [np.ascontiguousarray(phase[..., self.channels]) for phase in phases]
-        total: Array | None = None
-        product = np.empty((phases[0].shape[0], count, self.taps.shape[2]), frame.dtype)
-        for i, j in np.ndindex(*frame.window):
-            view = _tap(phases[j % frame.stride], i, j // frame.stride, frame.stride, count, self.taps.shape[2])
-            if total is None:
-                total = view * self.taps[i, j]
-            else:
-                total += np.multiply(view, self.taps[i, j], out=product)
-        assert total is not None
-        return total.reshape(-1, self.taps.shape[2])
+            channels = self.channels
+            phases = [[one.reshape(-1, shape[3])[:, channels].reshape(-1) for one in line] for line in phases]
+            shape = (*shape[:3], channels.size)
+        line = shape[2] * shape[3]
+        elements = prod(shape) - (shape[1] - count) * line  # the last lines are there for windows only
+        total = np.empty(prod(shape), frame.dtype)
+        total[elements:] = 0
+        product = np.empty(elements, frame.dtype)
+        for part, length in in_rows(elements, shape[3], self.taps.shape[2]):
+            sums, now = total[part].reshape(-1, length), product[part].reshape(-1, length)
+            for number, (i, j, here) in enumerate(self._places(phases)):
+                start = i // frame.stride * line + j // frame.stride * shape[3] + part.start
+                some = here[start : start + now.size].reshape(now.shape)
+                np.multiply(some, self.taps[i, j, :length], out=now if number else sums)
+                if number:
+                    sums += now
+        return Grid(total, shape)
+
+    def _places(self, phases: list[list[Array]]) -> Iterator[tuple[int, int, Array]]:
+        step = self.frame.stride
+        for i, j in np.ndindex(*self.frame.window):
+            yield i, j, phases[i % step][j % step]
 
 
-def _pictures(flat: Array, area: Area) -> Array:
+def pictures(flat: Array, area: Area) -> Array:
+    """The view [samples, height, width, channels] of an area in [samples, bytes]."""
+    shape = (flat.shape[0], area.height, area.width, area.channels)
+    if area.contiguous and not area.offset and area.height * area.line == flat.shape[1]:
+        return flat.reshape(shape)
     step = flat.itemsize
     strides = (flat.strides[0], area.line * step, area.pixel * step, step)
-    shape = (flat.shape[0], area.height, area.width, area.channels)
     return as_strided(flat[:, area.offset :], shape, strides)
-
-
-def _tap(buffer: Array, row: int, column: int, stride: int, rows: int, elements: int) -> Array:
-    """[samples, rows, columns * channels]: what every output sees at one place of the window."""
-    sample, line, pixel, item = buffer.strides
-    start = buffer[:, row:, column:]
-    return as_strided(start, (buffer.shape[0], rows, elements), (sample, line * stride, item))
 
 
 def _windows(padded: Array, frame: Frame, rows: int) -> Array:
