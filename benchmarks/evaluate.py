@@ -36,10 +36,10 @@ MOST_BYTES = 40 << 20  # of a model
 
 HEAD = """# The engine of `atonc evaluate` against the emulator
 
-Date 2026-11-15, 2-core aarch64 Linux, one thread. Script: `benchmarks/evaluate.py`. Every tensor that the emulator holds
-after its step is compared value for value: three inputs for each model of the corpus (two natural-looking ones and
-noise), two for each random network. *s*: processor seconds for one sample, the engine in a batch of three. Other work ran on
-the machine at the same time.
+Date 2026-11-15, 2-core aarch64 Linux, one thread. Script: `benchmarks/evaluate.py`. Every tensor that the emulator
+holds after its step is compared value for value: three inputs for each model of the corpus (two natural-looking ones
+and noise), two for each random network. *s*: processor seconds for one sample, the engine in a batch of three. Other
+work ran on the machine at the same time.
 
 """
 
@@ -129,13 +129,15 @@ def table(lines: list[dict[str, Any]]) -> str:
         else:
             figures = f"{len(line['unlike'])} | {line['engine']:.3f} | {line['emulator']:.3f}"
             rows.append(f"| {line['name']} | {line['tensors']} | {figures} |")
-    return HEAD + "\n".join(rows) + "\n\n" + sentence("models", models) + "  \n" + sentence("random networks", networks) + "\n"
+    sentences = [sentence("models", models), sentence("random networks", networks)]
+    return HEAD + "\n".join(rows) + "\n\n" + "  \n".join(sentences) + "\n"
 
 
 def sentence(what: str, lines: list[dict[str, Any]]) -> str:
     done = [line for line in lines if "refused" not in line]
     tensors, unlike = sum(line["tensors"] for line in done), sum(bool(line["unlike"]) for line in done)
-    return f"{len(done)} {what} ({len(lines) - len(done)} not compiled), {tensors} tensors: {unlike} {what} with a difference."
+    counted = f"{len(done)} {what} ({len(lines) - len(done)} not compiled), {tensors} tensors"
+    return f"{counted}: {unlike} {what} with a difference."
 
 
 if __name__ == "__main__":
