@@ -1,0 +1,14 @@
+"""Work on many cores or machines: units that are pure functions of files and options, computed once, kept by content.
+
+    results = workers.run(units, "atonc.sweep.row:compute", scheduler="tcp://host:8786", cache=folder)
+
+A unit names files and options; a function of a module turns it into bytes. Whoever runs it (`local.py`: processes of
+this machine, `cluster.py`: Dask), however often a worker is lost on the way: the bytes are the same, in the order of
+the units. `cache.py` keeps them, so an interrupted run goes on where it was.
+"""
+
+from atonc.workers.cache import Cache, default_folder
+from atonc.workers.run import Done, LostWorkerError, run, stream
+from atonc.workers.unit import Unit
+
+__all__ = ["Cache", "Done", "LostWorkerError", "Unit", "default_folder", "run", "stream"]
