@@ -195,6 +195,23 @@ def _pair_steps(op: Op, context: Context, x: Operand, y: Operand, pair: Pair) ->
     return _steps(op, context, (x, y), wire, 1, 2)
 
 
+@dataclass(frozen=True, eq=False)
+class TwoOperands:
+    """What an operator of two operands means: `codes` from the numbers in both, clipped."""
+
+    op: Op
+    context: Context
+    operands: tuple[Operand, Operand]
+    codes: Callable[[Array, Array], Array]  # element by element
+
+    def __call__(self, values: Sequence[Array]) -> list[Array]:
+        given = dict(zip(self.op.inputs, values, strict=True))
+        return [self.clipped(*(operand_codes(operand, self.op, self.context, given) for operand in self.operands))]
+
+    def clipped(self, x: Array, y: Array) -> Array:
+        return np.clip(self.codes(x, y), *self.op.attrs.get("clip", FULL_RANGE))
+
+
 def _explain(
     op: Op,
     context: Context,
@@ -202,14 +219,7 @@ def _explain(
     codes: Callable[[Array, Array], Array],
     error: float = 0.0,
 ) -> None:
-    """`codes` from the numbers in both operands, clipped."""
-    low, high = op.attrs.get("clip", FULL_RANGE)
-
-    def clipped(values: Sequence[Array]) -> list[Array]:
-        given = dict(zip(op.inputs, values, strict=True))
-        return [np.clip(codes(*(operand_codes(operand, op, context, given) for operand in operands)), low, high)]
-
-    context.explain(op, clipped, error)
+    context.explain(op, TwoOperands(op, context, operands, codes), error)
 
 
 def lower_product(op: Op, context: Context) -> list[TaskGroup]:

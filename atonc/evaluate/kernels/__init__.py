@@ -1,0 +1,1 @@
+"""Mapped operators on whole batches: the integer functions of `atonc.lower.meaning`, fast and bit for bit."""
