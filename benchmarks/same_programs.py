@@ -1,7 +1,7 @@
 """Are programs, memory images, generated C and explanations the same bytes as at another commit?
 
     python benchmarks/same_programs.py --write FILE [--quick] [--only TEXT]      hashes of this tree
-    python benchmarks/same_programs.py --against FILE [--quick] [--only TEXT]    compares this tree with them
+    python benchmarks/same_programs.py --against FILE [--quick] [--only TEXT] [--shard 1/3]    compares with them
 
 Every model of the corpus ($ATONC_CORPUS or ../shared/corpus) with the default options and with `--numerics 2.x`; ten of
 them with `--prefer memory` and `--no-epoch-controller` too. `--quick`: eight small models. For the hashes of another
@@ -60,9 +60,10 @@ def hashes(model: Path, options: Options) -> Hashes:
     return {name: sha256(content).hexdigest() for name, content in sorted(found.items())}
 
 
-def cases(quick: bool, only: str) -> Iterator[tuple[str, Path, Options]]:
+def cases(quick: bool, only: str, shard: str) -> Iterator[tuple[str, Path, Options]]:
     models = sorted(path for path in (CORPUS / "models").iterdir() if path.suffix in (".tflite", ".onnx"))
-    for model in models:
+    number, shards = map(int, shard.split("/"))
+    for model in models[number - 1 :: shards]:
         if only not in model.name or (quick and not model.name.startswith(QUICK)):
             continue
         ways = ALWAYS | (SOMETIMES if model.name.startswith(MORE) else {})
@@ -80,11 +81,12 @@ def main() -> int:
     parser.add_argument("--against", type=Path)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--shard", default="1/1")
     args = parser.parse_args()
     before: dict[str, Hashes] = json.loads(args.against.read_text()) if args.against else {}
     found: dict[str, Hashes] = {}
     programs = explanations = 0
-    for label, model, options in cases(args.quick, args.only):
+    for label, model, options in cases(args.quick, args.only, args.shard):
         started = time.process_time()
         found[label] = hashes(model, options)
         seconds = time.process_time() - started

@@ -21,7 +21,7 @@ ALLOWED = {
     "insight": {  # all that was found out; reports read it, not the other way round
         *FILES, "__version__", "insight", "compare", "comparing", "compile_view", "costs", "declare", "emit", "emu",
         "errors", "frontends", "hw", "ir", "lower", "ops", "options", "passes", "pipeline", "place", "plan",
-        "program_costs", "progress", "reasons", "runs", "safety", "saved_machine", "verify",
+        "program_costs", "progress", "reasons", "runs", "safety", "saved_machine", "select", "verify",
     },
 }
 

@@ -8,72 +8,99 @@ comes first; `;` further sinks of the same pipeline. Unit numbers do not appear:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
 
 from atonc.hw.epoch import Epoch
+from atonc.hw.fields import UnitConfig
 from atonc.hw.proven import NEVER_SEEN, Sighting, load, sighting
 from atonc.hw.units.stream_engine import StrengConfig
-from atonc.hw.units.switch import Link
 
 _PORT_LETTERS = {"CONVACC": "fka", "ARITH": "xy"}
 
 
+@dataclass(frozen=True)
+class Shape:
+    """An epoch without its configurations: all that the text says."""
+
+    labels: tuple[tuple[str, str], ...]  # unit -> IN, OUT or its kind
+    wires: tuple[tuple[str, str, int, bool], ...]  # source, destination, port, gated
+
+    @staticmethod
+    def of(units: Mapping[str, UnitConfig], wires: Iterable[tuple[str, str, int, bool]]) -> Shape:
+        return Shape(tuple((name, _label(config)) for name, config in units.items()), tuple(wires))
+
+
+def _label(config: UnitConfig) -> str:
+    if isinstance(config, StrengConfig):
+        return "OUT" if config.to_memory else "IN"
+    return config.KIND
+
+
 def split(epoch: Epoch) -> list[tuple[str, ...]]:
     """The units of each pipeline: sets that no link leaves."""
-    group = {unit: unit for unit in epoch.units}
+    return _split(_shape(epoch))
+
+
+def texts(epoch: Epoch) -> dict[tuple[str, ...], str]:
+    """The canonical text of each pipeline of an epoch, by its units."""
+    return dict(texts_of(_shape(epoch)))
+
+
+def _shape(epoch: Epoch) -> Shape:
+    return Shape.of(epoch.units, ((k.source, k.destination, k.port, not k.permanent) for k in epoch.links))
+
+
+@lru_cache(maxsize=4096)
+def texts_of(shape: Shape) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Few shapes make up a network, so that they are remembered."""
+    writer = _Writer(shape)
+    return tuple((units, writer.text(units)) for units in _split(shape))
+
+
+def _split(shape: Shape) -> list[tuple[str, ...]]:
+    group = {unit: unit for unit, _ in shape.labels}
 
     def find(unit: str) -> str:
         while group[unit] != unit:
             unit = group[unit]
         return unit
 
-    for link in epoch.links:
-        if link.source in group and link.destination in group:
-            group[find(link.source)] = find(link.destination)
+    for source, destination, _, _ in shape.wires:
+        if source in group and destination in group:
+            group[find(source)] = find(destination)
     members: dict[str, list[str]] = {}
-    for unit in epoch.units:
+    for unit in group:
         members.setdefault(find(unit), []).append(unit)
     return [tuple(units) for units in members.values()]
 
 
-def texts(epoch: Epoch) -> dict[tuple[str, ...], str]:
-    """The canonical text of each pipeline of an epoch, by its units."""
-    writer = _Writer(epoch)
-    return {units: writer.text(units) for units in split(epoch)}
-
-
 class _Writer:
-    def __init__(self, epoch: Epoch) -> None:
-        self.epoch = epoch
-        self.inputs: dict[str, dict[int, Link]] = {}
-        for link in epoch.links:
-            if link.source in epoch.units:
-                self.inputs.setdefault(link.destination, {}).setdefault(link.port, link)
-        self.fan_out = Counter(link.source for link in epoch.links)
+    def __init__(self, shape: Shape) -> None:
+        self.labels = dict(shape.labels)
+        self.inputs: dict[str, dict[int, tuple[str, str]]] = {}  # by unit and port: the source, and whether it is gated
+        for source, destination, port, gated in shape.wires:
+            if source in self.labels:
+                self.inputs.setdefault(destination, {}).setdefault(port, ("~" if gated else "", source))
+        self.fan_out = Counter(source for source, _, _, _ in shape.wires)
         self.numbers: dict[str, int] = {}
 
     def text(self, units: tuple[str, ...]) -> str:
-        sinks = [unit for unit in units if self._label(unit) == "OUT"]
+        sinks = [unit for unit in units if self.labels[unit] == "OUT"]
         full = {unit: self._expand(unit, ()) for unit in sinks}
         sinks.sort(key=lambda unit: (-len(full[unit]), full[unit]))  # the longest sink first
         self.numbers = {}
         return " ; ".join(self._write(unit, ()) for unit in sinks)
 
-    def _label(self, unit: str) -> str:
-        config = self.epoch.units[unit]
-        if isinstance(config, StrengConfig):
-            return "OUT" if config.to_memory else "IN"
-        return config.KIND
-
     def _expand(self, unit: str, below: tuple[str, ...]) -> str:
         """The whole tree above a unit, shared units repeated: what sinks are sorted by."""
-        label = self._label(unit)
+        label = self.labels[unit]
         inputs = {} if unit in below else self.inputs.get(unit, {})
-        return _join(label, {p: _gate(link) + self._expand(link.source, (*below, unit)) for p, link in inputs.items()})
+        return _join(label, {p: gate + self._expand(source, (*below, unit)) for p, (gate, source) in inputs.items()})
 
     def _write(self, unit: str, below: tuple[str, ...]) -> str:
-        label = self._label(unit)
+        label = self.labels[unit]
         if unit in self.numbers:
             return f"{label}#{self.numbers[unit]}"
         if unit in below:
@@ -82,11 +109,7 @@ class _Writer:
             self.numbers[unit] = len(self.numbers) + 1
             label = f"{label}#{self.numbers[unit]}"
         inputs = sorted(self.inputs.get(unit, {}).items())
-        return _join(label, {p: _gate(link) + self._write(link.source, (*below, unit)) for p, link in inputs})
-
-
-def _gate(link: Link) -> str:
-    return "" if link.permanent else "~"
+        return _join(label, {p: gate + self._write(source, (*below, unit)) for p, (gate, source) in inputs})
 
 
 def _join(label: str, inputs: Mapping[int, str]) -> str:

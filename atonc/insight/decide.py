@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from atonc.hw.epoch import Epoch
@@ -12,6 +12,8 @@ from atonc.insight.forms import avoided, decision
 from atonc.insight.types import Decision
 from atonc.ir import Op, Tensor
 from atonc.ops.windows import pair
+from atonc.plan.task import Purpose
+from atonc.select.form import Refused
 
 SUMS = 2  # port of CONVACC at which partial sums arrive
 SIMD_8X8, SIMD_16X8 = 1, 2
@@ -27,17 +29,23 @@ def bound(shares: Mapping[str, float], cycles: int) -> Decision:
 
 
 def of_operator(
-    op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch], titles: Sequence[str] = ()
+    op: Op,
+    tensors: Mapping[str, Tensor],
+    epochs: Sequence[Epoch],
+    purposes: Sequence[Purpose],
+    shifted: Collection[str] = (),
+    refused: Sequence[Refused] = (),
 ) -> list[Decision]:
-    """All rules that gave the operator its form; `titles` say what each epoch is for."""
-    found = _of_weights(op, tensors, epochs, titles) if op.kind in WEIGHTED else []
+    """All rules that gave the operator its form. `purposes`: what its recipe made each epoch for; `shifted`: tensors
+    that are stored as code + 128; `refused`: forms that its recipe tried before."""
+    found = _of_weights(op, tensors, epochs, purposes, shifted) if op.kind in WEIGHTED else []
     found += forms.of_kind(op, tensors, epochs)
-    found += forms.of_titles(epochs, titles)
+    found += forms.of_purposes(purposes, refused)
     if op.kind not in WEIGHTED:
         found += [one for one in of_epochs(epochs) if one.rule is rules.WIDE_NUMBERS]
     if all(one.rule is not rules.TABLE for one in found) and any(epoch.of_kind("ACTIV") for epoch in epochs):
         found.append(decision(rules.TABLE, f"ACTIV takes part in this {op.kind}"))
-    computing = forms.computing(epochs, titles)
+    computing = forms.computing(epochs, purposes)
     if len(computing) > 1 and all(one.rule not in forms.SEVERAL for one in found):
         found.append(forms.split(computing, tensors[op.outputs[0]]))
     return found
@@ -83,15 +91,21 @@ def _loop(epoch: Epoch, source: str, destination: str, port: int) -> bool:
 
 
 def _of_weights(
-    op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch], titles: Sequence[str]
+    op: Op,
+    tensors: Mapping[str, Tensor],
+    epochs: Sequence[Epoch],
+    purposes: Sequence[Purpose],
+    shifted: Collection[str],
 ) -> list[Decision]:
     source, weights = tensors[op.inputs[0]], tensors[op.inputs[1]]
     found = of_epochs(epochs)
     zero = source.zero_point if source.quant is not None else 0
     if zero and all(d.rule is not rules.ZERO_POINT for d in found):
-        how = "it is stored shifted by 128" if zero == -128 else "nothing is padded, so the bias makes up for it"
-        if any(title.startswith("features of ") for title in titles):
+        how = "nothing is padded, so the bias makes up for it"
+        if Purpose.FEATURES in purposes:
             how = "an epoch before subtracts it"
+        elif source.name in shifted:
+            how = "it is stored shifted by 128"
         seen = f"zero point {zero} at the input, avoided here: {how}. ST's compiler subtracts it in the unit"
         found.append(avoided(rules.ZERO_POINT, seen))
     found += _of_channels(source.shape[-1], weights.shape[0]) + _of_reuse(op, tensors)

@@ -194,7 +194,8 @@ def _views(
             view = _step(step, costs, node.macc if node else 0)
             title = ", ".join(nodes) or costs.origin
             layer = nodes[0] if nodes else f"epoch {step.number}"
-        found.append(replace(view, title=title or f"epoch {step.number}", layer=layer))
+        title = title or f"epoch {step.number}"
+        found.append(replace(view, title=title, layer=layer, nodes=tuple(nodes) or (title,)))
     return tuple(found) if saved is not None else vendor.unique_layers(found)
 
 
@@ -280,7 +281,7 @@ def _layers(
         read, written = streams.read(numbers), streams.written(numbers)
         shape = next((shapes[n] for n in reversed(written) if n in shapes), ())
         touched = [b for b in buffers if b.name in (*read, *written)]
-        nodes = tuple(dict.fromkeys(n for _, view in own for n in view.title.split(", ")))
+        nodes = tuple(dict.fromkeys(n for _, view in own for n in view.nodes))
         node = vendor.node_of(name)
         kind = vendor.kind_of(node, own[0][0].calls)
         decisions = _decisions([step for step, _ in own], [view for _, view in own], touched, external)

@@ -10,7 +10,9 @@ from atonc.insight.types import Decision
 from atonc.ir import Op, Tensor
 from atonc.ops import is_move
 from atonc.ops.windows import pair
+from atonc.plan.task import Purpose
 from atonc.reasons import Rule
+from atonc.select.form import Refused
 
 MEANS = ("mean", "average_pool", "sum")
 MAXIMA = ("max_pool", "reduce_max", "reduce_min")
@@ -18,11 +20,11 @@ FUNCTIONS = ("table", "prelu")
 CONVERSIONS = ("uint8_to_int8", "int8_to_uint8", "requantize", "affine")
 # these say by themselves why a layer takes several epochs
 SEVERAL = (rules.TRANSPOSED, rules.GROUPS, rules.STAGES, rules.PIECES, rules.RESIZE, rules.PARTIAL)
-_HELPERS = (
-    (("features of ",), rules.EXTRA_STEPS, "subtract the zero point"),
-    (("padding of ",), rules.PADDED, "write a padded copy"),
-    (("part of ", "sum of parts of "), rules.PARTIAL, "compute or add parts"),
-)
+_HELPERS = {
+    Purpose.FEATURES: (rules.EXTRA_STEPS, "subtract the zero point"),
+    Purpose.PADDING: (rules.PADDED, "write a padded copy"),
+    Purpose.PART: (rules.PARTIAL, "compute or add parts"),
+}
 
 
 def decision(rule: Rule, seen: str) -> Decision:
@@ -69,22 +71,22 @@ def _size(tensor: Tensor) -> str:
     return "x".join(map(str, tensor.shape))
 
 
-def of_titles(epochs: Sequence[Epoch], titles: Sequence[str]) -> list[Decision]:
-    """Epochs beside the computing ones, by what the recipe calls them."""
+def of_purposes(purposes: Sequence[Purpose], refused: Sequence[Refused] = ()) -> list[Decision]:
+    """Epochs beside the computing ones, by what the recipe made them for; a padded copy with the reason why the units
+    could not do without."""
     found = []
-    for starts, rule, what in _HELPERS:
-        count = sum(title.startswith(starts) for title in titles)
-        if count:
-            found.append(decision(rule, f"{count} of {len(epochs)} epochs {what}"))
+    for purpose, (rule, what) in _HELPERS.items():
+        if count := purposes.count(purpose):
+            seen = f"{count} of {len(purposes)} epochs {what}"
+            if purpose == Purpose.PADDING and refused:
+                seen += f", as units alone refuse {refused[0].seen} (they take {refused[0].limit})"
+            found.append(decision(rule, seen))
     return found
 
 
-def computing(epochs: Sequence[Epoch], titles: Sequence[str]) -> list[Epoch]:
+def computing(epochs: Sequence[Epoch], purposes: Sequence[Purpose]) -> list[Epoch]:
     """Without those that only prepare something."""
-    if len(titles) != len(epochs):
-        return list(epochs)
-    helpers = tuple(start for starts, _, _ in _HELPERS for start in starts)
-    return [epoch for epoch, title in zip(epochs, titles, strict=True) if not title.startswith(helpers)]
+    return [epoch for epoch, purpose in zip(epochs, purposes, strict=True) if purpose not in _HELPERS]
 
 
 def split(epochs: Sequence[Epoch], target: Tensor) -> Decision:

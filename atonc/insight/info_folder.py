@@ -112,6 +112,7 @@ def _step(node: InfoNode, machine: Machine, pools: Mapping[int, str]) -> StepVie
         units={part.name: f"{part.kind} {part.unit}".strip() for part in node.parts},
         macs=node.ops // 2,
         bytes_moved=sum(a.reads + a.writes for a in node.accesses),
+        nodes=tuple(names) or (node.name,),
     )
 
 
@@ -131,9 +132,9 @@ def _layers(
         numbers = [step.number for step in own]
         read, written = streams.read(numbers), streams.written(numbers)
         shares, cycles = _shares(own), sum(step.cycles for step in own)
-        titles = tuple(dict.fromkeys(node for step in own for node in step.title.split(", ")))
-        weights = vendor.weights_of(titles, params)
-        operators = vendor.operators_of(titles, weights)
+        nodes = tuple(dict.fromkeys(node for step in own for node in step.nodes))
+        weights = vendor.weights_of(nodes, params)
+        operators = vendor.operators_of(nodes, weights)
         kinds = [part.kind for number in numbers for part in info.by_epoch[number].parts]
         kind = vendor.kind_of(vendor.node_of(name))
         if on == NPU:
@@ -146,7 +147,7 @@ def _layers(
             LayerView(
                 name,
                 kind,
-                (*(node for node in titles if node != vendor.node_of(name)), vendor.node_of(name)),
+                (*(node for node in nodes if node != vendor.node_of(name)), vendor.node_of(name)),
                 on,
                 tuple(numbers),
                 read,

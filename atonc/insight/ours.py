@@ -33,6 +33,7 @@ from atonc.lower.map_ops import CpuReason
 from atonc.lower.rules import NOT_CODES, rule_of
 from atonc.pipeline import machine_of
 from atonc.place.pools import is_external
+from atonc.plan.types import EpochPlan
 from atonc.program_costs import macs
 
 
@@ -166,9 +167,17 @@ def _decisions(
         reasons = [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.name == op.name]
         return decide.merged([*reasons, *_in_float(op, view, reasons), *spilled])
     owners = zip(compiled.program.steps, compiled.scheduled.owners, strict=True)
-    own = [(step.epoch, step.plan.title) for step, owner in owners if owner == op.name and step.epoch is not None]
+    own = [
+        (step.epoch, step.plan.purpose)
+        for step, owner in owners
+        if owner == op.name and step.epoch is not None and isinstance(step.plan, EpochPlan)
+    ]
+    shifted = [n for n in op.inputs if n in compiled.layout.placed and compiled.layout.placed[n].buffer.offset]
     found = [_bound(bound_by, cycles, view)] if bound_by else []
-    found += decide.of_operator(op, compiled.graph.tensors, [epoch for epoch, _ in own], [title for _, title in own])
+    epochs, purposes = [epoch for epoch, _ in own], [purpose for _, purpose in own]
+    form = compiled.mapped.forms.get(op.name)
+    refused = form.refused if form else ()
+    found += decide.of_operator(op, compiled.graph.tensors, epochs, purposes, shifted, refused)
     return decide.merged([*found, *spilled])
 
 

@@ -78,6 +78,7 @@ class StepView:
     macs: int = 0
     bytes_moved: int = 0
     energy_uj: float = 0.0
+    nodes: tuple[str, ...] = ()  # of a network that others compiled: what its epoch says that it computes
 
 
 @dataclass(frozen=True)

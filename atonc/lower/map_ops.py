@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from atonc.errors import UnsupportedError
@@ -19,7 +19,7 @@ from atonc.plan.types import CpuPlan
 from atonc.progress import stage
 from atonc.schedule.types import Work
 from atonc.select.choose import attempt
-from atonc.select.form import Refused
+from atonc.select.form import Form, Refused
 from atonc.select.policy import USUAL_ROOM, Room
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
@@ -43,6 +43,7 @@ class Mapped:
     works: tuple[Work, ...]  # one of each operator, in the order of the graph
     context: Context
     reasons: tuple[CpuReason, ...]
+    forms: Mapping[str, Form] = field(default_factory=dict)  # of operators on the NPU
 
     @property
     def on_cpu(self) -> frozenset[str]:
@@ -67,24 +68,29 @@ def map_ops(
     for name in graph.inputs:
         context.buffer(name)
     works: list[Work] = []
+    forms: dict[str, Form] = {}
     reasons: list[CpuReason] = []
     for number, op in enumerate(graph.ops):
         stage("mapping operators", number, len(graph.ops))
-        work, reason = _where_wanted(op, context, wishes, avoided)
-        works.append(work)
+        form, reason = _where_wanted(op, context, wishes, avoided)
+        if isinstance(form, Form):
+            forms[op.name] = form
+            works.append(Work(op.name, form.groups))
+        else:
+            works.append(Work(op.name, call=form))
         reasons += [reason] if reason else []
     for name in graph.outputs:
         context.buffer(name)
-    return Mapped(tuple(works), context, tuple(reasons))
+    return Mapped(tuple(works), context, tuple(reasons), forms)
 
 
 def _where_wanted(
     op: Op, context: Context, wishes: Wishes, avoided: Mapping[str, Refused]
-) -> tuple[Work, CpuReason | None]:
+) -> tuple[Form | CpuPlan, CpuReason | None]:
     if op.name in wishes.on_cpu:
         return _on_cpu(op, context, chosen_by_user())
     refusal = avoided.get(op.name)
-    work, reason = _on_cpu(op, context, refusal) if refusal else _lower(op, context)
+    form, reason = _on_cpu(op, context, refusal) if refusal else _lower(op, context)
     if reason is not None and op.name in wishes.on_npu:
         raise UnsupportedError(
             f"{op.kind} cannot run on the NPU: {reason.seen} (limit: {reason.limit})",
@@ -92,17 +98,18 @@ def _where_wanted(
             rule=reason.rule,
             remedy=f"{reason.remedy}, or leave out --on npu for this node",
         )
-    return work, reason
+    return form, reason
 
 
-def _lower(op: Op, context: Context) -> tuple[Work, CpuReason | None]:
+def _lower(op: Op, context: Context) -> tuple[Form | CpuPlan, CpuReason | None]:
     recipe = recipe_for(op.kind)
     if recipe is None or not (_on_codes(op, context) or _is_renaming(op, context)):
         return _on_cpu(op, context, _by_nature(op, context, recipe is not None))
     form = attempt(context, partial(recipe, op))
     if isinstance(form, Refused):
         return _on_cpu(op, context, form)
-    return Work(op.name, tuple(context.take(form))), None
+    context.take(form)
+    return form, None
 
 
 def _by_nature(op: Op, context: Context, has_recipe: bool) -> Refused:
@@ -127,7 +134,7 @@ def _is_renaming(op: Op, context: Context) -> bool:
     return not source.is_constant and source.dtype == target.dtype and same_codes(source, target)
 
 
-def _on_cpu(op: Op, context: Context, refusal: Refused) -> tuple[Work, CpuReason]:
+def _on_cpu(op: Op, context: Context, refusal: Refused) -> tuple[CpuPlan, CpuReason]:
     node = ", ".join(op.origin) or op.name
     if op.kind not in kinds():
         raise UnsupportedError(
@@ -137,4 +144,4 @@ def _on_cpu(op: Op, context: Context, refusal: Refused) -> tuple[Work, CpuReason
     outputs = tuple(context.buffer(n) for n in op.outputs)
     call = CpuPlan(op.origin or (op.name,), f"{op.kind} {op.name}", op.name, inputs, outputs)
     reason = CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy, op.name)
-    return Work(op.name, call=call), reason
+    return call, reason

@@ -32,6 +32,9 @@ class Order:
     depth: int
     element_bytes: int
 
+    def __str__(self) -> str:
+        return f"{self.frames} x {self.lines}x{self.pixels}x{self.depth}, {8 * self.element_bytes} bits"
+
 
 @dataclass(frozen=True)
 class EngineUse:
@@ -44,6 +47,9 @@ class EngineUse:
     @property
     def order(self) -> Order:
         return Order(self.config.frames, *self.config.shape, self.config.element_bytes)
+
+    def __str__(self) -> str:
+        return f"{self.buffer} ({self.order})"
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,10 @@ class Task:
 
     def kinds(self) -> list[str]:
         return [config.KIND for config in self.units.values()]
+
+    def __str__(self) -> str:
+        sources, targets = ("; ".join(map(str, uses)) for uses in (self.readers(), self.writers()))
+        return f"{self.title}: {sources} -> {' '.join(self.kinds())} -> {targets}"
 
 
 @dataclass(frozen=True)

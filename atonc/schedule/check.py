@@ -11,17 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from atonc.errors import InternalError
-from atonc.hw.epoch import Epoch
 from atonc.hw.footprint import share_word, touched
 from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
-from atonc.hw.pipelines import evidence, texts
+from atonc.hw.pipelines import Shape, evidence, texts_of
 from atonc.hw.proven import Level
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
-from atonc.hw.units.switch import Link
 from atonc.plan.task import ENGINE, EngineUse, Task
 from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
 from atonc.schedule.types import Schedule, Step, Work
@@ -244,8 +241,6 @@ _NAMES = {kind: frozenset(f"{kind}{n}" for n in range(count)) for kind, count in
 
 # ------------------------------------------------------------------------------------------------- proven chains
 
-Shape = tuple[tuple[tuple[str, object], ...], tuple[tuple[str, str, int, bool], ...]]
-
 
 def _proven(schedule: Schedule) -> Iterator[Finding]:
     for number, step in enumerate(schedule.steps, 1):
@@ -260,20 +255,9 @@ def _proven(schedule: Schedule) -> Iterator[Finding]:
 
 def _forms(item: Task | EpochPlan) -> tuple[str, ...]:
     """The text of every chain."""
-    kinds: list[tuple[str, object]] = [(name, type(config)) for name, config in item.units.items()]
-    kinds += [(name, use.config.to_memory) for name, use in item.engines.items()]
+    units = {**item.units, **{name: use.config for name, use in item.engines.items()}}
     if isinstance(item, Task):
-        wires = tuple((w.source, w.target, w.port, not (w.keep or w.stop_after)) for w in item.wires)
+        shape = Shape.of(units, ((w.source, w.target, w.port, bool(w.keep or w.stop_after)) for w in item.wires))
     else:
-        wires = tuple((k.source, k.destination, k.port, k.permanent) for k in item.links)
-    return _texts((tuple(kinds), wires))
-
-
-@lru_cache(maxsize=4096)
-def _texts(shape: Shape) -> tuple[str, ...]:
-    members, wires = shape
-    units = {
-        name: what() if isinstance(what, type) else StrengConfig(to_memory=int(bool(what))) for name, what in members
-    }
-    links = tuple(Link(s, t, port, frames0=0 if permanent else 1) for s, t, port, permanent in wires)
-    return tuple(texts(Epoch(0, units, links, ())).values())
+        shape = Shape.of(units, ((k.source, k.destination, k.port, not k.permanent) for k in item.links))
+    return tuple(text for _, text in texts_of(shape))

@@ -16,14 +16,16 @@ _MOST = {**UNITS, "readers": MOST_READERS, "writers": MOST_WRITERS}
 @once_per_object
 def pack(group: TaskGroup) -> tuple[tuple[Task, ...], ...]:
     """The longest first, each into the first epoch that has room."""
-    epochs: list[list[Task]] = []
+    epochs: list[tuple[list[Task], Counter[str]]] = []
     for task in sorted(group.tasks, key=lambda task: -task.cost):
-        room = next((epoch for epoch in epochs if _fits(task, epoch)), None)
+        needed = _units(task)
+        room = next((e for e in epochs if _fits(needed, e[1]) and all(_apart(task, other) for other in e[0])), None)
         if room is None:
-            epochs.append([task])
+            epochs.append(([task], needed))
         else:
-            room.append(task)
-    return tuple(map(tuple, epochs))
+            room[0].append(task)
+            room[1].update(needed)
+    return tuple(tuple(tasks) for tasks, _ in epochs)
 
 
 def packed(groups: Iterable[TaskGroup]) -> list[tuple[Task, ...]]:
@@ -31,15 +33,13 @@ def packed(groups: Iterable[TaskGroup]) -> list[tuple[Task, ...]]:
     return [epoch for group in groups for epoch in pack(group)]
 
 
-def _fits(task: Task, epoch: list[Task]) -> bool:
-    used = sum((_units(other) for other in epoch), _units(task))
-    return all(count <= _MOST[kind] for kind, count in used.items()) and all(_apart(task, other) for other in epoch)
+def _fits(needed: Counter[str], used: Counter[str]) -> bool:
+    return all(count + used[kind] <= _MOST[kind] for kind, count in needed.items())
 
 
 def _units(task: Task) -> Counter[str]:
-    writers = len(task.writers())
-    engines = {"STRENG": len(task.engines), "writers": writers, "readers": len(task.engines) - writers}
-    return Counter(task.kinds()) + Counter(engines)
+    count, writers = len(task.engines), len(task.writers())
+    return Counter(task.kinds()) + Counter(STRENG=count, writers=writers, readers=count - writers)
 
 
 def _apart(one: Task, other: Task) -> bool:
