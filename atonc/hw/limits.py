@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from atonc.hw.machine import stm32n6
-from atonc.hw.units.convacc import ConvaccConfig
 
 UNITS = stm32n6().units  # how many of each kind; ST's machine description of the chip says the same
 MAX_CHAIN = UNITS["CONVACC"]  # one after the other: chains of all of them were seen
@@ -36,6 +35,7 @@ LEAST_READ_BACK = 40  # elements of a frame of sums that returns through memory,
 MOST_OUT_SHIFT = 12  # bits that a CONVACC cuts off, 11,988 units
 LEAST_DEEP = {3: 32, 1: 68}  # FBYTES in deep mode -> channels, 8,700 units of 1 x 1
 LEAST_PLAIN = 2  # channels of the others
+LEAST_FRAME = 2  # lines and columns under a window; 3 x 1 with stride 2 on one line never ended on a board
 
 
 class Sizes(NamedTuple):
@@ -65,44 +65,6 @@ def convacc_sizes(rows: int, columns: int, simd: int, deep: bool = False, dss2: 
     if rows > 1:
         return WINDOWS[1 if simd == 1 else 2]
     return LINES[1 if simd == 1 else 2] if columns > 1 else PLAIN
-
-
-# kernel width, height and stride of windows -> lines and columns of the smallest frame, 3,195 units
-LEAST_FRAMES = {(3, 3, 1): 2, (3, 3, 2): 2, (5, 2, 1): 5, (5, 3, 1): 5, (5, 2, 2): 10, (5, 3, 2): 10}
-LEAST_FRAME = 2  # for other sizes; a 3 x 1 convolution with stride 2 on one line never ended on a board
-# kernel width, height and stride of windows -> (top, left, bottom, right) of SAMPLE -> units of 96 programs
-WINDOW_PADDING = {
-    (2, 2, 1): {(1, 1, 1, 1): 40},
-    (3, 1, 1): {(0, 1, 0, 1): 8, (0, 2, 0, 0): 8},
-    (3, 3, 1): {(1, 1, 1, 1): 2324, (0, 0, 0, 0): 10},
-    (3, 3, 2): {(0, 0, 1, 1): 196, (1, 1, 0, 0): 222, (1, 1, 1, 1): 7, (1, 0, 1, 1): 1, (0, 0, 0, 0): 40},
-    (4, 1, 1): {(0, 1, 0, 2): 1},
-    (4, 3, 1): {(0, 1, 2, 2): 1, (1, 1, 1, 2): 1, (2, 1, 0, 2): 1},
-    (5, 2, 1): {(0, 2, 1, 2): 130},
-    (5, 2, 2): {(0, 1, 1, 2): 35, (0, 2, 1, 1): 1, (0, 2, 1, 2): 1},
-    (5, 3, 1): {(2, 2, 0, 2): 130},
-    (5, 3, 2): {(1, 1, 0, 2): 35, (2, 2, 0, 1): 1, (2, 2, 0, 2): 1},
-    (6, 1, 1): {(0, 0, 0, 0): 5},
-    (6, 3, 1): {(0, 0, 0, 0): 10},
-    (6, 3, 2): {(0, 2, 2, 2): 1, (2, 2, 0, 2): 1},
-    (7, 1, 2): {(0, 2, 0, 2): 1},
-    (7, 3, 2): {(0, 2, 2, 2): 3, (2, 2, 0, 2): 3},
-}
-
-
-def frame_seen(c: ConvaccConfig) -> bool:
-    """Whether frames as small as this one were seen with these windows."""
-    least = LEAST_FRAMES.get((c.kernel_width, c.kernel_height, c.stride_x), LEAST_FRAME)
-    return min(c.width, c.height) >= least
-
-
-def padding_seen(c: ConvaccConfig) -> bool:
-    """Whether each side was seen, with whatever else on the other sides."""
-    seen = WINDOW_PADDING.get((c.kernel_width, c.kernel_height, c.stride_x))
-    if seen is None:
-        return True  # 1 x 1, or a size that another rule complains about
-    pads = (c.pad_top, c.pad_left, c.pad_bottom, c.pad_right)
-    return all(min(side) <= pad <= max(side) for pad, side in zip(pads, zip(*seen, strict=True), strict=True))
 
 
 # --- POOL and ARITH

@@ -20,10 +20,9 @@ from atonc.hw.limits import (
     MAX_CHAIN,
     Sizes,
     convacc_sizes,
-    frame_seen,
-    padding_seen,
 )
 from atonc.hw.safety import mode_keys
+from atonc.hw.safety.evidence.seen import frame_seen, padding_seen
 from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig, crop_end
 from atonc.lower.convolution import MAX_PADDING, Part, out_size
 from atonc.lower.registry import Refusal

@@ -256,23 +256,23 @@ MODES = [
 ]
 
 VALUES = [
-    Fault("V01", "a product with coefficients", lambda: change(ADD(), "ARITH0", operation=MULTIPLY, out_bytes=2)),
-    Fault("V02", "OUTDIMS of what comes out", lambda: change(MEAN(), "POOL0", out_width=1, out_height=1)),
-    Fault("V03", "a single raster", lambda: swap(legal.copy(), STRENG0=reader(NPU_RAM5, 512), STRENG1=one_frame(0))),
-    Fault("V03", "a result in a loop of one turn", lambda: swap(ADD(), STRENG2=one_frame(frame_repeat=1))),
-    Fault("V04", "24 channels in deep mode", lambda: shallow(24)),
+    Fault("E01", "a product with coefficients", lambda: change(ADD(), "ARITH0", operation=MULTIPLY, out_bytes=2)),
+    Fault("E01", "OUTDIMS of what comes out", lambda: change(MEAN(), "POOL0", out_width=1, out_height=1)),
+    Fault("E01", "a single raster", lambda: swap(legal.copy(), STRENG0=reader(NPU_RAM5, 512), STRENG1=one_frame(0))),
+    Fault("E01", "a result in a loop of one turn", lambda: swap(ADD(), STRENG2=one_frame(frame_repeat=1))),
+    Fault("E01", "24 channels in deep mode", lambda: shallow(24)),
     Fault("V04", "one channel", one_channel),
-    Fault("V05", "two columns of padding", lambda: sided(16, 16, (1, 2, 1, 0))),
-    Fault("V05", "two lines of padding", lambda: sided(16, 16, (0, 1, 2, 1))),
-    Fault("V06", "a window over one line", lambda: sided(16, 1, (1, 1, 1, 1))),
-    Fault("V06", "a window over one column", lambda: sided(1, 16, (1, 1, 1, 1))),
-    Fault("V07", "sums of 16 elements through memory", lambda: LOOP(side=1)),
-    Fault("V08", "3 x 3 over four channels", lambda: swap(POOLED(), POOL0=four_channels(12), POOL1=four_channels(10))),
+    Fault("E01", "two columns of padding", lambda: sided(16, 16, (1, 2, 1, 0))),
+    Fault("E01", "two lines of padding", lambda: sided(16, 16, (0, 1, 2, 1))),
+    Fault("E01", "a window over one line", lambda: sided(16, 1, (1, 1, 1, 1))),
+    Fault("E01", "a window over one column", lambda: sided(1, 16, (1, 1, 1, 1))),
+    Fault("E01", "sums of 16 elements through memory", lambda: LOOP(side=1)),
+    Fault("E01", "3 x 3 over four channels", lambda: swap(POOLED(), POOL0=four_channels(12), POOL1=four_channels(10))),
     Fault("V09", "the lowest coefficient", lambda: change(ADD(), "ARITH0", a=-32768)),
-    Fault("V09", "a table of one row", lambda: swap(CONV(), ARITH1=bias(256, 1, 1))),
+    Fault("E01", "a table of one row", lambda: swap(CONV(), ARITH1=bias(256, 1, 1))),
     Fault("V09", "a shift that no table has", lambda: change(CONV(), "ARITH1", shift_out=24)),
-    Fault("V10", "a long table behind the first window", lambda: swap(CONV(), ARITH1=bias(256, 400, 8))),
-    Fault("V10", "a short table behind the second window", lambda: change(CONV(), "ARITH1", translate=0)),
+    Fault("E01", "a long table behind the first window", lambda: swap(CONV(), ARITH1=bias(256, 400, 8))),
+    Fault("E01", "a short table behind the second window", lambda: change(CONV(), "ARITH1", translate=0)),
 ]
 
 FORMS = [

@@ -41,7 +41,7 @@ from atonc.plan.task import TaskGroup
 ONE = 256  # of the weights
 _STEEPEST = 1.9  # output codes for an input code
 _MOST_PIECES = 64  # along an axis
-_ALIGNED_CHANNELS = 8  # of 16 bits: pixels begin at aligned addresses
+_ALIGNED_CHANNELS = ALIGNED // 2  # of 16 bits: pixels begin at aligned addresses
 
 
 @dataclass(frozen=True)

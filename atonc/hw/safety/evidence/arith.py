@@ -9,7 +9,7 @@ import numpy as np
 from atonc.hw.safety.evidence.grades import Feature, Value
 from atonc.hw.safety.evidence.modes import mode
 from atonc.hw.safety.mode_keys import broadcast
-from atonc.hw.units.arith import AFFINE, CLIP, MULTIPLY, ROWS, ArithConfig
+from atonc.hw.units.arith import AFFINE, CLIP, MULTIPLY, ROWS, WINDOW_ROWS, ArithConfig
 
 ANY_VALUE: dict[str, str] = {}
 _NAMES = {AFFINE: "AFFINE", MULTIPLY: "MUL", CLIP: "CLIP"}
@@ -76,7 +76,8 @@ def _walk(c: ArithConfig) -> Iterator[tuple[str, str, Value]]:
     back = (c.offset1 + c.reset1_every) % ROWS
     yield "OFFSET1 + RSTCNT1, OFFSET2", role, _words(back, c.offset2)
     yield "coefficient rows", role, table_rows(c)
-    yield "TRANSLATEADDR", f"{'more than' if table_rows(c) > 384 else 'at most'} 384 rows", str(c.translate)
+    size = "more than" if table_rows(c) > WINDOW_ROWS else "at most"
+    yield "TRANSLATEADDR", f"{size} {WINDOW_ROWS} rows", str(c.translate)
     if not c.count3:
         yield "RSTCNT2, RSTCNT3, OFFSET3", role, _words(c.reset2_every, c.reset3_every, c.offset3)
         return

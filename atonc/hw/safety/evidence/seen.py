@@ -1,0 +1,38 @@
+"""What a recipe asks of the evidence while it chooses a form, as ranges: faster than to grade whole units."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from atonc.hw.limits import LEAST_FRAME
+from atonc.hw.safety.evidence.convacc import kernel
+from atonc.hw.safety.evidence.table import Numbers, evidence
+from atonc.hw.units.convacc import ConvaccConfig
+
+_SIDES = ("top", "left", "bottom", "right")
+
+
+def padding_seen(c: ConvaccConfig) -> bool:
+    """Whether each side was seen, with whatever else on the other sides."""
+    pads = (c.pad_top, c.pad_left, c.pad_bottom, c.pad_right)
+    return all(low <= pad <= high for pad, (low, high) in zip(pads, _padding(kernel(c)), strict=True))
+
+
+def frame_seen(c: ConvaccConfig) -> bool:
+    """Whether frames as small as this one were seen with these windows, in whatever mode."""
+    return min(c.width, c.height) >= _least_frame(kernel(c))
+
+
+@cache
+def _padding(role: str) -> tuple[tuple[int, int], ...]:
+    """Least and most of each side; anything for windows that were never seen, which another rule complains about."""
+    tables = [evidence()[f"CONVACC pad {side}"].get(role) for side in _SIDES]
+    return tuple((t.values[0], t.values[-1]) if isinstance(t, Numbers) else (0, 1 << 16) for t in tables)
+
+
+@cache
+def _least_frame(role: str) -> int:
+    """Lines and columns."""
+    rows = (row for size in "WH" for row in evidence()[f"CONVACC {size}"].items())
+    least = [table.values[0] for name, table in rows if name.split()[0] == role and isinstance(table, Numbers)]
+    return min(least, default=LEAST_FRAME)
