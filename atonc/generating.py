@@ -9,6 +9,7 @@ from pathlib import Path
 from atonc import __version__, progress
 from atonc.build_folder import REPORTS, write_whole
 from atonc.compile_view import CompileView
+from atonc.cost.macs import graph_macs
 from atonc.disk import write_files
 from atonc.emit import c_info, write
 from atonc.emit.c.files import files
@@ -18,7 +19,7 @@ from atonc.insight import reproduce, saved
 from atonc.insight.ours import network_view
 from atonc.options import Options
 from atonc.pipeline import Watch, compile_file, machine_of, memories, nobody
-from atonc.program_costs import graph_macs, program_cost
+from atonc.program_costs import program_cost
 from atonc.report import compile_text, generate_report
 from atonc.report.html import html_page
 from atonc.saved_machine import machine_row
