@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels.three_ways import FLAGS, KERNELS
+from atonc.emit.c import kernels
+from tests.kernels.three_ways import FLAGS, KERNELS, kernels_folder
 
-SOURCE = KERNELS / "atonc_kernels.c"
+SOURCE = kernels_folder() / kernels.SOURCE
 ALLOWED = {"atonc_kernels.h", "math.h", "stddef.h", "stdint.h"}
 
 
@@ -19,6 +20,19 @@ def test_no_library_but_the_standard_one() -> None:
     includes = re.findall(r'#include [<"]([^>"]+)[>"]', SOURCE.read_text() + (KERNELS / "atonc_kernels.h").read_text())
     assert set(includes) <= ALLOWED
     assert not re.search(r"\b(malloc|calloc|free|printf)\b", SOURCE.read_text())
+
+
+def test_every_part_is_in_the_file_and_stands_for_itself() -> None:
+    """Families include what they need, so that an editor or a compiler can look at one alone."""
+    parts = KERNELS / "parts"
+    assert {path.name for path in parts.iterdir()} == {"prologue.h", *kernels.PARTS}
+    assert all(len(path.read_text().splitlines()) <= 400 for path in parts.iterdir())
+    gcc = shutil.which("gcc")
+    if gcc is None:
+        pytest.skip("no gcc")
+    families = [str(parts / name) for name in kernels.PARTS if name.endswith(".c")]
+    flags = [*FLAGS, "-Wno-unused-function", f"-I{KERNELS}", "-fsyntax-only"]
+    subprocess.run([gcc, *flags, *families], check=True)
 
 
 @pytest.mark.parametrize("standard", ["c99", "c11", "gnu11"])

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from atonc.emit.c.calls import Argument, CpuCall, Pointer, Struct, Table
 from atonc.emit.c.cpu_calls import cpu_calls
+from atonc.emit.c.kernels import SOURCE, kernel_files
 from atonc.emu.bus import Memory
 from atonc.emu.cpu import run_call
 from atonc.ir import Graph, Op, Quantisation, Tensor
@@ -40,10 +41,20 @@ def library() -> ctypes.CDLL:
     gcc = shutil.which("gcc") or shutil.which("cc")
     if gcc is None:
         pytest.skip("no C compiler for this machine")
-    target = Path(tempfile.mkdtemp(prefix="atonc_kernels_")) / "kernels.so"
-    source = KERNELS / "atonc_kernels.c"
+    folder = kernels_folder()
+    target = folder / "kernels.so"
+    source = folder / SOURCE
     subprocess.run([gcc, *FLAGS, "-shared", "-fPIC", str(source), "-o", str(target), "-lm"], check=True)
     return ctypes.CDLL(str(target))
+
+
+@cache
+def kernels_folder() -> Path:
+    """Header and C file as a network brings them."""
+    folder = Path(tempfile.mkdtemp(prefix="atonc_kernels_"))
+    for name, content in kernel_files().items():
+        (folder / name).write_bytes(content)
+    return folder
 
 
 class _Format(ctypes.Structure):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import resources
-
 from atonc.emit.c import blobs_h, images, memories_h, network_c, network_h, stai
+from atonc.emit.c.kernels import kernel_files
 from atonc.emit.c.network import CNetwork
-
-KERNELS = ("atonc_kernels.h", "atonc_kernels.c")
 
 
 def files(network: CNetwork, with_hex: bool = False, with_stai: bool = False, macs: int = 0) -> dict[str, bytes]:
@@ -24,9 +21,3 @@ def files(network: CNetwork, with_hex: bool = False, with_stai: bool = False, ma
         **(stai.files(network, macs) if with_stai else {}),
         **(kernel_files() if network.cpu_blocks else {}),
     }
-
-
-def kernel_files() -> dict[str, bytes]:
-    """Our CPU kernels, as they ship with the package."""
-    folder = resources.files("atonc").joinpath("runtime", "kernels")
-    return {name: folder.joinpath(name).read_bytes() for name in KERNELS}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "numbers.h"
+#include "loops.h"
+
+/* --- memory -------------------------------------------------------------------------------------------------------- */
+
+void atonc_copy(void *out, const void *in, uint32_t bytes)
+{
+  uint8_t *to = out;
+  const uint8_t *from = in;
+  if (to == from) return;
+  if ((uintptr_t)to < (uintptr_t)from) {
+    for (uint32_t i = 0; i < bytes; i++) to[i] = from[i];
+  } else {
+    for (uint32_t i = bytes; i > 0; i--) to[i - 1] = from[i - 1];
+  }
+}
+
+void atonc_fill(void *out, const uint8_t *item, uint32_t item_bytes_, uint32_t count)
+{
+  uint8_t *to = out;
+  for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t k = 0; k < item_bytes_; k++) *to++ = item[k];
+  }
+}
+
+void atonc_move(void *out, const void *in, uint32_t run_bytes, int32_t rank, const int32_t *loops,
+                const uint8_t *table)
+{
+  walker w = start_walk();
+  if (is_empty(rank, loops, 3)) return;
+  do {
+    uint8_t *to = (uint8_t *)out + w.at[0];
+    const uint8_t *from = (const uint8_t *)in + w.at[1];
+    if (table == 0) {
+      for (uint32_t i = 0; i < run_bytes; i++) to[i] = from[i];
+    } else {
+      for (uint32_t i = 0; i < run_bytes; i++) to[i] = table[from[i]];
+    }
+  } while (advance(&w, rank, loops, 3));
+}
+
+void atonc_take(void *out, const void *in, int32_t outer, int32_t a_in, int32_t a_out, int32_t middle, int32_t b_in,
+                int32_t b_out, uint32_t run_bytes, const int32_t *a_index, const int32_t *b_index)
+{
+  uint8_t *to = out;
+  for (int32_t o = 0; o < outer; o++) {
+    for (int32_t a = 0; a < a_out; a++) {
+      for (int32_t m = 0; m < middle; m++) {
+        const uint8_t *row = AT(in, (((size_t)o * a_in + a_index[a]) * middle + m) * b_in * run_bytes);
+        for (int32_t b = 0; b < b_out; b++) {
+          const uint8_t *from = row + (size_t)b_index[b] * run_bytes;
+          for (uint32_t i = 0; i < run_bytes; i++) *to++ = from[i];
+        }
+      }
+    }
+  }
+}
+
+static int32_t inside(double index, int32_t size)
+{
+  if (index < 0) index = index + size;
+  if (!(index > 0)) return 0;
+  return index >= size ? size - 1 : (int32_t)index;
+}
+
+void atonc_gather(void *out, const void *in, int32_t outer, int32_t size, uint32_t run_bytes, const void *indices,
+                  int32_t index_type, int32_t count)
+{
+  uint8_t *to = out;
+  for (int32_t o = 0; o < outer; o++) {
+    for (int32_t k = 0; k < count; k++) {
+      size_t place = (size_t)o * size + inside(load(indices, k, index_type), size);
+      const uint8_t *from = AT(in, place * run_bytes);
+      for (uint32_t i = 0; i < run_bytes; i++) *to++ = from[i];
+    }
+  }
+}
+
+void atonc_gather_nd(void *out, const void *in, uint32_t run_bytes, const void *indices, int32_t index_type,
+                     int32_t tuples, int32_t depth, const int32_t *axes)
+{
+  uint8_t *to = out;
+  for (int32_t t = 0; t < tuples; t++) {
+    const uint8_t *from = in;
+    for (int32_t k = 0; k < depth; k++) {
+      int32_t index = inside(load(indices, (size_t)t * depth + k, index_type), axes[2 * k]);
+      from += (size_t)index * axes[2 * k + 1];
+    }
+    for (uint32_t i = 0; i < run_bytes; i++) *to++ = from[i];
+  }
+}
+

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "prologue.h"
+
+/* --- states -------------------------------------------------------------------------------------------------------- */
+
+/* Numbers of 16 bits, m of them in front of the point ("Qm"), in the fixed point of gemmlowp. */
+
+static int32_t clip_16(int64_t value) { return (int32_t)(value > 32767 ? 32767 : value < -32768 ? -32768 : value); }
+
+/* The high half of a doubled product, halves away from zero. */
+static int32_t high_16(int32_t a, int32_t b)
+{
+  int32_t product = a * b;
+  if (a == -32768 && b == -32768) return 32767;
+  return (product + (product >= 0 ? 1 << 14 : 1 - (1 << 14))) / (1 << 15);
+}
+
+static int32_t shift_down(int32_t value, int32_t bits)
+{
+  int32_t mask = (int32_t)((1u << bits) - 1);
+  int32_t threshold = (mask >> 1) + (value < 0);
+  return (value >> bits) + ((value & mask) > threshold);
+}
+
+static int32_t shift_up_16(int32_t value, int32_t bits) { return clip_16((int64_t)value * (1 << bits)); }
+
+/* value * multiplier * 2^(exponent - 31), rounded twice. */
+static int32_t scaled_sum(int32_t value, const int32_t *multiplier)
+{
+  int32_t exponent = multiplier[1];
+  int64_t product = (int64_t)value * (exponent > 0 ? (int64_t)1 << exponent : 1) * multiplier[0];
+  int32_t high = (int32_t)((product + (product >= 0 ? 1 << 30 : 1 - (1 << 30))) / ((int64_t)1 << 31));
+  return shift_down(high, exponent < 0 ? -exponent : 0);
+}
+
+static int32_t exp_of_last_quarter(int32_t a)
+{
+  int32_t x = a + (1 << 12);
+  int32_t square = high_16(x, x);
+  int32_t cube = high_16(square, x);
+  int32_t fourth = shift_down(high_16(square, square), 2);
+  int32_t tail = shift_down(high_16(fourth + cube, 10923) + square, 1);
+  return clip_16(28918 + high_16(28918, x + tail));
+}
+
+static int32_t exp_below_zero(int32_t a, int32_t bits)
+{
+  static const int16_t powers[7] = {25520, 19875, 12055, 4435, 600, 11, 0};
+  int32_t behind = 15 - bits, quarter = 1 << (behind - 2);
+  int32_t part = (a & (quarter - 1)) - quarter;
+  int32_t result = exp_of_last_quarter(shift_up_16(part, bits));
+  int32_t rest = part - a;
+  if (a == 0) return 32767;
+  if (bits > 5 && a < -(32 << behind)) return 0;
+  for (int32_t k = -2; k < bits && k < 5; k++) {
+    if (rest & (1 << (behind + k))) result = high_16(result, powers[k + 2]);
+  }
+  return result;
+}
+
+/* 2 / (1 + a) as Q2. */
+static int32_t reciprocal_16(int32_t a)
+{
+  int32_t half = (a + 32767 + 1) >> 1;
+  int32_t x = 23130 + high_16(half, -15420);
+  for (int k = 0; k < 3; k++) x = x + shift_up_16(high_16(x, (1 << 13) - high_16(half, x)), 2);
+  return x;
+}
+
+static int32_t logistic_16(int32_t a)
+{
+  int32_t positive = shift_up_16(reciprocal_16(exp_below_zero(a < 0 ? a : -a, 3)), 1);
+  return a == 0 ? 1 << 14 : a > 0 ? positive : 32767 - positive;
+}
+
+static int32_t tanh_16(int32_t a, int32_t bits)
+{
+  int32_t size = shift_up_16(reciprocal_16(exp_below_zero(a < 0 ? a : -a, bits + 1)) - (1 << 13), 2);
+  return a == 0 ? 0 : a < 0 ? -size : size;
+}
+
+static int32_t sum_of_bytes(const int8_t *x, const int8_t *weights, int32_t count, int32_t sum)
+{
+  for (int32_t i = 0; i < count; i++) sum += x[i] * weights[i];
+  return sum;
+}
+
+void atonc_lstm(int8_t *out, const int8_t *in, int32_t batch, int32_t steps, int32_t inputs, int32_t cells,
+                const int8_t *weights, const int8_t *recurrent, const int32_t *biases, const int32_t *multipliers,
+                int32_t cell_bits, int32_t cell_clip, int32_t zero)
+{
+  int16_t state[ATONC_MOST_CELLS];
+  for (int32_t row = 0; row < batch * steps; row++, in += inputs, out += cells) {
+    int first = row % steps == 0;
+    for (int32_t c = 0; c < cells; c++) {
+      int32_t gates[4], cell, shown;
+      for (int32_t g = 0; g < 4; g++) {
+        size_t at = (size_t)g * cells + c;
+        int32_t sum = sum_of_bytes(in, weights + at * inputs, inputs, biases[at]);
+        int32_t kept = biases[4 * cells + at];
+        int32_t total = clip_16(scaled_sum(sum, multipliers + 2 * g));
+        if (first) {
+          for (int32_t i = 0; i < cells; i++) kept += zero * recurrent[at * cells + i];
+        } else {
+          kept = sum_of_bytes(out - cells, recurrent + at * cells, cells, kept);
+        }
+        total = clip_16((int64_t)total + scaled_sum(kept, multipliers + 8 + 2 * g));
+        gates[g] = g == 2 ? tanh_16(total, 3) : logistic_16(total);
+      }
+      cell = first ? 0 : shift_down(gates[1] * state[c], 15);
+      cell = clip_16(cell + shift_down(gates[0] * gates[2], 15 + cell_bits));
+      if (cell_clip) cell = cell > cell_clip ? cell_clip : cell < -cell_clip ? -cell_clip : cell;
+      state[c] = (int16_t)cell;
+      shown = scaled_sum(gates[3] * tanh_16(cell, cell_bits), multipliers + 16) + zero;
+      out[c] = (int8_t)(shown > 127 ? 127 : shown < -128 ? -128 : shown);
+    }
+  }
+}
