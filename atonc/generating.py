@@ -9,6 +9,7 @@ from pathlib import Path
 from atonc import __version__, progress
 from atonc.build_folder import REPORTS, write_whole
 from atonc.compile_view import CompileView
+from atonc.cost.macs import graph_macs
 from atonc.disk import write_files
 from atonc.emit import c_info, write
 from atonc.emit.c.files import files
@@ -17,8 +18,8 @@ from atonc.errors import plain
 from atonc.insight import reproduce, saved
 from atonc.insight.ours import network_view
 from atonc.options import Options
-from atonc.pipeline import compile_file, machine_of, memories
-from atonc.program_costs import graph_macs, program_cost
+from atonc.pipeline import Watch, compile_file, machine_of, memories, nobody
+from atonc.program_costs import program_cost
 from atonc.report import compile_text, generate_report
 from atonc.report.html import html_page
 from atonc.saved_machine import machine_row
@@ -49,9 +50,9 @@ class Gates:
         return found
 
 
-def analyze(model: Path, options: Options, name: str = "network") -> CompileView:
+def analyze(model: Path, options: Options, name: str = "network", watch: Watch = nobody) -> CompileView:
     write.check_name(name)
-    compiled, pools = compile_file(model, options), memories(options)
+    compiled, pools = compile_file(model, options, watch), memories(options)
     progress.stage("counting cycles")
     cost = program_cost(compiled.program, compiled.graph, pools.pools, machine_of(options))
     reproduced = reproduce.block(model, options, name, cost)

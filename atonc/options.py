@@ -13,6 +13,7 @@ MEMORY = "board and memory"
 MAPPING = "how operators are mapped"
 CLOCKS = "clocks"
 CHECKS = "checks"
+STAGES = ("read", "passes", "lower", "schedule", "place")  # what `--dump` shows, in the order of the pipeline
 _POSITIONS = ("chfirst", "chlast")
 
 

@@ -31,6 +31,7 @@ from atonc.options import Options
 from atonc.passes import order
 from atonc.passes.cut_inputs import cut_inputs
 from atonc.place import Board, Layout, board, place, read_board
+from atonc.place import check as place_check
 from atonc.place.explain import NPU_RAM, PlacementError
 from atonc.place.pools import movable_outside, not_secure, npu_ram_bytes
 from atonc.place.supplied import require_apart, supplied_edges
@@ -47,7 +48,12 @@ from atonc.verify import VerifyReport, verify
 
 _MOST_BYTES = 1 << 27  # of a tensor whose typical values are looked at, whatever a file says of memories
 CALIBRATION_SEEDS = (1001, 1002)  # not those of the verification
+Watch = Callable[[str, object], None]  # is told the name of every stage (options.STAGES) and what it hands on
 ROUNDS = 6  # each moves the operators whose epochs were refused to the CPU; what they leave is placed anew
+
+
+def nobody(stage: str, result: object) -> None:
+    """Watches nothing."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,12 +87,13 @@ class Scheduled:
         return self.schedule.owners
 
 
-def compile_file(path: Path, options: Options | None = None) -> Compiled:
+def compile_file(path: Path, options: Options | None = None, watch: Watch = nobody) -> Compiled:
     options = options or Options()
     source = read_model(path, options)
+    watch("read", source)
     if not options.allow_float:
         require_quantised(source)
-    return compile_graph(source, options)
+    return compile_graph(source, options, watch)
 
 
 def read_model(path: Path, options: Options) -> Graph:
@@ -96,14 +103,18 @@ def read_model(path: Path, options: Options) -> Graph:
     return cut_inputs(source, options.cut_inputs, options.cut_input_layers)
 
 
-def compile_graph(source: Graph, options: Options | None = None) -> Compiled:
+def compile_graph(source: Graph, options: Options | None = None, watch: Watch = nobody) -> Compiled:
     options = options or Options()
     started = time.perf_counter()
     progress.stage("simplifying the graph")
-    return compile_canonical(source, order.run(source, options), options, memories(options), started)
+    graph = order.run(source, options)
+    watch("passes", graph)
+    return compile_canonical(source, graph, options, memories(options), started, watch)
 
 
-def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Board, started: float = 0.0) -> Compiled:
+def compile_canonical(
+    source: Graph, graph: Graph, options: Options, memory: Board, started: float = 0.0, watch: Watch = nobody
+) -> Compiled:
     """From the canonical graph on; other views change it or the memories to see what that would bring."""
     started = started or time.perf_counter()
     wishes = resolve(source, graph, options.on_cpu, options.on_npu)
@@ -111,9 +122,10 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
     avoided: dict[str, Refused] = {}
     for _ in range(ROUNDS):
         lower = partial(map_ops, graph, options.numerics, samples, wishes, supplied(graph, options), avoided)
-        mapped, scheduled, layout = _map_and_place(lower, graph, memory, options)
+        mapped, scheduled, layout = _map_and_place(lower, graph, memory, options, watch)
         edges = graph.inputs, graph.outputs
         program = bind(list(scheduled.plans), layout.placed, *edges, layout.cached_pools, memory.pools)
+        watch("place", program)
         progress.stage("checking every epoch")
         found = inspect(program, memory.pools)
         refused = silicon.refused(found.grades, program, scheduled.owners, options)
@@ -129,15 +141,17 @@ def compile_canonical(source: Graph, graph: Graph, options: Options, memory: Boa
 
 
 def _map_and_place(
-    lower: Callable[..., Mapped], graph: Graph, memory: Board, options: Options
+    lower: Callable[..., Mapped], graph: Graph, memory: Board, options: Options, watch: Watch
 ) -> tuple[Mapped, Scheduled, Layout]:
     """Buffers in which engines start between aligned addresses need the NPU's own RAM. Where that is too small for all
     of them, smaller and smaller layers start their engines at aligned addresses only, which is slower."""
     shortage: PlacementError | None = None
     for room in Room(npu_ram_bytes(memory)).tighter():
         mapped = lower(room=room)
+        watch("lower", mapped)
         context = mapped.context
         scheduled = schedule_tasks(mapped)
+        watch("schedule", scheduled)
         progress.stage("placing buffers")
         require_written(scheduled.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
         try:
@@ -199,16 +213,10 @@ def _require_room(graph: Graph, memory: Board) -> None:
 def _place(mapped: Mapped, scheduled: Scheduled, graph: Graph, memory: Board, options: Options) -> Layout:
     context = mapped.context
     require_apart(supplied(graph, options), graph.inputs, graph.outputs, context.aliases)
-    return place(
-        list(scheduled.plans),
-        context.buffers,
-        context.aliases,
-        graph.inputs,
-        graph.outputs,
-        memory,
-        options.prefer,
-        supplied(graph, options),
-    )
+    plans, edges = list(scheduled.plans), (graph.inputs, graph.outputs)
+    layout = place(plans, context.buffers, context.aliases, *edges, memory, options.prefer, supplied(graph, options))
+    place_check.require_sound(place_check.check(layout.placed, plans, memory, context.aliases, *edges))
+    return layout
 
 
 def supplied(graph: Graph, options: Options) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import prod
 
+from atonc.cost.macs import macs
 from atonc.costs import NetworkCost, StepCost
 from atonc.emit import ec_program
 from atonc.emit.c.calls import Argument, Pointer, Struct, Table
@@ -139,20 +140,3 @@ def _cost(cycles: float, known: bool) -> CallCost:
 def _visited(op: Op, source: Tensor, target: Tensor) -> int:
     """Elements that all windows of a pooling see."""
     return target.elements * prod(pair(op.attrs["window"])) if "window" in op.attrs else source.elements
-
-
-def macs(op: Op, tensors: Mapping[str, Tensor]) -> int:
-    """Multiplications of one operator."""
-    source, target = tensors[op.inputs[0]], tensors[op.outputs[0]]
-    if op.kind in ("conv", "dense"):
-        return target.elements * prod(tensors[op.inputs[1]].shape[1:])
-    if op.kind == "transpose_conv":  # each input value meets all its weights
-        weights = tensors[op.inputs[1]].shape
-        return source.elements * prod(weights[:-1]) // max(1, op.attrs.get("groups", 1))
-    if op.kind == "matmul":
-        return target.elements * source.shape[-2 if op.attrs.get("transpose_a") else -1]
-    return 0
-
-
-def graph_macs(graph: Graph) -> int:
-    return sum(macs(op, graph.tensors) for op in graph.ops)

@@ -391,7 +391,8 @@ def test_stages_can_be_looked_at(tmp_path: Path) -> None:
     assert set(found) == {"1_read.txt", "2_passes.txt", "3_lower.txt"}
     assert "op conv" in found["2_passes.txt"] and "cpu softmax" in found["3_lower.txt"]
     assert main(["analyze", DIGITS, "--dump", str(tmp_path / "all"), "-q", "--no-verify"]) == 0
-    assert "octoFlash" in (tmp_path / "all" / "4_place.txt").read_text()
+    assert "octoFlash" in (tmp_path / "all" / "5_place.txt").read_text()
+    assert "-> STRENG" in (tmp_path / "all" / "4_schedule.txt").read_text()
 
 
 def test_importing_is_quick() -> None:

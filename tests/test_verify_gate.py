@@ -16,12 +16,13 @@ from atonc.cli import main
 from atonc.compare.inputs import make_inputs
 from atonc.emit.program import Program
 from atonc.emulation import Emulation
-from atonc.errors import ToolError
+from atonc.errors import ToolError, VerificationError
 from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.layer_checks import Layers
 from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import compile_graph
+from atonc.verify import verify
 from tests.compiler.random_graphs import random_graph
 from tests.compiler.test_planted_mistakes import planted
 from tests.frontends.tflite_models import O, T, build
@@ -55,6 +56,18 @@ def test_a_wrong_program_writes_nothing(
     assert not (tmp_path / "out").exists()
     assert main(["analyze", str(DIGITS)]) == 1
     assert main(["analyze", str(DIGITS), "--no-verify"]) == 0
+
+
+def test_a_program_that_computes_something_else_than_it_means_is_refused() -> None:
+    """Even where both are near to exact arithmetic."""
+    compiled = pipeline.compile_file(DIGITS, Options(verify=False))
+    context = compiled.mapped.context
+    op = next(op for op in compiled.graph.ops if op.name in context.meanings)
+    honest = context.meanings[op.name]
+    verify(compiled.program, compiled.graph, compiled.mapped)
+    context.meanings[op.name] = replace(honest, codes=lambda given: [codes ^ 1 for codes in honest.codes(given)])
+    with pytest.raises(VerificationError, match="other codes than its mapping says"):
+        verify(compiled.program, compiled.graph, compiled.mapped)
 
 
 def test_the_report_counts_layers() -> None:

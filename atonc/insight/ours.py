@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from atonc.compile_view import CompileView
+from atonc.cost.macs import macs
 from atonc.costs import StepCost
 from atonc.emit.info.costs import epoch_figures
 from atonc.emit.program import ProgramStep
@@ -34,7 +35,6 @@ from atonc.lower.rules import NOT_CODES, rule_of
 from atonc.pipeline import machine_of
 from atonc.place.pools import is_external
 from atonc.plan.types import EpochPlan
-from atonc.program_costs import macs
 
 
 def network_view(view: CompileView) -> NetworkView:

@@ -19,8 +19,9 @@ from atonc.lower.map_ops import CpuReason
 from atonc.place.notes import placement_notes
 from atonc.plan.types import CpuPlan
 from atonc.report import silicon_text
+from atonc.report.epoch_table import SLOWEST, Row, epoch_table
 from atonc.report.error_text import error_data, error_lines
-from atonc.report.run_text import SLOWEST, cost_lines, violation_data
+from atonc.report.run_text import cost_lines, violation_data
 from atonc.report.terminal import show
 from atonc.verify import VerifyReport
 
@@ -152,19 +153,9 @@ def memory_notes(view: CompileView) -> list[str]:
 
 
 def _epochs(view: CompileView, verbose: bool) -> list[str]:
-    rows = list(zip(view.compiled.program.steps, view.cost.steps, strict=True))
-    title = "epochs"
-    if not verbose and len(rows) > SLOWEST:
-        rows = sorted(rows, key=lambda row: -row[1].milliseconds)[:SLOWEST]
-        title = f"the {SLOWEST} slowest epochs (-v shows all)"
-    lines = [title, f"{'epoch':>7} {'on':4} {'ST est.':>10} {'bound by':10} {'hardware':>10} {'bound by':10} what"]
-    for step, cost in rows:
-        guess = "" if cost.known else "~"
-        lines.append(
-            f"{step.number:7d} {'cpu' if step.epoch is None else 'npu':4} {cost.st_cycles:10,d} {cost.st_bound_by:10} "
-            f"{guess + format(cost.cycles, ',d'):>10} {cost.bound_by:10} {cost.origin}"
-        )
-    return lines
+    steps = zip(view.compiled.program.steps, view.cost.steps, strict=True)
+    rows = [Row(step.number, "cpu" if step.epoch is None else "npu", cost) for step, cost in steps]
+    return epoch_table(rows, verbose, "on", "what", width=4)
 
 
 def _cpu_ops(view: CompileView, verbose: bool) -> list[str]:

@@ -8,13 +8,13 @@ from itertools import pairwise
 from pathlib import PurePath
 
 from atonc.compile_view import CompileView
+from atonc.cost.macs import macs
 from atonc.emit.c.memories import Range, ranges
 from atonc.emit.c.network import Block, CNetwork
 from atonc.hw.mpool import MemoryPool
 from atonc.ir import Graph, Op, Tensor
 from atonc.lower.context import item_bytes
 from atonc.plan.types import CpuPlan
-from atonc.program_costs import macs
 
 _WIDTH = 84
 _LONG = 48

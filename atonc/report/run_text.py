@@ -16,9 +16,9 @@ from atonc.emu.files.types import BufferInfo
 from atonc.errors import plain
 from atonc.ir import Array
 from atonc.reasons import Severity, Violation
+from atonc.report.epoch_table import SLOWEST, Row, epoch_table
 from atonc.runs import RunResult, digest
 
-SLOWEST = 10
 MOST_VALUES, TOP = 64, 5  # of an output in JSON: all of them up to here, else so many of the largest
 
 
@@ -67,18 +67,9 @@ def _head(view: RunView) -> list[str]:
 
 
 def _epoch_table(view: RunView, verbose: bool) -> list[str]:
-    rows = [(s, c) for s, c in zip(view.result.steps, view.cost.steps, strict=True) if not s.empty]
-    if not verbose and len(rows) > SLOWEST:
-        rows = sorted(rows, key=lambda row: -row[1].milliseconds)[:SLOWEST]
-    title = "epochs" if verbose or len(rows) <= SLOWEST else f"the {SLOWEST} slowest epochs (-v shows all)"
-    lines = [title, f"{'epoch':>7} {'kind':7} {'ST est.':>10} {'bound by':10} {'hardware':>10} {'bound by':10} origin"]
-    for step, cost in rows:
-        guess = "" if cost.known else "~"
-        lines.append(
-            f"{step.number:7d} {step.kind:7} {cost.st_cycles:10,d} {cost.st_bound_by:10} "
-            f"{guess + format(cost.cycles, ',d'):>10} {cost.bound_by:10} {cost.origin}"
-        )
-    return lines
+    steps = zip(view.result.steps, view.cost.steps, strict=True)
+    rows = [Row(step.number, step.kind, cost) for step, cost in steps if not step.empty]
+    return epoch_table(rows, verbose, "kind", "origin", width=7)
 
 
 def cost_lines(cost: NetworkCost) -> list[str]:

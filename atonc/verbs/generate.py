@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.errors import InputError
+from atonc.options import STAGES
 from atonc.verbs import st_options
 from atonc.verbs.common import add_model_options, add_picture_options, compiler_options, model_path, write_pictures
 from atonc.verbs.flags import OUTPUT, add_output_options, group
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from atonc.options import Options
     from atonc.place.explain import PlacementError
 
-STAGES = ("read", "passes", "lower", "place")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m)(i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 
@@ -88,21 +88,22 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     if options.relocatable is not None and folder is not None:
         preflight.check_compiler()
     from atonc import generating
+    from atonc.pipeline import nobody
     from atonc.place.explain import PlacementError
     from atonc.report import compile_text
+    from atonc.report.stage_text import Dump, Stopped
 
     wanted = compiler_options(options, options.verify)
     gates = generating.Gates(options.max_ram, options.max_latency, options.no_cpu, options.no_spill)
-    if options.dump:
-        from atonc import stages
-
-        stages.dump(model, replace(wanted, verify=False), options.stop_after or STAGES[-1], options.dump)
-    if options.stop_after:
-        return 0
+    dump = Dump(options.dump, options.stop_after)
     try:
-        view = generating.analyze(model, wanted, options.name)
+        view = generating.analyze(model, wanted, options.name, dump if options.dump else nobody)
+    except Stopped:
+        return 0
     except PlacementError as error:
         raise with_levers(model, wanted, error) from None
+    finally:
+        dump.write()
     broken = gates.broken(view)
     if options.relocatable is not None:
         from atonc import relocating

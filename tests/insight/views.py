@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from atonc.compile_view import CompileView
+from atonc.cost.macs import graph_macs
 from atonc.insight.ours import network_view
 from atonc.insight.types import NetworkView
 from atonc.ir import Graph
 from atonc.options import Options
 from atonc.pipeline import compile_graph, memories
-from atonc.program_costs import graph_macs, program_cost
+from atonc.program_costs import program_cost
 
 
 def compile_view(graph: Graph, options: Options | None = None) -> CompileView:

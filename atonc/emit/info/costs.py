@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from atonc.cost.macs import epoch_macs, macs, unit_macs
 from atonc.costs import NetworkCost
 from atonc.emit.c.network import CNetwork
 from atonc.emit.info.memory import Memory
@@ -20,7 +21,6 @@ from atonc.hw.once import once_per_object
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.ir import Graph, Op
 from atonc.plan.types import CpuPlan
-from atonc.program_costs import macs
 
 # milliwatts at 1 GHz and 0.8 V, as ST's machine description of this chip says
 UNIT_POWER_MW = {"STRENG": 5.331, "CONVACC": 30.132, "DECUN": 5.57, "ACTIV": 5.30, "ARITH": 5.877, "POOL": 9.09}
@@ -97,10 +97,6 @@ def _operations(epoch: Epoch, name: str, flow: Flow) -> int:
     return 0 if config.KIND == "STRENG" else flow[name].output.total
 
 
-def unit_macs(config: ConvaccConfig, outputs: int) -> int:
-    return outputs * config.kernel_height * config.kernel_width * config.batch
-
-
 def _access(pool: MemoryPool, reads: float, writes: float) -> Access:
     price = pool.freq_ratio / pool.byte_width
     return Access(round(reads), round(writes), round(reads * price), round(writes * price))
@@ -168,7 +164,7 @@ def step_macs(network: CNetwork, graph: Graph) -> dict[int, int]:
         steps = [step for step in network.program.steps if _computes(step, op)] if total else []
         if not steps:
             continue
-        weights = [_executed_macs(step) for step in steps]
+        weights = [epoch_macs(step.epoch) if step.epoch is not None else 0 for step in steps]
         weights = weights if any(weights) else [1] * len(steps)
         done = given = 0
         for step, weight in zip(steps, weights, strict=True):
@@ -183,11 +179,3 @@ def _computes(step: ProgramStep, op: Op) -> bool:
     if isinstance(step.plan, CpuPlan):
         return step.plan.op == op.name
     return not set(op.origin or (op.name,)).isdisjoint(step.plan.origin)
-
-
-def _executed_macs(step: ProgramStep) -> int:
-    if step.epoch is None:
-        return 0
-    flow = element_counts(step.epoch)
-    units = step.epoch.units.items()
-    return sum(unit_macs(c, flow[name].output.total) for name, c in units if isinstance(c, ConvaccConfig))
