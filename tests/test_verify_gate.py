@@ -62,10 +62,10 @@ def test_a_program_that_computes_something_else_than_it_means_is_refused() -> No
     """Even where both are near to exact arithmetic."""
     compiled = pipeline.compile_file(DIGITS, Options(verify=False))
     context = compiled.mapped.context
-    op = next(op for op in compiled.graph.ops if op.name in context.meanings)
-    honest = context.meanings[op.name]
+    op = next(op for op in compiled.graph.ops if op.name in context.semantics)
+    honest = context.semantics[op.name]
     verify(compiled.program, compiled.graph, compiled.mapped)
-    context.meanings[op.name] = replace(honest, codes=lambda given: [codes ^ 1 for codes in honest.codes(given)])
+    context.semantics[op.name] = replace(honest, codes=lambda given: [codes ^ 1 for codes in honest.codes(given)])
     with pytest.raises(VerificationError, match="other codes than its mapping says"):
         verify(compiled.program, compiled.graph, compiled.mapped)
 

@@ -24,7 +24,6 @@ from atonc.ir import Graph, Op, Tensor
 from atonc.lower.meaning.run import mapped_op, run_mapped
 from atonc.ops import run_graph
 from atonc.pipeline import Compiled
-from atonc.plan.types import CpuPlan
 
 Sample = Mapping[str, Any]  # real values of the model's inputs
 BELOW = 1e-6  # of the largest value: less than zero
@@ -185,8 +184,8 @@ class Measurement:
     # ------------------------------------------------------------------------------------------------------ arithmetic
 
     @cached_property
-    def on_cpu(self) -> set[str]:
-        return {plan.op for plan in self.compiled.mapped.plans if isinstance(plan, CpuPlan)}
+    def on_cpu(self) -> frozenset[str]:
+        return self.compiled.mapped.on_cpu
 
     @cached_property
     def owners(self) -> dict[str, Layer]:

@@ -25,7 +25,6 @@ from atonc.lower.meaning.sums import Layered
 from atonc.lower.recipes.elementwise import TwoOperands
 from atonc.ops import run_op
 from atonc.ops.registry import is_move
-from atonc.plan.types import CpuPlan
 
 if TYPE_CHECKING:
     from atonc.pipeline import Compiled
@@ -48,7 +47,7 @@ class Engine:
 
     def __init__(self, compiled: Compiled) -> None:
         self.graph, self.context = compiled.graph, compiled.mapped.context
-        on_cpu = {plan.op for plan in compiled.mapped.plans if isinstance(plan, CpuPlan)}
+        on_cpu = compiled.mapped.on_cpu
         last = {name: number for number, op in enumerate(self.graph.ops) for name in op.inputs}
         self.constants = {n: t.data for n, t in self.graph.tensors.items() if t.data is not None}
         self.steps = []
@@ -83,7 +82,7 @@ class Engine:
 
 
 def npu_kernel(context: Context, op: Op) -> Kernel:
-    meaning = context.meanings.get(op.name)
+    meaning = context.semantics.get(op.name)
     out_type = stored_type(context.tensor(op.outputs[0]))
     changing = [n for n in op.inputs if n and not context.tensor(n).is_constant]
     if len(changing) == 0:

@@ -125,7 +125,7 @@ def opposed(net: FloatNet) -> None:
 def short_table(compiled: Compiled) -> Compiled:
     """The table of the scores ends in the middle: what lies behind is its last value."""
     op = next(op for op in compiled.graph.ops if "n_scores" in op.origin)
-    meanings = compiled.mapped.context.meanings
+    meanings = compiled.mapped.context.semantics
     whole = meanings[op.name]
     middle = compiled.graph.tensors[op.inputs[0]].zero_point
     meanings[op.name] = replace(whole, codes=lambda given: whole.codes([np.minimum(given[0], middle)]))
