@@ -103,13 +103,13 @@ def _forked(model: Model, limit: float, kernels_here: bool) -> Record:
         said.seek(0)
         text = said.read()
     if os.WIFSIGNALED(status):
-        return {"failed": f"more than {limit:.0f} s" if os.WTERMSIG(status) == signal.SIGALRM else DIED}
+        return {"failed": f"more than {limit:.0f} s" if os.WTERMSIG(status) == signal.SIGXCPU else DIED}
     return dict(json.loads(text))
 
 
 def _child(model: Model, said: IO[str], limit: float, kernels_here: bool) -> NoReturn:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    signal.alarm(max(1, round(limit)))
+    resource.setrlimit(resource.RLIMIT_CPU, (max(1, round(limit)), resource.RLIM_INFINITY))
     if kernels_here:
         atonc.references.ReferenceProcess = KernelsHere  # type: ignore[misc,assignment]
     try:
@@ -188,7 +188,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="models whose repository and path contain this")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "atonc_public_models.jsonl")
     parser.add_argument("--again", nargs="*", default=[], metavar="OUTCOME", help="do these of the cache once more")
-    parser.add_argument("--limit", type=float, default=240.0, help="seconds per model")
+    parser.add_argument("--limit", type=float, default=240.0, help="seconds of processor time per model")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no model after so many")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
     options = parser.parse_args()

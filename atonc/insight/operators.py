@@ -10,7 +10,7 @@ from atonc.ops import kinds
 from atonc.passes.make_tables import UNARY
 from atonc.reasons import Rule
 
-NPU, TABLE, FOLDED, CPU = "NPU", "NPU (function table)", "folded", "CPU"
+NPU, TABLE, FOLDED, CPU, EDGE = "NPU", "NPU (function table)", "folded", "CPU", "input and output"
 _FREE = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
 _FOLDED = ("batch_norm", "shape", "range", "fill")
 
@@ -76,7 +76,7 @@ _ALIASES = {
 }
 
 
-# nodes of ONNX that become several operators
+# nodes that have no operator of their own
 _COMPOSED = {
     TABLE: ("Celu", "IsInf", "IsNaN", "Selu", "Shrink", "Softsign", "ThresholdedRelu"),
     CPU: (
@@ -84,12 +84,14 @@ _COMPOSED = {
         "LayerNormalization", "LpNormalization", "LpPool", "MeanVarianceNormalization", "Mod", "ReduceL1", "ReduceL2",
         "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "RMSNormalization", "Trilu", "Xor",
     ),
-    FOLDED: ("Constant", "ConstantOfShape", "EyeLike", "Size"),
+    FOLDED: ("Constant", "ConstantOfShape", "EyeLike", "Size", "DENSIFY"),
+    EDGE: ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"),
 }  # fmt: skip
 _COMPOSED_NOTES = {
     TABLE: "several operators; int8 in, int8 out they are one table",
     CPU: "several operators, of which each runs where it can",
     FOLDED: "a constant",
+    EDGE: "a variable is an input and an output of the program: copy one to the other between runs",
 }
 
 
@@ -113,7 +115,8 @@ def kind_named(name: str) -> str:
 
 def source_operators() -> dict[str, tuple[str, ...]]:
     """What the readers take, by format, as the formats call it."""
-    from atonc.frontends import onnx_node, onnx_qdq, tflite, tflite_ops
+    from atonc.frontends import onnx_node, onnx_qdq, tflite, tflite_ops, tflite_variables
 
     assert onnx_qdq and tflite  # importing them registers their operators
-    return {"TFLite": tuple(sorted(tflite_ops.TRANSLATORS)), "ONNX": tuple(sorted(onnx_node.TRANSLATORS))}
+    tflite_names = {*tflite_ops.TRANSLATORS, *tflite_variables.CODES, "DENSIFY"}
+    return {"TFLite": tuple(sorted(tflite_names)), "ONNX": tuple(sorted(onnx_node.TRANSLATORS))}
