@@ -27,8 +27,8 @@ import numpy as np
 
 from atonc import comparing, runs
 from atonc.emu import tensors
-from atonc.emu.files.network_c import read_network
-from atonc.emu.network import Step, memory_of, plan_steps
+from atonc.emu.files import header_comment
+from atonc.emu.network import Step
 from atonc.errors import AtoncError
 
 RESULTS = Path(__file__).parent / "results" / "st_compilations.md"
@@ -36,6 +36,7 @@ SECONDS, BYTES = 300, 6 << 30  # of one network by the clock; of one process
 BATCH = 12  # networks of one process
 MOST_CHOICES, MOST_MODELS = 2, 4  # files that are tried
 SHARE, AGREEING = 0.5, 0.8  # of a model's operators that are found in memory; of these, that a right model explains
+BARE = (".raw", ".bin")
 Verdict = dict[str, Any]
 
 
@@ -64,27 +65,22 @@ def judge(folder: Path, models: Models) -> Verdict:
     if "unreadable" in found:
         missing = "there is no such file" in found["unreadable"]
         return {"result": "incomplete" if missing else "damaged", "why": found["unreadable"]}
-    verdict: Verdict = {"blobs": bool(found["header"])}
+    missing = [pool for pool, files in found["weights"].items() if not files]
+    about = _about(folder, found)
+    if missing:
+        why = f"no weights for {', '.join(missing)}"
+        return about | {"result": "incomplete", "why": why, "absent": found["absent"]}
     try:
-        missing = [pool for pool, files in found["weights"].items() if not files]
-        if missing:
-            why = {"why": f"no weights for {', '.join(missing)}", "absent": found["absent"]}
-            return _described(folder, found) | {"result": "incomplete"} | why
-        return verdict | _run(folder, models, found)
-    except TimeoutError as error:
-        return verdict | {"result": "stops", "why": str(error)}
-    except AtoncError as error:
-        return _described(folder, found) | {"result": "stops", "why": str(error)}
+        return about | _run(folder, models, found)
+    except (AtoncError, TimeoutError) as error:
+        return about | {"result": "stops", "why": str(error)}
 
 
-def _described(folder: Path, found: Verdict) -> Verdict:
-    network = read_network(folder / f"{found['stem']}.c")
-    about: Verdict = {"compiler": network.atonn_version, "blobs": bool(network.blobs)}
-    try:
-        steps = [step for step in plan_steps(network, memory_of(network)) if not step.empty]
-    except AtoncError as error:
-        return about | {"steps": str(error)}
-    return about | _counts(steps)
+def _about(folder: Path, found: Verdict) -> Verdict:
+    """What the head of the C file says; reading all of it takes longer than running the network."""
+    comments = (folder / f"{found['stem']}.c").read_bytes()[:20_000].decode("utf-8", "replace")
+    version, _ = header_comment.versions([comments])
+    return {"compiler": version, "blobs": bool(found["header"])}
 
 
 def _counts(steps: Iterable[Step]) -> Verdict:
@@ -97,7 +93,7 @@ def _run(folder: Path, models: Models, found: Verdict) -> Verdict:
     best: Verdict = {}
     choices = _choices(found["weights"])
     for weights in choices:
-        files = tuple(_placed(folder, models.blobs, pool, blob, cell) for pool, (blob, cell) in weights.items())
+        files = tuple(_placed(folder, models.blobs / blob, cell, pool, found) for pool, (blob, cell) in weights.items())
         options = runs.RunOptions(folder / f"{found['stem']}.c", weights=files, observe=True)
         try:
             net = runs.load(options)
@@ -115,6 +111,7 @@ def _run(folder: Path, models: Models, found: Verdict) -> Verdict:
             "result": "runs" if result.complete else "stops",
             "seconds": round(time.process_time() - started, 2),
             "weights": sorted(cell for _, cell in weights.values()),
+            "cut": _cut(models.blobs, weights, found),
             "outputs": {name: _spread(value) for name, value in result.outputs.items()},
             **_layers(result, models, found),
         }
@@ -131,10 +128,21 @@ def _choices(weights: dict[str, list[list[str]]]) -> list[dict[str, list[str]]]:
     return [{pool: files[min(k, len(files) - 1)] for pool, files in weights.items()} for k in range(most)]
 
 
-def _placed(folder: Path, blobs: Path, pool: str, blob: str, cell: str) -> Path:
-    """A name that says which pool it is for."""
-    path = folder / f"{blob[:8]}.{pool}.{cell.rsplit('.', 1)[-1].lower()}"
-    return _linked(path, blobs / blob)
+def _placed(folder: Path, blob: Path, cell: str, pool: str, found: Verdict) -> Path:
+    """A name that says which pool it is for. Some files hold a few constants more than the C file speaks of."""
+    path = folder / f"{blob.name[:8]}.{pool}.{cell.rsplit('.', 1)[-1].lower()}"
+    base, end = found["needs"][pool]
+    if path.suffix in BARE and blob.stat().st_size > end - base:
+        path.unlink(missing_ok=True)
+        path.write_bytes(blob.read_bytes()[: end - base])
+        return path
+    return _linked(path, blob)
+
+
+def _cut(blobs: Path, weights: dict[str, list[str]], found: Verdict) -> int:
+    """Bytes that bare files have more than their pools need."""
+    sizes = [(found["needs"][pool], blobs / blob) for pool, (blob, cell) in weights.items() if cell.endswith(BARE)]
+    return sum(max(0, file.stat().st_size - (end - base)) for (base, end), file in sizes)
 
 
 def _linked(path: Path, target: Path) -> Path:
@@ -211,6 +219,7 @@ def _cause(text: str) -> str:
 def judge_all(found: Path, keys: list[str], seconds: float) -> None:
     """In processes with bounded memory, a few networks each; one that kills its process is noted and passed over."""
     end, waiting = time.monotonic() + seconds, [k for k in keys if not (found / k / "verdict.json").exists()]
+    waiting.sort(key=lambda key: sum(file.stat().st_size for file in (found / key).iterdir()))  # small ones first
     while waiting and time.monotonic() < end:
         some = waiting[:BATCH]
         command = [sys.executable, __file__, str(found), "--work", ",".join(some)]
@@ -275,6 +284,7 @@ def _line(key: str, found: Verdict, v: Verdict) -> str:
     layers = f"{v['layers']} of {v['layers'] + v['unmatched']}" if v.get("layers") else ""
     worst, differ = (f"{v['max_diff']:.3g}", f"{v['differ']:.2f}") if layers else ("", "")
     causes = ", ".join(f"{name} {n}" for name, n in v.get("exceptions", {}).items())
+    causes += f"; weights longer by {v['cut']} bytes, cut" if v.get("cut") else ""
     cells = (found["origin"], v.get("compiler", ""), _driver(v), v.get("epochs", ""), v.get("cpu", ""), v["result"],
              v["seconds"], layers, worst, differ, causes)  # fmt: skip
     return f"| {' | '.join(map(str, cells))} |"

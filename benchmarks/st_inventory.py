@@ -161,9 +161,7 @@ def _kind(path: str, library: Library) -> dict[str, list[Seen]] | None:
 
 def _keep(repository: Repository, seen: Seen, network: bool, out: Path) -> bool:
     path = out / "blobs" / seen.blob
-    if path.is_file():
-        return True
-    data = repository.read(seen.blob)
+    data = path.read_bytes() if path.is_file() else repository.read(seen.blob)
     if data is None or (network and (len(data) < SMALLEST_NETWORK or not DEFINES.search(data))):
         return False
     path.write_bytes(data)
