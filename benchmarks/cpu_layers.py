@@ -1,9 +1,11 @@
 """Which layers of a folder of models run on the processor, by which rule, and what they cost: what to mend next.
 
     OMP_NUM_THREADS=1 python benchmarks/cpu_layers.py FOLDER [--only TEXT] [--cache FILE] [--limit S] [--write]
+    OMP_NUM_THREADS=1 python benchmarks/cpu_layers.py FOLDER --again NAME... --cache FILE [--write]
 
 FOLDER holds .tflite and .onnx files; nothing is downloaded. Models are compiled without verification (that is the
-business of public_models.py), small ones first; the cache keeps what is done, so that a run may be stopped.
+business of public_models.py), small ones first; the cache keeps what is done, so that a run may be stopped. `--again`
+compiles the models whose names end so and puts them into a section of their own behind the table that is there.
 """
 
 from __future__ import annotations
@@ -94,6 +96,39 @@ def report(records: list[Record], left: list[str]) -> str:
     return HEAD + "\n".join([*text, "", "## Refused", "", *(refused or ["None."]), *later, ""])
 
 
+AGAIN = "## Compiled again or for the first time since\n"
+
+
+def section(records: list[Record]) -> str:
+    """Model by model: what is left on the CPU."""
+    text = [AGAIN, "| model | ms | on the CPU | neither edge nor softmax | what that is |", "|---|---|---|---|---|"]
+    for record in sorted(records, key=lambda record: str(record["model"])):
+        name = record["model"].rsplit("__", 1)[-1]
+        if "refused" in record:
+            text.append(f"| {name} | refused | | | {record['refused']} |")
+            continue
+        inner: dict[str, float] = defaultdict(float)
+        for kind, rule, milliseconds in record["cpu"]:
+            if kind not in EDGES:
+                inner[f"{kind} ({rule})"] += milliseconds
+        what = ", ".join(f"{kind} {ms:.3f}" for kind, ms in sorted(inner.items(), key=lambda item: -item[1]))
+        cpu = sum(milliseconds for _, _, milliseconds in record["cpu"])
+        text.append(f"| {name} | {record['ms']:.2f} | {cpu:.2f} | {sum(inner.values()):.3f} | {what or 'nothing'} |")
+    return "\n".join([*text, ""])
+
+
+def again(options: argparse.Namespace) -> None:
+    known = [json.loads(line) for line in options.cache.read_text().splitlines()] if options.cache.exists() else []
+    records = {record["model"]: record for record in known}
+    for file in sorted(f for f in options.folder.iterdir() if f.name.endswith(tuple(options.again))):
+        if file.name not in records:
+            records[file.name] = judge(file, Options(verify=False))
+            with options.cache.open("a") as cache:
+                cache.write(json.dumps(records[file.name]) + "\n")
+    page = RESULTS.read_text().split(AGAIN)[0].rstrip("\n") + "\n\n" + section(list(records.values()))
+    RESULTS.write_text(page) if options.write else print(page)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -101,7 +136,11 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("cpu_layers.jsonl"))
     parser.add_argument("--limit", type=float, default=570.0)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--again", nargs="+", metavar="NAME")
     options = parser.parse_args()
+    if options.again:
+        again(options)
+        return
     known = [json.loads(line) for line in options.cache.read_text().splitlines()] if options.cache.exists() else []
     records = {record["model"]: record for record in known}
     files = [file for file in options.folder.iterdir() if file.suffix in (".tflite", ".onnx")]
