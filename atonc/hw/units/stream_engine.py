@@ -66,7 +66,7 @@ class StrengConfig(fields.UnitConfig):
 
     @property
     def element_bytes(self) -> int:
-        return sum(1 for size in (self.size0, self.size1, self.size2) if size)
+        return (self.size0 > 0) + (self.size1 > 0) + (self.size2 > 0)
 
     @property
     def pixel_offset(self) -> int:
@@ -113,11 +113,12 @@ class StrengConfig(fields.UnitConfig):
 
     def span(self) -> tuple[int, int]:
         """First and one-past-last address that the frames touch."""
-        low = high = 0
+        low = high = self.address
         for count, step in (*self.frame_loops(), *zip(self.shape, self.steps, strict=True)):
-            reach = (max(count, 1) - 1) * step
-            low, high = low + min(reach, 0), high + max(reach, 0)
-        return self.address + low, self.address + high + self.element_bytes
+            if count > 1:
+                reach = (count - 1) * step
+                low, high = (low + reach, high) if reach < 0 else (low, high + reach)
+        return low, high + self.element_bytes
 
 
 def is_seen(shape: tuple[int, int, int], line: int, pixel: int, to_memory: int) -> bool:
