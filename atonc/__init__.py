@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from atonc.ir import Array
     from atonc.pipeline import Compiled
     from atonc.relocating import Relocated
+    from atonc.sweeping.run import Sweep
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "load",
     "relocate",
     "run",
+    "sweep",
 ]
 
 
@@ -134,6 +136,22 @@ def explain_accuracy(
     with in_notebook():
         found = explained(compile_file(Path(model), wanted), wanted, original, files, samples, remedies)
     return replace(found, model=errors.plain(Path(model).name))
+
+
+def sweep(file: str | PathLike[str], **options: Any) -> Sweep:
+    """Models x input sizes x options x boards as a .toml file names them (docs/sweep.md): every row with its figures.
+
+    The options are those of `atonc.sweeping.options.SweepOptions`; nothing is written but the cache of rows.
+    """
+    from pathlib import Path
+
+    from atonc.declare import arguments
+    from atonc.report.progress_bar import in_notebook
+    from atonc.sweeping.options import SweepOptions
+    from atonc.sweeping.run import sweep as run_all
+
+    with in_notebook():
+        return run_all(Path(file), arguments(SweepOptions, options))
 
 
 def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options: Any) -> Relocated:

@@ -35,6 +35,7 @@ from atonc.verbs import (
     reloc,
     run,
     serve,
+    sweep,
     validate,
     view,
 )
@@ -50,6 +51,7 @@ VERBS = (
     validate,
     run,
     compare,
+    sweep,
     view,
     serve,
     disasm,

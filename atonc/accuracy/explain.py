@@ -38,15 +38,31 @@ def explain_accuracy(
     remedies: bool = True,
 ) -> AccuracyReport:
     """Without a float model the quantised one is compared with itself, not rounded; without inputs with made ones."""
+    original, given = _references(compiled, float_model, inputs, samples)
+    found = examine(compiled, original, given, options, remedies)
+    name = "" if float_model is None else plain(float_model.name)
+    return replace(found, float_model=name, synthetic=not inputs)
+
+
+def outputs_db(compiled: Compiled, float_model: Path | None, inputs: Sequence[Path], samples: int) -> float:
+    """Only the outputs on the NPU: the mean of noise per signal over all of them and their channels, in dB."""
+    original, given = _references(compiled, float_model, inputs, samples)
+    measured = Measurement(compiled, reference_of(compiled.source, original), given)
+    ratios = [npu.mean_ratio for _, npu in measured.outputs.values()]
+    return from_ratio(sum(ratios) / len(ratios))
+
+
+def _references(
+    compiled: Compiled, float_model: Path | None, inputs: Sequence[Path], samples: int
+) -> tuple[Graph | None, Sequence[Sample]]:
+    """The float graph and the inputs, checked."""
     original = read(float_model) if float_model is not None else None
     if original is not None and any(tensor.quant is not None for tensor in original.tensors.values()):
         raise InputError("is quantised", where=str(float_model), remedy="give the float model behind --float")
     given = read_real_samples(compiled.source, inputs, samples or None) if inputs else _made(compiled.source, samples)
     if not given:
         raise InputError("no samples to measure with", remedy="give inputs with at least one sample")
-    found = examine(compiled, original, given, options, remedies)
-    name = "" if float_model is None else plain(float_model.name)
-    return replace(found, float_model=name, synthetic=not inputs)
+    return original, given
 
 
 def _made(source: Graph, samples: int) -> list[Sample]:

@@ -23,6 +23,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "explain": (
         "atonc explain model.tflite  # each layer: where, why, what to do and what that brings",
         "atonc explain st_ai_output --node conv2d_3  # one layer of a build of ours or ST's",
+        "atonc explain int8.onnx --accuracy --float float.onnx --input samples.npz  # where accuracy is lost",
     ),
     "ops": (
         "atonc ops Conv  # one operator with all its rules",
@@ -39,6 +40,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "compare": (
         "atonc compare build_a build_b  # epochs, cycles, memory, layer by layer",
         "atonc compare st_ai_output model.tflite --max-ratio 1.1 --json  # ST's build against ours, as a gate",
+    ),
+    "sweep": (
+        "atonc sweep sweep.toml  # every combination that the file names, to a table and a page",
+        "atonc sweep sweep.toml -o results --scheduler tcp://lab:8786  # on a Dask cluster",
     ),
     "view": (
         "atonc view st_ai_output  # serves the page on 127.0.0.1",

@@ -1,6 +1,6 @@
 """Work on many cores or machines: units that are pure functions of files and options, computed once, kept by content.
 
-    results = workers.run(units, "atonc.sweep.row:compute", scheduler="tcp://host:8786", cache=folder)
+    results = workers.run(units, "atonc.sweeping.row:compute", scheduler="tcp://host:8786", cache=folder)
 
 A unit names files and options; a function of a module turns it into bytes. Whoever runs it (`local.py`: processes of
 this machine, `cluster.py`: Dask), however often a worker is lost on the way: the bytes are the same, in the order of

@@ -61,20 +61,21 @@ def stream(
     processes: int | None = None,
     cache: Path | None = None,
     on_failure: OnFailure | None = None,
+    fresh: bool = False,
 ) -> Iterator[Done]:
     """Every unit once, in any order, as results come: for who adds up instead of keeping all.
 
     `function`: of a module, or `module:function`; from a unit to bytes. `scheduler`: address of a Dask cluster, or
     "local" for one of this machine; without it `processes` of our own, by default one per core, 0 for none: the work
     is done here. `on_failure` gives the result of a unit that failed, which is not kept; without it the error is
-    raised.
+    raised. `fresh`: what is kept is replaced.
     """
     name, kept = name_of(function), None if cache is None else Cache(cache)
     todo: dict[str, list[int]] = {}  # key -> the units that have it
     digests = [unit.digests() for unit in units]
     for number, unit in enumerate(units):
         key = unit.key(name, digests[number])
-        found = kept.get(key) if kept is not None and key not in todo else None
+        found = kept.get(key) if kept is not None and key not in todo and not fresh else None
         if found is None:
             todo.setdefault(key, []).append(number)
         else:

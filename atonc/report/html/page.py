@@ -10,14 +10,17 @@ from typing import Any
 
 from atonc.insight.compare import Comparison
 from atonc.insight.types import NetworkView
+from atonc.report import sweep_text
 from atonc.report.html.compare_data import comparison_data
 from atonc.report.html.data import network_data
+from atonc.sweeping.run import Sweep
 
 _SCRIPTS = (
     *("base.js", "core.js", "timeline.js", "graph.js", "memory.js", "roofline.js", "table.js", "detail.js"),
     *("measured.js", "accuracy.js", "start.js"),
 )
 _COMPARE_SCRIPTS = ("base.js", "compare.js")
+_SWEEP_SCRIPTS = ("base.js", "sweep.js")
 
 
 def html_page(network: NetworkView) -> bytes:
@@ -28,6 +31,14 @@ def compare_page(found: Comparison) -> bytes:
     """Two builds on one page."""
     title = " and ".join(dict.fromkeys((found.a.model, found.b.model)))
     return _page("compare.html", f"{title}: two builds", _COMPARE_SCRIPTS, comparison_data(found))
+
+
+def sweep_page(found: Sweep) -> bytes:
+    """All rows of a sweep, and those that no other beats."""
+    data = sweep_text.as_json(found)
+    labels = [sweep_text.name(found, result) for result in found.results]
+    rows = [{**row, "label": label} for row, label in zip(data["rows"], labels, strict=True)]
+    return _page("sweep.html", f"{found.file}: sweep", _SWEEP_SCRIPTS, {**data, "rows": rows})
 
 
 def _page(template: str, title: str, scripts: Sequence[str], data: Mapping[str, Any]) -> bytes:

@@ -1,0 +1,28 @@
+"""Which rows no other row beats: not slower, not larger, not less accurate, and better in one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+MEMORY = "activations_bytes"
+
+
+def on_front(figures: Sequence[Mapping[str, Any] | None]) -> list[bool]:
+    """Of rows without figures none is."""
+    places = [place for place, one in enumerate(figures) if one is not None]
+    if not places:
+        return [False] * len(figures)
+    costs = np.array([_costs(figures[place] or {}) for place in places])
+    found = [False] * len(figures)
+    for number, place in enumerate(places):
+        others = costs <= costs[number]
+        beaten = others.all(axis=1) & (costs < costs[number]).any(axis=1)
+        found[place] = not beaten.any()
+    return found
+
+
+def _costs(figures: Mapping[str, Any]) -> tuple[float, ...]:
+    return figures["latency_ms"], figures[MEMORY], -figures.get("outputs_db", 0.0)
