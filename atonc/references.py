@@ -38,13 +38,15 @@ class References:
     """All kernel sets that can run a model, in a process of their own. Use it with `with`, and early: the process
     loads its libraries while the model is being compiled."""
 
-    def __init__(self, model: Path, exact_only: bool = False) -> None:
-        """`exact_only`: no kernels but exact arithmetic, for models that do not begin where the file does."""
+    def __init__(self, model: Path, exact_only: bool = False, siblings: bool = True) -> None:
+        """`exact_only`: no kernels but exact arithmetic, for models that do not begin where the file does. `siblings`:
+        all kernel sets, not the yardstick alone."""
         self.model, self.notes = model, list[str]()
         tflite = is_tflite(model, limits.read_bytes(model))
         self.titles = TFLITE if tflite else ONNX
         missing = [n for n in (("ai_edge_litert",) if tflite else ("onnx", "onnxruntime")) if find_spec(n) is None]
         self.sets, note = ((), "") if missing or exact_only else kernel_sets(model)
+        self.sets = self.sets if siblings else self.sets[:1]
         self.process = ReferenceProcess() if self.sets else None
         if exact_only:
             note = "the model is compared with exact arithmetic of the graph, not with its own kernels"
@@ -107,7 +109,7 @@ class References:
         found = self.process.run(self.model, sample, kernels)
         if not set(compiled.graph.outputs) <= found.keys() and not _in_order(found, compiled.graph):
             found = self.process.run(self.model, sample, kernels, compiled.graph.outputs)
-        return _as_program(compiled, found)
+        return as_program(compiled, found)
 
 
 def _first_run(source: Graph, sample: Sample) -> bool:
@@ -119,10 +121,10 @@ def _first_run(source: Graph, sample: Sample) -> bool:
 def exact_outputs(compiled: Compiled, sample: Sample) -> list[Array]:
     """The same in exact arithmetic of the graph as it was read."""
     values = run_graph(compiled.source, sample)
-    return _as_program(compiled, values | {name: values[held] for name, held in compiled.source.aliases.items()})
+    return as_program(compiled, values | {name: values[held] for name, held in compiled.source.aliases.items()})
 
 
-def _as_program(compiled: Compiled, found: Mapping[str, Array]) -> list[Array]:
+def as_program(compiled: Compiled, found: Mapping[str, Array]) -> list[Array]:
     source, graph = compiled.source, compiled.graph
     outputs = []
     for index, name in enumerate(graph.outputs):

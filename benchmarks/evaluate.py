@@ -99,7 +99,8 @@ def main() -> None:
     options = parser.parse_args()
     lines = [json.loads(line) for line in options.keep.read_text().splitlines()] if options.keep.exists() else []
     known = {line["name"] for line in lines}
-    models = sorted(p for p in (CORPUS / "models").iterdir() if p.suffix in (".tflite", ".onnx"))
+    found = [p for p in (CORPUS / "models").iterdir() if p.suffix in (".tflite", ".onnx")]
+    models = sorted(found, key=lambda path: (path.stat().st_size, path.name))  # the quick ones first
     work = [(p.name, lambda p=p: of_model(p)) for p in models if p.stat().st_size < MOST_BYTES]
     work += [(f"random {seed}", lambda seed=seed: of_random(seed)) for seed in range(options.random)]
     started = time.perf_counter()

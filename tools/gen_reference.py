@@ -13,6 +13,7 @@ from pathlib import Path
 
 from atonc import cli, errors
 from atonc.declare import declared
+from atonc.evaluate.options import EvaluateOptions
 from atonc.hw.safety import all_rules
 from atonc.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.hw.safety.evidence.epochs import any_value
@@ -78,8 +79,9 @@ def _options() -> Iterator[str]:
     yield "Without a verb: `analyze`. `-v` may have a level behind it, as in ST's tool. Options of the compiler are"
     yield "arguments of `atonc.compile` in [Python](../python.md) too, under the name in the last column. Which of"
     yield "ST's options have no effect, and why, is [a page of its own](st-options.md).\n"
-    arguments = {flag: member.name for member, known in declared(Options) for flag in known.flags}
     for name, verb in _each_verb(cli.parser()):
+        kinds = (Options, EvaluateOptions) if name == "evaluate" else (Options,)
+        arguments = {flag: member.name for kind in kinds for member, known in declared(kind) for flag in known.flags}
         yield f"## atonc {name}\n"
         for group in verb._action_groups:
             actions = [a for a in group._group_actions if _worth_a_row(a)]

@@ -33,6 +33,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "atonc validate model.tflite -vi samples.npz  # your inputs; an array labels counts right classes",
         "atonc validate -m model.onnx --mode target -d serial:921600 -b 4",
     ),
+    "evaluate": (
+        "atonc evaluate model.tflite --data flowers  # a folder of pictures for each class; resumes where it was",
+        "atonc evaluate int8.onnx --float float.onnx --data instances_val.json --images val --decoder st_yolox",
+    ),
     "run": (
         "atonc run st_ai_output --input photo.png  # also a folder that ST's tool wrote",
         "atonc run st_ai_output --seed 3 --output a.npz --json",

@@ -1,0 +1,47 @@
+"""`atonc evaluate`: accuracy on a data set, with the chip's numbers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from atonc.declare import declared
+from atonc.evaluate.options import EvaluateOptions
+from atonc.verbs.common import add_model_options, compiler_options, model_path
+from atonc.verbs.flags import OUTPUT, add_declared, add_output_options, group
+
+FOLDER = Path("evaluation")
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("evaluate", help="accuracy on a data set, with the chip's numbers")
+    parser.set_defaults(verb=_evaluate)
+    add_model_options(parser)
+    add_declared(parser, EvaluateOptions)
+    shown = group(parser, OUTPUT)
+    where = "figures, page, and what an interrupted run has done"
+    shown.add_argument("-o", "--output", type=Path, default=FOLDER, metavar="DIR", help=where)
+    add_output_options(parser)
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    from atonc import preflight
+    from atonc.disk import write_files
+    from atonc.evaluate.page import page
+    from atonc.evaluate.run import evaluate
+    from atonc.report import evaluate_text
+
+    model = model_path(options)
+    preflight.check_folder(options.output)
+    preflight.check_reader(model)
+    wanted = EvaluateOptions(**{member.name: getattr(options, member.name) for member, _ in declared(EvaluateOptions)})
+    found = evaluate(model, wanted, compiler_options(options, verify=False), options.output)
+    document = json.dumps(found.as_dict(), indent=1)
+    write_files(options.output, {"evaluation.json": f"{document}\n".encode(), "evaluation.html": page(found)})
+    if options.json:
+        print(document)
+    elif not options.quiet:
+        print("\n".join(evaluate_text.lines(found, options.verbose)))
+        print(f"page and figures: {options.output / 'evaluation.html'}")
+    return 0
