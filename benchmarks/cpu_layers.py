@@ -97,11 +97,16 @@ def report(records: list[Record], left: list[str]) -> str:
 
 
 AGAIN = "## Compiled again or for the first time since\n"
+LEFT = """Since the table above, quotients of two tensors run on the NPU, long transpositions take another epoch, and
+float functions behind the model's own dequantisation are looked up. What is left of elementwise operators in these
+models works on float values or on 32-bit positions by the model's own choice: the index arithmetic behind MoveNet's
+arg_max (1 and 17 numbers), the sigmoid of the speech enhancer (a table of 256 floats)."""
 
 
 def section(records: list[Record]) -> str:
     """Model by model: what is left on the CPU."""
-    text = [AGAIN, "| model | ms | on the CPU | neither edge nor softmax | what that is |", "|---|---|---|---|---|"]
+    text = [AGAIN, LEFT, ""]
+    text += ["| model | ms | on the CPU | neither edge nor softmax | what that is |", "|---|---|---|---|---|"]
     for record in sorted(records, key=lambda record: str(record["model"])):
         name = record["model"].rsplit("__", 1)[-1]
         if "refused" in record:

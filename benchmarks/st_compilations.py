@@ -2,8 +2,8 @@
 
     python benchmarks/st_compilations.py FOUND [--only KEY] [--seconds S] [--write]
 
-FOUND is what st_inventory.py wrote. Each network runs in a process of its own with bounded time and memory; the verdict
-is kept in its folder (`verdict.json`), so that a run may be stopped and goes on where it was.
+FOUND is what st_inventory.py wrote. Networks run in other processes, a few in each, with bounded time and memory; the
+verdict is kept in the folder of the network (`verdict.json`), so that a run may be stopped and goes on where it was.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from atonc.emu.network import Step
 from atonc.errors import AtoncError
 
 RESULTS = Path(__file__).parent / "results" / "st_compilations.md"
-SECONDS, BYTES = 300, 6 << 30  # of one network by the clock; of one process
+SECONDS, BYTES = 120, 6 << 30  # of the processor, for one network; of one process
 BATCH = 12  # networks of one process
 MOST_CHOICES, MOST_MODELS = 2, 4  # files that are tried
 SHARE, AGREEING = 0.5, 0.8  # of a model's operators that are found in memory; of these, that a right model explains
@@ -48,10 +48,10 @@ def work(found: Path, keys: list[str]) -> None:
     models = Models(found / "blobs")
     for key in keys:
         (found / "current").write_text(key)
-        signal.signal(signal.SIGALRM, _too_slow)
-        signal.alarm(SECONDS)
+        signal.signal(signal.SIGPROF, _too_slow)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         verdict = judge(found / key, models)
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         (found / key / "verdict.json").write_text(json.dumps(verdict))
 
 
