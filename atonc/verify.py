@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -41,6 +42,13 @@ class VerifyReport:
     layers: int = 0
     worst_layer: float = 0.0  # codes
     checks: tuple[LayerCheck, ...] = ()  # every layer, its worst of all samples
+
+    @cached_property
+    def by_tensor(self) -> Mapping[str, list[LayerCheck]]:
+        found: dict[str, list[LayerCheck]] = {}
+        for check in self.checks:
+            found.setdefault(check.tensor, []).append(check)
+        return found
 
 
 def verify(program: Program, graph: Graph, mapped: Mapped, seed: int = 0, samples: int = SAMPLES) -> VerifyReport:

@@ -7,6 +7,7 @@ writers; unwire; release every unit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def _encoded(epoch: Epoch) -> tuple[int, ...]:
 
 def words(epochs: Iterable[Epoch]) -> list[int]:
     """The same as the epoch controller reads it."""
-    return [*(word for epoch in epochs for word in _encoded(epoch)), *encode([Irq(0)])]
+    return [*chain.from_iterable(map(_encoded, epochs)), *encode([Irq(0)])]
 
 
 def epoch_words(epoch: Epoch) -> int:

@@ -89,7 +89,7 @@ def _verified(view: CompileView) -> Verified | None:
 
 def _error(op: Op, view: CompileView) -> LayerError | None:
     report = view.compiled.report
-    found = [check for check in (report.checks if report else ()) if check.tensor in op.outputs]
+    found = [check for name in op.outputs for check in (report.by_tensor.get(name, ()) if report else ())]
     if not found:
         return None
     worst = max(found, key=lambda check: (check.max_diff, check.differ_percent))

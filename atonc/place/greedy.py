@@ -138,11 +138,10 @@ def pack_in_order(
 ) -> tuple[list[int] | None, int]:
     """One buffer after the other; `ceiling` bounds how far each window is filled. Fails with the buffer to blame."""
     addresses = [-1] * len(problem.items)
+    ends = list(addresses)
     for number in order:
         item = problem.items[number]
-        busy = [
-            (addresses[n], addresses[n] + problem.items[n].size) for n in problem.conflicts[number] if addresses[n] >= 0
-        ]
+        busy = [(addresses[n], ends[n]) for n in problem.conflicts[number] if addresses[n] >= 0]
         busy.sort()
         for window in windows:
             if item.npu_ram_only and not window.npu_ram:
@@ -150,6 +149,7 @@ def pack_in_order(
             offset = _fit(item, window, busy, best_fit, min(ceiling, window.size_bytes))
             if offset >= 0:
                 addresses[number] = window.end - offset - item.size if window.downward else window.start + offset
+                ends[number] = addresses[number] + item.size
                 break
         else:
             return None, number

@@ -23,6 +23,7 @@ from atonc.hw.cycles.result import Bound, EpochCycles, slowest
 from atonc.hw.epoch import Epoch
 from atonc.hw.ll.generation import FIRST, generation_of
 from atonc.hw.machine import PoolTiming, secure
+from atonc.hw.once import once_per_object
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
 
@@ -30,7 +31,12 @@ SMALL_FRAME = 3072  # elements; frames of 2,744 are counted once, frames of 3,07
 
 
 def epoch_cycles(epoch: Epoch, pools: Iterable[PoolTiming], count_runs: bool = False) -> EpochCycles:
-    flow, pools = element_counts(epoch), physical(pools)
+    return _epoch_cycles(epoch, physical(pools), count_runs)
+
+
+@once_per_object
+def _epoch_cycles(epoch: Epoch, pools: tuple[PoolTiming, ...], count_runs: bool) -> EpochCycles:
+    flow = element_counts(epoch)
     compute = slowest(_unit_bounds(epoch, flow))
     memory = _pool_bounds(epoch, flow, pools)
     if count_runs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -93,6 +93,12 @@ def function_steps(op: Op, context: Context, source: str, table: Array) -> list[
 
 def function_for(table: Array) -> Function:
     """The cheapest units that compute a table, exactly wherever possible."""
+    return _function_for(table.tobytes(), table.dtype.str)
+
+
+@lru_cache(maxsize=4096)
+def _function_for(codes: bytes, dtype: str) -> Function:
+    table = np.frombuffer(codes, dtype)
     clip = int(table.min()), int(table.max())
     if np.array_equal(np.clip(CODES, *clip), table):
         return Function((clip_unit(*clip),), table, 0)
