@@ -150,7 +150,7 @@ def _map_and_place(
         mapped = lower(room=room)
         watch("lower", mapped)
         context = mapped.context
-        scheduled = schedule_tasks(mapped)
+        scheduled = schedule_tasks(mapped, options.allow_unproven)
         watch("schedule", scheduled)
         progress.stage("placing buffers")
         require_written(scheduled.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
@@ -164,11 +164,12 @@ def _map_and_place(
     raise shortage
 
 
-def schedule_tasks(mapped: Mapped) -> Scheduled:
+def schedule_tasks(mapped: Mapped, allow_unproven: bool = False) -> Scheduled:
     """Epochs with unit numbers, proven."""
     found = schedule(mapped.works)
     plans = assign(found)
-    schedule_check.require_sound(schedule_check.check(mapped.works, found, plans, mapped.context.aliases))
+    findings = schedule_check.check(mapped.works, found, plans, mapped.context.aliases)
+    schedule_check.require_sound(findings, allow_unproven)
     return Scheduled(found, plans)
 
 

@@ -298,6 +298,12 @@ def test_planted_faults_are_found(plant: Plant, rule: str) -> None:
         require_sound(found)
 
 
+def test_users_may_allow_unproven_chains_but_nothing_else() -> None:
+    require_sound(pool_before_a_table(Case.sound()).findings(), allow_unproven=True)
+    with pytest.raises(InternalError):
+        require_sound(in_place(Case.sound()).findings(), allow_unproven=True)
+
+
 def test_moves_that_change_nothing_are_allowed() -> None:
     """Independent tasks in another order, and in one epoch."""
     assert swapped(CONV, TABLE)(Case.sound()).findings() == []
