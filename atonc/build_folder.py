@@ -1,6 +1,6 @@
 """A build folder is one whole build: every reader sees all files of one compilation, whatever happened to the writer.
 
-A writer puts its files into a hidden folder inside of the target, which therefore may be a mount point or a link. Then
+A writer puts its files into a hidden folder inside the target, which therefore may be a mount point or a link. Then
 NAME_manifest.json takes its place: from this moment the new build counts. The files take theirs behind it. A reader
 that finds a file which no manifest describes waits for the writer, or ends its work if it died; and a reader reads
 again if the manifest changed meanwhile. Folders without a manifest, such as ST's, are read as they are.

@@ -86,7 +86,7 @@ def check_layers(graph: Graph, inputs: Mapping[str, Array], observed: Sequence[O
     walk = _Walk(graph, inputs, observed, {})
     walk.run()
     known = parts_of_concats(graph, walk.matches) | walk.left_over()
-    if known:  # once more, with tensors inside of concatenations and those that only one buffer can be
+    if known:  # once more, with tensors inside concatenations and those that only one buffer can be
         walk = _Walk(graph, inputs, observed, known)
         walk.run()
     return walk.report()

@@ -53,5 +53,5 @@ def set_section(data: bytes, variable: str, memory: str, where: str) -> bytes:
 
 
 def _refused(what: str, where: str) -> InputError:
-    remedy = "take the file from the application as published, and put your changes outside of the generated parts"
+    remedy = "take the file from the application as published, and put your changes outside the generated parts"
     return InputError(f"{what}; nothing was changed", where=where, remedy=remedy)

@@ -29,7 +29,7 @@ except ImportError:  # Windows: two at the same time are not kept apart
 FOLDER, BACKUP = ".atonc-deploy", ".before-atonc"
 _STAGE, _LIST = "stage", "commit.json"
 _MOST_BYTES = 1 << 30
-Contents = Mapping[str, bytes]  # path inside of the project, with slashes
+Contents = Mapping[str, bytes]  # path inside the project, with slashes
 
 
 def current(root: Path, file: str) -> bytes | None:

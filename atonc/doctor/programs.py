@@ -44,7 +44,7 @@ STEDGEAI = Program("stedgeai", "2.0", "the first for the STM32N6", "ST Edge AI C
 
 
 def look_for(program: Program, path: Path | None = None) -> Item:
-    """`path`: where it is known to be, outside of the search path."""
+    """`path`: where it is known to be, outside the search path."""
     found = str(path) if path is not None else shutil.which(program.name)
     wanted = f"{program.least} or later" if program.least else ""
     if found is None:

@@ -65,7 +65,7 @@ def variadic(node: Node) -> None:
 
 @translates("Dropout")
 def dropout(node: Node) -> None:
-    """Nothing is dropped outside of training."""
+    """Nothing is dropped outside training."""
     if node.has(2) and bool(node.constant(2, "training_mode").any()):
         raise UnsupportedError("Dropout in training", where=node.name)
     x = node.stored(0)

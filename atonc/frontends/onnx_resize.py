@@ -235,7 +235,7 @@ def _weights(node: Node, axis: Axis, coordinates: str, mode: str) -> Array:
     if outside:
         share = np.where((taps >= 0) & (taps < axis.size_in), share, 0.0)
     if outside or antialias:
-        total = share.sum(axis=1, keepdims=True)  # 0 far outside of the picture
+        total = share.sum(axis=1, keepdims=True)  # 0 far outside the picture
         share = share / np.where(total == 0, 1.0, total)
     weights = np.zeros((axis.size_out, axis.size_in))
     rows = np.broadcast_to(np.arange(axis.size_out)[:, None], taps.shape)
@@ -255,13 +255,13 @@ def _cubic(distance: NDArray[np.float64], a: float) -> NDArray[np.float64]:
 
 
 def _extrapolated(node: Node, x: Tensor, axes: list[Axis]) -> Tensor:
-    """Pixels outside of the picture have a value of their own; they lie in front of the others and behind them."""
+    """Pixels outside the picture have a value of their own; they lie in front of the others and behind them."""
     starts, stops, pads = [0] * len(x.shape), list(x.shape), [(0, 0)] * len(x.shape)
     for axis in axes:
         at = positions(axis, "tf_crop_and_resize", node.name)
         inside = np.flatnonzero((at >= 0) & (at <= axis.size_in - 1))
         if not inside.size:
-            raise UnsupportedError("Resize of a region outside of its input", where=node.name)
+            raise UnsupportedError("Resize of a region outside its input", where=node.name)
         first, last = int(inside[0]), int(inside[-1]) + 1
         starts[axis.number], stops[axis.number] = first, last
         pads[axis.number] = (first, axis.size_out - last)

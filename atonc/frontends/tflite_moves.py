@@ -129,7 +129,7 @@ def _slice(source: Source, starts: list[Any], stops: list[Any], steps: list[int]
     parts = zip(*attrs.values(), shape, strict=True)
     sizes = [len(range(*slice(start, stop, step).indices(size))) for start, stop, step, size in parts]
     if any(shrink >> i & 1 and size != 1 for i, size in enumerate(sizes)):
-        raise ModelError(f"index outside of {shape}", where=source.name)
+        raise ModelError(f"index outside {shape}", where=source.name)
     kept = tuple(size for i, size in enumerate(sizes) if not shrink >> i & 1)
     return Translated("slice", [source.input(0).name], attrs, (kept,))
 

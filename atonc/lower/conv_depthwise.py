@@ -187,7 +187,7 @@ def _share(layer: Layer, target: Area, cut: Cut, blocks: int, pipelines: int) ->
 
 
 def _jobs(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int) -> list[Job]:
-    """One pipeline, or one for every channel where the scales inside of a block differ too much."""
+    """One pipeline, or one for every channel where the scales inside a block differ too much."""
     multiplier = layer.outputs // layer.area.channels
     rule = layer.requantisation_of(cut.mode.offset, cut.roundings, channel * multiplier, blocks * cut.outputs)
     coarse = isinstance(rule, Requantisation) and rule.error > TOO_COARSE

@@ -225,7 +225,7 @@ def part_of(area: Area, weights: Weights, rows: Axis, columns: Axis, stride: int
 
 
 def stepped(area: Area, row: int, row_step: int, rows: int, column: int, column_step: int, columns: int) -> Area:
-    """Every so manieth row and column. Engines want lines that do not overlap, last step included."""
+    """One row and column in every `stride`. Engines want lines that do not overlap, last step included."""
     pixel, line = area.pixel * column_step, area.line * row_step
     if line < columns * pixel and rows > 1:
         raise lines_overlap(replace(area, width=columns, pixel=pixel, line=line))

@@ -58,7 +58,7 @@ class Layer:
     features_shifted: bool  # stored as code + 128, so that zero is 0
     codes_shifted: bool
     stored: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda codes: codes  # what `source` holds of the input
-    usual: float = 0.0  # a code in the midst of the results of all channels
+    usual: float = 0.0  # a typical code of the results of all channels
     cut: int = 0  # columns of a window, where large kernels are cut and rounded as ST's releases 2.x do
     native: bool = True  # stride 2 in the units, else views of every second pixel
     by_taps: bool = False  # every tap of the kernel by itself
@@ -146,7 +146,7 @@ class Layer:
         return requantisation(scale, offset, largest, roundings, self.clip, usual)
 
     def _usual_codes(self) -> Real:
-        """Codes in the midst of the results of each channel: near its bias, and rather on the side of small values."""
+        """A typical code of the results of each channel: near its bias, and rather on the side of small values."""
         key = ("usual", 0)
         if key not in self.known:
             sums = np.abs(self.weights.astype(np.int64)).sum(axis=(1, 2, 3))

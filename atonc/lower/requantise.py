@@ -63,8 +63,8 @@ def requantisation(
     clip: tuple[int, int] | None = None,
     usual: Real | None = None,
 ) -> Requantisation:
-    """For codes = scale[c] * acc + offset[c]; `largest` bounds |acc| per channel, `usual` are codes in the midst of
-    the results (those of no sum unless said), where factors of 16 bits are made to do no harm.
+    """For codes = scale[c] * acc + offset[c]; `largest` bounds |acc| per channel, `usual` are typical codes of the
+    results (those of no sum unless said), where factors of 16 bits are made to do no harm.
 
     `sums`: how often a partial result is rounded to 16 bits on the way; then saturation before the end is an error.
     The shift is the one with the smallest error: small ones saturate, large ones round away too much.
@@ -178,7 +178,7 @@ def two_steps(
     scale: Real, offset: Real, out_scale: float, zero: int, weight_sums: Ints, clip: tuple[int, int] | None = None
 ) -> TwoSteps:
     """For codes = scale[c] * acc + offset[c]; `weight_sums` are the signed sums of the kernels, `zero` is the zero
-    point inside of the offsets. Scales and biases are 32-bit floating-point numbers there."""
+    point inside the offsets. Scales and biases are 32-bit floating-point numbers there."""
     out_shift = max(0, int(np.abs(weight_sums).max()).bit_length() - 7)
     accumulator = _single(scale * out_scale)
     bias = _single_bias(scale, offset - zero, out_scale, accumulator)

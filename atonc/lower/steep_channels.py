@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Real = NDArray[np.float64]
 
 STEEP = 640.0  # codes a step: both neighbours of the sum whose result is nearest to code 0 saturate
-FARTHEST = 2.0**40  # codes: beyond, the zero point inside of an offset is lost in double precision
+FARTHEST = 2.0**40  # codes: beyond, the zero point inside an offset is lost in double precision
 BEYOND = 320.0  # codes: beyond both ends of int8, with room for roundings; at most half of STEEP
 
 

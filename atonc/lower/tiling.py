@@ -176,7 +176,7 @@ def _packable(area: Area) -> bool:
 
 
 def _words_fit(area: Area, batch: int) -> bool:
-    """Whether the last word of a pixel ends inside of it: words that reach into the next pixel were never seen."""
+    """Whether the last word of a pixel ends inside it: words that reach into the next pixel were never seen."""
     return area.width == 1 or -(-batch // 3) * 3 <= area.pixel
 
 

@@ -1,4 +1,4 @@
-"""Layers with a state that lives inside of one run: every sequence starts from nothing."""
+"""Layers with a state that lives inside one run: every sequence starts from nothing."""
 
 from __future__ import annotations
 

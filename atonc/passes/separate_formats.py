@@ -1,4 +1,4 @@
-"""Operators that move values change no number format: conversions become operators of their own, outside of them.
+"""Operators that move values change no number format: conversions become operators of their own, outside them.
 
 The front ends let a reshape or a maximum write another format than it reads. Rounding and moving commute, so nothing
 changes by separating them.

@@ -1,7 +1,7 @@
-"""Channels inside of a network in an order in which neighbours have similar scales.
+"""Channels inside a network in an order in which neighbours have similar scales.
 
 One shift serves all channels that a unit computes together, so a channel whose scale is far from its neighbours' is
-computed coarsely. Inside of a network the order of channels is free: the weights of those who read them are put into
+computed coarsely. Inside a network the order of channels is free: the weights of those who read them are put into
 the same order. Inputs, outputs and operators that give channels a meaning keep theirs.
 """
 
@@ -222,7 +222,7 @@ def _bias(op: Op, graph: Graph, unit: Real, outputs: int) -> Real:
 
 
 def _best_order(makers: list[Maker]) -> Order | None:
-    """By the reach of the accumulators of one layer, or of one and inside of it of another; None where nothing helps
+    """By the reach of the accumulators of one layer, or of one and inside it of another; None where nothing helps
     much."""
     size = makers[0].scale.size
     keys = [_ranks(values) for maker in makers for values in (maker.needed, maker.scale)]

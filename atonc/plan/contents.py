@@ -22,7 +22,7 @@ FEATURES, SUMS = 0, 2  # ports of a CONVACC
 
 @dataclass(frozen=True)
 class Stray:
-    """A read of bytes that nobody wrote, or an access outside of the buffer."""
+    """A read of bytes that nobody wrote, or an access outside the buffer."""
 
     step: int
     title: str

@@ -54,5 +54,5 @@ def test_planted_mistakes_show(kind: str, field: str, more: int) -> None:
         try:
             found += bool(run_checked(wrong, inputs).unlike_meaning)
         except Exception:
-            found += 1  # a writer that waits for ever, an access outside of memory
+            found += 1  # a writer that waits for ever, an access outside memory
     assert found

@@ -186,7 +186,7 @@ def _compare(way: str, found: Array, after: Memories, graph: Graph, op: Op, expe
         where = np.argwhere(apart)[:4].tolist()
         assert not apart.any(), f"{way}: {op.kind} {name} {where}: {got[apart][:4]} for {wanted[apart][:4]}"
         after.bytes[start : start + value.nbytes] = found[start : start + value.nbytes]  # NaNs have many codes
-    assert np.array_equal(found, after.bytes), f"{way}: {op.kind} writes outside of its output"
+    assert np.array_equal(found, after.bytes), f"{way}: {op.kind} writes outside its output"
 
 
 # --- small graphs --------------------------------------------------------------------------------------------------

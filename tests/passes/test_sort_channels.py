@@ -1,4 +1,4 @@
-"""Channels inside of a network get an order; nobody outside sees it."""
+"""Channels inside a network get an order; nobody outside sees it."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def test_harness_at_the_end_of_a_bad_line(line: str) -> None:
     found = [client.run(model, inputs).outputs for _ in range(4)]
     client.disconnect()
     assert link.pending == 0 and client.faults > 0
-    assert found.count(outputs) >= 3  # a changed byte inside of an output nobody sees who runs it once
+    assert found.count(outputs) >= 3  # a changed byte inside an output nobody sees who runs it once
 
 
 def _expected() -> tuple[list[bytes], tuple[bytes, ...], bytes]:

@@ -40,7 +40,7 @@ def take(call: KernelCall) -> None:
     call.bounded(outer, a_out, middle, b_out, run)
     for index, size in ((a_index, a_in), (b_index, b_in)):
         if index.size and not (index.min() >= 0 and index.max() < size):
-            raise call.fail("a position outside of its axis")
+            raise call.fail("a position outside its axis")
     data = call.read(1, BYTE, call.bounded(outer, a_in, middle, b_in, run)).reshape(outer, a_in, middle, b_in, run)
     call.write(0, data[:, a_index][:, :, :, b_index])
 

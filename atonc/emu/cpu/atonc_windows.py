@@ -248,7 +248,7 @@ def _blend(call: KernelCall, values: Array, axis: int, first: int, count: int) -
     low, weight = call.integers(first, count), call.numbers(first + 1, count)
     size = values.shape[axis]
     if low.size and not (low.min() >= 0 and low.max() < size):
-        raise call.fail("a position outside of its axis")
+        raise call.fail("a position outside its axis")
     shape = [1] * values.ndim
     shape[axis] = count
     weight = weight.reshape(shape)

@@ -34,7 +34,7 @@ def lower_transpose_conv(op: Op, context: Context) -> list[TaskGroup]:
 
 
 def _lower_transposed(layer: Layer, context: Context) -> list[TaskGroup]:
-    """Every so manieth column of an odd width ends in the next line: the last columns go by themselves."""
+    """Strided columns of an odd width end in the next line: the last columns go by themselves."""
     whole = layer.out.width - layer.out.width % layer.stride[1]
     if layer.op.kind == "conv" or not 0 < whole < layer.out.width:
         return _lower(layer, context)

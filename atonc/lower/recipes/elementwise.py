@@ -48,7 +48,7 @@ from atonc.select.policy import MAX_PIPELINES
 
 _SUMS = ("add", "sub", "minimum", "maximum")
 _LARGEST_PRODUCT = 32767  # with what the zero points add
-_GRID = 5  # every so manieth code is tried
+_GRID = 5  # every fifth code is tried
 _MOST_CONSTANT_ERROR = 0.5  # codes, where a constant has to fit 8 bits
 
 

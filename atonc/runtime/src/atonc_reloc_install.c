@@ -108,7 +108,7 @@ static atonc_reloc_reason_t keep_apart(const atonc_image_t *image, atonc_places_
 
 /* ---- addresses ---- */
 
-/* An offset with its tag as an address; false if it points outside of what it counts from. */
+/* An offset with its tag as an address; false if it points outside what it counts from. */
 static bool resolve(const atonc_image_t *image, const atonc_places_t *places, uint32_t *word) {
     uint32_t offset = RELOC_OFFSET(*word);
     uintptr_t base = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs networks: a list of epoch blocks, each started, waited for and ended. See ll_aton_rt_user_api.h.
  *
- * The wait is either a look at the NPU's registers (LL_ATON_RT_POLLING, inside LL_ATON_RT_RunEpochBlock) or the
+ * The wait is either a look at the NPU's registers (LL_ATON_RT_POLLING, atonc_rt_wait.c) or the
  * arrival of its interrupt (LL_ATON_RT_ASYNC, atonc_rt_irq.c). Both are counted by the watchdog.
  */
 #include "atonc_rt_state.h"
@@ -108,10 +108,7 @@ static LL_ATON_RT_RetValues_t give_up(NN_Instance_TypeDef *network) {
 #if defined(LL_ATON_RT_RELOC)
 static uintptr_t image_of(const NN_Instance_TypeDef *network) { return network->exec_state.inst_reloc; }
 #else
-static uintptr_t image_of(const NN_Instance_TypeDef *network) {
-    (void)network;
-    return 0;
-}
+#define image_of(network) ((void)(network), (uintptr_t)0)
 #define ai_rel_network_get_epoch_items(image) NULL
 #define ai_rel_network_ec_network_init(image) false
 #define ai_rel_network_ec_inference_init(image) false
@@ -241,10 +238,6 @@ void LL_ATON_RT_Reset_Network(NN_Instance_TypeDef *nn_instance) {
 
 /* ---- blocks ---- */
 
-static bool uses_npu(const LL_ATON_RT_EpochBlockItem_t *block) {
-    return EpochBlock_IsEpochPureHW(block) || (EpochBlock_IsEpochInternal(block) && block->wait_mask != 0);
-}
-
 static void start_controller(NN_Instance_TypeDef *network, const LL_ATON_RT_EpochBlockItem_t *block) {
     const ec_word_t *words = (const ec_word_t *)block->blob_address;
     bool encrypted = EpochBlock_IsBlobEncrypted(block);
@@ -280,7 +273,7 @@ static void start_block(NN_Instance_TypeDef *network, const LL_ATON_RT_EpochBloc
     tell(network, LL_ATON_RT_Callbacktype_PRE_START, block);
     network->exec_state.triggered_events = 0;
     atonc_watchdog_start();
-    if (uses_npu(block)) {
+    if (atonc_rt_uses_npu(block)) {
         LL_ATON_OSAL_LOCK_ATON();
         atonc_rt_owner = network;
         atonc_interrupts_wait_for(EpochBlock_IsEpochBlob(block) ? 0 : block->wait_mask);
@@ -327,59 +320,6 @@ static void leave_inserted(NN_Execution_State_TypeDef *state) {
     state->saved_first_epoch_block = NULL;
 }
 
-#if LL_ATON_RT_MODE == LL_ATON_RT_ASYNC
-static bool finished(NN_Execution_State_TypeDef *state, const LL_ATON_RT_EpochBlockItem_t *block) {
-    uint32_t wanted = EpochBlock_IsEpochBlob(block) ? 1u : block->wait_mask;
-    return (state->triggered_events & wanted) == wanted;
-}
-#else
-static bool engines_run(uint32_t mask) {
-    uint32_t busy = 0;
-    for (unsigned i = 0; i < ATONC_STRENG_NUM; i++) {
-        busy |= mask >> i & 1u ? atonc_read(ATONC_STRENG0 + i, ATONC_CTRL) & ATONC_CTRL_RUNNING : 0;
-    }
-    return busy != 0;
-}
-
-static bool finished(NN_Execution_State_TypeDef *state, const LL_ATON_RT_EpochBlockItem_t *block) {
-    (void)state;
-    if (EpochBlock_IsEpochBlob(block)) {
-        uint32_t irq = atonc_read(ATONC_EPOCHCTRL0, ATONC_EPOCHCTRL_IRQ);
-        if (irq & ATONC_CONTROLLER_ERRORS) {
-            atonc_rt_fail(ATONC_ERR_CONTROLLER, irq);
-        }
-        if (irq != 0) {
-            atonc_write(ATONC_EPOCHCTRL0, ATONC_EPOCHCTRL_IRQ, irq);
-            atonc_write(ATONC_INTCTRL0, ATONC_INTCTRL_INTCLR, ATONC_LINE_CONTROLLER | ATONC_LINES_ENGINES);
-            return true;
-        }
-    }
-    uint32_t errors = atonc_read(ATONC_INTCTRL0, ATONC_INTCTRL_INTREG) & ATONC_LINES_ERRORS;
-    if (errors != 0) {
-        atonc_rt_fail(ATONC_ERR_NPU_IRQ, errors);
-        return true;
-    }
-    return !EpochBlock_IsEpochBlob(block) && !engines_run(block->wait_mask);
-}
-#endif
-
-/* True when the block has ended or failed; false while the caller may sleep. */
-static bool wait_for_block(NN_Instance_TypeDef *network, const LL_ATON_RT_EpochBlockItem_t *block) {
-    if (!uses_npu(block) || (block->wait_mask == 0 && !EpochBlock_IsEpochBlob(block))) {
-        return true;
-    }
-    do {
-        if (network->exec_state.status.code != ATONC_OK || finished(&network->exec_state, block)) {
-            return true;
-        }
-        if (atonc_watchdog_expired()) {
-            atonc_rt_fail(ATONC_ERR_TIMEOUT, EpochBlock_IsEpochBlob(block) ? 0x10000000u : block->wait_mask);
-            return true;
-        }
-    } while (LL_ATON_RT_MODE == LL_ATON_RT_POLLING);
-    return false;
-}
-
 static bool begin_inference(NN_Instance_TypeDef *network) {
     NN_Execution_State_TypeDef *state = &network->exec_state;
     if (runtime_status.code != ATONC_OK) {
@@ -420,7 +360,7 @@ LL_ATON_RT_RetValues_t LL_ATON_RT_RunEpochBlock(NN_Instance_TypeDef *nn_instance
         state->current_epoch_block_started = true;
         start_block(nn_instance, block);
     }
-    if (!wait_for_block(nn_instance, block)) {
+    if (!atonc_rt_wait_for_block(nn_instance, block)) {
         running = NULL;
         return LL_ATON_RT_WFE;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A firmware for a board in development mode, loaded into AXISRAM1 by a debugger: no vendor code, clocks as after reset,
- * constants of the networks inside of it. An application that exists calls the same functions instead.
+ * constants of the networks inside it. An application that exists calls the same functions instead.
  */
 #include "atonc_wire.h"
 #include "npu_power.h"

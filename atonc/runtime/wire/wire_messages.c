@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protocol buffers by hand. A message inside of a message needs its length first: each is written twice, the first time
+ * Protocol buffers by hand. A message inside a message needs its length first: each is written twice, the first time
  * only counted.
  */
 #include "wire_messages.h"

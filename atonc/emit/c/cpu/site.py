@@ -54,7 +54,7 @@ class Site:
             f"{self.op.kind}: {what}",
             where=", ".join(self.op.origin) or self.op.name,
             rule="what runs on the CPU needs a kernel in atonc_kernels.c",
-            remedy="change or remove the node, or keep it outside of the network",
+            remedy="change or remove the node, or keep it outside the network",
         )
 
     @property
