@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from atonc import __version__, progress
@@ -17,7 +17,7 @@ from atonc.emit.c.network import CNetwork, Cycles
 from atonc.errors import plain
 from atonc.insight import reproduce, saved
 from atonc.insight.ours import network_view
-from atonc.options import Options
+from atonc.options import Gates, Options
 from atonc.pipeline import Watch, compile_file, machine_of, memories, nobody
 from atonc.program_costs import program_cost
 from atonc.report import compile_text, generate_report
@@ -25,29 +25,21 @@ from atonc.report.html import html_page
 from atonc.saved_machine import machine_row
 
 
-@dataclass(frozen=True)
-class Gates:
-    """What the user does not accept; zero means any."""
-
-    max_ram_bytes: int = 0
-    max_latency_ms: float = 0.0
-    no_cpu: bool = False
-    no_spill: bool = False
-
-    def broken(self, view: CompileView) -> list[str]:
-        layout, cost = view.compiled.layout, view.cost
-        steps = compile_text.counts(view.compiled.program.steps)
-        found = []
-        if self.max_ram_bytes and layout.peak_bytes > self.max_ram_bytes:
-            found.append(f"activations take {layout.peak_bytes:,} bytes, --max-ram allows {self.max_ram_bytes:,}")
-        if self.max_latency_ms and cost.latency_ms > self.max_latency_ms:
-            found.append(f"latency is {cost.latency_ms:.3f} ms, --max-latency allows {self.max_latency_ms:g} ms")
-        if self.no_cpu and steps["cpu"]:
-            kinds = sorted({reason.op for reason in view.compiled.mapped.reasons})
-            found.append(f"{steps['cpu']} operators run on the CPU ({', '.join(kinds)}), --no-cpu allows none")
-        if self.no_spill and layout.spilled_bytes:
-            found.append(f"{layout.spilled_bytes:,} bytes of activations lie outside the chip, --no-spill allows none")
-        return found
+def broken(gates: Gates, view: CompileView) -> list[str]:
+    """A sentence for every gate that does not hold."""
+    layout, cost = view.compiled.layout, view.cost
+    steps = compile_text.counts(view.compiled.program.steps)
+    found = []
+    if gates.max_ram and layout.peak_bytes > gates.max_ram:
+        found.append(f"activations take {layout.peak_bytes:,} bytes, --max-ram allows {gates.max_ram:,}")
+    if gates.max_latency and cost.latency_ms > gates.max_latency:
+        found.append(f"latency is {cost.latency_ms:.3f} ms, --max-latency allows {gates.max_latency:g} ms")
+    if gates.no_cpu and steps["cpu"]:
+        kinds = sorted({reason.op for reason in view.compiled.mapped.reasons})
+        found.append(f"{steps['cpu']} operators run on the CPU ({', '.join(kinds)}), --no-cpu allows none")
+    if gates.no_spill and layout.spilled_bytes:
+        found.append(f"{layout.spilled_bytes:,} bytes of activations lie outside the chip, --no-spill allows none")
+    return found
 
 
 def analyze(model: Path, options: Options, name: str = "network", watch: Watch = nobody) -> CompileView:

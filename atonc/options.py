@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from atonc.declare import check, option
@@ -13,8 +14,11 @@ MEMORY = "board and memory"
 MAPPING = "how operators are mapped"
 CLOCKS = "clocks"
 CHECKS = "checks"
+GATES = "gates: exit code 1 where they do not hold"
 STAGES = ("read", "passes", "lower", "schedule", "place")  # what `--dump` shows, in the order of the pipeline
 _POSITIONS = ("chfirst", "chlast")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m)(i?b)?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -30,6 +34,14 @@ def positive(text: str) -> float:
     if not 0 < value < 1e6:
         raise InputError(f"{text[:60]!r} is not a number above zero")
     return value
+
+
+def size(text: str) -> int:
+    """Bytes."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise InputError(f"{text[:60]!r} is not a size", remedy="write bytes, or 640k, or 1.5M")
+    return round(float(match[1]) * _UNITS[match[2].lower()])
 
 
 def whole(text: str) -> int:
@@ -126,3 +138,13 @@ class Options:
 
     def __post_init__(self) -> None:
         check(self)
+
+
+@dataclass(frozen=True)
+class Gates:
+    """What the user does not accept; zero means any."""
+
+    max_ram: int = option(0, "--max-ram", GATES, "of activations (1.5M, 640k)", metavar="BYTES", parse=size)
+    max_latency: float = option(0.0, "--max-latency", GATES, "of the prediction", metavar="MS", parse=float)
+    no_cpu: bool = option(False, "--no-cpu", GATES, "no operator on the CPU")
+    no_spill: bool = option(False, "--no-spill", GATES, "no activations outside the chip")

@@ -54,8 +54,8 @@ ALLOWED = {
         "compare", "insight", "emulation", "generating", "inputs", "layer_checks", "options", "pipeline", *PLAIN,
     },
     "serve": {
-        "frontends", "hw", "insight", "place", "report", "verbs", "cli", "compile_view", "generating", "references",
-        "validating", *PLAIN,
+        "frontends", "hw", "insight", "place", "report", "verbs", "cli", "compile_view", "generating", "options",
+        "references", "validating", *PLAIN,
     },
     "verbs": {
         "boards", "deploy", "doctor", "emu", "frontends", "hw", "insight", "place", "probes", "reloc", "report", "wire",

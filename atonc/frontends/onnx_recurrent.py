@@ -1,4 +1,4 @@
-"""LSTM and GRU of ONNX, unrolled: a sequence of fixed length is so many times the same few operators, in floats.
+"""LSTM and GRU of ONNX, unrolled: a sequence of fixed length is the same few operators again and again, in floats.
 
 The part of the gates that only depends on the inputs is one product for all steps; what is left in each step is the
 product with the state.

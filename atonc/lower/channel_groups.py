@@ -1,4 +1,4 @@
-"""Groups of output channels with a shift of their own: where an epoch more mends enough values."""
+"""Groups of output channels with a shift of their own: where one more epoch mends enough values."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class Layer:
         return found
 
     def requantisation(self, subtracted: int, roundings: int) -> Requantisation | TwoSteps:
-        """For sums in which `subtracted` instead of the zero point was taken from the features, rounded so often."""
+        """For sums in which `subtracted` instead of the zero point was taken from the features, rounded that often."""
         return self.requantisation_of(subtracted, roundings, 0, self.outputs)
 
     def requantisation_of(

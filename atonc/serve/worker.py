@@ -117,14 +117,16 @@ class Progress:
 
 def build(folder: Path, request: Mapping[str, Any]) -> None:
     from atonc import generating
+    from atonc.options import Gates
     from atonc.report import compile_text
     from atonc.serve.form import parsed
+    from atonc.verbs.flags import declared_values
 
     asked, model = parsed(request["options"]), folder / request["model"]
     with progress.watching(Progress(bool(request["samples"])).heard):
         view = _view(model, asked, request["title"])
-        gates = generating.Gates(asked.max_ram, asked.max_latency, asked.no_cpu, asked.no_spill)
-        document = compile_text.as_json(view) | {"gates": gates.broken(view)}
+        broken = generating.broken(declared_values(Gates, asked), view)
+        document = compile_text.as_json(view) | {"gates": broken}
         generating.generate(view, folder / OUT, asked.hex, asked.stai)
         if request["samples"]:
             document["validation"] = _validation(view, model, [folder / name for name in request["samples"]])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import Field
-from typing import Any
+from typing import Any, TypeVar
 
 from atonc.declare import Option, declared, default_of
 from atonc.options import Options
 from atonc.verbs.examples import TITLE
 
+T = TypeVar("T")
 OUTPUT = "what is written and shown"
 ST_ONLY = "accepted for scripts of ST's tool, without effect here"
 LEVELS = ("0", "1", "2", "3")
@@ -25,9 +26,9 @@ def group(parser: argparse.ArgumentParser, title: str) -> argparse._ArgumentGrou
     return parser.add_argument_group(title)
 
 
-def add_declared(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> None:
-    """A flag for every option of the compiler."""
-    for member, known in declared(Options):
+def add_declared(parser: argparse.ArgumentParser, kind: type[Any] = Options, without: Sequence[str] = ()) -> None:
+    """A flag for every option of a dataclass."""
+    for member, known in declared(kind):
         if member.name not in without:
             _add(group(parser, known.group), member, known)
 
@@ -35,7 +36,7 @@ def add_declared(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -
 def _add(target: argparse._ArgumentGroup, member: Field[Any], known: Option) -> None:
     default = default_of(member)
     if isinstance(default, bool):
-        action = "store_false" if known.inverted else "store_true"
+        action = "store_false" if default else "store_true"
         target.add_argument(*known.flags, dest=member.name, action=action, help=known.help)
         return
     target.add_argument(
@@ -47,6 +48,11 @@ def _add(target: argparse._ArgumentGroup, member: Field[Any], known: Option) -> 
         type=known.parse or str,
         help=known.help,
     )
+
+
+def declared_values(kind: type[T], given: argparse.Namespace) -> T:
+    """What the user said for the options of a dataclass."""
+    return kind(**{member.name: getattr(given, member.name) for member, _ in declared(kind)})
 
 
 class NoEffect(argparse.Action):

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.errors import InputError
-from atonc.options import STAGES
+from atonc.options import STAGES, Gates
 from atonc.verbs import st_options
 from atonc.verbs.common import add_model_options, add_picture_options, compiler_options, model_path, write_pictures
-from atonc.verbs.flags import OUTPUT, add_output_options, group
+from atonc.verbs.flags import OUTPUT, add_declared, add_output_options, declared_values, group
 
 if TYPE_CHECKING:
     from atonc.compile_view import CompileView
     from atonc.options import Options
     from atonc.place.explain import PlacementError
-
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m)(i?b)?", re.IGNORECASE)
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -56,14 +52,11 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _add_checks(parser: argparse.ArgumentParser) -> None:
-    shown, gates = group(parser, OUTPUT), group(parser, "gates: exit code 1 where they do not hold")
+    shown = group(parser, OUTPUT)
     shown.add_argument("--no-report", action="store_true", help="write no reports")
     shown.add_argument("--dump", type=Path, metavar="DIR", help="what each stage hands to the next, as text")
     shown.add_argument("--stop-after", choices=STAGES, help="with --dump: go no further")
-    gates.add_argument("--max-ram", type=_size, default=0, metavar="BYTES", help="of activations (1.5M, 640k)")
-    gates.add_argument("--max-latency", type=float, default=0.0, metavar="MS", help="of the prediction")
-    gates.add_argument("--no-cpu", action="store_true", help="no operator on the CPU")
-    gates.add_argument("--no-spill", action="store_true", help="no activations outside the chip")
+    add_declared(parser, Gates)
 
 
 def _generate(options: argparse.Namespace) -> int:
@@ -94,7 +87,7 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     from atonc.report.stage_text import Dump, Stopped
 
     wanted = compiler_options(options, options.verify)
-    gates = generating.Gates(options.max_ram, options.max_latency, options.no_cpu, options.no_spill)
+    gates = declared_values(Gates, options)
     dump = Dump(options.dump, options.stop_after)
     try:
         view = generating.analyze(model, wanted, options.name, dump if options.dump else nobody)
@@ -104,7 +97,7 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
         raise with_levers(model, wanted, error) from None
     finally:
         dump.write()
-    broken = gates.broken(view)
+    broken = generating.broken(gates, view)
     if options.relocatable is not None:
         from atonc import relocating
 
@@ -145,10 +138,3 @@ def with_levers(model: Path, wanted: Options, error: PlacementError) -> Placemen
     source = read_model(model, wanted)
     error.details = tuple(shortage_lines(source, wanted, error))
     return error
-
-
-def _size(text: str) -> int:
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size: write bytes, or 640k, or 1.5M")
-    return round(float(match[1]) * _UNITS[match[2].lower()])

@@ -1,4 +1,4 @@
-"""Adds the epochs of a network up: NPU, CPU and hybrid ones follow each other, nothing overlaps."""
+"""Adds up the epochs of a network: NPU, CPU and hybrid ones follow each other, nothing overlaps."""
 
 from __future__ import annotations
 

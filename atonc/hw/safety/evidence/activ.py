@@ -1,4 +1,4 @@
-"""What of an ACTIV is compared with published programs."""
+"""Which features of an ACTIV are compared with published programs."""
 
 from __future__ import annotations
 

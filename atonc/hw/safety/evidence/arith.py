@@ -1,4 +1,4 @@
-"""What of an ARITH is compared with published programs."""
+"""Which features of an ARITH are compared with published programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a CONVACC is compared with published programs."""
+"""Which features of a CONVACC are compared with published programs."""
 
 from __future__ import annotations
 

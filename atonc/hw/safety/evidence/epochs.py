@@ -1,4 +1,4 @@
-"""What of a whole epoch is compared with published programs: units in roles, links, pipelines, neighbours in memory."""
+"""Which features of a whole epoch are compared with published programs: roles of units, links, chains, neighbours."""
 
 from __future__ import annotations
 

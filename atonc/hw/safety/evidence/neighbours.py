@@ -1,4 +1,4 @@
-"""How two stream engines of one epoch lie to each other in memory: do their bytes or bus words meet?
+"""How two stream engines of one epoch are placed relative to each other in memory: do their bytes or bus words meet?
 
 An engine touches runs of bytes in nested loops. Two engines that walk one tensor step by the same pixel, so it is
 enough to compare one period of their common step; only where that is not so are the runs listed one by one.

@@ -1,4 +1,4 @@
-"""What of a POOL is compared with published programs."""
+"""Which features of a POOL are compared with published programs."""
 
 from __future__ import annotations
 

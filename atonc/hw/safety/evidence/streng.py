@@ -1,4 +1,4 @@
-"""What of a stream engine is compared with published programs; `port` is what it is for: `to CONVACC:0`.
+"""Which features of a stream engine are compared with published programs; `port` is what it is for: `to CONVACC:0`.
 
 How an engine counts and steps through memory does not depend on the unit at the other end of the switch, so counts and
 steps are judged by direction and form (raw or raster). What the unit could notice (length of a frame that is read back,
