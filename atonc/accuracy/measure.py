@@ -73,8 +73,8 @@ class Measurement:
     def __init__(self, compiled: Compiled, reference: Reference, samples: Sequence[Sample]) -> None:
         self.compiled, self.reference, self.samples = compiled, reference, samples
         self.source, self.canonical = compiled.source, compiled.graph
-        self.twin = make_twin(self.source, self._signed())
         self.first_axis = self.source.source == "onnx"
+        self.twin = make_twin(self.source, self._signed())
         self.layers = self._layers()
         self.by_tensor = {layer.format.name: layer for layer in self.layers}
         self.outputs = {name: (self._power(name), self._power(name)) for name in self.source.outputs}
@@ -119,12 +119,13 @@ class Measurement:
             for ours, name in zip(self.source.inputs, graph.inputs, strict=True)
         }
         values = self.reference.twin.run(given)
-        shapes = self.source.tensors
-        return {
-            ours: values[theirs].reshape(shapes[ours].shape)
-            for ours, theirs in self.reference.names.items()
-            if values[theirs].size == shapes[ours].elements
-        }
+        turn = graph.source != self.source.source  # channels first in one format, last in the other
+        found = {}
+        for ours, theirs in self.reference.names.items():
+            value = _arranged(values[theirs], self.source.tensors[ours].shape, turn, self.first_axis)
+            if value is not None:
+                found[ours] = value
+        return found
 
     def codes(self, sample: Sample) -> dict[str, Any]:
         """The inputs as the quantised model takes them."""
@@ -212,21 +213,15 @@ class Measurement:
             if layer is None or op.name in self.on_cpu or not is_format(tensor):
                 continue
             got = mapped_op(mapped.context, op, exact)[0]
-            layer.max_codes = max(layer.max_codes, float(np.abs(got.astype(np.float64) - exact[name]).max(initial=0.0)))
-            if not layer.error.ndim:
-                wanted, found = (real_value(tensor, codes) for codes in (exact[name], got))
-                layer.error = _as_layer(layer, real_value(layer.format, source[layer.format.name]), wanted, found)
-            _add_flat(layer.own[ARITHMETIC], real_value(tensor, exact[name]), real_value(tensor, got))
-            _add_flat(layer.accumulated[ARITHMETIC], real_value(tensor, exact[name]), real_value(tensor, chip[name]))
+            worst = float(np.abs(got.astype(np.float64) - exact[name]).max(initial=0.0))
+            layer.max_codes = max(layer.max_codes, worst)
+            right, alone, together = (real_value(tensor, codes) for codes in (exact[name], got, chip[name]))
+            if worst and sample is self.samples[0]:
+                layer.error = _as_layer(real_value(layer.format, source[layer.format.name]), right, alone)
+            _add_flat(layer.own[ARITHMETIC], right, alone)
+            _add_flat(layer.accumulated[ARITHMETIC], right, together)
             layer.measured.add(ARITHMETIC)
-        return {name: self._as_source(name, real_value(graph.tensors[name], chip[name])) for name in graph.outputs}
-
-    def _as_source(self, name: str, value: Real) -> Real:
-        """An output of the program in the order of the model."""
-        shape = self.source.tensors[name].shape
-        if name in self.canonical.turned:
-            return value.transpose(np.argsort(self.canonical.turned[name]))
-        return value.reshape(shape)
+        return _outputs(self.compiled, chip)
 
     # ------------------------------------------------------------------------------------------------------------ cost
 
@@ -281,13 +276,38 @@ class Measurement:
         return float(np.mean([power.mean_ratio for power in powers.values()]))
 
     def chip_ratio(self, compiled: Compiled) -> float:
-        """The same of a compiled program, with the NPU's integers."""
-        other = Measurement(compiled, self.reference, self.samples)
-        return float(np.mean([chip.mean_ratio for _, chip in other.outputs.values()]))
+        """The same of another program of this model, with the NPU's integers."""
+        powers = {name: self._power(name) for name in self.source.outputs}
+        for sample in self.samples:
+            codes = run_mapped(compiled.graph, compiled.mapped, program_inputs(compiled, self.codes(sample)))
+            reference = {**self.twin.run(sample), **self._float_values(sample)}
+            for name, value in _outputs(compiled, codes).items():
+                powers[name].add(self.output_reference(reference, name), value)
+        return float(np.mean([power.mean_ratio for power in powers.values()]))
+
+
+def _outputs(compiled: Compiled, codes: Mapping[str, Any]) -> dict[str, Real]:
+    """Real outputs of the program by the names and in the order of the model; the user may have asked for others."""
+    source, graph = compiled.source, compiled.graph
+    found = {}
+    for ours, name in zip(source.outputs, graph.outputs, strict=True):
+        value = real_value(graph.tensors[name], codes[name])
+        if name in graph.turned:
+            value = value.transpose(np.argsort(graph.turned[name]))
+        found[ours] = value.reshape(source.tensors[ours].shape)
+    return found
 
 
 def reference_of(quantised: Graph, real: Graph | None) -> Reference:
     return Reference(None, {}) if real is None else Reference(real_twin(real), match(quantised, real))
+
+
+def _arranged(value: Real, shape: tuple[int, ...], turn: bool, channels_first: bool) -> Real | None:
+    """A value of the float model as the quantised one has it; None if it is another."""
+    if turn and value.ndim == len(shape) == 4:
+        value = value.transpose((0, 3, 1, 2) if channels_first else (0, 2, 3, 1))
+    plain = [tuple(size for size in one if size != 1) for one in (value.shape, shape)]
+    return value.reshape(shape) if plain[0] == plain[1] else None
 
 
 def _add_flat(power: Power, reference: Real, value: Real) -> None:
@@ -296,7 +316,7 @@ def _add_flat(power: Power, reference: Real, value: Real) -> None:
     power.add(reference, value)
 
 
-def _as_layer(layer: Layer, source: Real, exact: Real, got: Real) -> Real:
+def _as_layer(source: Real, exact: Real, got: Real) -> Real:
     """The error of the canonical graph in the order of the model: its channels are last and perhaps sorted, so they are
     recognised by their exact values. What cannot be recognised counts as noise of the same power."""
     error = (got - exact).reshape(-1, got.shape[-1])

@@ -16,10 +16,12 @@ import pytest
 from atonc import generating
 from atonc.insight.compare import compare
 from atonc.insight.folder import folder_view
+from atonc.insight.loss import AccuracyReport, Finding, LayerNoise, Remedy
 from atonc.insight.ours import network_view
 from atonc.insight.types import LayerView, Measured, MeasuredBlock, NetworkView
 from atonc.options import Options
-from atonc.report.html import compare_page, html_page
+from atonc.report.html import compare_page, html_page, sweep_page
+from atonc.sweeping.run import Result, Sweep
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
@@ -101,21 +103,34 @@ def small_file(digits: NetworkView, tmp_path_factory: pytest.TempPathFactory) ->
     )
     measured = Measured("a board made in a test", 800_000_000, 1_000_000_000, 2 * digits.latency_ms, blocks)
     path = tmp_path_factory.mktemp("small") / "report.html"
-    path.write_bytes(html_page(replace(digits, measured=measured)))
+    path.write_bytes(html_page(replace(digits, measured=measured, accuracy=_losses())))
     return path
+
+
+def _losses() -> AccuracyReport:
+    """As `explain --accuracy` might find them."""
+    remedies = (
+        Remedy("a range that fits", True, 7.5, 31.0, 0.1, 0.4),
+        Remedy("16 bits", False, why_not="the chain has 8"),
+    )
+    finding = Finding("conv_1", "conv_1", "activation", "clipped", "12 % are cut off", 3.2, 7.6, remedies)
+    layer = LayerNoise("conv_1", "conv", "conv_1", True, (40.0, 3.2, None), (40.0, 3.2, float("inf")), 3.1, -1.0)
+    return AccuracyReport("m", "f.onnx", 2, False, (("y", 7.5, 7.4),), (layer,), (finding,), 0.1)
 
 
 class Window:
     """A page, and everything it complained about."""
 
-    def __init__(self, browser: Any, file: Path, size: tuple[int, int], **options: Any) -> None:
+    def __init__(
+        self, browser: Any, file: Path, size: tuple[int, int], ready: str = "#timeline-plot rect.mark", **options: Any
+    ) -> None:
         self.context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
         self.page = self.context.new_page()
         self.complaints: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.goto(file.as_uri())
-        self.page.wait_for_selector("#timeline-plot rect.mark")
+        self.page.wait_for_selector(ready)
 
     def __enter__(self) -> Any:
         return self.page
@@ -262,6 +277,34 @@ def test_what_is_known_of_a_network_is_shown(browser: Any, small_file: Path, tmp
     assert {"ms", "share", "shape", "measured ms"} <= set(rows[0])
     assert sum(float(row["share"]) for row in rows) == pytest.approx(1.0, abs=1e-4)
     assert rows[0]["shape"] == "1x8x8x16"
+
+
+def test_where_accuracy_is_lost_is_shown_if_it_was_asked(browser: Any, small_file: Path, page_file: Path) -> None:
+    with Window(browser, page_file, (1400, 900)) as page:
+        assert not page.is_visible("#accuracy")
+    with Window(browser, small_file, (390, 800)) as page:
+        text = page.inner_text("#accuracy")
+    for words in ("conv_1", "clipped", "7.5 \u2192 31.0 dB", "not possible: the chain has 8", "lossless", "f.onnx"):
+        assert words in text, words
+
+
+@WINDOWS
+def test_a_sweep_is_drawn_and_sorted(browser: Any, tmp_path: Path, size: tuple[int, int]) -> None:
+    figures = {"cpu_ms": 0.0, "weights_bytes": 7, "spilled_bytes": 0, "cpu_layers": 0, "notes": []}
+    rows = [
+        Result(name, "b", "", {}, {**figures, "latency_ms": ms, "activations_bytes": size_bytes}, on_front=best)
+        for name, ms, size_bytes, best in (("<b>.onnx", 2.0, 4096, True), ("b.onnx", 1.0, 8192, True))
+    ]
+    refused = Result("c.onnx", "b", "", {}, None, "is broken")
+    found = Sweep("s.toml", (*rows, refused), (), False, 0)
+    (tmp_path / "sweep.html").write_bytes(sweep_page(found))
+    with Window(browser, tmp_path / "sweep.html", size, ready="#front-plot circle") as page:
+        assert page.locator("#front-plot circle").count() == 2
+        first = "#table tbody tr:first-child td:first-child"
+        assert page.inner_text(first) == "b.onnx"  # the fastest
+        page.click("#table th:nth-child(4) button")
+        assert page.inner_text(first) == "<b>.onnx"  # the smallest
+        assert "is broken" in page.inner_text("#refused")
 
 
 @WINDOWS
