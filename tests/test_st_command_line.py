@@ -126,10 +126,10 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[str, object] = {}
     really = pipeline.compile_file
 
-    def compile_once(path: Path, options: object = None) -> object:
+    def compile_once(path: Path, options: object = None, watch: Watch = nobody) -> object:
         key = repr((path, options))
         if key not in kept:
-            kept[key] = really(path, options)  # type: ignore[arg-type]
+            kept[key] = really(path, options, watch)  # type: ignore[arg-type]
         return kept[key]
 
     monkeypatch.setattr(pipeline, "compile_file", compile_once)

@@ -83,6 +83,8 @@ class Engine:
 
 def npu_kernel(context: Context, op: Op) -> Kernel:
     meaning = context.semantics.get(op.name)
+    if meaning is None and context.tensor(op.outputs[0]).is_float:
+        return cpu_kernel(context.graph, op)  # real numbers that are moved byte by byte
     out_type = stored_type(context.tensor(op.outputs[0]))
     changing = [n for n in op.inputs if n and not context.tensor(n).is_constant]
     if len(changing) == 0:

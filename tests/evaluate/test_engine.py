@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from atonc.emulation import Emulation
-from atonc.evaluate.engine import Engine
+from atonc.evaluate.engine import Engine, npu_kernel
 from atonc.evaluate.kernels.finish import Wrapping32, finish_for
+from atonc.ir import Graph, Op, Tensor
 from atonc.lower.meaning.sums import requantised
 from atonc.lower.requantise import Requantisation
 from atonc.options import Options
@@ -34,6 +35,18 @@ def test_random_networks_give_what_the_emulator_gives(seed: int) -> None:
 
 def test_the_numerics_of_st_too() -> None:
     assert_like_emulator(11, plain=True, numerics="2.x")
+
+
+def test_real_numbers_that_the_npu_moves_stay_what_they_are() -> None:
+    """Engines copy the bytes of a float tensor; nothing makes whole numbers of it."""
+    values = {n: Tensor(n, (1, 2, 2, 4), "float32") for n in ("a", "b")}
+    out = Tensor("c", (1, 2, 2, 8), "float32")
+    joined = Op("concat", "join", ("a", "b"), ("c",), {"axis": 3})
+    graph = Graph({**values, "c": out}, (joined,), ("a", "b"), ("c",))
+    compiled = compile_graph(graph, Options(verify=False, allow_float=True))
+    samples = [np.random.default_rng(k).normal(size=(3, 1, 2, 2, 4)).astype(np.float32) for k in range(2)]
+    (found,) = npu_kernel(compiled.mapped.context, compiled.graph.ops[0])(samples)
+    np.testing.assert_array_equal(found, np.concatenate(samples, axis=4))
 
 
 def test_one_sample_or_many_make_no_difference() -> None:
