@@ -43,16 +43,22 @@ ALLOWED = {
         "safety", "saved_machine", "verify", *PLAIN,
     },
     "report": {
-        "insight", "boards", "compare", "cost", "deploy", "doctor", "emit", "emu", "frontends", "hw", "ir", "lower",
+        "accuracy", "evaluate", "sweeping", "insight", "boards", "compare", "cost", "deploy", "doctor", "emit", "emu", "frontends", "hw", "ir", "lower",
         "place", "plan", "reloc", "schedule", "select", "comparing", "compilation", "compile_view", "costs", "judging",
         "layer_checks", "load_run", "loading", "options", "pipeline", "runs", "targeting", "validating", "verify",
         *PLAIN,
     },
-    "evaluate": {"ir", "ops", "lower", "plan", "emulation", "pipeline", *PLAIN},
+    "evaluate": {
+        "workers", "compare", "frontends", "ir", "ops", "lower", "plan", "hw", "report.progress_bar", "arrays",
+        "declare", "emulation", "images", "options", "pipeline", *PLAIN,
+    },
     "workers": PLAIN,
     "accuracy": {
         "compare", "frontends", "insight", "ir", "lower", "ops", "inputs", "options", "pipeline", "program_costs",
         "validating", *PLAIN,
+    },
+    "sweeping": {
+        "accuracy", "workers", "frontends", "hw", "declare", "generating", "options", "pipeline", *PLAIN,
     },
     # what users call
     "deploy": {"frontends", "hw", "ir", "generating", "options", "profiles", *PLAIN},
@@ -64,8 +70,8 @@ ALLOWED = {
         "references", "validating", *PLAIN,
     },
     "verbs": {
-        "accuracy", "evaluate", "workers", "boards", "deploy", "doctor", "emu", "frontends", "hw", "insight", "place",
-        "probes", "reloc", "report", "wire",
+        "accuracy", "evaluate", "sweeping", "workers", "boards", "deploy", "doctor", "emu", "frontends", "hw",
+        "insight", "place", "probes", "reloc", "report", "wire",
         "serve.app", "serve.limits", "serve.running", "board_running", "boarding", "cli", "comparing", "compile_view",
         "costs", "csv_arrays", "declare", "generating", "judging", "load_run", "load_target", "options", "pipeline",
         "preflight", "profiles", "programs", "real_board", "recording", "references", "relocating", "runs", "safety",

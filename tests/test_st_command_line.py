@@ -12,6 +12,7 @@ import pytest
 
 from atonc import generating, pipeline
 from atonc.cli import main, parse, parser, verbs_of
+from atonc.pipeline import Watch, nobody
 from atonc.verbs import st_options
 
 ROOT = Path(__file__).parent.parent

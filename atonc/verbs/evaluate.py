@@ -28,9 +28,9 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def _evaluate(options: argparse.Namespace) -> int:
     from atonc import preflight
     from atonc.disk import write_files
-    from atonc.evaluate.page import page
     from atonc.evaluate.run import evaluate
     from atonc.report import evaluate_text
+    from atonc.report.html.evaluate_page import page
 
     model = model_path(options)
     preflight.check_folder(options.output)
