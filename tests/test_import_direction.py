@@ -43,14 +43,15 @@ ALLOWED = {
         "safety", "saved_machine", "verify", *PLAIN,
     },
     "report": {
-        "accuracy", "evaluate", "sweeping", "insight", "boards", "compare", "cost", "deploy", "doctor", "emit", "emu", "frontends", "hw", "ir", "lower",
+        "accuracy", "evaluate", "sweeping", "insight", "boards", "compare", "cost", "deploy", "doctor", "emit", "emu",
+        "frontends", "hw", "ir", "lower",
         "place", "plan", "reloc", "schedule", "select", "comparing", "compilation", "compile_view", "costs", "judging",
         "layer_checks", "load_run", "loading", "options", "pipeline", "runs", "targeting", "validating", "verify",
         *PLAIN,
     },
     "evaluate": {
         "workers", "compare", "frontends", "ir", "ops", "lower", "plan", "hw", "report.progress_bar", "arrays",
-        "declare", "emulation", "images", "options", "pipeline", *PLAIN,
+        "declare", "emu", "emulation", "images", "inputs", "options", "pipeline", "references", "runs", *PLAIN,
     },
     "workers": PLAIN,
     "accuracy": {
