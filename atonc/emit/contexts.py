@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-import numpy as np
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
 from atonc.emit.program import Program
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety import Buffer, Context, Pool, PoolKind, pool
 from atonc.plan.types import BufferKind
+
+Life = tuple[int, int]  # numbers of the first and the last step
 
 
 def safety_contexts(program: Program, pools: Iterable[MemoryPool]) -> dict[int, Context]:
@@ -17,22 +19,28 @@ def safety_contexts(program: Program, pools: Iterable[MemoryPool]) -> dict[int, 
     memories = tuple(pool(p.name, p.base, p.size_bytes, p.writable) for p in pools)
     users = tuple(Pool(u.symbol, u.address, u.limit - u.address, PoolKind.USER) for u in program.user_io)
     homes = [home for home in program.placed.values() if home.buffer.kind != BufferKind.CONSTANT]
-    alive = _alive([(home.first + 1, home.last + 1) for home in homes])
     buffers = [Buffer(home.buffer.name, home.address, home.buffer.size_bytes) for home in homes]
-    numbers = {step.number for step in program.steps} | set(alive)
-    return {
-        number: Context((*memories, *users), tuple(map(buffers.__getitem__, alive.get(number, ()))))
-        for number in sorted(numbers)
-    }
+    lives = [(home.first + 1, home.last + 1) for home in homes]
+    found = {step.number: Context((*memories, *users)) for step in program.steps}
+    return found | {number: Context((*memories, *users), alive) for number, alive in _alive(buffers, lives)}
 
 
-def _alive(lives: Sequence[tuple[int, int]]) -> dict[int, list[int]]:
-    """By step, the places in the list of those that live then, in its order. All at once: a network may have thousands
-    of buffers that live for thousands of steps."""
-    if not lives:
-        return {}
-    first, last = np.array(lives).T
-    return {
-        number: np.flatnonzero((first <= number) & (number <= last)).tolist()
-        for number in range(int(first.min()), int(last.max()) + 1)
-    }
+def _alive(buffers: Sequence[Buffer], lives: Sequence[Life]) -> Iterator[tuple[int, tuple[Buffer, ...]]]:
+    """Step by step, in the order of the list. A network may have thousands of buffers that live for thousands of steps:
+    only those that come and go are looked at."""
+    coming, going = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
+    for place, (first, last) in enumerate(lives):
+        if first <= last:
+            coming[first].append(place)
+            going[last].append(place)
+    places: list[int] = []
+    alive: list[Buffer] = []
+    for number in range(min(coming, default=0), max(going, default=-1) + 1):
+        for place in coming[number]:
+            at = bisect_left(places, place)
+            places.insert(at, place)
+            alive.insert(at, buffers[place])
+        yield number, tuple(alive)
+        for place in going[number]:
+            at = bisect_left(places, place)
+            del places[at], alive[at]

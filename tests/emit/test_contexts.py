@@ -37,6 +37,13 @@ def test_contexts_name_what_lives(compiled: pipeline.Compiled) -> None:
     assert kinds["octoFlash"] == PoolKind.FLASH and kinds["hyperRAM"] == PoolKind.HYPERRAM
 
 
+def test_every_buffer_lives_from_its_first_to_its_last_step(compiled: pipeline.Compiled) -> None:
+    homes = [home for home in compiled.program.placed.values() if home.buffer.kind != BufferKind.CONSTANT]
+    for number, context in safety_contexts(compiled.program, POOLS).items():
+        wanted = [home.buffer.name for home in homes if home.first + 1 <= number <= home.last + 1]
+        assert [buffer.name for buffer in context.buffers] == wanted
+
+
 def test_a_writer_that_leaves_its_buffer_is_found(compiled: pipeline.Compiled) -> None:
     homes = dict(compiled.program.placed)
     homes["conv2"] = replace(homes["conv2"], buffer=replace(homes["conv2"].buffer, size_bytes=900))
