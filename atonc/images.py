@@ -15,10 +15,10 @@ from atonc.disk import read_file
 from atonc.errors import InputError, ToolError
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM")  # Pillow knows many more, for some of which it runs programs
-_MAX_BYTES, _MAX_PIXELS = 64 << 20, 1 << 25
+MAX_BYTES, _MAX_PIXELS = 64 << 20, 1 << 25
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels
 _EIGHT_BITS = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr")  # others would lose their low bits
-_DAMAGE = (
+DAMAGE = (
     *(OSError, ValueError, SyntaxError, TypeError, LookupError, AttributeError, OverflowError, EOFError),
     *(RuntimeError, zlib.error, struct.error),
 )
@@ -26,7 +26,7 @@ _DAMAGE = (
 
 def read_image(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
     """Pixels 0..255 in the given N,H,W,C or N,C,H,W shape (grey, RGB or RGBA), resized bilinearly."""
-    return parse_image(read_file(path, _MAX_BYTES), shape, str(path))
+    return parse_image(read_file(path, MAX_BYTES), shape, str(path))
 
 
 def parse_image(data: bytes, shape: tuple[int, ...], where: str) -> NDArray[Any]:
@@ -39,7 +39,7 @@ def parse_image(data: bytes, shape: tuple[int, ...], where: str) -> NDArray[Any]
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             return fitted(image, shape, where)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         said = "unknown or damaged" if "BytesIO" in str(error) else str(error)[:200]
         raise InputError(
             f"cannot be read as a picture: {said}", where=where, rule=f"pictures are {', '.join(FORMATS)}"
@@ -51,7 +51,7 @@ def fitted(image: Any, shape: tuple[int, ...], where: str) -> NDArray[Any]:
     from PIL import Image
 
     _require_picture(shape, where)
-    _check(image, where)
+    check_pixels(image, where)
     channel_last = shape[3] in _MODES
     height, width, channels = shape[1:] if channel_last else (*shape[2:], shape[1])
     small = image.convert(_MODES[channels]).resize((width, height), Image.Resampling.BILINEAR)
@@ -68,7 +68,7 @@ def _require_picture(shape: tuple[int, ...], where: str) -> None:
         )
 
 
-def _check(image: Any, where: str) -> None:
+def check_pixels(image: Any, where: str) -> None:
     width, height = image.size
     if width * height > _MAX_PIXELS:
         raise InputError(f"{width} x {height} pixels, at most {_MAX_PIXELS:,} are read", where=where)

@@ -93,6 +93,7 @@ def of_random(seed: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--random", type=int, default=500)
+    parser.add_argument("--random-first", action="store_true")
     parser.add_argument("--seconds", type=float, default=540)
     parser.add_argument("--keep", type=Path, required=True)
     parser.add_argument("--write", action="store_true")
@@ -104,7 +105,7 @@ def main() -> None:
     work = [(p.name, lambda p=p: of_model(p)) for p in models if p.stat().st_size < MOST_BYTES]
     work += [(f"random {seed}", lambda seed=seed: of_random(seed)) for seed in range(options.random)]
     started = time.perf_counter()
-    for name, action in work:
+    for name, action in reversed(work) if options.random_first else work:
         if name in known or time.perf_counter() - started > options.seconds:
             continue
         line = {"name": name, **action()}
@@ -113,14 +114,14 @@ def main() -> None:
             file.write(json.dumps(line) + "\n")
         if line.get("unlike"):
             print("UNLIKE", line, flush=True)
-    left = len({name for name, _ in work} - {line["name"] for line in lines})
-    text = table(lines)
-    print(text.splitlines()[-1], f"{left} left")
+    left = [name for name, _ in work if name not in {line["name"] for line in lines}]
+    text = table(lines, left)
+    print(*text.splitlines()[-3:], sep="\n")
     if options.write:
         RESULTS.write_text(text)
 
 
-def table(lines: list[dict[str, Any]]) -> str:
+def table(lines: list[dict[str, Any]], left: list[str]) -> str:
     models = [line for line in lines if not line["name"].startswith("random ")]
     networks = [line for line in lines if line["name"].startswith("random ")]
     rows = ["| model | tensors | unlike | engine s | emulator s |", "|---|---|---|---|---|"]
@@ -131,6 +132,9 @@ def table(lines: list[dict[str, Any]]) -> str:
             figures = f"{len(line['unlike'])} | {line['engine']:.3f} | {line['emulator']:.3f}"
             rows.append(f"| {line['name']} | {line['tensors']} | {figures} |")
     sentences = [sentence("models", models), sentence("random networks", networks)]
+    if left:
+        more = sum(name.startswith("random ") for name in left)
+        sentences.append(f"Not run yet: {len(left) - more} models and {more} random networks.")
     return HEAD + "\n".join(rows) + "\n\n" + "  \n".join(sentences) + "\n"
 
 

@@ -14,7 +14,7 @@ from atonc.compare.inputs import float_range
 from atonc.disk import read_file
 from atonc.emu import tensors
 from atonc.errors import InputError
-from atonc.images import _DAMAGE, _MAX_BYTES, FORMATS, _check
+from atonc.images import DAMAGE, FORMATS, MAX_BYTES, check_pixels
 from atonc.ir import Graph, Tensor
 
 Array = NDArray[Any]
@@ -74,10 +74,10 @@ def read_picture(path: Path, size: tuple[int, int], channels: int, resize: str) 
 
     Image.MAX_IMAGE_PIXELS = None
     try:
-        with Image.open(io.BytesIO(read_file(path, _MAX_BYTES)), formats=FORMATS) as image:
-            _check(image, str(path))
+        with Image.open(io.BytesIO(read_file(path, MAX_BYTES)), formats=FORMATS) as image:
+            check_pixels(image, str(path))
             return _fitted(image.convert(_MODES[channels]), size, channels, resize)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise InputError(f"cannot be read as a picture: {str(error)[:200]}", where=str(path)) from None
 
 

@@ -19,7 +19,8 @@ from atonc.evaluate.metrics.choose import metric_for, metric_name, require_categ
 from atonc.evaluate.metrics.distance import distance_figures
 from atonc.evaluate.options import EvaluateOptions
 from atonc.evaluate.sides import FLOAT, INT8, NPU, require_alike
-from atonc.evaluate.work import PAIRS, input_side
+from atonc.evaluate.work import PAIRS, forget, input_side
+from atonc.frontends.coverage import require_quantised
 from atonc.frontends.read import read
 from atonc.ir import Graph
 from atonc.options import Options
@@ -56,12 +57,17 @@ class Evaluation:
             "model": self.model,
             "samples": self.samples,
             "metric": self.metric,
-            "figures": {side: [asdict(f) for f in figures] for side, figures in self.sides.items()},
-            "distances": {pair: [asdict(f) for f in figures] for pair, figures in self.distances.items()},
+            "figures": {side: list(map(_as_dict, figures)) for side, figures in self.sides.items()},
+            "distances": {pair: list(map(_as_dict, figures)) for pair, figures in self.distances.items()},
             "yardstick": self.yardstick,
             "changed": [{"sample": c.entry.name, **c.answers} for c in self.changed],
             "notes": list(self.notes),
         }
+
+
+def _as_dict(figure: Figure) -> dict[str, Any]:
+    """JSON has no word for what is not a number."""
+    return {key: None if value != value else value for key, value in asdict(figure).items()}
 
 
 def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Path) -> Evaluation:
@@ -69,6 +75,8 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     if wanted.scheduler:
         require_scheduler(wanted.scheduler)
     source = read_model(model, compiler)
+    if not compiler.allow_float:
+        require_quantised(source)
     kept = output / UNITS
     if wanted.fresh:
         shutil.rmtree(kept, ignore_errors=True)
@@ -147,11 +155,14 @@ def _work(units: Sequence[workers.Unit], count: int, wanted: EvaluateOptions, ke
     started, done, fresh = time.monotonic(), 0, 0
     progress.stage("evaluating", 0, count)
     found = workers.stream(units, FUNCTION, scheduler=wanted.scheduler or None, processes=processes, cache=kept)
-    for one in found:
-        answers[one.number] = json.loads(one.result)
-        samples = len(one.unit.options["samples"])
-        done, fresh = done + samples, fresh + (0 if one.known else samples)
-        progress.stage(f"evaluating{_pace(fresh, count - done, time.monotonic() - started)}", done, count)
+    try:
+        for one in found:
+            answers[one.number] = json.loads(one.result)
+            samples = len(one.unit.options["samples"])
+            done, fresh = done + samples, fresh + (0 if one.known else samples)
+            progress.stage(f"evaluating{_pace(fresh, count - done, time.monotonic() - started)}", done, count)
+    finally:
+        forget()
     return answers
 
 

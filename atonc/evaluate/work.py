@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from atonc.evaluate.sides import FLOAT, INT8, NPU, Sides
 from atonc.inputs import as_input
 from atonc.ir import Array, Graph
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file
+from atonc.pipeline import compile_file
 from atonc.workers.unit import Unit, digest
 
 PAIRS = ((NPU, FLOAT), (INT8, FLOAT), (NPU, INT8))
@@ -122,20 +121,20 @@ def _text(words: Mapping[str, Any]) -> str:
     return json.dumps(words["compiler"], sort_keys=True)
 
 
-@lru_cache(maxsize=1)
-def compiled_model(path: str, contents: str, options: str) -> Compiled:
-    return compile_file(Path(path), arguments(Options, json.loads(options)))
+_READY: dict[tuple[str | bool, ...], Sides] = {}  # of the last model
 
 
-@lru_cache(maxsize=1)
 def _sides(path: str, contents: str, float_path: str, float_contents: str, options: str, int8: bool) -> Sides:
-    compiled = compiled_model(path, contents, options)
-    return Sides(compiled, Path(path), Path(float_path) if float_path else None, int8)
+    key = (path, contents, float_path, float_contents, options, int8)
+    if key not in _READY:
+        forget()
+        compiled = compile_file(Path(path), arguments(Options, json.loads(options)))
+        _READY[key] = Sides(compiled, Path(path), Path(float_path) if float_path else None, int8)
+    return _READY[key]
 
 
 def forget() -> None:
-    """Ends the processes that belong to the last model."""
-    if _sides.cache_info().currsize:
-        _sides.cache_clear()
-    compiled_model.cache_clear()
+    """Ends the processes of the last model's kernels."""
+    while _READY:
+        _READY.popitem()[1].close()
 

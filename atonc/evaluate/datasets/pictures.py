@@ -10,7 +10,7 @@ from pathlib import Path
 from atonc.disk import read_file
 from atonc.errors import InputError, ToolError
 from atonc.evaluate.datasets.types import MOST_SAMPLES, Data, Entry
-from atonc.images import _DAMAGE, _MAX_BYTES, FORMATS, _check
+from atonc.images import DAMAGE, FORMATS, MAX_BYTES, check_pixels
 from atonc.progress import stage
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm")
@@ -92,15 +92,15 @@ def _size(path: Path) -> tuple[int, int]:
         from PIL import Image
     except ImportError:
         raise ToolError("reading pictures needs Pillow", remedy="pip install 'atonc[evaluate]'") from None
-    data = read_file(path, _MAX_BYTES)
+    data = read_file(path, MAX_BYTES)
     Image.MAX_IMAGE_PIXELS = None
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            _check(image, str(path))
+            check_pixels(image, str(path))
             image.load()
             width, height = image.size
             return width, height
-    except _DAMAGE as error:
+    except DAMAGE as error:
         said = "unknown or damaged" if "BytesIO" in str(error) else str(error)[:200]
         raise InputError(
             f"cannot be read as a picture: {said}",
