@@ -187,6 +187,7 @@ def _layers(result: runs.RunResult, models: Models, found: Verdict) -> Verdict:
     """The model whose operators are found in memory, if any lies in the same repository."""
     sizes = {prod(tensors.io_shape(info)) for info in result.net.inputs}
     likely = [pair for pair in found["models"] if sizes & set(models.input_sizes(*pair))]
+    likely.sort(key=lambda pair: "_OE_" in pair[1])  # what ST's tool makes of a model on the way comes last
     best: Verdict = {}
     for blob, cell in likely[:MOST_MODELS]:
         try:
