@@ -237,6 +237,11 @@ def _bounded() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
 
 
+CAUSES = {  # of what stops, where it was looked into
+    "7107d928a11a": "a Gather along axis 1 of a tensor with two dimensions: ST's wrapper takes that for the channels, "
+    "of which there is one, and its closed loop reads behind them",
+}
+
 HEAD = """# Networks that ST's tool compiled and people published
 
 Date 2026-11-15, 2-core aarch64 Linux. Scripts: `benchmarks/st_inventory.py` (finds them in the whole history of the
@@ -296,6 +301,7 @@ def _line(key: str, found: Verdict, v: Verdict) -> str:
 
 def _other(key: str, found: Verdict, v: Verdict) -> str:
     why = re.sub(r"/\S*/(?=[\w.-]+)", "", str(v.get("why", ""))).replace("|", "/").replace("\n", " ")[:300]
+    why += f" Cause: {CAUSES[key]}." if key in CAUSES else ""
     absent = v.get("absent") or []
     if absent:
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
