@@ -84,6 +84,9 @@ def test_reductions(axis: int, position: int) -> None:
         assert np.allclose(bench.result(out, np.float32), wanted, atol=1e-5)
     with pytest.raises(NotModelledError, match="REDUCEPROD"):
         run_call("ll_sw_forward_reduce", [general("LL_SW_REDUCEPROD", bench.tensor(x), out)], bench.memory)
+    plain = bench.output(shape, np.float32)  # a published network gives no axis: the shapes say it
+    run_call("ll_sw_forward_reduce", [general("LL_SW_REDUCESUM", bench.tensor(x), plain)], bench.memory)
+    assert np.allclose(bench.result(plain, np.float32), expected["SUM"], atol=1e-5)
 
 
 @pytest.mark.parametrize("suffix", ["", "_integer"])

@@ -60,8 +60,8 @@ def _zero_points(info: StructView, asked: str, zero: str, memory: Memory) -> Arr
     Inferred, with these witnesses. In 34 published networks the two descriptions differ in 403 places: the zero point
     is always signed like the codes, the scale unsigned, never the other way round; in 264 the value depends on it. 48
     of those are conversions: 9 in three builds of ch_PP-OCRv4_det, 39 in a network of Compal-Project-TOM
-    (NUCLEO-N657X0-Q-AI-TEST at 352302be), whose conversions would saturate throughout if the scale's sign counted. The
-    others are resizes, convolutions, softmax and functions, also in demos that ST ships.
+    (NUCLEO-N657X0-Q-AI-TEST at 352302be; it stops later, at a Gather), whose conversions would saturate throughout if
+    the scale's sign counted. The others are resizes, convolutions, softmax and functions, also in ST's own demos.
     """
     signed, asked_signed = (bool(info.integer(f"{part}.format.is_signed")) for part in (zero, asked))
     raw = vector(info, zero, memory, U8)

@@ -20,19 +20,22 @@ _EPSILON = np.float32(0.00001)
 @layer("reduce")
 def reduce(info: StructView, memory: Memory) -> None:
     values = tensor(info, "general.input").read(memory, F32).astype(np.float64)
-    result = _reduced(values, onnx_axis(info), info)
-    tensor(info, "general.output").write(memory, result.astype(F32), F32)
+    output = tensor(info, "general.output")
+    output.write(memory, _reduced(values, output.shape, info).astype(F32), F32)
 
 
-def _reduced(values: Array, axis: int, info: StructView) -> Array:
+def _reduced(values: Array, wanted: tuple[int, ...], info: StructView) -> Array:
+    """Only the logarithm of a sum is told its axis; the others follow from the two shapes (published)."""
     kind = info.enum("general.type")
+    axes = tuple(k for k, (size, left) in enumerate(zip(values.shape, wanted, strict=True)) if left == 1 != size)
     if kind == "LL_SW_REDUCESUM":
-        return np.asarray(values.sum(axis, keepdims=True))
+        return np.asarray(values.sum(axes, keepdims=True))
     if kind == "LL_SW_REDUCEMIN":
-        return np.asarray(values.min(axis, keepdims=True))
+        return np.asarray(values.min(axes, keepdims=True))
     if kind == "LL_SW_REDUCEMAX":
-        return np.asarray(np.maximum(values.max(axis, keepdims=True), 0))
+        return np.asarray(np.maximum(values.max(axes, keepdims=True), 0))
     if kind == "LL_SW_REDUCELOGSUMEXP":
+        axis = onnx_axis(info)
         top = values.max(axis, keepdims=True)
         return np.asarray(top + np.log(np.exp(values - top).sum(axis, keepdims=True)))
     raise not_modelled(f"reduction {kind or '(none)'}", info, "the published wrapper has no such operation")
