@@ -24,7 +24,7 @@ from atonc.pipeline import Compiled
 from atonc.validating import read_real_samples
 
 MENDED = 3  # findings whose remedies are tried
-MOST_COSTS = 32  # losses that are followed to the outputs: those that are largest where they arise
+MOST_COSTS = 24  # losses that are followed to the outputs: those that are largest where they arise
 MOST_FINDINGS = 12
 SYNTHETIC = 2  # samples, where none are given
 

@@ -26,6 +26,7 @@ from atonc.ops import run_graph
 from atonc.pipeline import Compiled
 
 Sample = Mapping[str, Any]  # real values of the model's inputs
+COST_SAMPLES = 3  # whose losses are followed to the outputs
 BELOW = 1e-6  # of the largest value: less than zero
 STAGE = "measuring every layer"
 
@@ -55,7 +56,7 @@ class Layer:
     quantised: Power
     facts: Facts = field(default_factory=Facts)
     max_codes: float = 0.0  # of the NPU's arithmetic
-    error: Real = field(default_factory=lambda: np.zeros(()))  # of the NPU's arithmetic, on the first sample
+    errors: dict[int, Real] = field(default_factory=dict)  # of the NPU's arithmetic, on the first samples
     measured: set[str] = field(default_factory=set)  # parts that could be looked at
 
 
@@ -78,9 +79,9 @@ class Measurement:
         self.layers = self._layers()
         self.by_tensor = {layer.format.name: layer for layer in self.layers}
         self.outputs = {name: (self._power(name), self._power(name)) for name in self.source.outputs}
-        for number, sample in enumerate(samples):
+        for number in range(len(samples)):
             progress.stage(STAGE, number, len(samples))
-            self._measure(sample)
+            self._measure(number)
 
     def _power(self, name: str) -> Power:
         return Power(channel_axis(self.source.tensors[name].shape, self.first_axis))
@@ -135,7 +136,8 @@ class Measurement:
             found[name] = as_input(tensor, value.astype(np.float32)) if tensor.quant is not None else value
         return found
 
-    def _measure(self, sample: Sample) -> None:
+    def _measure(self, number: int) -> None:
+        sample = self.samples[number]
         floats = self._float_values(sample)
         rounded = {name: real_value(self.source.tensors[name], codes) for name, codes in self.codes(sample).items()}
         plain = self.twin.run(sample)  # weights as they are, nothing rounded
@@ -153,7 +155,7 @@ class Measurement:
                 layer.own[WEIGHTS].add(floats[name], self._alone(layer.op, reference))
                 layer.accumulated[WEIGHTS].add(floats[name], plain[name])
                 layer.measured.add(WEIGHTS)
-        self._measure_outputs(sample, reference, exact)
+        self._measure_outputs(number, reference, exact)
 
     def _has_float(self, op: Op, floats: Mapping[str, Real]) -> bool:
         """The float model has its inputs and its result; one of its inputs is a constant."""
@@ -169,8 +171,8 @@ class Measurement:
         limits = self.twin.limits.get(op.outputs[0])
         return result if limits is None else np.clip(result, *limits)
 
-    def _measure_outputs(self, sample: Sample, reference: Mapping[str, Real], exact: Mapping[str, Any]) -> None:
-        npu = self._measure_arithmetic(sample, exact)
+    def _measure_outputs(self, number: int, reference: Mapping[str, Real], exact: Mapping[str, Any]) -> None:
+        npu = self._measure_arithmetic(number, exact)
         for name, (quantised, chip) in self.outputs.items():
             tensor = self.source.tensors[name]
             wanted = self.output_reference(reference, name)
@@ -199,13 +201,10 @@ class Measurement:
                 found[name] = layer
         return found
 
-    def program_codes(self, sample: Sample) -> dict[str, Any]:
-        return program_inputs(self.compiled, self.codes(sample))
-
-    def _measure_arithmetic(self, sample: Sample, source: Mapping[str, Any]) -> dict[str, Real]:
+    def _measure_arithmetic(self, number: int, source: Mapping[str, Any]) -> dict[str, Real]:
         """The NPU's integers against exact ones, both on the canonical graph; gives the outputs of the NPU."""
         graph, mapped = self.canonical, self.compiled.mapped
-        inputs = self.program_codes(sample)
+        inputs = program_inputs(self.compiled, self.codes(self.samples[number]))
         exact, chip = run_graph(graph, inputs), run_mapped(graph, mapped, inputs)
         for op in graph.ops:
             name, layer = op.outputs[0], self.owners.get(op.outputs[0])
@@ -216,8 +215,8 @@ class Measurement:
             worst = float(np.abs(got.astype(np.float64) - exact[name]).max(initial=0.0))
             layer.max_codes = max(layer.max_codes, worst)
             right, alone, together = (real_value(tensor, codes) for codes in (exact[name], got, chip[name]))
-            if worst and sample is self.samples[0]:
-                layer.error = _as_layer(real_value(layer.format, source[layer.format.name]), right, alone)
+            if worst and number < COST_SAMPLES:
+                layer.errors[number] = _as_layer(real_value(layer.format, source[layer.format.name]), right, alone)
             _add_flat(layer.own[ARITHMETIC], right, alone)
             _add_flat(layer.accumulated[ARITHMETIC], right, together)
             layer.measured.add(ARITHMETIC)
@@ -226,25 +225,33 @@ class Measurement:
     # ------------------------------------------------------------------------------------------------------------ cost
 
     def cost(self, layer: Layer, part: str) -> float:
-        """Noise per signal of the outputs when this loss is the only one, on the first sample."""
-        sample = self.samples[0]
-        plain, floats, name = self._plain, self._floats, layer.format.name
-        reference = np.asarray(floats.get(name, plain[name]))
-        if part == ACTIVATION:
-            error = fake(layer.format, reference) - reference
-        elif part == ARITHMETIC:
-            error = layer.error
-        else:
-            error = self._alone(layer.op, {**plain, **floats}) - reference
-        behind = self.twin.behind(name)
-        known = {key: value for key, value in plain.items() if key not in behind}
-        right = self.twin.run_from({**known, name: reference}, sample) if name in floats else plain
-        wrong = self.twin.run_from({**known, name: reference + error}, sample)
-        return self._outputs_ratio(right, wrong)
+        """Noise per signal of the outputs when this loss is the only one, on the first samples."""
+        powers = {name: self._power(name) for name in self.source.outputs}
+        name, behind = layer.format.name, self.twin.behind(layer.format.name)
+        for number, (sample, plain, floats) in enumerate(self._first_runs):
+            reference = np.asarray(floats.get(name, plain[name]))
+            if part == ACTIVATION:
+                error = fake(layer.format, reference) - reference
+            elif part == ARITHMETIC:
+                error = layer.errors.get(number, np.zeros(()))
+            else:
+                error = self._alone(layer.op, {**plain, **floats}) - reference
+            known = {key: value for key, value in plain.items() if key not in behind}
+            right = self.twin.run_from({**known, name: reference}, sample) if name in floats else plain
+            wrong = self.twin.run_from({**known, name: reference + error}, sample)
+            for output, power in powers.items():
+                power.add(right[output], wrong[output])
+        return float(np.mean([power.mean_ratio for power in powers.values()]))
+
+    @cached_property
+    def _first_runs(self) -> list[tuple[Sample, dict[str, Any], dict[str, Real]]]:
+        """Without rounding, and in float."""
+        return [(one, self.twin.run(one), self._float_values(one)) for one in self.samples[:COST_SAMPLES]]
 
     def layer_error(self, layer: Layer, twin: Twin) -> Real:
         """Squares of the errors of a layer by output, with the weights of another twin, on the first sample."""
-        values = {**self._plain, **self._floats}
+        _, plain, floats = self._first_runs[0]
+        values = {**plain, **floats}
         constants = {name: twin.graph.tensors[name].data for name in layer.op.inputs if name}
         given = values | {name: data for name, data in constants.items() if data is not None}
         found = run_real(twin.graph, layer.op, given)[0]
@@ -252,18 +259,6 @@ class Measurement:
         power = Power(channel_axis(found.shape, self.first_axis) if found.ndim > 2 else found.ndim - 1)
         reference = np.asarray(values[layer.format.name])
         return power.add(reference, found if limits is None else np.clip(found, *limits)).noise
-
-    @cached_property
-    def _plain(self) -> dict[str, Any]:
-        return self.twin.run(self.samples[0])
-
-    @cached_property
-    def _floats(self) -> dict[str, Real]:
-        return self._float_values(self.samples[0])
-
-    def _outputs_ratio(self, reference: Mapping[str, Any], changed: Mapping[str, Any]) -> float:
-        ratios = [self._power(name).add(reference[name], changed[name]).mean_ratio for name in self.source.outputs]
-        return float(np.mean(ratios))
 
     def ratio_of(self, graph: Graph) -> float:
         """Noise per signal of the outputs of a changed quantised graph, in exact arithmetic, over all samples."""

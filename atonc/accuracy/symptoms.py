@@ -47,7 +47,7 @@ def _activation(measured: Measurement, layer: Layer) -> Symptom:
     )
     has, spans = f"values {facts.low:.4g} to {facts.high:.4g}", f"the format {low:.4g} to {high:.4g}"
     noise = float(layer.own[ACTIVATION].noise.sum())
-    if len(facts.codes) == 1 and facts.high > facts.low:
+    if len(facts.codes) == 1 and facts.high > facts.low and not is_input:
         return Symptom("dead", f"all {has} become {next(iter(facts.codes)):.4g}: {spans}")
     if noise and facts.clip_noise > MOSTLY * noise:
         percent = 100 * (facts.above + facts.below) / facts.values
