@@ -32,6 +32,7 @@ from atonc.verbs import (
     load_and_run,
     ops,
     probe,
+    quantize,
     reloc,
     run,
     serve,
@@ -45,6 +46,7 @@ from atonc.verbs.flags import Formatter
 # one line for every file of verbs; their order is that of the help
 VERBS = (
     generate,
+    quantize,
     explain,
     ops,
     validate,

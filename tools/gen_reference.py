@@ -21,6 +21,7 @@ from atonc.insight import rules as shaping
 from atonc.insight.operators import operator_table, source_operators
 from atonc.lower import rules as mapping
 from atonc.options import Options
+from atonc.quantizing.types import Settings
 from atonc.reasons import Rule
 from atonc.verbs.flags import ST_ONLY, default_text
 from atonc.verbs.st_options import COMMON, GENERATE, OPS, VALIDATE, Foreign
@@ -78,8 +79,9 @@ def _options() -> Iterator[str]:
     yield "Without a verb: `analyze`. `-v` may have a level behind it, as in ST's tool. Options of the compiler are"
     yield "arguments of `atonc.compile` in [Python](../python.md) too, under the name in the last column. Which of"
     yield "ST's options have no effect, and why, is [a page of its own](st-options.md).\n"
-    arguments = {flag: member.name for member, known in declared(Options) for flag in known.flags}
     for name, verb in _each_verb(cli.parser()):
+        kind = Settings if name == "quantize" else Options
+        arguments = {flag: member.name for member, known in declared(kind) for flag in known.flags}
         yield f"## atonc {name}\n"
         for group in verb._action_groups:
             actions = [a for a in group._group_actions if _worth_a_row(a)]

@@ -25,9 +25,9 @@ def group(parser: argparse.ArgumentParser, title: str) -> argparse._ArgumentGrou
     return parser.add_argument_group(title)
 
 
-def add_declared(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> None:
-    """A flag for every option of the compiler."""
-    for member, known in declared(Options):
+def add_declared(parser: argparse.ArgumentParser, without: Sequence[str] = (), kind: type[Any] = Options) -> None:
+    """A flag for every option of the compiler, or of another dataclass with options."""
+    for member, known in declared(kind):
         if member.name not in without:
             _add(group(parser, known.group), member, known)
 
