@@ -23,7 +23,12 @@ QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLi
 
 
 def load(path: Path, fixed_shapes: Mapping[str, int] | None = None) -> Any:
-    """The tidy float model of an .onnx or .tflite file; what cannot be quantised is refused here."""
+    """The tidy float model of an .onnx or .tflite file."""
+    return tidy(read(path, fixed_shapes), path.name)
+
+
+def read(path: Path, fixed_shapes: Mapping[str, int] | None = None) -> Any:
+    """The model as it was exported, with its shapes; what cannot be quantised is refused here."""
     progress.stage("reading the model")
     data = read_file(path, limits.MAX_FILE_BYTES)
     if is_tflite(path, data[:64]):
@@ -33,7 +38,7 @@ def load(path: Path, fixed_shapes: Mapping[str, int] | None = None) -> Any:
     else:
         model = parse(data, path.name)
     require_float(model, path.name)
-    return tidy(fixed(model, fixed_shapes or {}, path.name), path.name)
+    return fixed(model, fixed_shapes or {}, path.name)
 
 
 def parse(data: bytes, name: str) -> Any:

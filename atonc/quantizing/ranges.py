@@ -83,5 +83,5 @@ def _by_histogram(seen: Seen, method: str) -> tuple[float, float]:
     collector = HistogramCollector(method, False, 2048 if method == "percentile" else 128, 128, PERCENTILE, None)
     collector.collect({"x": [seen.values.astype(np.float32)]})
     found = collector.compute_collection_result()["x"]
-    low, high = (float(np.asarray(value).reshape(-1)[0]) for value in found.range_value)
+    low, high = (float(np.asarray(value).reshape(-1)[0]) for value in found[:2])
     return max(low, seen.low), min(high, seen.high)

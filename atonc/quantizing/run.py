@@ -17,10 +17,11 @@ from atonc.quantizing.equalise import equalise
 from atonc.quantizing.graph import FloatGraph, own_constants
 from atonc.quantizing.islands import WEIGHTED, Plan, make_plan
 from atonc.quantizing.layers import layers_of
-from atonc.quantizing.loading import load
+from atonc.quantizing.loading import read, tidy
 from atonc.quantizing.mend import Mended, Wishes, mend
-from atonc.quantizing.observe import outputs, snr_db
+from atonc.quantizing.observe import mean_snr_db, outputs, snr_db
 from atonc.quantizing.price import price
+from atonc.quantizing.range_check import first_norm, require_trained_range, still_outputs
 from atonc.quantizing.ranges import Seen
 from atonc.quantizing.samples import Feed, Samples, read_samples
 from atonc.quantizing.types import LEAST_SAMPLES, Candidate, Quantised, Settings
@@ -37,10 +38,12 @@ TUNABLE = ("tails", "concats", "near_zeros", "adds", "zeros", "channels")
 
 def quantize(model: Path, data: Path, settings: Settings | None = None) -> Quantised:
     settings = settings or Settings()
-    tidy = own_constants(load(model, settings.fixed_shapes), WEIGHTED)
-    graph = FloatGraph(tidy)
-    shapes = {name: graph.shapes[name] for name in graph.inputs}
-    return quantize_graph(graph, read_samples(data, shapes, settings), settings, model.name)
+    exported = read(model, settings.fixed_shapes)
+    norm = first_norm(exported)
+    graph = FloatGraph(own_constants(tidy(exported, model.name), WEIGHTED))
+    samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
+    require_trained_range(norm, samples.feeds, str(data))
+    return quantize_graph(graph, samples, settings, model.name)
 
 
 def quantize_graph(graph: FloatGraph, samples: Samples, settings: Settings, name: str) -> Quantised:
@@ -54,7 +57,8 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: Settings, name
     figures = snr_db(reference, outputs(final, judge, "judging"))
     return Quantised(
         name, final.SerializeToString(), len(samples.feeds), len(judge), dict(zip(graph.outputs, figures, strict=True)),
-        tuple(work.steps), tuple(front), work.plan(Tuning()).float_nodes, samples.notes,
+        tuple(work.steps), tuple(front), work.plan(Tuning()).float_nodes,
+        (*samples.notes, *still_outputs(graph.outputs, reference)),
     )  # fmt: skip
 
 
@@ -80,7 +84,7 @@ class Work:
         return make_plan(self.graph, self.settings.float_tails and not tuning.tails)
 
     def snr(self, model: Any) -> float:
-        return float(np.mean(snr_db(self.reference, outputs(model, self.judge, "judging"))))
+        return mean_snr_db(self.reference, outputs(model, self.judge, "judging"))
 
     def model(self, tuning: Tuning, layers: Mended | None = None) -> Any:
         plan = self.plan(tuning)
