@@ -79,6 +79,7 @@ class Work:
         self.walked = Wishes(False, False)  # how those were made
         self.method = settings.calibration
         self.seen: dict[str, Seen] = {}
+        self.unequalised: tuple[FloatGraph, dict[str, Seen], Mended, Wishes] | None = None  # where the other was better
 
     def plan(self, tuning: Tuning) -> Plan:
         return make_plan(self.graph, self.settings.float_tails and not tuning.tails)
@@ -152,6 +153,8 @@ class Work:
         self.steps.append(("channels equalised", found, found > best))
         if self._walk(found, "channels equalised, ") <= best:
             self.graph, self.seen, self.layers, self.walked = before
+        else:
+            self.unequalised = before
 
     # -------------------------------------------------------------------------------------------------------- tuning
 
@@ -176,7 +179,15 @@ class Work:
             loss = self.settings.max_loss_db if self.settings.objective == "balanced" else np.inf
             if _faster(candidate, current) and candidate.snr_db >= best - loss:
                 current, tuning = candidate, trial
-        return tried
+        return [*tried, *self._without_equalisation(tuning)]
+
+    def _without_equalisation(self, tuning: Tuning) -> list[tuple[Candidate, Any]]:
+        """Equalised channels may need a shift of their own; the others may be worth their loss."""
+        if self.unequalised is None:
+            return []
+        self.graph, self.seen, self.layers, self.walked = self.unequalised
+        candidate, model = self._tried(tuning)
+        return [(replace(candidate, name=f"{candidate.name}, channels not equalised"), model)]
 
     def _changes(self, old: Tuning, new: Tuning) -> bool:
         if new.tails != old.tails:
