@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from atonc.insight.types import NetworkView
     from atonc.ir import Array
     from atonc.pipeline import Compiled
+    from atonc.quantizing.types import Quantised
     from atonc.relocating import Relocated
     from atonc.sweeping.run import Sweep
 
@@ -30,6 +31,7 @@ __all__ = [
     "explain",
     "explain_accuracy",
     "load",
+    "quantize",
     "relocate",
     "run",
     "sweep",
@@ -52,6 +54,23 @@ def compile(model: str | PathLike[str], *, name: str = "network", **options: Any
     wanted = arguments(Options, options)
     with in_notebook():
         return Compilation(analyze(Path(model), wanted, name))
+
+
+def quantize(model: str | PathLike[str], data: str | PathLike[str], **options: Any) -> Quantised:
+    """A float .onnx or .tflite file as int8 ONNX, calibrated with a folder of pictures or an .npz file.
+
+    The options are those of `atonc.quantizing.types.Settings`, also spelled as on the command line.
+    """
+    from pathlib import Path
+
+    from atonc.declare import arguments
+    from atonc.quantizing.run import quantize as run_all
+    from atonc.quantizing.types import Settings
+    from atonc.report.progress_bar import in_notebook
+
+    wanted = arguments(Settings, options)
+    with in_notebook():
+        return run_all(Path(model), Path(data), wanted)
 
 
 def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwork:

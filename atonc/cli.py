@@ -33,6 +33,7 @@ from atonc.verbs import (
     load_and_run,
     ops,
     probe,
+    quantize,
     reloc,
     run,
     serve,
@@ -47,6 +48,7 @@ from atonc.verbs.flags import Formatter
 # one line for every file of verbs; their order is that of the help
 VERBS = (
     generate,
+    quantize,
     explain,
     ops,
     validate,

@@ -43,8 +43,8 @@ ALLOWED = {
         "safety", "saved_machine", "verify", *PLAIN,
     },
     "report": {
-        "accuracy", "evaluate", "sweeping", "insight", "boards", "compare", "cost", "deploy", "doctor", "emit", "emu",
-        "frontends", "hw", "ir", "lower",
+        "accuracy", "evaluate", "quantizing", "sweeping", "insight", "boards", "compare", "cost", "deploy", "doctor",
+        "emit", "emu", "frontends", "hw", "ir", "lower",
         "place", "plan", "reloc", "schedule", "select", "comparing", "compilation", "compile_view", "costs", "judging",
         "layer_checks", "load_run", "loading", "options", "pipeline", "runs", "targeting", "validating", "verify",
         *PLAIN,
@@ -57,6 +57,9 @@ ALLOWED = {
     "accuracy": {
         "compare", "frontends", "insight", "ir", "lower", "ops", "inputs", "options", "pipeline", "program_costs",
         "validating", *PLAIN,
+    },
+    "quantizing": {
+        "frontends", "ir", "ops", "arrays", "declare", "images", "options", "pipeline", "program_costs", *PLAIN,
     },
     "sweeping": {
         "accuracy", "workers", "frontends", "hw", "declare", "generating", "options", "pipeline", *PLAIN,
@@ -71,8 +74,8 @@ ALLOWED = {
         "references", "validating", *PLAIN,
     },
     "verbs": {
-        "accuracy", "evaluate", "sweeping", "workers", "boards", "deploy", "doctor", "emu", "frontends", "hw",
-        "insight", "place", "probes", "reloc", "report", "wire",
+        "accuracy", "evaluate", "quantizing", "sweeping", "workers", "boards", "deploy", "doctor", "emu",
+        "frontends", "hw", "insight", "place", "probes", "reloc", "report", "wire",
         "serve.app", "serve.limits", "serve.running", "board_running", "boarding", "cli", "comparing", "compile_view",
         "costs", "csv_arrays", "declare", "generating", "judging", "load_run", "load_target", "options", "pipeline",
         "preflight", "profiles", "programs", "real_board", "recording", "references", "relocating", "runs", "safety",

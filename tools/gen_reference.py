@@ -22,11 +22,15 @@ from atonc.insight import rules as shaping
 from atonc.insight.operators import operator_table, source_operators
 from atonc.lower import rules as mapping
 from atonc.options import Options
+from atonc.quantizing.types import Settings
 from atonc.reasons import Rule
+from atonc.sweeping.options import SweepOptions
 from atonc.verbs.flags import ST_ONLY, default_text
 from atonc.verbs.st_options import COMMON, GENERATE, OPS, VALIDATE, Foreign
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+# verb -> what it declares besides the options of the compiler
+_OWN_OPTIONS = {"evaluate": (EvaluateOptions,), "quantize": (Settings,), "sweep": (SweepOptions,)}
 HEAD = "<!-- written by tools/gen_reference.py; change the code, not this page -->\n\n"
 
 
@@ -80,7 +84,7 @@ def _options() -> Iterator[str]:
     yield "arguments of `atonc.compile` in [Python](../python.md) too, under the name in the last column. Which of"
     yield "ST's options have no effect, and why, is [a page of its own](st-options.md).\n"
     for name, verb in _each_verb(cli.parser()):
-        kinds = (Options, EvaluateOptions) if name == "evaluate" else (Options,)
+        kinds = (Options, *_OWN_OPTIONS.get(name, ()))
         arguments = {flag: member.name for kind in kinds for member, known in declared(kind) for flag in known.flags}
         yield f"## atonc {name}\n"
         for group in verb._action_groups:

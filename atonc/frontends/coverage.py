@@ -14,10 +14,11 @@ CONVERSIONS = ("quantize", "dequantize", "requantize", "identity", "cast", "shap
 CLAMPS = (*RANGES, "clip")
 WEIGHTED = ("conv", "dense", "transpose_conv", "matmul")
 QUANTISERS = {
-    "tflite": "quantise it with tf.lite.TFLiteConverter: optimizations=[tf.lite.Optimize.DEFAULT], a "
-    "representative_dataset, and target_spec.supported_ops=[tf.lite.OpsSet.TFLITE_BUILTINS_INT8]",
-    "onnx": "quantise it with onnxruntime.quantization.quantize_static: quant_format=QDQ, activation_type=QInt8, "
-    "weight_type=QInt8, per_channel=True, and a calibration data reader",
+    "tflite": "quantise it: atonc quantize MODEL --data SAMPLES; or with tf.lite.TFLiteConverter: "
+    "optimizations=[tf.lite.Optimize.DEFAULT], a representative_dataset, and "
+    "target_spec.supported_ops=[tf.lite.OpsSet.TFLITE_BUILTINS_INT8]",
+    "onnx": "quantise it: atonc quantize MODEL --data SAMPLES; or with onnxruntime.quantization.quantize_static: "
+    "quant_format=QDQ, activation_type=QInt8, weight_type=QInt8, per_channel=True, and a calibration data reader",
 }
 
 

@@ -20,6 +20,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "atonc analyze model.tflite  # where every operator runs, memory, latency",
         "atonc analyze model.onnx --max-latency 20 --no-spill --json  # a gate in CI",
     ),
+    "quantize": (
+        "atonc quantize float.onnx --data photos --std 255 -o int8.onnx  # pictures, scaled to 0..1",
+        "atonc quantize float.tflite --data samples.npz --objective speed -o int8.onnx --json",
+    ),
     "explain": (
         "atonc explain model.tflite  # each layer: where, why, what to do and what that brings",
         "atonc explain st_ai_output --node conv2d_3  # one layer of a build of ours or ST's",

@@ -1,0 +1,33 @@
+"""What a quantised model costs on the board: compiled, not run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from atonc import progress
+from atonc.errors import AtoncError
+from atonc.frontends.onnx_qdq import read_onnx
+from atonc.options import Options
+from atonc.pipeline import compile_graph, machine_of, memories
+from atonc.program_costs import program_cost
+
+
+@dataclass(frozen=True)
+class Price:
+    milliseconds: float | None
+    cycles: int | None
+    refusal: str = ""
+
+
+def price(model: Any, board: str = "stm32n6570-dk") -> Price:
+    """Predicted, as `atonc analyze` does; a model that cannot be compiled has a reason instead."""
+    options = Options(verify=False, allow_float=True, board=board)
+    progress.stage("compiling")
+    try:
+        data = model if isinstance(model, bytes) else model.SerializeToString()
+        compiled = compile_graph(read_onnx(data, "quantised"), options)
+        cost = program_cost(compiled.program, compiled.graph, memories(options).pools, machine_of(options))
+    except AtoncError as error:
+        return Price(None, None, str(error))
+    return Price(round(cost.latency_ms, 4), round(sum(step.cycles for step in cost.steps)))

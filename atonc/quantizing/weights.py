@@ -1,0 +1,63 @@
+"""Weights as int8: one symmetric scale per output channel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from atonc.ir import Array
+from atonc.quantizing.graph import FloatGraph
+from atonc.quantizing.layers import Layer
+
+SHARES = (1.0, 0.97, 0.94, 0.9, 0.86, 0.82)
+LIMIT = 127
+SIMILAR = 6.0  # scales of channels that share a shift without loss
+
+
+@dataclass(frozen=True)
+class Weights:
+    codes: Array  # int8, as stored
+    scales: Array  # one per output channel
+    bias: Array  # real numbers, one per output channel
+
+
+def by_channel(layer: Layer, stored: Array) -> Array:
+    """output channel x the rest; a transposed convolution shares scales among its groups."""
+    return np.moveaxis(stored, layer.axis, 0).reshape(stored.shape[layer.axis], -1)
+
+
+def back(layer: Layer, rows: Array, like: Array) -> Array:
+    moved = np.moveaxis(like, layer.axis, 0).shape
+    return np.moveaxis(rows.reshape(moved), 0, layer.axis)
+
+
+def channel_scales(rows: Array, importance: Array | None = None, spread: float = np.inf) -> Array:
+    """The scale of each row that loses least; `importance` says how much an error of each weight counts.
+
+    `spread`: no scale is smaller than the largest by more than this.
+    """
+    top = np.abs(rows).max(1)
+    top = np.maximum(top, max(top.max() / spread, 1e-8))
+    best, least = top / LIMIT, np.full(len(rows), np.inf)
+    for share in SHARES:
+        scales = top * share / LIMIT
+        errors = np.square(rows - np.clip(np.rint(rows / scales[:, None]), -LIMIT, LIMIT) * scales[:, None])
+        lost = (errors if importance is None else errors * importance).sum(1)
+        better = lost < least * (1 - 1e-9)
+        best, least = np.where(better, scales, best), np.where(better, lost, least)
+    return best.astype(np.float32)
+
+
+def bias_values(graph: FloatGraph, layer: Layer, stored: Array) -> Array:
+    channels = stored.shape[layer.axis] * (layer.groups if layer.kind == "ConvTranspose" else 1)
+    bias = graph.constants[layer.bias].reshape(-1) if layer.bias else np.zeros(channels)
+    return np.broadcast_to(bias.astype(np.float64), (channels,)).copy()
+
+
+def nearest(graph: FloatGraph, layer: Layer, spread: float = np.inf) -> Weights:
+    stored = graph.constants[layer.weights].astype(np.float64)
+    rows = by_channel(layer, stored)
+    scales = channel_scales(rows, spread=spread)
+    codes = np.clip(np.rint(rows / scales[:, None]), -LIMIT, LIMIT).astype(np.int8)
+    return Weights(back(layer, codes, stored), scales, bias_values(graph, layer, stored))

@@ -1,0 +1,69 @@
+"""`atonc quantize`: a float model and samples become an int8 model for the NPU."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from atonc.errors import InputError
+from atonc.options import MODEL
+from atonc.verbs.common import add_output_options, note
+from atonc.verbs.flags import OUTPUT, add_declared, group
+
+if TYPE_CHECKING:
+    from atonc.quantizing.types import Settings
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from atonc.quantizing.types import DATA, Settings
+
+    parser = verbs.add_parser(
+        "quantize",
+        help="a float model as int8, tuned to the NPU",
+        description="Calibrates, mends and tunes a float ONNX or TFLite model (docs/quantize.md).",
+    )
+    parser.set_defaults(verb=_quantize)
+    group(parser, MODEL).add_argument("model", type=Path, metavar="MODEL", help="float .onnx or .tflite")
+    samples = "folder of pictures, or .npz with samples first"
+    group(parser, DATA).add_argument("--data", type=Path, required=True, metavar="DIR|FILE.npz", help=samples)
+    target = "the int8 model, with QuantizeLinear and DequantizeLinear (default: MODEL_int8.onnx)"
+    group(parser, OUTPUT).add_argument("-o", "--output", type=Path, metavar="OUT.onnx", help=target)
+    add_declared(parser, kind=Settings)
+    add_output_options(parser)
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    from atonc.declare import declared
+    from atonc.quantizing.types import Settings
+
+    return Settings(**{member.name: getattr(options, member.name) for member, _ in declared(Settings)})
+
+
+def _quantize(options: argparse.Namespace) -> int:
+    from atonc import preflight
+
+    settings = settings_of(options)
+    target = options.output or options.model.with_name(f"{options.model.stem}_int8.onnx")
+    if target.suffix.lower() != ".onnx":
+        raise InputError(f"{target.name} does not end in .onnx", where="-o", rule="the int8 model is an ONNX file")
+    if not options.model.is_file():
+        raise InputError("there is no such file", where=str(options.model))
+    if target.exists() and target.samefile(options.model):
+        raise InputError("would overwrite the float model", where=str(target), remedy="name another file with -o")
+    preflight.check_file(target)
+    preflight.check_packages("onnx", "onnxruntime", extra="quantize")
+    from atonc.quantizing.run import quantize
+    from atonc.report import quantize_text
+    from atonc.report.terminal import show
+
+    result = quantize(options.model, options.data, settings)
+    result.save(target)
+    for line in result.notes:
+        note(line, options)
+    if options.json:
+        print(json.dumps({**quantize_text.as_json(result), "file": str(target)}, indent=1))
+    elif not options.quiet:
+        show(quantize_text.lines(result, str(target), options.verbose))
+    return 0

@@ -1,0 +1,350 @@
+"""`atonc quantize` against onnxruntime's quantize_static and ai-edge-quantizer on the same samples.
+
+    python benchmarks/quantize.py --models DIR --only NAME --results FILE.json   # one model, adds to the file
+    python benchmarks/quantize.py --results FILE.json --table benchmarks/results/quantize.md
+
+DIR holds the float models (see MODELS for where they are published) and a folder `pictures`. 100 samples calibrate, 32
+others, of other pictures, judge; no quantiser sees those.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+import wave
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from atonc.quantizing.graph import FloatGraph
+from atonc.quantizing.loading import load
+from atonc.quantizing.observe import mean_snr_db, outputs
+from atonc.quantizing.price import price
+from atonc.quantizing.run import quantize
+from atonc.quantizing.types import Settings
+
+SAMPLES, HELD = 100, 32
+IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+
+
+@dataclass(frozen=True)
+class Model:
+    file: str
+    what: str
+    origin: str
+    mean: Any = 0.0
+    std: Any = 1.0
+    shapes: dict[str, int] = field(default_factory=dict)
+    data: str = "pictures"
+
+
+MODELS = {
+    "mobilenet_v1": Model("mobilenet_v1_vww.tflite", "MobileNetV1 0.25, 96x96, person or not",
+                          "mlcommons/tiny visual_wake_words", 0, 255),
+    "mobilenet_v2": Model("mobilenet_v2_0.35_128_tfs_channel_first.onnx", "MobileNetV2 0.35, 128x128, ReLU6",
+                          "STMicroelectronics/stm32ai-modelzoo-services sample_models", 127.5, 127.5),
+    "mobilenet_v3": Model("ppocr_cls_mobilenet_v3.onnx", "MobileNetV3 small 0.35, hard-swish, 48x192 (PP-OCR cls)",
+                          "james77777778/PaddleOCR-WebApp", 127.5, 127.5, {"x:2": 48, "x:3": 192}),
+    "yolox_nano": Model("yolox_nano.onnx", "YOLOX-nano detector, SiLU, split heads, 416x416",
+                        "DefTruth/lite.ai.toolkit", *IMAGENET),
+    "ssd": Model("st_ssd_mobilenet_v1_025_256.onnx", "SSD MobileNetV1 0.25 detector, 256x256",
+                 "STMicroelectronics/stm32ai-modelzoo-services sample_models", 127.5, 127.5),
+    "segmentation": Model("ppocr_det_segmentation.onnx", "text segmentation, MobileNetV3 + DB head, 160x160",
+                          "james77777778/PaddleOCR-WebApp", *IMAGENET, shapes={"x:2": 160, "x:3": 160}),
+    "pose": Model("pfld_106_lite.onnx", "PFLD, 106 face key points, 112x112", "DefTruth/lite.ai.toolkit", 0, 255),
+    "keyword": Model("kws_dscnn.tflite", "DS-CNN keyword spotting, 49x10 MFCC", "mlcommons/tiny keyword_spotting",
+                     data="speech"),
+    "anomaly": Model("ad01.tflite", "dense autoencoder, 640 log-mel values", "mlcommons/tiny anomaly_detection",
+                     data="machine"),
+    "face": Model("mobilefacenet_fp32.onnx", "MobileFaceNet, PReLU, 112x112", "PeleAB/STM32N6-FaceRecognition",
+                  127.5, 128),
+}  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------------------- samples
+
+
+def pictures(model: Model, folder: Path, shape: tuple[int, ...], count: int, held: bool) -> np.ndarray:
+    """Random crops of real pictures; the held ones are of other files (every fourth)."""
+    from PIL import Image
+
+    files = [f for index, f in enumerate(sorted((folder / "pictures").iterdir())) if (index % 4 == 3) == held]
+    random = np.random.default_rng(int(held))
+    last = shape[3] in (1, 3)
+    height, width = shape[1:3] if last else shape[2:]
+    found = []
+    for index in range(count):
+        with Image.open(files[index % len(files)]) as image:
+            image = image.convert("RGB")
+            share = random.uniform(0.5, 1.0)
+            size = [max(8, int(s * share)) for s in image.size]
+            left, top = (int(random.integers(0, max(1, s - c + 1))) for s, c in zip(image.size, size, strict=True))
+            crop = image.crop((left, top, left + size[0], top + size[1])).resize((width, height))
+        pixels = (np.asarray(crop, np.float32) - np.array(model.mean)) / np.array(model.std)
+        found.append(pixels if last else pixels.transpose(2, 0, 1))
+    return np.stack(found).astype(np.float32)[:, None]
+
+
+def speech(folder: Path, shape: tuple[int, ...], count: int, held: bool) -> np.ndarray:
+    """MFCC of one-second windows of recorded speech; the held windows begin elsewhere (odd quarter seconds)."""
+    with wave.open(str(folder / ("kws_10s.wav"))) as file:
+        sound = np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float64) / 32768
+    random = np.random.default_rng(10 + held)
+    found = []
+    for index in range(count):
+        start = int((index % 36) * 4000 + (2000 if held else 0) + random.integers(0, 500))
+        part = sound[start : start + 16000] * random.uniform(0.3, 2.0)
+        part = np.pad(part, (0, max(0, 16000 - len(part)))) + random.normal(0, 1e-4, 16000)
+        found.append(_mfcc(part))
+    return np.stack(found).astype(np.float32)[:, None, :, :, None]
+
+
+def _mfcc(sound: np.ndarray) -> np.ndarray:
+    """49 frames of 30 ms every 20 ms, 40 mel bands from 20 to 4000 Hz, 10 cepstral values."""
+    frames = np.stack([sound[i * 320 : i * 320 + 480] for i in range(49)]) * np.hanning(480)
+    power = np.abs(np.fft.rfft(frames, 512))
+    edges = 700 * (np.exp(np.linspace(*(1127 * np.log(1 + np.array([20.0, 4000.0]) / 700)), 42) / 1127) - 1)
+    bins = np.arange(257) * 16000 / 512
+    up = (bins - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
+    down = (edges[2:, None] - bins) / (edges[2:] - edges[1:-1])[:, None]
+    mel = np.log(power @ np.clip(np.minimum(up, down), 0, None).T + 1e-6)
+    angles = np.cos(np.pi * np.arange(10)[:, None] * (np.arange(40) + 0.5) / 40) * np.sqrt(2 / 40)
+    return mel @ angles.T
+
+
+def machine(folder: Path, shape: tuple[int, ...], count: int, held: bool) -> np.ndarray:
+    """The 40 published feature vectors, mixed in pairs at random with 2 % noise; held ones mix the last ten."""
+    rows = np.fromfile(folder / "ad01_hist.bin", np.float32).reshape(-1, 640)
+    rows = rows[30:] if held else rows[:30]
+    random = np.random.default_rng(20 + held)
+    one, two = (rows[random.integers(0, len(rows), count)] for _ in range(2))
+    share = random.uniform(0, 1, (count, 1))
+    mixed = share * one + (1 - share) * two
+    return (mixed + random.normal(0, 0.02 * np.abs(mixed).mean(), mixed.shape)).astype(np.float32)[:, None]
+
+
+def samples(model: Model, folder: Path, shape: tuple[int, ...], count: int, held: bool) -> np.ndarray:
+    if model.data == "pictures":
+        return pictures(model, folder, shape, count, held)
+    return (speech if model.data == "speech" else machine)(folder, shape, count, held)
+
+
+# ---------------------------------------------------------------------------------------------------------- quantisers
+
+
+class Reader:
+    """What onnxruntime calls a calibration data reader."""
+
+    def __init__(self, name: str, values: np.ndarray) -> None:
+        self.feeds = iter([{name: value} for value in values])
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return next(self.feeds, None)
+
+
+def by_onnxruntime(tidy: Any, name: str, values: np.ndarray, method: str) -> bytes:
+    import onnx
+    from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_static
+
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "float.onnx", Path(folder) / "int8.onnx"
+        onnx.save(tidy, source)
+        quantize_static(
+            source, target, Reader(name, values), quant_format=QuantFormat.QDQ, per_channel=True,
+            activation_type=QuantType.QInt8, weight_type=QuantType.QInt8,
+            calibrate_method=getattr(CalibrationMethod, method),
+        )  # fmt: skip
+        return target.read_bytes()
+
+
+def by_ai_edge(path: Path, values: np.ndarray, target: Path) -> None:
+    from ai_edge_quantizer import quantizer, recipe
+
+    work = quantizer.Quantizer(with_signature(path))
+    work.load_quantization_recipe(recipe.static_wi8_ai8())
+    statistics = work.calibrate({"serving_default": [{"x": value} for value in values]})
+    work.quantize(statistics).export_model(str(target), overwrite=True)
+
+
+def with_signature(path: Path) -> bytes:
+    """It calibrates through signatures only, which older files do not have."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(bytearray(path.read_bytes()), 0))
+    graph, made = model.subgraphs[0], schema.SignatureDefT()
+    made.signatureKey, made.subgraphIndex = b"serving_default", 0
+    made.inputs, made.outputs = ([_entry(schema, f"{word}{k or ''}", index) for k, index in enumerate(indices)]
+                                 for word, indices in (("x", graph.inputs), ("y", graph.outputs)))  # fmt: skip
+    model.signatureDefs = [made]
+    builder = flatbuffers.Builder(1 << 20)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def _entry(schema: Any, name: str, index: int) -> Any:
+    entry = schema.TensorMapT()
+    entry.name, entry.tensorIndex = name.encode(), int(index)
+    return entry
+
+
+def tflite_outputs(path: Path, values: np.ndarray) -> list[list[np.ndarray]]:
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(str(path))
+    interpreter.allocate_tensors()
+    source, found = interpreter.get_input_details()[0], []
+    for value in values:
+        interpreter.set_tensor(source["index"], value.astype(source["dtype"]))
+        interpreter.invoke()
+        found.append([interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()])
+    return found
+
+
+def tflite_price(path: Path) -> tuple[float | None, int | None, str]:
+    from atonc.errors import AtoncError
+    from atonc.generating import analyze
+    from atonc.options import Options
+
+    try:
+        cost = analyze(path, Options(verify=False, allow_float=True)).cost
+    except AtoncError as error:
+        return None, None, str(error)
+    return round(cost.latency_ms, 4), cost.cycles, ""
+
+
+# --------------------------------------------------------------------------------------------------------------- tables
+
+
+def measure(key: str, folder: Path, keep: Path | None = None) -> dict[str, Any]:
+    model = MODELS[key]
+    path = folder / model.file
+    tidy = load(path, model.shapes)
+    graph = FloatGraph(tidy)
+    (name,) = graph.inputs
+    shape = graph.shapes[name]
+    learnt = samples(model, folder, shape, SAMPLES, held=False)
+    held = samples(model, folder, shape, HELD, held=True)
+    feeds = [{name: value} for value in held]
+    reference = outputs(tidy, feeds)
+    row: dict[str, Any] = {"model": key, "what": model.what, "origin": model.origin}
+
+    def judged(label: str, data: bytes, seconds: float) -> None:
+        cost = price(data)
+        figure = round(mean_snr_db(reference, outputs(data, feeds)), 2)
+        row[label] = {"snr_db": figure, "ms": cost.milliseconds, "cycles": cost.cycles, "refusal": cost.refusal}
+        row[label]["seconds"] = round(seconds, 1)
+        print(key, label, row[label], flush=True)
+
+    with tempfile.TemporaryDirectory() as scratch:
+        data = Path(scratch) / "samples.npz"
+        np.savez(data, **{name: learnt})
+        started = time.perf_counter()
+        made = quantize(path, data, Settings(fixed_shapes=model.shapes))
+        row["steps"] = [[title, round(figure, 2), used] for title, figure, used in made.steps]
+        row["front"] = [candidate.as_dict() for candidate in made.front]
+        judged("atonc", made.model, time.perf_counter() - started)
+        if keep:
+            made.save(keep / f"{key}.onnx")
+        for label, method in (("ort_minmax", "MinMax"), ("ort_entropy", "Entropy")):
+            started = time.perf_counter()
+            try:
+                judged(label, by_onnxruntime(tidy, name, learnt, method), time.perf_counter() - started)
+            except Exception as error:  # what it cannot do is a result, too
+                row[label] = {"failed": f"{type(error).__name__}: {str(error)[:120]}"}
+        if path.suffix == ".tflite":
+            target = Path(scratch) / "int8.tflite"
+            started = time.perf_counter()
+            try:
+                by_ai_edge(path, learnt, target)
+                figure = mean_snr_db(tflite_outputs(path, held), tflite_outputs(target, held))
+                ms, cycles, refusal = tflite_price(target)
+                row["ai_edge"] = {"snr_db": round(figure, 2), "ms": ms, "cycles": cycles, "refusal": refusal,
+                                  "seconds": round(time.perf_counter() - started, 1)}  # fmt: skip
+            except Exception as error:
+                row["ai_edge"] = {"failed": f"{type(error).__name__}: {str(error)[:120]}"}
+            print(key, "ai_edge", row["ai_edge"], flush=True)
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", type=Path)
+    parser.add_argument("--only", action="append", default=[], choices=list(MODELS))
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--table", type=Path)
+    options = parser.parse_args()
+    rows = json.loads(options.results.read_text()) if options.results.exists() else {}
+    if options.models:
+        for key in options.only or MODELS:
+            rows[key] = measure(key, options.models, options.keep)
+            print(json.dumps(rows[key]), flush=True)
+            options.results.write_text(json.dumps(rows, indent=1))
+    if options.table:
+        options.table.write_text(table(rows))
+
+
+OTHERS = {"ort_minmax": "onnxruntime min-max", "ort_entropy": "onnxruntime entropy", "ai_edge": "ai-edge-quantizer"}
+
+
+def table(rows: dict[str, Any]) -> str:
+    names = [key for key in MODELS if key in rows]
+    better = sum(_best(rows[key], "snr_db", max) <= rows[key]["atonc"]["snr_db"] for key in names)
+    faster = sum(_best(rows[key], "cycles", min) >= rows[key]["atonc"]["cycles"] for key in names)
+    missing = [key for key in MODELS if key not in rows]
+    heads = ["model", "atonc", *OTHERS.values()]
+    counted = (f"Signal to noise at least as good as the best other one on {better} of {len(names)} models, cycles at "
+               f"most those of the least other one on {faster} of {len(names)}.")  # fmt: skip
+    lines = [*INTRODUCTION.splitlines(), "", counted]
+    if missing:
+        lines.append(f"Not measured: {', '.join(missing)}.")
+    lines += ["", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for key in names:
+        cells = [_cell(rows[key].get(label)) for label in ("atonc", *OTHERS)]
+        lines.append(f"| {key} | {' | '.join(cells)} |")
+    lines += ["", "| model | what | published in |", "|---|---|---|"]
+    lines += [f"| {key} | {model.what} | {model.origin} |" for key, model in MODELS.items()]
+    return "\n".join([*lines, *CLOSING.splitlines(), ""])
+
+
+def _best(row: dict[str, Any], figure: str, pick: Any) -> float:
+    found = [row[label][figure] for label in OTHERS if row.get(label, {}).get(figure) is not None]
+    return float(pick(found)) if found else (-np.inf if pick is max else np.inf)
+
+
+def _cell(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return ""
+    if "failed" in found:
+        return "fails"
+    cycles = f"{found['cycles']:,}" if found["cycles"] is not None else "not compiled"
+    return f"{found['snr_db']:.2f} dB, {cycles}"
+
+
+INTRODUCTION = """# `atonc quantize` against other quantisers
+
+Written by `benchmarks/quantize.py` (2026-11-15, 2-core aarch64 Linux). Each quantiser gets the same 100 samples and
+its default settings (int8 activations, int8 weights by channel); 32 other samples judge. Each cell: mean signal to
+noise of the outputs against float, and cycles of the NPU as this compiler predicts them for the quantised model (float
+parts run on the CPU). onnxruntime gets the model with BatchNorm folded; ai-edge-quantizer takes TFLite only, so it has
+no figure for ONNX models. "fails": ai-edge-quantizer 0.10 gives these two older files int8 biases, which LiteRT
+refuses to run; whether the signature that the script adds to them (it calibrates through signatures only) is the cause
+is not known.
+
+Samples: random crops of about a hundred real pictures (test data of google-ai-edge/mediapipe; held ones are of other
+files), one-second windows of published speech (mlcommons/tiny), and mixtures of 40 published feature vectors of a
+machine's sound. They are not the data that the models were trained on: figures compare quantisers, they are no
+accuracies."""
+CLOSING = """
+What could not be had: YOLOv8n (its float file is larger than what the store of public repositories keeps; YOLOX-nano
+has the same SiLU and split heads), a body pose model (face key points instead), a person segmentation (text
+segmentation instead)."""
+
+
+if __name__ == "__main__":
+    main()

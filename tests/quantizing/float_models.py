@@ -1,0 +1,69 @@
+"""Small float models with random weights, built here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+
+class Build:
+    def __init__(self, seed: int = 0) -> None:
+        self.random = np.random.default_rng(seed)
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, name: str, value: Any) -> str:
+        self.constants.append(numpy_helper.from_array(np.asarray(value, np.float32), name))
+        return name
+
+    def node(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        self.nodes.append(helper.make_node(kind, inputs, [output], f"{kind} {output}", **attributes))
+        return output
+
+    def conv(self, x: str, y: str, shape: tuple[int, ...], spread: float = 1.0, **attributes: Any) -> str:
+        weights = self.random.normal(0, 1 / np.sqrt(np.prod(shape[1:])), shape)
+        weights *= spread ** self.random.uniform(-1, 1, (shape[0], 1, 1, 1))  # channels of unlike size
+        inputs = [x, self.constant(f"{y}.w", weights), self.constant(f"{y}.b", self.random.normal(0, 0.1, shape[0]))]
+        pads = [shape[2] // 2, shape[3] // 2] * 2
+        return self.node("Conv", inputs, y, pads=pads, kernel_shape=shape[2:], **attributes)
+
+    def norm(self, x: str, y: str, channels: int, variance: float = 1.0) -> str:
+        names = ("scale", "bias", "mean", "var")
+        values = (np.ones(channels), np.zeros(channels), np.zeros(channels), np.full(channels, variance))
+        inputs = [self.constant(f"{y}.{n}", v) for n, v in zip(names, values, strict=True)]
+        return self.node("BatchNormalization", [x, *inputs], y)
+
+    def model(self, shapes: dict[str, tuple[Any, ...]], outputs: list[str], opset: int = 13) -> Any:
+        inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+        results = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs]
+        graph = helper.make_graph(self.nodes, "small", inputs, results, self.constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def network(spread: float = 1.0, variance: float = 1.0) -> Any:
+    """Conv, BatchNorm, ReLU, depthwise, SiLU, a residual sum, a join, pooling, a dense layer, softmax."""
+    b = Build()
+    x = b.node("Relu", [b.norm(b.conv("x", "c1", (8, 3, 3, 3), spread), "n1", 8, variance)], "r1")
+    d = b.node("Relu", [b.conv(x, "c2", (8, 1, 3, 3), group=8)], "r2")
+    s = b.conv(d, "c3", (8, 8, 1, 1))
+    s = b.node("Mul", [s, b.node("Sigmoid", [s], "g3")], "s3")
+    a = b.node("Add", [s, x], "a")
+    j = b.node("Concat", [a, s], "j", axis=1)
+    p = b.node("Flatten", [b.node("GlobalAveragePool", [j], "p")], "f")
+    w, bias = b.constant("w", b.random.normal(0, 0.5, (16, 4))), b.constant("b", np.zeros(4))
+    return b.model({"x": (1, 3, 12, 12)}, [b.node("Softmax", [b.node("Gemm", [p, w, bias], "logits")], "y", axis=1)])
+
+
+def save(folder: Path, model: Any, name: str = "float.onnx") -> Path:
+    path = folder / name
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def samples(folder: Path, count: int = 24, shape: tuple[int, ...] = (3, 12, 12), top: float = 1.0) -> Path:
+    path = folder / f"samples_{count}_{top:g}.npz"
+    np.savez(path, x=np.random.default_rng(5).uniform(0, top, (count, *shape)).astype(np.float32))
+    return path

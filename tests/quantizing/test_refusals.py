@@ -1,0 +1,106 @@
+"""What cannot be quantised, and data that calibrates nothing, are told before the work begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime")
+
+from atonc.errors import AtoncError, InputError, ModelError, UnsupportedError
+from atonc.quantizing.loading import load
+from atonc.quantizing.run import quantize
+from atonc.quantizing.samples import read_samples
+from atonc.quantizing.types import Settings
+from tests.quantizing.float_models import Build, network, samples, save
+
+SHAPES = {"x": (1, 3, 12, 12)}
+
+
+def refused(path: Path, words: str, shapes: dict[str, tuple[int, ...]] = SHAPES) -> str:
+    with pytest.raises(InputError, match=words) as error:
+        read_samples(path, shapes, Settings())
+    return str(error.value)
+
+
+def test_models_that_are_int8_already_or_have_no_weights(tmp_path: Path) -> None:
+    b = Build()
+    scale = b.constant("s", 0.1)
+    codes = b.node("QuantizeLinear", ["x", scale], "q")
+    made = b.model({"x": (1, 4)}, [b.node("DequantizeLinear", [codes, scale], "y")])
+    with pytest.raises(UnsupportedError, match="already quantised"):
+        load(save(tmp_path, made))
+    b = Build()
+    with pytest.raises(UnsupportedError, match="nothing to quantise"):
+        load(save(tmp_path, b.model({"x": (1, 4)}, [b.node("Relu", ["x"], "y")])))
+
+
+def test_open_sizes_are_asked_for(tmp_path: Path) -> None:
+    b = Build()
+    model = save(tmp_path, b.model({"x": ("N", 3, "H", 8)}, [b.conv("x", "y", (4, 3, 3, 3))]))
+    with pytest.raises(ModelError, match="'H': 224"):
+        load(model)
+    assert [d.dim_value for d in load(model, {"H": 8}).graph.input[0].type.tensor_type.shape.dim] == [1, 3, 8, 8]
+
+
+def test_broken_files(tmp_path: Path) -> None:
+    (tmp_path / "bad.onnx").write_bytes(b"no model" * 9)
+    with pytest.raises(ModelError):
+        load(tmp_path / "bad.onnx")
+
+
+def test_too_few_constant_and_unfinite_samples(tmp_path: Path) -> None:
+    assert "100 are usual" in refused(samples(tmp_path, 3), "3 samples are too few")
+    path = tmp_path / "bad.npz"
+    np.savez(path, x=np.ones((20, 3, 12, 12), np.float32))
+    refused(path, "are constant")
+    np.savez(path, x=np.tile(np.random.default_rng(0).normal(size=(1, 3, 12, 12)), (20, 1, 1, 1)))
+    refused(path, "are all the same")
+    np.savez(path, x=np.full((20, 3, 12, 12), np.nan))
+    refused(path, "not finite")
+
+
+def test_samples_of_another_shape(tmp_path: Path) -> None:
+    path = tmp_path / "bad.npz"
+    np.savez(path, x=np.random.default_rng(0).normal(size=(20, 12, 12, 3)))
+    assert "transpose" in refused(path, "do not fit the input")
+    np.savez(path, x=np.random.default_rng(0).normal(size=(20, 3, 8, 8)))
+    refused(path, "3x8x8 do not fit")
+    np.savez(path, a=np.zeros((2, 2)), b=np.zeros((2, 2)))
+    refused(path, "no array for the input 'x'")
+
+
+def test_folders(tmp_path: Path) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    refused(folder, "the folder is empty")
+    (folder / "notes.txt").write_text("x")
+    refused(folder, "no picture among its 1 files")
+    random = np.random.default_rng(0)
+    for index in range(9):
+        pillow.fromarray(random.integers(0, 256, (10, 14, 3), np.uint8)).save(folder / f"{index}.png")
+    found = read_samples(folder, SHAPES, Settings(mean=("127.5",), std=("127.5",)))
+    assert len(found.feeds) == 9 and found.feeds[0]["x"].shape == (1, 3, 12, 12)
+    assert -1 <= found.feeds[0]["x"].min() < 0 < found.feeds[0]["x"].max() <= 1
+    refused(folder, "pictures do not fit", {"x": (1, 40)})
+    (folder / "5.png").write_bytes(b"\x89PNG broken")
+    assert "5.png" in refused(folder, "cannot be read as a picture")
+
+
+def test_pixels_of_another_range_than_in_training(tmp_path: Path) -> None:
+    """The first BatchNorm saw a variance of thousands: samples of 0..1 cannot be meant."""
+    model = save(tmp_path, network(variance=255.0**2 / 12))
+    with pytest.raises(InputError, match="times less than it did in training") as error:
+        quantize(model, samples(tmp_path))
+    assert "--mean and --std" in str(error.value)
+    with pytest.raises(InputError, match="times more"):
+        quantize(save(tmp_path, network(variance=1 / 12)), samples(tmp_path, top=255.0))
+
+
+def test_settings_are_checked() -> None:
+    for wrong in ({"samples": 2}, {"objective": "best"}, {"std": ("0",)}):
+        with pytest.raises(AtoncError):
+            Settings(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,162 @@
+"""Each step by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("tflite")
+
+from atonc.quantizing.assign import Tuning, assign, input_range
+from atonc.quantizing.calibrate import calibrate
+from atonc.quantizing.equalise import equalise
+from atonc.quantizing.graph import FloatGraph, own_constants
+from atonc.quantizing.islands import WEIGHTED, make_plan
+from atonc.quantizing.layers import layers_of, matrix, rows
+from atonc.quantizing.loading import load
+from atonc.quantizing.observe import outputs, session
+from atonc.quantizing.ranges import Seen, choose, error, scale_of, symmetric
+from atonc.quantizing.rounding import Moments, rounded
+from atonc.quantizing.weights import channel_scales
+from tests.frontends.tflite_models import O, T, build
+from tests.quantizing.float_models import Build, network, samples, save
+
+
+def graph_of(folder: Path, spread: float = 1.0) -> FloatGraph:
+    return FloatGraph(own_constants(load(save(folder, network(spread))), WEIGHTED))
+
+
+def feeds(folder: Path, count: int = 12) -> list[dict[str, np.ndarray]]:
+    return [{"x": value[None]} for value in np.load(samples(folder, count))["x"]]
+
+
+def test_the_plan_keeps_functions_whole_and_relu_with_its_layer(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path)
+    plan = make_plan(graph)
+    kinds = {name: graph.producer[name].op_type for name in plan.tensors if name in graph.producer}
+    assert sorted(kinds.values()) == sorted(
+        ["Relu", "Relu", "Conv", "Mul", "Add", "Concat", "GlobalAveragePool", "Flatten", "Gemm"]
+    )  # no sigmoid inside of the SiLU, no convolution in front of a ReLU, no softmax
+    assert [graph.producer[output].op_type for output, _ in plan.concats] == ["Concat"]
+    assert len(plan.float_nodes) == 1 and "y" in make_plan(graph, float_tails=False).tensors
+
+
+def test_tuning_shares_scales_and_zero_points(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path)
+    plan = make_plan(graph)
+    seen = calibrate(graph, plan.tensors, layers_of(graph), feeds(tmp_path))
+    free = assign(graph, plan, seen, "minmax", Tuning())
+    tuned = assign(graph, plan, seen, "minmax", Tuning(concats=True, zeros=True))
+    output, inputs = plan.concats[0]
+    assert len({tuned[name] for name in (output, *inputs)}) == 1 < len({free[name] for name in (output, *inputs)})
+    assert {scale.zero for scale in tuned.values()} <= {0, -128}
+    assert not {scale.zero for scale in free.values()} <= {0, -128}
+
+
+def test_camera_bytes_are_the_codes() -> None:
+    for top in (255.0, 1.0):
+        values = np.linspace(0, top * 0.99, 50).reshape(-1, 1)
+        scale = scale_of(*input_range(Seen(0.0, float(values.max()), values)))
+        assert scale.zero == -128 and scale.scale == pytest.approx(top / 255, rel=1e-6)
+
+
+def test_ranges_by_error_cut_outliers_and_weigh_channels() -> None:
+    random = np.random.default_rng(0)
+    values = random.laplace(0, 1, (40_000, 2)) * np.array([3.0, 1.0])
+    seen = Seen(float(values.min()), float(values.max()), values)
+    cut, whole = scale_of(*choose(seen, "mse")), scale_of(*choose(seen, "minmax"))
+    assert error(seen, cut) < 0.9 * error(seen, whole)
+    weighed = Seen(seen.low, seen.high, values, np.array([0.0, 1.0]))  # nobody reads the louder channel
+    assert choose(weighed, "output")[1] <= choose(seen, "mse")[1]
+    assert symmetric(-1.0, 3.0).zero == 0 and symmetric(0.0, 3.0).zero == -128
+    for method in ("percentile", "entropy"):
+        low, high = choose(seen, method)
+        assert seen.low <= low < 0 < high <= seen.high
+
+
+def test_rounding_by_outputs_beats_nearest() -> None:
+    random = np.random.default_rng(1)
+    mixing = random.normal(size=(24, 24)) * np.geomspace(1, 0.01, 24)
+    values = (random.normal(size=(500, 24)) @ mixing + 0.7)[:, None]
+    weights = random.normal(size=(1, 6, 24))
+    moments = Moments.empty(1, 24)
+    moments.add(values)
+    codes, scales, shift = rounded(weights, moments)
+    plain_scales = channel_scales(weights[0])
+    plain = np.rint(weights[0] / plain_scales[:, None]) * plain_scales[:, None]
+    exact = values[:, 0] @ weights[0].T
+    mended = values[:, 0] @ (codes[0] * scales[0][:, None]).T + shift[0]
+    lost = [np.square(found - exact).mean() for found in (mended, values[:, 0] @ plain.T)]
+    assert codes.dtype == np.int8 and np.abs(codes.astype(int)).max() <= 127
+    assert lost[0] < 0.5 * lost[1]
+
+
+def test_similar_scales_have_a_bounded_spread() -> None:
+    weights = np.random.default_rng(2).normal(size=(5, 9)) * np.geomspace(1, 1e-4, 5)[:, None]
+    scales = channel_scales(weights, spread=6.0)
+    assert scales.max() / scales.min() <= 6.0 * 1.25
+    assert channel_scales(weights).max() / channel_scales(weights).min() > 1000
+
+
+def test_equalisation_keeps_the_function_and_evens_the_channels(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, spread=8.0)
+    given, layers = feeds(tmp_path), layers_of(graph)
+    seen = calibrate(graph, make_plan(graph).tensors, layers, given)
+    before = outputs(graph.model, given)
+    assert equalise(graph, layers, seen) >= 1
+    after = outputs(graph.model, given)
+    assert all(np.allclose(a[0], b[0], atol=1e-5) for a, b in zip(before, after, strict=True))
+
+
+def test_a_clip_is_never_reached_by_equalised_channels(tmp_path: Path) -> None:
+    b = Build(3)
+    bounds = [b.constant("low", 0.0), b.constant("high", 6.0)]
+    middle = b.node("Clip", [b.conv("x", "c1", (8, 3, 3, 3), 8.0), *bounds], "m")
+    model = b.model({"x": (1, 3, 12, 12)}, [b.conv(middle, "y", (8, 1, 3, 3), group=8)])
+    graph = FloatGraph(own_constants(load(save(tmp_path, model)), WEIGHTED))
+    given, layers = feeds(tmp_path), layers_of(graph)
+    before = outputs(graph.model, given)
+    assert equalise(graph, layers, calibrate(graph, make_plan(graph).tensors, layers, given)) == 1
+    assert all(np.allclose(a[0], c[0], atol=1e-4) for a, c in zip(before, outputs(graph.model, given), strict=True))
+
+
+@pytest.mark.parametrize("attributes", [{}, {"strides": [2, 2]}, {"dilations": [2, 2]}, {"group": 2}])
+def test_rows_are_what_the_convolution_reads(tmp_path: Path, attributes: dict[str, object]) -> None:
+    b = Build(4)
+    shape = (4, 4 // int(str(attributes.get("group", 1))), 3, 3)
+    graph = FloatGraph(load(save(tmp_path, b.model({"x": (1, 4, 9, 7)}, [b.conv("x", "y", shape, **attributes)]))))
+    (layer,) = layers_of(graph)
+    x = np.random.default_rng(6).normal(size=(1, 4, 9, 7)).astype(np.float32)
+    y = session(graph.model).run(None, {"x": x})[0]
+    stored = graph.constants[layer.weights]
+    found = rows(layer, x, stored, np.random.default_rng(0), 10_000)
+    sums = np.einsum("pgk,gok->pgo", found, matrix(layer, stored)).reshape(len(found), -1)
+    expected = y[0].reshape(4, -1).T - graph.constants[layer.bias]
+    assert np.allclose(sums, expected, atol=1e-5)
+
+
+def test_float_tflite_becomes_the_same_network(tmp_path: Path) -> None:
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    random = np.random.default_rng(7)
+    tensors = [
+        T("x", (1, 6, 5, 3), "float32"), T("w", (4, 3, 3, 3), "float32", data=random.normal(size=(4, 3, 3, 3))),
+        T("b", (4,), "float32", data=random.normal(size=4)), T("y", (1, 6, 5, 4), "float32"),
+        T("s", (1, 6, 5, 4), "float32"), T("m", (1, 6, 5, 4), "float32"),
+        T("d", (3, 120), "float32", data=random.normal(size=(3, 120)) * 0.1), T("z", (1, 3), "float32"),
+    ]  # fmt: skip
+    ops = [
+        O("CONV_2D", ["x", "w", "b"], ["y"], "Conv2DOptions", {0: ("b", 0), 1: ("i", 1), 2: ("i", 1)}),
+        O("LOGISTIC", ["y"], ["s"]), O("MUL", ["y", "s"], ["m"]), O("FULLY_CONNECTED", ["m", "d"], ["z"]),
+    ]  # fmt: skip
+    path = tmp_path / "float.tflite"
+    path.write_bytes(build(tensors, ops, ["x"], ["z"]))
+    runner = interpreter.Interpreter(str(path))
+    runner.allocate_tensors()
+    x = random.normal(size=(1, 6, 5, 3)).astype(np.float32)
+    runner.set_tensor(runner.get_input_details()[0]["index"], x)
+    runner.invoke()
+    expected = runner.get_tensor(runner.get_output_details()[0]["index"])
+    assert np.allclose(outputs(load(path), [{"x": x}])[0][0], expected, atol=1e-5)
