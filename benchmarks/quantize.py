@@ -332,9 +332,10 @@ Written by `benchmarks/quantize.py` (2026-11-15, 2-core aarch64 Linux). Each qua
 its default settings (int8 activations, int8 weights by channel); 32 other samples judge. Each cell: mean signal to
 noise of the outputs against float, and cycles of the NPU as this compiler predicts them for the quantised model (float
 parts run on the CPU). onnxruntime gets the model with BatchNorm folded; ai-edge-quantizer takes TFLite only, so it has
-no figure for ONNX models. "fails": ai-edge-quantizer 0.10 gives these two older files int8 biases, which LiteRT
-refuses to run; whether the signature that the script adds to them (it calibrates through signatures only) is the cause
-is not known.
+no figure for ONNX models. Its column is not to be trusted yet: of files without a signature, which the script adds
+because ai-edge-quantizer 0.10 calibrates through signatures only, it makes int8 biases that LiteRT refuses ("fails") or
+biases that overflow; whether the script or the package is the cause is not known. That onnxruntime's entropy equals its
+min-max on every model is as measured.
 
 Samples: random crops of about a hundred real pictures (test data of google-ai-edge/mediapipe; held ones are of other
 files), one-second windows of published speech (mlcommons/tiny), and mixtures of 40 published feature vectors of a
