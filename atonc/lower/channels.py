@@ -99,7 +99,7 @@ def channel_lines(op: Op, context: Context, varying: int) -> list[Affine] | None
 def all_codes(op: Op, context: Context, varying: int) -> Result:
     """The operator on all 256 codes, in front of the dimensions of its constants."""
     rank = len(context.tensor(op.outputs[0]).shape)
-    x = CODES.astype(np.int8).reshape(256, *(1,) * max(1, rank - 1))
+    x = CODES.astype(np.int8).reshape(256, *(1,) * max(1, rank))
     values = [x if k == varying else context.tensor(name).data for k, name in enumerate(op.inputs)]
     return evaluate(context.graph, op, values)[0]
 

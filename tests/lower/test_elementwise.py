@@ -224,3 +224,12 @@ def test_scales_beyond_use_are_refused() -> None:
         _, graph = _binary("add", ((1, 4),) * 3, ((scale, 0), (0.1, 0), (0.1, 0)))
         with pytest.raises(Refusal, match="coefficients"):
             lower(graph)
+
+
+@pytest.mark.parametrize("kind", ["add", "mul", "maximum"])
+def test_a_constant_for_every_element_of_several_rows(kind: str) -> None:
+    """Eight rows as GatherND gives them: the first dimension is not 1."""
+    op = Op(kind, kind, ("x", "k"), ("z",), {})
+    k = constant("k", _codes((8, 13), 5), 0.03, -7)
+    graph = graph_of(op, activation("x", (8, 13), 0.05, 3), k, activation("z", (8, 13), 0.2, -10))
+    _compare(op, graph, {"x": _codes((8, 13))})
