@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from os import PathLike
 
+    from atonc.app.relocating import Relocated
     from atonc.boards.checking import Checked
     from atonc.compilation import Compilation
     from atonc.emu.network import EmulatedNetwork
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from atonc.ir import Array
     from atonc.pipeline import Compiled
     from atonc.quantizing.types import Quantised
-    from atonc.relocating import Relocated
     from atonc.sweeping.run import Sweep
 
 __version__ = "0.1.0"
@@ -45,9 +45,9 @@ def compile(model: str | PathLike[str], *, name: str = "network", **options: Any
     """
     from pathlib import Path
 
+    from atonc.app.generating import analyze
     from atonc.compilation import Compilation
     from atonc.declare import arguments
-    from atonc.generating import analyze
     from atonc.options import Options
     from atonc.report.progress_bar import in_notebook
 
@@ -87,8 +87,8 @@ def run(network: Compilation | Compiled | EmulatedNetwork, inputs: Mapping[str, 
 
     Inputs by name: codes in the type of the input, real numbers (float), which become codes, or pictures.
     """
+    from atonc.app.inputs import compiled_inputs, network_inputs
     from atonc.emu.network import EmulatedNetwork
-    from atonc.inputs import compiled_inputs, network_inputs
 
     if isinstance(network, EmulatedNetwork):
         given = network_inputs(network, inputs)
@@ -111,7 +111,7 @@ def explain(place: str | PathLike[str], prices: bool = False, **options: Any) ->
     """
     from pathlib import Path
 
-    from atonc import generating
+    from atonc.app import generating
     from atonc.declare import arguments
     from atonc.insight.folder import folder_view
     from atonc.insight.ours import network_view
@@ -177,8 +177,8 @@ def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options
     """A relocatable image of the network in a folder; the options are those of `atonc.reloc.build.RelocOptions`."""
     from pathlib import Path
 
+    from atonc.app.relocating import relocate as build
     from atonc.reloc.build import RelocOptions
-    from atonc.relocating import relocate as build
 
     return build(Path(folder), Path(output), RelocOptions(**options))
 

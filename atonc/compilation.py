@@ -185,7 +185,7 @@ class Compilation:
         `inputs`: a dictionary by name; or, of a network with one input, its value. Values are codes, real numbers
         (which become codes), or pictures: files or Pillow images.
         """
-        from atonc.inputs import given_by_name
+        from atonc.app.inputs import given_by_name
 
         given = given_by_name(self.graph.inputs, inputs, named)
         from atonc import run
@@ -194,14 +194,14 @@ class Compilation:
 
     def save(self, folder: str | PathLike[str], hex: bool = False, stai: bool = False) -> list[Path]:
         """The files of `atonc generate`, all together or none."""
-        from atonc import generating, preflight
+        from atonc.app import generating, preflight
 
         preflight.check_folder(Path(folder))
         return [Path(file) for file in generating.generate(self.view, Path(folder), hex, stai).files]
 
     def report(self, path: str | PathLike[str]) -> Path:
         """Writes the report: a page (.html) or plain text (.txt)."""
-        from atonc import preflight
+        from atonc.app import preflight
         from atonc.disk import write_file
 
         file = Path(path)

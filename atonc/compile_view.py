@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from atonc.costs import NetworkCost
+from atonc.cost.network import NetworkCost
 from atonc.options import Options
 from atonc.pipeline import Compiled
 from atonc.place import Board

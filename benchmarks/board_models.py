@@ -13,11 +13,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from atonc import boarding, building, firmware, generating, validating
-from atonc.boarding import Rig
+from atonc.app import boarding, generating, validating
+from atonc.app.boarding import Rig
 from atonc.compile_view import CompileView
 from atonc.errors import AtoncError
-from atonc.firmware import ImageNetwork, Runtime
+from atonc.firmware import building
+from atonc.firmware import image as firmware
+from atonc.firmware.image import ImageNetwork, Runtime
 from atonc.options import Options
 from atonc.report.compile_text import counts
 

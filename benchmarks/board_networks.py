@@ -14,11 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc import boarding, firmware
-from atonc.boarding import Rig
+from atonc.app import boarding
+from atonc.app.boarding import Rig
 from atonc.emu import network as emulator
 from atonc.errors import AtoncError
-from atonc.firmware import Runtime
+from atonc.firmware import image as firmware
+from atonc.firmware.image import Runtime
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fetched import Compilation, compilations

@@ -11,15 +11,17 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from atonc import boarding, firmware, generating, pipeline
-from atonc.boarding import Rig
+from atonc import pipeline
+from atonc.app import boarding, generating
+from atonc.app.boarding import Rig
 from atonc.compile_view import CompileView
 from atonc.cost.macs import graph_macs
+from atonc.cost.program import program_cost
 from atonc.errors import AtoncError
-from atonc.firmware import Runtime
+from atonc.firmware import image as firmware
+from atonc.firmware.image import Runtime
 from atonc.ir import Graph
 from atonc.options import Options
-from atonc.program_costs import program_cost
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.compiler.random_graphs import random_graph, random_inputs

@@ -19,6 +19,7 @@ from typing import Any
 
 import getting_started
 
+from atonc.app.profiles import read_profile
 from atonc.boards.checking import Checked, CheckRequest, check
 from atonc.boards.importing import import_board
 from atonc.boards.mpool_text import mpool_document
@@ -28,7 +29,6 @@ from atonc.hw.board_file import find_board
 from atonc.hw.mpool import parse_mpool, read_mpool
 from atonc.hw.tolerant_json import read_json
 from atonc.place import read_board
-from atonc.profiles import read_profile
 
 OWNER = "STMicroelectronics+"
 

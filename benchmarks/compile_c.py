@@ -22,9 +22,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from atonc import building, generating
+from atonc.app import generating
 from atonc.compile_view import CompileView
 from atonc.errors import AtoncError
+from atonc.firmware import building
 from atonc.options import Options
 
 MODELS = (

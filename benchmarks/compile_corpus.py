@@ -39,9 +39,11 @@ from corpus_report import (
     row,
 )
 
-from atonc import validating
+from atonc.app import validating
+from atonc.app.references import References, exact_outputs
 from atonc.compare.metrics import cosine, within_percent
 from atonc.compare.subgraph import code_size
+from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
 from atonc.errors import AtoncError
 from atonc.layer_checks import check_program
@@ -49,8 +51,6 @@ from atonc.ops import run_graph, run_op, start_values
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file
 from atonc.place import board
-from atonc.program_costs import program_cost
-from atonc.references import References, exact_outputs
 
 RESULTS = Path(__file__).parent / "results" / "corpus.md"
 NO_CLASSES = ("mobilefacenet", "ad01", "baseline_conv2d", "spatial_cnn")  # one row of numbers, but no classes

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from atonc.cost.program import program_cost
 from atonc.errors import AtoncError
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file, memories
-from atonc.program_costs import program_cost
 
 RESULTS = Path(__file__).parent / "results" / "cpu_layers.md"
 EDGES = ("quantize", "dequantize", "softmax", "arg_max")

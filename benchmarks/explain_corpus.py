@@ -17,7 +17,7 @@ from typing import Any
 
 from fetched import corpus_dir
 
-from atonc import generating
+from atonc.app import generating
 from atonc.errors import AtoncError
 from atonc.insight.band import error_band
 from atonc.insight.complete import gaps, unusual

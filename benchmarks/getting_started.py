@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from atonc import generating
+from atonc.app import generating
 from atonc.compile_view import CompileView
 from atonc.emit.c import memories
 from atonc.emit.c.pool_comments import file_postfix

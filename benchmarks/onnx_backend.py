@@ -30,13 +30,13 @@ from typing import Any
 
 import numpy as np
 
+from atonc.app.inputs import program_inputs
 from atonc.emit.c.calls import Argument, Pointer, Struct, Table
 from atonc.emit.c.cpu_calls import cpu_calls
 from atonc.emu.cpu import run_call
 from atonc.emulation import Emulation
 from atonc.errors import AtoncError, InputError
 from atonc.frontends.onnx_qdq import read_onnx
-from atonc.inputs import program_inputs
 from atonc.ir import Array
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph

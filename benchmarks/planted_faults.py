@@ -20,9 +20,9 @@ import numpy as np
 from atonc.accuracy import edits
 from atonc.accuracy.explain import examine
 from atonc.accuracy.twin import SUMMED, is_format, make_twin
+from atonc.app.inputs import real
 from atonc.compare.inputs import make_inputs
 from atonc.frontends.read import read
-from atonc.inputs import real
 from atonc.insight.loss import ACTIVATION, ARITHMETIC, WEIGHTS
 from atonc.ir import Graph, Op, Quantisation
 from atonc.options import Options

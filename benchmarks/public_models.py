@@ -32,12 +32,12 @@ from compile_corpus import figures, kernels_of, layers, outputs, references, sen
 from corpus_report import CORPUS, Record
 from public_models_report import INPUTS, Model, close, one_line, outcome, report, row
 
-import atonc.references
-from atonc import validating
+import atonc.app.references
+from atonc.app import validating
+from atonc.app.generating import analyze, generate
 from atonc.compare.reference import REFERENCE, Values, Wanted, open_kernels
 from atonc.emulation import Emulation
 from atonc.errors import AtoncError
-from atonc.generating import analyze, generate
 from atonc.ir import Array
 from atonc.options import Options
 
@@ -111,7 +111,7 @@ def _child(model: Model, said: IO[str], limit: float, kernels_here: bool) -> NoR
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (max(1, round(limit)), resource.RLIM_INFINITY))
     if kernels_here:
-        atonc.references.ReferenceProcess = KernelsHere  # type: ignore[misc,assignment]
+        atonc.app.references.ReferenceProcess = KernelsHere  # type: ignore[misc,assignment]
     try:
         record = judge(model.path, model.asked)
     except BaseException as error:  # whatever it is, the table shall name it

@@ -10,7 +10,7 @@ from statistics import median
 
 from corpus_report import NOISE, Record
 
-from atonc.judging import CLOSE_PERCENT, MIN_COSINE
+from atonc.app.judging import CLOSE_PERCENT, MIN_COSINE
 
 INPUTS = 2
 CLOSE, OF_KERNELS = 0.999, 0.003

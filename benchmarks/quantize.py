@@ -206,8 +206,8 @@ def tflite_outputs(path: Path, values: np.ndarray) -> list[list[np.ndarray]]:
 
 
 def tflite_price(path: Path) -> tuple[float | None, int | None, str]:
+    from atonc.app.generating import analyze
     from atonc.errors import AtoncError
-    from atonc.generating import analyze
     from atonc.options import Options
 
     try:

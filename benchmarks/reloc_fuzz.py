@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from atonc import relocating
+from atonc.app import relocating
 from atonc.reloc.build import RelocOptions
 from tests.reloc import fuzzing, images
 

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from atonc import building, generating, relocating
+from atonc.app import generating, relocating
+from atonc.firmware import building
 from atonc.options import Options
 from atonc.reloc.build import RelocOptions, build
 from atonc.reloc.image import Image, read_image

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from atonc import boarding, loading, validating
+from atonc.app import boarding, loading, validating
+from atonc.app.loading import CLEAR, COPY, XIP, InstallError, LoaderRig, Spot
 from atonc.errors import AtoncError
-from atonc.loading import CLEAR, COPY, XIP, InstallError, LoaderRig, Spot
 from tests.reloc import images
 from tests.reloc.images import FOR_BOARD
 

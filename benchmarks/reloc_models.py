@@ -13,10 +13,11 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from atonc import boarding, building, generating, loading, validating
+from atonc.app import boarding, generating, loading, validating
+from atonc.app.loading import COPY, XIP, LoaderRig, Spot
 from atonc.emu.files.types import CompiledNetwork
 from atonc.errors import AtoncError
-from atonc.loading import COPY, XIP, LoaderRig, Spot
+from atonc.firmware import building
 from atonc.options import Options
 from atonc.reloc.build import Built, RelocOptions, build
 from atonc.reloc.image import Image

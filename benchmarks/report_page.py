@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from atonc import generating
+from atonc.app import generating
 from atonc.insight.compare import compare
 from atonc.insight.folder import folder_view
 from atonc.insight.ours import network_view

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 from fetched import Compilation, compilations
 
-from atonc import comparing, runs
+from atonc.app import comparing, runs
+from atonc.app.images import is_picture
 from atonc.compare import reference
 from atonc.compare.metrics import cosine
 from atonc.emu import tensors
 from atonc.emu.files.types import BufferInfo
 from atonc.emu.network import EmulatedNetwork
 from atonc.errors import AtoncError
-from atonc.images import is_picture
 from atonc.ir import Graph
 
 RESULTS = Path(__file__).parent / "results" / "networks.md"

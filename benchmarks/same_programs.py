@@ -21,10 +21,10 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+from atonc.app.generating import analyze, c_network
 from atonc.emit import write
 from atonc.emit.c.files import files
 from atonc.errors import AtoncError
-from atonc.generating import analyze, c_network
 from atonc.insight.ours import network_view
 from atonc.options import Options
 

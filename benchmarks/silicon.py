@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fetched import corpus_dir
 
+from atonc.cost.program import program_cost
 from atonc.emit import ec_program
 from atonc.emit.contexts import safety_contexts
 from atonc.errors import AtoncError
@@ -39,7 +40,6 @@ from atonc.lower.rules import NO_EVIDENCE
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file, compile_graph
 from atonc.place import board
-from atonc.program_costs import program_cost
 from tests.compiler.random_graphs import random_graph
 
 RESULTS = Path(__file__).parent / "results" / "silicon.md"

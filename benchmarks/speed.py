@@ -15,7 +15,7 @@ from typing import Any
 from fetched import compilations
 from run_networks import complete
 
-from atonc import comparing, runs
+from atonc.app import comparing, runs
 from atonc.compare import reference
 
 RESULTS = Path(__file__).parent / "results" / "speed.md"

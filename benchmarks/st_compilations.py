@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc import comparing, runs
+from atonc.app import comparing, runs
 from atonc.emu import tensors
 from atonc.emu.files import header_comment
 from atonc.emu.network import Step

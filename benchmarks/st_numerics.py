@@ -19,7 +19,7 @@ import numpy as np
 from fetched import Compilation, compilations
 from run_networks import complete, make_input
 
-from atonc import comparing, runs
+from atonc.app import comparing, runs
 from atonc.compare import layers
 from atonc.compare.matching import Match
 from atonc.compare.observed import ObservedBuffer, to_tensor

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc import building, generating, runs
+from atonc.app import generating, runs
 from atonc.errors import AtoncError
+from atonc.firmware import building
 from atonc.options import Options
 from atonc.reloc.build import RelocOptions, build
 from atonc.report.compile_text import counts

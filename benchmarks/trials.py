@@ -29,12 +29,12 @@ from pathlib import Path
 
 import numpy as np
 
+from atonc.app.inputs import program_inputs
 from atonc.compare.inputs import make_inputs
 from atonc.compare.reference import run_onnx, run_tflite
 from atonc.compare.subgraph import code_size
 from atonc.emulation import Emulation
 from atonc.errors import AtoncError
-from atonc.inputs import program_inputs
 from atonc.ir import Array, Graph, Tensor
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file

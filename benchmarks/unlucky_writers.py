@@ -19,7 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from atonc import build_folder, generating  # noqa: E402
+from atonc import build_folder  # noqa: E402
+from atonc.app import generating  # noqa: E402
 from atonc.options import Options  # noqa: E402
 from tests import unlucky_writers as unlucky  # noqa: E402
 

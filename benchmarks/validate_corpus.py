@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from atonc import judging, validating
+from atonc.app import judging, validating
+from atonc.app.references import References
 from atonc.errors import AtoncError
 from atonc.options import Options
 from atonc.pipeline import compile_file
-from atonc.references import References
 
 CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
 RESULTS = Path(__file__).parent / "results" / "validate.md"

@@ -24,10 +24,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from fetched import corpus_dir
 
-from atonc import boarding, firmware, generating, runs
+from atonc.app import boarding, generating, runs
+from atonc.app.targeting import FolderSide, validate_target
 from atonc.emu import tensors
+from atonc.firmware import image as firmware
 from atonc.options import Options
-from atonc.targeting import FolderSide, validate_target
 from atonc.wire.client import Client
 from atonc.wire.links import open_link
 from tests.wire.served import served

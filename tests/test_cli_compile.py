@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc import errors, ir, layer_checks, validating
+from atonc import errors, ir, layer_checks
+from atonc.app import validating
+from atonc.app.inputs import as_input, in_order_of
+from atonc.app.profiles import read_profile
+from atonc.app.programs import read_programs
 from atonc.cli import main
 from atonc.hw import safety
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import decode
-from atonc.inputs import as_input, in_order_of
 from atonc.options import Options
 from atonc.pipeline import memories
-from atonc.profiles import read_profile
-from atonc.programs import read_programs
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 DIGITS = str(EXAMPLES / "digits" / "digits.tflite")

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from atonc import cli
+from atonc.app.images import FORMATS
 from atonc.cli import main
 from atonc.errors import InputError, plain
-from atonc.images import FORMATS
 from tests.frontends.tflite_models import O, T, build
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import runs, safety
+from atonc.app import runs, safety
 from atonc.hw.ec import assemble, disassemble, read_header_file
 from atonc.reasons import Severity
 from examples import make_first

@@ -24,7 +24,7 @@ def digits() -> Compiled:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from atonc import generating
+    from atonc.app import generating
     from atonc.options import Options
 
     where = tmp_path_factory.mktemp("digits")

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc import judging, validating
+from atonc.app import judging, validating
+from atonc.app.reading_checks import ReadingCheck, check_reading
+from atonc.app.references import EXACT, References, exact_outputs
+from atonc.app.validating import Distance, OutputResult, Validation
 from atonc.cli import main
 from atonc.compare.metrics import Metrics
 from atonc.errors import InputError
@@ -19,10 +22,7 @@ from atonc.ir import Graph, Op, Quantisation
 from atonc.layer_checks import LayerCheck, forced_run
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
-from atonc.reading_checks import ReadingCheck, check_reading
-from atonc.references import EXACT, References, exact_outputs
 from atonc.report import validate_text
-from atonc.validating import Distance, OutputResult, Validation
 from tests.compiler.test_planted_mistakes import planted
 from tests.frontends.tflite_models import O, T, build
 from tests.lower.harness import activation
@@ -126,7 +126,7 @@ def test_onnxruntime_has_a_spread_too() -> None:
 
 
 def test_without_the_interpreters_exact_arithmetic_is_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atonc.references.find_spec", lambda name: None)
+    monkeypatch.setattr("atonc.app.references.find_spec", lambda name: None)
     compiled = atonc.compile(DIGITS, verify=False).compiled
     found = validated(compiled, 1)
     assert found.reference == EXACT and "not installed" in found.notes[0] and not found.reading

@@ -156,7 +156,9 @@ def test_space_and_tools_are_looked_at_first(monkeypatch: pytest.MonkeyPatch, tm
                                              capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     import shutil
 
-    from atonc import building, pipeline, preflight
+    from atonc import pipeline
+    from atonc.app import preflight
+    from atonc.firmware import building
 
     def never(*_: object) -> None:
         raise AssertionError("the work began")

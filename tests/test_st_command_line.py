@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import generating, pipeline
+from atonc import pipeline
+from atonc.app import generating
 from atonc.cli import main, parse, parser, verbs_of
 from atonc.pipeline import Watch, nobody
 from atonc.verbs import st_options

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc import generating, pipeline
+from atonc import pipeline
+from atonc.app import generating
 from atonc.cli import main
 from atonc.compare.inputs import make_inputs
 from atonc.emit.program import Program

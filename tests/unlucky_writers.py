@@ -20,10 +20,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from atonc import build_folder
+from atonc.app.runs import RunOptions, run
 from atonc.disk import read_file
 from atonc.errors import AtoncError
 from atonc.insight.folder import folder_view
-from atonc.runs import RunOptions, run
 
 Build = Mapping[str, bytes]
 Read = Callable[[Path], list[str]]

@@ -11,17 +11,17 @@ from atonc.accuracy.measure import Layer, Measurement, Sample, reference_of
 from atonc.accuracy.power import Power, from_ratio
 from atonc.accuracy.remedies import Bench, latency
 from atonc.accuracy.symptoms import diagnose
+from atonc.app.inputs import real
+from atonc.app.validating import read_real_samples
 from atonc.compare.inputs import make_inputs
 from atonc.errors import InputError, plain
 from atonc.frontends.read import read
-from atonc.inputs import real
 from atonc.insight.loss import ACTIVATION, KINDS, AccuracyReport, Finding, LayerNoise, Remedy
 from atonc.ir import Graph
 from atonc.ops import is_move
 from atonc.ops.registry import moved_inputs
 from atonc.options import Options
 from atonc.pipeline import Compiled
-from atonc.validating import read_real_samples
 
 MENDED = 3  # findings whose remedies are tried
 MOST_COSTS = 24  # losses that are followed to the outputs: those that are largest where they arise

@@ -17,8 +17,8 @@ from atonc import progress
 from atonc.accuracy.matching import match
 from atonc.accuracy.power import Power, Real, channel_axis
 from atonc.accuracy.twin import Twin, fake, is_format, make_twin, real_twin, run_real
-from atonc.inputs import as_input, in_order_of, program_inputs
-from atonc.inputs import real as real_value
+from atonc.app.inputs import as_input, in_order_of, program_inputs
+from atonc.app.inputs import real as real_value
 from atonc.insight.loss import ACTIVATION, ARITHMETIC, KINDS, WEIGHTS
 from atonc.ir import Graph, Op, Tensor
 from atonc.lower.meaning.run import mapped_op, run_mapped

@@ -11,12 +11,12 @@ from atonc.accuracy import edits
 from atonc.accuracy.measure import Layer, Measurement
 from atonc.accuracy.power import from_ratio
 from atonc.accuracy.twin import SUMMED, make_twin
+from atonc.cost.program import program_cost
 from atonc.errors import AtoncError, UnsupportedError
 from atonc.insight.loss import ACTIVATION, ARITHMETIC, WEIGHTS, Remedy
 from atonc.ir import Graph
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph, machine_of, memories
-from atonc.program_costs import program_cost
 
 CLIP_SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06, 0.03)  # of the largest weight
 WORTH_DB = 1.0  # what gains less does not stay

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.app.images import DAMAGE, FORMATS, MAX_BYTES, check_pixels
 from atonc.compare.inputs import float_range
 from atonc.disk import read_file
 from atonc.emu import tensors
 from atonc.errors import InputError
-from atonc.images import DAMAGE, FORMATS, MAX_BYTES, check_pixels
 from atonc.ir import Graph, Tensor
 
 Array = NDArray[Any]

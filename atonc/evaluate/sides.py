@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from atonc.app.inputs import program_inputs, real
+from atonc.app.references import References, as_program
 from atonc.compare.reference import OPTIMISED
 from atonc.compare.reference_process import ReferenceProcess
 from atonc.errors import InputError
 from atonc.evaluate.engine import Engine
 from atonc.frontends.read import read
-from atonc.inputs import program_inputs, real
 from atonc.ir import Array, Graph
-from atonc.references import References, as_program
 
 if TYPE_CHECKING:
     from atonc.pipeline import Compiled

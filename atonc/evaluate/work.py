@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from atonc.app.inputs import as_input
 from atonc.compare.subgraph import code_size
 from atonc.declare import arguments
 from atonc.evaluate.datasets.arrays import row
@@ -17,7 +18,6 @@ from atonc.evaluate.metrics.choose import metric_for
 from atonc.evaluate.metrics.distance import distance
 from atonc.evaluate.pictures import Fit, Preparation, picture_input
 from atonc.evaluate.sides import FLOAT, INT8, NPU, Sides
-from atonc.inputs import as_input
 from atonc.ir import Array, Graph
 from atonc.options import Options
 from atonc.pipeline import compile_file

@@ -33,7 +33,7 @@ def picture(path: Path) -> NetworkView:
 @lru_cache(maxsize=4)
 def _picture(path: Path, changed: int) -> NetworkView:
     """Model Explorer asks for the graph first and for the data of its nodes later."""
-    from atonc import generating
+    from atonc.app import generating
     from atonc.insight.folder import folder_view
     from atonc.insight.ours import network_view
     from atonc.options import Options
@@ -95,9 +95,9 @@ def memory(network: NetworkView) -> dict[str, float]:
 
 def error(path: Path) -> dict[str, float]:
     """The largest difference from exact arithmetic, in codes, of each layer on the inputs that it really had."""
+    from atonc.app.inputs import program_inputs
     from atonc.compare.inputs import make_inputs
     from atonc.emulation import Emulation
-    from atonc.inputs import program_inputs
     from atonc.layer_checks import check_program
     from atonc.options import Options
     from atonc.pipeline import compile_file

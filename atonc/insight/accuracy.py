@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc import runs
+from atonc.app import runs
 from atonc.compare.metrics import cosine
 from atonc.emu import tensors
 from atonc.emu.files.types import BufferInfo

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from atonc import progress
+from atonc.cost.program import program_cost
 from atonc.errors import AtoncError
 from atonc.insight.types import BufferView, NetworkView, StepView
 from atonc.ir import Graph
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph, machine_of, memories
 from atonc.place.explain import PlacementError
-from atonc.program_costs import program_cost
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,10 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+from atonc.app.safety import network_context
 from atonc.build_folder import read_whole
-from atonc.costs import NetworkCost, StepCost, network_cost
+from atonc.cost.network import NetworkCost, StepCost, network_cost
+from atonc.cost.saved_machine import build_machine
 from atonc.emu.files.c_info import CInfo, fitting_c_info
 from atonc.emu.files.network_c import read_network
 from atonc.emu.files.types import CompiledNetwork
@@ -36,8 +38,6 @@ from atonc.insight.types import (
     StepView,
     TensorView,
 )
-from atonc.safety import network_context
-from atonc.saved_machine import build_machine
 
 _LONG_COMMAND = 2000  # characters that are shown of it
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from atonc.compile_view import CompileView
 from atonc.cost.macs import macs
-from atonc.costs import StepCost
+from atonc.cost.network import StepCost
 from atonc.emit.info.costs import epoch_figures
 from atonc.emit.program import ProgramStep
 from atonc.frontends.coverage import CONVERSIONS, coverage

@@ -14,6 +14,7 @@ import numpy as np
 from atonc import progress
 from atonc.compile_view import CompileView
 from atonc.cost.macs import graph_macs
+from atonc.cost.program import program_cost
 from atonc.errors import AtoncError
 from atonc.insight import rules
 from atonc.insight.ours import network_view
@@ -22,7 +23,6 @@ from atonc.ir import Graph, Op, Quantisation
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_canonical, compile_graph, machine_of
 from atonc.place import Board
-from atonc.program_costs import program_cost
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from atonc import __version__
-from atonc.costs import NetworkCost
+from atonc.cost.network import NetworkCost
 from atonc.declare import declared, default_of
 from atonc.errors import plain
 from atonc.hw.board_file import split_choice

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from atonc.building import runtime_folder
 from atonc.emit.c import files, images, names
+from atonc.firmware.building import runtime_folder
 from atonc.probes.build import BuiltProbe
 
 _PARTS = {"probe": "*", "bare_metal": "*", "include": "*.h", "src": "*.[ch]"}  # of the runtime that ships with atonc

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from atonc import progress
+from atonc.cost.program import program_cost
 from atonc.errors import AtoncError
 from atonc.frontends.onnx_qdq import read_onnx
 from atonc.options import Options
 from atonc.pipeline import compile_graph, machine_of, memories
-from atonc.program_costs import program_cost
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from atonc import progress
-from atonc.arrays import read_arrays
+from atonc.app.arrays import read_arrays
+from atonc.app.images import is_picture, read_image
 from atonc.errors import InputError
-from atonc.images import is_picture, read_image
 from atonc.ir import Array
 from atonc.quantizing.types import LEAST_SAMPLES, Settings
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from atonc import __version__
-from atonc.building import Toolchain
 from atonc.emu.files.initialisers import Segment
 from atonc.emu.files.network_c import find_networks
 from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import read_contents
 from atonc.errors import InputError
+from atonc.firmware.building import Toolchain
 from atonc.reloc.abi import DEFAULT, Abi, abi_named, abi_of
 from atonc.reloc.elf import file_bytes, read_linked
 from atonc.reloc.format import CPUS, HASH_BYTES, Flags

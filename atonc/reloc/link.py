@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from atonc import building
-from atonc.building import Toolchain, Unit, runtime_folder
 from atonc.emu.files.types import CompiledNetwork, EpochFlags
+from atonc.firmware import building
+from atonc.firmware.building import Toolchain, Unit, runtime_folder
 from atonc.reloc.sources import ImageFacts, conf_h, linker_script
 
 # r9 points to the data of the image; neither data nor constants are at a known distance from the code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from atonc.building import runtime_folder
+from atonc.firmware.building import runtime_folder
 from atonc.reloc.abi import Abi
 from atonc.reloc.format import Flags
 from atonc.reloc.pools import PoolTable

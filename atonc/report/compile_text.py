@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atonc.compile_view import CompileView
-from atonc.costs import spill_lines
+from atonc.cost.network import spill_lines
 from atonc.emit.program import ProgramStep
 from atonc.errors import sentence
 from atonc.frontends.coverage import coverage, quantiser

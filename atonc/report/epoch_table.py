@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from atonc.costs import StepCost
+from atonc.cost.network import StepCost
 
 SLOWEST = 10
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atonc.load_run import VIRTUAL, Loaded, LoadPlan
-from atonc.loading import EpochTime
+from atonc.app.load_run import VIRTUAL, Loaded, LoadPlan
+from atonc.app.loading import EpochTime
 
 
 def plan_lines(plan: LoadPlan) -> list[str]:

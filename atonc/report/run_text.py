@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from atonc.app.comparing import BufferDifference
+from atonc.app.runs import RunResult, digest
 from atonc.compare.layers import LayerReport
-from atonc.comparing import BufferDifference
-from atonc.costs import NetworkCost
+from atonc.cost.network import NetworkCost
 from atonc.emu.files.types import BufferInfo
 from atonc.errors import plain
 from atonc.ir import Array
 from atonc.reasons import Severity, Violation
 from atonc.report.epoch_table import SLOWEST, Row, epoch_table
-from atonc.runs import RunResult, digest
 
 MOST_VALUES, TOP = 64, 5  # of an output in JSON: all of them up to here, else so many of the largest
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from atonc.app.targeting import TargetValidation
 from atonc.insight.types import Measured, MeasuredBlock
 from atonc.report.validate_text import figure_rows, output_data
-from atonc.targeting import TargetValidation
 
 _MOST_BLOCKS = 40  # lines, unless all are wanted
 

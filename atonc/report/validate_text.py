@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from atonc.judging import MARGIN, MIN_COSINE, complaints, judge
+from atonc.app.judging import MARGIN, MIN_COSINE, complaints, judge
+from atonc.app.validating import Distance, OutputResult, Validation
 from atonc.layer_checks import LayerCheck
-from atonc.validating import Distance, OutputResult, Validation
 
 _COLUMNS = ("acc", "rmse", "mae", "l2r", "mean", "std", "nse", "cos")
 

@@ -116,7 +116,7 @@ class Progress:
 
 
 def build(folder: Path, request: Mapping[str, Any]) -> None:
-    from atonc import generating
+    from atonc.app import generating
     from atonc.options import Gates
     from atonc.report import compile_text
     from atonc.serve.form import parsed
@@ -140,7 +140,7 @@ def build(folder: Path, request: Mapping[str, Any]) -> None:
 
 def _view(model: Path, asked: argparse.Namespace, title: str) -> CompileView:
     """The compilation under the name that the visitor knows it by, which is no path here."""
-    from atonc import generating
+    from atonc.app import generating
     from atonc.insight import reproduce
     from atonc.place.explain import PlacementError
     from atonc.verbs.common import compiler_options
@@ -156,8 +156,8 @@ def _view(model: Path, asked: argparse.Namespace, title: str) -> CompileView:
 
 
 def _validation(view: CompileView, model: Path, files: Sequence[Path]) -> dict[str, Any]:
-    from atonc import validating
-    from atonc.references import References
+    from atonc.app import validating
+    from atonc.app.references import References
     from atonc.report import validate_text
 
     begins_later = bool(view.options.cut_inputs or view.options.cut_input_layers)

@@ -65,7 +65,7 @@ def compute(unit: Unit) -> bytes:
 
 
 def _figures(unit: Unit) -> dict[str, Any]:
-    from atonc import generating
+    from atonc.app import generating
 
     options = _options(unit)
     view = generating.analyze(unit.files[0], options)

@@ -58,7 +58,7 @@ def _add_build(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def _build(options: argparse.Namespace) -> int:
-    from atonc import wire_firmware
+    from atonc.firmware import wire_firmware
 
     request = wire_firmware.BuildOptions(tuple(options.folders), int(options.protocol[-1]), options.baud)
     if (options.output is None) == (options.sources is None):
@@ -73,7 +73,7 @@ def _build(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from atonc import board_running
+    from atonc.app import board_running
 
     request = board_running.BoardRun(
         options.firmware,

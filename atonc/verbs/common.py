@@ -21,8 +21,8 @@ from atonc.verbs.flags import add_output_options as add_output_options
 from atonc.verbs.st_options import COMMON, Foreign, add_foreign
 
 if TYPE_CHECKING:
+    from atonc.app.profiles import Profile
     from atonc.insight.types import NetworkView
-    from atonc.profiles import Profile
 
 MODELS = (".tflite", ".onnx")
 TYPES = {"tflite": ".tflite", "onnx": ".onnx", "keras": ""}
@@ -138,8 +138,8 @@ def _start(path: Path) -> bytes:
 
 
 def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
-    from atonc.profiles import read_profile
-    from atonc.relocating import words
+    from atonc.app.profiles import read_profile
+    from atonc.app.relocating import words
 
     asked = words(options.relocatable) if options.relocatable is not None else frozenset()
     for where, node in options.on:

@@ -69,7 +69,7 @@ def _outputs(options: argparse.Namespace) -> tuple[OutputAgreement, ...]:
 def _built(place: Path, board: str, folder: Path) -> Path:
     if is_build(place):
         return place
-    from atonc import generating
+    from atonc.app import generating
     from atonc.options import Options
 
     generating.generate(generating.analyze(_existing(place), Options(board=board, verify=False)), folder)
@@ -93,7 +93,7 @@ def network(place: Path, board: str = "stm32n6570-dk") -> NetworkView:
         from atonc.insight.folder import folder_view
 
         return folder_view(place)
-    from atonc import generating
+    from atonc.app import generating
     from atonc.insight.ours import network_view
     from atonc.options import Options
 

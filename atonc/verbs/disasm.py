@@ -26,7 +26,7 @@ def _add_disasm(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 
 def _disasm(options: argparse.Namespace) -> int:
-    from atonc import programs, safety
+    from atonc.app import programs, safety
     from atonc.report import epochs, run_text
 
     found = programs.read_programs(options.file)
@@ -62,7 +62,7 @@ def _add_asm(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def _asm(options: argparse.Namespace) -> int:
-    from atonc import programs
+    from atonc.app import programs
 
     container = programs.assemble_file(options.file)
     target = options.output or options.file.with_suffix(".bin")

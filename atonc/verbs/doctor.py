@@ -24,8 +24,8 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> int:
+    from atonc.app.real_board import cube_ide
     from atonc.doctor.examine import STEPS, examine
-    from atonc.real_board import cube_ide
     from atonc.report.doctor_text import lines
 
     unknown = [step for step in options.steps if step not in STEPS]

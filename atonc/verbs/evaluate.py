@@ -26,7 +26,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    from atonc import preflight
+    from atonc.app import preflight
     from atonc.disk import write_files
     from atonc.evaluate.run import evaluate
     from atonc.report import evaluate_text

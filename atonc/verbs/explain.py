@@ -45,7 +45,7 @@ def _add_accuracy(parser: argparse.ArgumentParser) -> None:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from atonc.costs import spill_lines
+    from atonc.cost.network import spill_lines
     from atonc.insight.fit import lever_lines, peak, peak_lines
     from atonc.place.explain import PlacementError
     from atonc.report import explain_text
@@ -73,8 +73,8 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _explain_accuracy(options: argparse.Namespace) -> int:
-    from atonc import generating, preflight
     from atonc.accuracy.explain import explain_accuracy
+    from atonc.app import generating, preflight
     from atonc.disk import write_file
     from atonc.insight.ours import network_view
     from atonc.report import accuracy_text
@@ -108,7 +108,7 @@ def _network(options: argparse.Namespace) -> tuple[NetworkView, tuple[Lever, ...
         asked = Options(npu_mhz=options.npu_mhz, cpu_mhz=options.cpu_mhz, flash_mbps=options.flash_mbps)
         name = None if options.name == "network" else options.name
         return folder_view(place, name, lambda machine: with_asked_clocks(machine, asked)), None
-    from atonc import generating
+    from atonc.app import generating
     from atonc.insight.fit import levers
     from atonc.insight.ours import network_view
     from atonc.insight.prices import priced

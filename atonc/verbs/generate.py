@@ -68,7 +68,7 @@ def _analyze(options: argparse.Namespace) -> int:
 
 
 def _compile(options: argparse.Namespace, folder: Path | None) -> int:
-    from atonc import preflight
+    from atonc.app import preflight
 
     model = model_path(options)
     if options.stop_after and not options.dump:
@@ -80,7 +80,7 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
         preflight.check_file(file)
     if options.relocatable is not None and folder is not None:
         preflight.check_compiler()
-    from atonc import generating
+    from atonc.app import generating
     from atonc.pipeline import nobody
     from atonc.place.explain import PlacementError
     from atonc.report import compile_text
@@ -99,7 +99,7 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
         dump.write()
     broken = generating.broken(gates, view)
     if options.relocatable is not None:
-        from atonc import relocating
+        from atonc.app import relocating
 
         relocating.check_pools(view)
     if folder is not None and not broken:
@@ -124,7 +124,7 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
 
 def with_image(view: CompileView, folder: Path, asked: str) -> CompileView:
     """Also the relocatable image of what was just written."""
-    from atonc import relocating
+    from atonc.app import relocating
 
     done = relocating.generated(folder, view.name, relocating.words(asked))
     return replace(view, files=(*view.files, *map(str, done.files)))

@@ -12,7 +12,7 @@ from atonc.disk import write_file
 from atonc.verbs.common import add_output_options
 
 if TYPE_CHECKING:
-    from atonc.load_run import Loaded, LoadPlan
+    from atonc.app.load_run import Loaded, LoadPlan
 
 LOG_FILE = "atonc_load_and_run.log"
 DEFAULT_ADDRESS = "0x71000000,0x71800000"
@@ -63,7 +63,7 @@ class _Output:
 
 
 def _load(options: argparse.Namespace) -> int:
-    from atonc import load_run
+    from atonc.app import load_run
     from atonc.report import load_text
 
     output = _Output(options)
@@ -88,7 +88,7 @@ def _show(loaded: Loaded, options: argparse.Namespace, output: _Output) -> None:
 
 
 def _real(plan: LoadPlan, options: argparse.Namespace, output: _Output) -> None:
-    from atonc import load_run, load_target, real_board
+    from atonc.app import load_run, load_target, real_board
     from atonc.wire.links import open_link
 
     tools, missing = real_board.find_tools(real_board.cube_ide(options.cube_ide_dir))

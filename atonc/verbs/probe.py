@@ -55,7 +55,7 @@ def _wanted(names: list[str], known: list[str]) -> tuple[str, ...]:
 
 
 def _write(names: tuple[str, ...], options: argparse.Namespace) -> int:
-    from atonc import preflight
+    from atonc.app import preflight
 
     preflight.check_folder(options.output)
     from atonc.disk import write_files

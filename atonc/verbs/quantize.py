@@ -42,7 +42,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 
 def _quantize(options: argparse.Namespace) -> int:
-    from atonc import preflight
+    from atonc.app import preflight
 
     settings = settings_of(options)
     target = options.output or options.model.with_name(f"{options.model.stem}_int8.onnx")

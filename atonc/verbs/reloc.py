@@ -64,7 +64,7 @@ def _reloc(options: argparse.Namespace) -> int:
         return _inspect(options)
     if options.parse_only:
         return _parse_only(options)
-    from atonc import preflight
+    from atonc.app import preflight
 
     preflight.check_folder(options.output)
     return _build(options)
@@ -78,7 +78,7 @@ def _folder(options: argparse.Namespace) -> Path:
 
 
 def _wanted(options: argparse.Namespace) -> RelocOptions:
-    from atonc import relocating
+    from atonc.app import relocating
     from atonc.reloc.build import RelocOptions
 
     wanted = RelocOptions(
@@ -94,7 +94,7 @@ def _wanted(options: argparse.Namespace) -> RelocOptions:
 
 
 def _build(options: argparse.Namespace) -> int:
-    from atonc import relocating
+    from atonc.app import relocating
     from atonc.reloc.checks import checks
     from atonc.report import reloc_text
 
@@ -133,7 +133,7 @@ def _parse_only(options: argparse.Namespace) -> int:
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    from atonc import relocating
+    from atonc.app import relocating
     from atonc.reloc.checks import checks
     from atonc.report import reloc_text
 

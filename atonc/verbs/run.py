@@ -30,12 +30,13 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from atonc import preflight
+    from atonc.app import preflight
 
     _must_not_exist(options.dump)
     for file in (options.output, options.save_input):
         preflight.check_file(file)
-    from atonc import comparing, costs, runs, safety
+    from atonc.app import comparing, runs, safety
+    from atonc.cost import network as costs
     from atonc.emu.files.c_info import fitting_c_info
     from atonc.report import run_text
 

@@ -25,7 +25,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from atonc import preflight
+    from atonc.app import preflight
     from atonc.disk import write_files
     from atonc.report import sweep_text
     from atonc.report.html import sweep_page

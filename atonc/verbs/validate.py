@@ -14,8 +14,8 @@ from atonc.verbs.common import add_model_options, compiler_options, model_path
 from atonc.verbs.flags import OUTPUT, add_output_options, group
 
 if TYPE_CHECKING:
+    from atonc.app.validating import Sample, Validation
     from atonc.pipeline import Compiled
-    from atonc.validating import Sample, Validation
 
 SAMPLES = 10
 MIN_COSINE = 0.98
@@ -87,7 +87,7 @@ def _add_line(parser: argparse.ArgumentParser) -> None:
 
 
 def _validate(options: argparse.Namespace) -> int:
-    from atonc import preflight
+    from atonc.app import preflight
 
     model, mode = model_path(options), MODES[options.mode]
     options.io_only = options.io_only or options.mode.endswith("io-only")
@@ -106,9 +106,9 @@ def _validate(options: argparse.Namespace) -> int:
 
 
 def _validate_here(options: argparse.Namespace, model: Path) -> int:
-    from atonc import judging, validating
+    from atonc.app import judging, validating
+    from atonc.app.references import References
     from atonc.pipeline import compile_file
-    from atonc.references import References
     from atonc.report import validate_text
 
     wanted = compiler_options(options, verify=False)
@@ -136,7 +136,7 @@ def _validate_here(options: argparse.Namespace, model: Path) -> int:
 
 
 def _samples(options: argparse.Namespace, compiled: Compiled, count: int) -> list[Sample]:
-    from atonc import validating
+    from atonc.app import validating
 
     if options.valinput:
         return validating.read_samples(compiled.source, options.valinput, options.batches)
@@ -146,9 +146,9 @@ def _samples(options: argparse.Namespace, compiled: Compiled, count: int) -> lis
 
 
 def _save(options: argparse.Namespace, found: Validation) -> None:
-    from atonc.csv_arrays import csv_text
+    from atonc.app.csv_arrays import csv_text
+    from atonc.app.runs import npz
     from atonc.disk import write_files
-    from atonc.runs import npz
 
     files = {f"{options.name}_val_io.npz": npz(found.recorded)}
     if options.save_csv:
@@ -157,7 +157,7 @@ def _save(options: argparse.Namespace, found: Validation) -> None:
 
 
 def _validate_on_board(options: argparse.Namespace, model: Path) -> int:
-    from atonc import boarding, generating
+    from atonc.app import boarding, generating
 
     view = generating.analyze(model, compiler_options(options, verify=False))
     found = boarding.validate_on_board(view, _samples(options, view.compiled, 2), options.runtime)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from atonc.verbs.common import compiler_options, progress
 
 if TYPE_CHECKING:
+    from atonc.app.targeting import Expected, TargetValidation
+    from atonc.app.validating import Sample
     from atonc.insight.types import NetworkView
-    from atonc.targeting import Expected, TargetValidation
-    from atonc.validating import Sample
     from atonc.wire.client import Client
 
 SAMPLES = 10
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace, path: Path) -> int:
     finally:
         client.disconnect()
     if options.record:
-        from atonc import recording
+        from atonc.app import recording
 
         recording.save(options.record, found, path.name, reproduce)
     if options.page:
@@ -47,9 +47,9 @@ def run(options: argparse.Namespace, path: Path) -> int:
 def _model(
     options: argparse.Namespace, path: Path, client: Client
 ) -> tuple[TargetValidation, NetworkView, dict[str, str]]:
-    from atonc import generating, targeting, validating
+    from atonc.app import generating, targeting, validating
+    from atonc.app.references import References
     from atonc.insight import ours
-    from atonc.references import References
 
     with References(path) as references:
         view = generating.analyze(path, compiler_options(options, verify=False))
@@ -70,7 +70,7 @@ def _model(
 def _folder(
     options: argparse.Namespace, path: Path, client: Client
 ) -> tuple[TargetValidation, NetworkView, dict[str, str]]:
-    from atonc import runs, targeting
+    from atonc.app import runs, targeting
     from atonc.insight import folder
 
     name = None if options.name == "network" else options.name
@@ -86,7 +86,7 @@ def _folder(
 def _on_board(
     options: argparse.Namespace, client: Client, side: Expected, samples: list[Sample]
 ) -> TargetValidation:
-    from atonc import targeting
+    from atonc.app import targeting
 
     with progress(options.quiet or options.json, "samples on the board") as report:
         return targeting.validate_target(client, side, samples, report)

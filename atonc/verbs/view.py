@@ -23,7 +23,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _view(options: argparse.Namespace) -> int:
-    from atonc import preflight
+    from atonc.app import preflight
 
     for file in (options.save, options.trace, options.annotate):
         preflight.check_file(file)

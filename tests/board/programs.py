@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc import building
+from atonc.firmware import building
 
 pytest.importorskip("unicorn", reason="unicorn is not installed: pip install 'atonc[board]'")
 pytest.importorskip("elftools", reason="pyelftools is not installed: pip install 'atonc[board]'")

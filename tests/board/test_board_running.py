@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from atonc import board_running, cli
-from atonc.board_running import BoardRun
+from atonc import cli
+from atonc.app import board_running
+from atonc.app.board_running import BoardRun
 from atonc.emu.board.wires import PtyWire, SocketWire
 from atonc.errors import InputError
 from tests.board.programs import build, needs_compiler

@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import boarding, building, firmware, generating, pipeline, validating
-from atonc.boarding import FirmwareError, Rig
+from atonc import pipeline
+from atonc.app import boarding, generating, validating
+from atonc.app.boarding import FirmwareError, Rig
 from atonc.compile_view import CompileView
 from atonc.emulation import Emulation
 from atonc.errors import InputError
-from atonc.firmware import ImageNetwork, Runtime
+from atonc.firmware import building
+from atonc.firmware import image as firmware
+from atonc.firmware.image import ImageNetwork, Runtime
 from atonc.ops import run_graph
 from atonc.options import Options
 from atonc.place import Board

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import boarding, firmware, generating, validating
-from atonc.boarding import Rig
+from atonc.app import boarding, generating, validating
+from atonc.app.boarding import Rig
 from atonc.emu import network as emulator
+from atonc.firmware import image as firmware
 from atonc.options import Options
 from tests.board.programs import needs_compiler
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from atonc import building, cli
+from atonc import cli
 from atonc.errors import InputError
-from atonc.firmware import vendor_runtime
+from atonc.firmware import building
+from atonc.firmware.image import vendor_runtime
 from tests.board.programs import needs_compiler
 from tests.emit.generated import DIGITS
 

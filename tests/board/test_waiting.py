@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from atonc import board_running
+from atonc.app import board_running
 from tests.board.programs import build, needs_compiler
 
 pytestmark = needs_compiler

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import atonc
-from atonc import generating
+from atonc.app import generating
 from atonc.boards.checking import Checked, CheckRequest, check
 from atonc.boards.elf_map import read_elf_map
 from atonc.boards.mpool_text import mpool_document

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from atonc import boarding, firmware
-from atonc.boarding import Rig
+from atonc.app import boarding
+from atonc.app.boarding import Rig
+from atonc.app.validating import synthetic_samples
 from atonc.emu.board import places
 from atonc.errors import InputError
-from atonc.firmware import ImageNetwork
+from atonc.firmware import image as firmware
+from atonc.firmware.image import ImageNetwork
 from atonc.hw.board import Board
 from atonc.hw.board_file import find_board, parse_board
-from atonc.validating import synthetic_samples
 from tests.emit.generated import digits, needs_compiler
 
 MIB = 1 << 20

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from atonc import generating, pipeline
+from atonc import pipeline
+from atonc.app import generating
 from atonc.compile_view import CompileView
-from atonc.costs import NetworkCost
+from atonc.cost.network import NetworkCost
+from atonc.cost.program import program_cost
 from atonc.emit.c.network import CNetwork
 from atonc.ir import Graph
 from atonc.options import Options
 from atonc.place import Board, board
-from atonc.program_costs import program_cost
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 GCC = "arm-none-eabi-gcc"

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from atonc.app.generating import analyze, c_network
 from atonc.compile_view import CompileView
 from atonc.emit import c_info
 from atonc.emit.c.files import files
 from atonc.emu.files.c_info import mismatch, read_c_info
 from atonc.emu.files.network_c import read_network
-from atonc.generating import analyze, c_network
 from atonc.options import Options
 from tests.emit.json_structure import differences, structure
 

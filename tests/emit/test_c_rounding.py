@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import generating
+from atonc.app import generating
 from atonc.emu import network as emulated
 from atonc.frontends.tflite import read_tflite
 from atonc.ir import Graph

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import generating
+from atonc.app import generating
 from atonc.compare.inputs import make_inputs
 from atonc.compile_view import CompileView
 from atonc.emit.c.network import CNetwork

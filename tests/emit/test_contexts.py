@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc import pipeline, runs, safety
+from atonc import pipeline
+from atonc.app import runs, safety
 from atonc.emit.contexts import safety_contexts
 from atonc.errors import ToolError
 from atonc.hw.safety import PoolKind, check_program

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc import generating
+from atonc.app import generating
 from atonc.compare.inputs import make_inputs
 from atonc.compile_view import CompileView
 from atonc.emit.c import caches, images, memories, memories_h, names, network_h

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import atonc
+from atonc.app.generating import analyze, generate
+from atonc.app.runs import RunOptions, run
 from atonc.emit import ec_program
 from atonc.emit.c import ll_calls
 from atonc.emit.c.ll_types import Base, DriverCall, ListCall
@@ -19,7 +21,6 @@ from atonc.emu.bus import Memory
 from atonc.emu.files.network_c import read_network
 from atonc.emu.network import plan_steps
 from atonc.errors import ToolError
-from atonc.generating import analyze, generate
 from atonc.hw import safety
 from atonc.hw.decode import decode_epochs
 from atonc.hw.epoch import Epoch
@@ -30,7 +31,6 @@ from atonc.hw.units.switch import Link
 from atonc.options import Options
 from atonc.plan.types import EpochPlan
 from atonc.reasons import Severity
-from atonc.runs import RunOptions, run
 from tests.emit.ll_configs import epochs
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import building, generating
+from atonc.app import generating
 from atonc.compare.inputs import make_inputs
 from atonc.compile_view import CompileView
 from atonc.emit import ec_program, runs
@@ -18,6 +18,7 @@ from atonc.emit.runs import npu_runs
 from atonc.emu import network as emulated
 from atonc.emu.files import EpochFlags, read_network
 from atonc.emulation import Emulation
+from atonc.firmware import building
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import decode
 from atonc.ir import Graph, Op, Tensor

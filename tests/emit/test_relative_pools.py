@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc import generating
+from atonc.app import generating
 from atonc.emit import ec_program, relocs, write
 from atonc.emit.c import network_c
 from atonc.hw.ec import relocate

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc import generating
+from atonc.app import generating
 from atonc.emit.c import stai
 from tests.emit.generated import digits, network_of
 

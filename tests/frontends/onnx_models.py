@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from atonc.app.inputs import program_inputs
 from atonc.emulation import Emulation
 from atonc.frontends.onnx_qdq import read_onnx
-from atonc.inputs import program_inputs
 from atonc.options import Options
 from atonc.pipeline import compile_graph
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import generating
+from atonc.app import generating
 from atonc.cli import main
 from atonc.emu.network import load
 from atonc.insight.accuracy import agreement, converted

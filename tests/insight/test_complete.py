@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc import generating
+from atonc.app import generating
 from atonc.insight.complete import gaps, unusual
 from atonc.insight.ours import network_view
 from atonc.insight.types import CPU, NPU, NetworkView

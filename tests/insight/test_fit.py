@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from atonc.cli import main
-from atonc.costs import spill_lines
+from atonc.cost.network import spill_lines
 from atonc.insight.fit import demand, levers, peak
 from atonc.ir import Graph, Op, Tensor
 from atonc.options import Options

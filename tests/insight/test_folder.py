@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc import generating
+from atonc.app import generating
 from atonc.emu.files.types import Call
 from atonc.errors import InputError
 from atonc.insight import saved, vendor

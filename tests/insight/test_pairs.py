@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc import generating
+from atonc.app import generating
 from atonc.cli import main
 from atonc.insight import flow, vendor
 from atonc.insight.folder import folder_view

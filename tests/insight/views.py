@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from atonc.compile_view import CompileView
 from atonc.cost.macs import graph_macs
+from atonc.cost.program import program_cost
 from atonc.insight.ours import network_view
 from atonc.insight.types import NetworkView
 from atonc.ir import Graph
 from atonc.options import Options
 from atonc.pipeline import compile_graph, memories
-from atonc.program_costs import program_cost
 
 
 def compile_view(graph: Graph, options: Options | None = None) -> CompileView:

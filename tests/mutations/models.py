@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from atonc.generating import analyze, files_of
+from atonc.app.generating import analyze, files_of
 from atonc.options import Options
 from atonc.pipeline import compile_file
 from tests.compiler import hostile_models as hostile

@@ -6,7 +6,8 @@ import random
 from functools import lru_cache
 from pathlib import Path
 
-from atonc import costs, generating, runs, safety
+from atonc.app import generating, runs, safety
+from atonc.cost import network as costs
 from atonc.insight.folder import folder_view
 from atonc.options import Options
 from atonc.report import explain_text, run_text

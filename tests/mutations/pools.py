@@ -7,13 +7,13 @@ import random
 from functools import lru_cache
 from pathlib import Path
 
+from atonc.app.generating import analyze
+from atonc.app.profiles import read_profile
 from atonc.frontends.read import read
-from atonc.generating import analyze
 from atonc.ir import Graph
 from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import compile_canonical, memories
-from atonc.profiles import read_profile
 from tests.frontends.tflite_models import O, T, build
 from tests.mutations.damage import damaged_bytes, damaged_values
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc import programs, safety
+from atonc.app import programs, safety
 from atonc.hw.ec import container_of, disassemble
 from atonc.report import epochs
 from tests.hw.ec_programs import sample_program

@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from atonc.building import runtime_folder
 from atonc.emit.c import cpu_calls
 from atonc.emit.c.cpu.site import MAKERS
 from atonc.emu.cpu import atonc_functions
+from atonc.firmware.building import runtime_folder
 from atonc.frontends import onnx_elements
 from atonc.frontends.onnx_node import TRANSLATORS
 from atonc.ops import kinds

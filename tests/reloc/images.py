@@ -7,9 +7,10 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from atonc import building, generating, loading
+from atonc.app import generating, loading
+from atonc.app.loading import LoaderRig
 from atonc.compile_view import CompileView
-from atonc.loading import LoaderRig
+from atonc.firmware import building
 from atonc.options import Options
 from atonc.reloc.build import Built, RelocOptions, build
 from tests.emit.generated import DIGITS

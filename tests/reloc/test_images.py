@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc import building, relocating
+from atonc.app import relocating
 from atonc.errors import AtoncError, InputError
+from atonc.firmware import building
 from atonc.reloc import format as fmt
 from atonc.reloc.abi import ABIS, abi_named, abi_of
 from atonc.reloc.build import CPU_NUMBERS, RelocOptions, facts_of, prepare

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import boarding, loading, validating
-from atonc.boarding import FirmwareError
+from atonc.app import boarding, loading, validating
+from atonc.app.boarding import FirmwareError
+from atonc.app.loading import CLEAR, COPY, XIP, InstallError, LoaderRig, Spot
 from atonc.compile_view import CompileView
-from atonc.loading import CLEAR, COPY, XIP, InstallError, LoaderRig, Spot
 from atonc.reloc.build import Built
 from atonc.reloc.image import code_crc32, read_image
 from tests.board.programs import needs_compiler

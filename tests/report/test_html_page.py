@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from atonc import generating
+from atonc.app import generating
 from atonc.insight.compare import compare
 from atonc.insight.folder import folder_view
 from atonc.insight.loss import AccuracyReport, Finding, LayerNoise, Remedy

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from atonc.costs import StepCost
-from atonc.targeting import Side, TargetValidation, validate_target
+from atonc.app.targeting import Side, TargetValidation, validate_target
+from atonc.cost.network import StepCost
 from atonc.wire.client import Client, TargetError
 from atonc.wire.packets import NARROW, WIDE
 

@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import cli, firmware
-from atonc.boarding import stored_input
+from atonc import cli
+from atonc.app.boarding import stored_input
+from atonc.app.inputs import program_inputs
+from atonc.app.validating import synthetic_samples
 from atonc.emulation import Emulation
-from atonc.inputs import program_inputs
-from atonc.validating import synthetic_samples
+from atonc.firmware import image as firmware
 from atonc.wire import messages
 from atonc.wire.client import Client, RunResult
 from atonc.wire.links import open_link

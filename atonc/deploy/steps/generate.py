@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from atonc.app.profiles import read_profile
 from atonc.deploy.journal import Contents, digest
 from atonc.deploy.plan import Deployment, Result, Step, inputs_digest, put
 from atonc.disk import read_file
 from atonc.options import Options
-from atonc.profiles import read_profile
 
 NAME = "network"
 _MOST_MODEL = 1 << 30
@@ -39,7 +39,7 @@ def _inputs(deployment: Deployment, options: Options) -> str:
 
 
 def _compiled(deployment: Deployment, options: Options) -> Contents:
-    from atonc.generating import analyze, files_of
+    from atonc.app.generating import analyze, files_of
 
     view = analyze(deployment.model_file, options, NAME)
     files = files_of(view, with_hex=True, with_stai=uses_stai(deployment))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atonc.cost.macs import epoch_macs, macs, unit_macs
-from atonc.costs import NetworkCost
+from atonc.cost.network import NetworkCost
 from atonc.emit.c.network import CNetwork
 from atonc.emit.info.memory import Memory
 from atonc.emit.info.nodes import Numbers

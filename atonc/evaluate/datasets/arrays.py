@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.arrays import is_csv, read_arrays
+from atonc.app.arrays import is_csv, read_arrays
 from atonc.errors import InputError
 from atonc.evaluate.datasets.types import Data, Entry
 from atonc.ir import Array, Tensor

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from atonc.app.images import is_picture
 from atonc.errors import InputError
 from atonc.evaluate.datasets.arrays import array_data
 from atonc.evaluate.datasets.coco import coco_data
@@ -13,7 +14,6 @@ from atonc.evaluate.datasets.generator import generated
 from atonc.evaluate.datasets.pictures import picture_folder, require_whole
 from atonc.evaluate.datasets.types import MOST_SAMPLES, Data
 from atonc.evaluate.options import EvaluateOptions
-from atonc.images import is_picture
 from atonc.ir import Tensor
 
 LEAST = 2

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from atonc.app.runs import npz
 from atonc.disk import write_file
 from atonc.errors import InputError
 from atonc.evaluate.datasets.types import MOST_SAMPLES, Data, Entry
 from atonc.ir import Tensor
 from atonc.progress import stage
-from atonc.runs import npz
 
 _FOR_EXAMPLE = "yield inputs, label: inputs an array or a dictionary by name, label a whole number, an array or None"
 

@@ -7,10 +7,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from atonc.app.images import DAMAGE, FORMATS, MAX_BYTES, check_pixels
 from atonc.disk import read_file
 from atonc.errors import InputError, ToolError
 from atonc.evaluate.datasets.types import MOST_SAMPLES, Data, Entry
-from atonc.images import DAMAGE, FORMATS, MAX_BYTES, check_pixels
 from atonc.progress import stage
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm")

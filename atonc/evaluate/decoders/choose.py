@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.arrays import read_arrays
+from atonc.app.arrays import read_arrays
 from atonc.errors import InputError
 from atonc.evaluate.decoders.blazeface import Blazeface
 from atonc.evaluate.decoders.boxes import Decoder

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from atonc.app.programs import NamedProgram
+from atonc.app.runs import RunResult
 from atonc.hw.limits import PREFETCH_BYTES
-from atonc.programs import NamedProgram
 from atonc.reasons import Violation
-from atonc.runs import RunResult
 
 if TYPE_CHECKING:
     from atonc.emu.files.types import CompiledNetwork

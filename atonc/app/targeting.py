@@ -15,19 +15,20 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc import costs, firmware
-from atonc.boarding import image_network, stored_input
+from atonc.app.boarding import image_network, stored_input
+from atonc.app.inputs import program_inputs, real
+from atonc.app.references import References
+from atonc.app.validating import Distance, OutputResult, Sample, distance, unit_of
 from atonc.compile_view import CompileView
-from atonc.costs import StepCost
+from atonc.cost import network as costs
+from atonc.cost.network import StepCost
 from atonc.emu import tensors
 from atonc.emu.files.types import BufferInfo
 from atonc.emu.network import EmulatedNetwork
 from atonc.emulation import Emulation
 from atonc.errors import InputError
-from atonc.inputs import program_inputs, real
+from atonc.firmware import image as firmware
 from atonc.insight.types import Measured, MeasuredBlock
-from atonc.references import References
-from atonc.validating import Distance, OutputResult, Sample, distance, unit_of
 from atonc.wire import messages
 from atonc.wire.client import Client, Layer, RunResult, TargetError
 from atonc.wire.messages import ModelInfo, SystemInfo, TensorInfo

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from atonc import firmware
-from atonc.building import runtime_folder
 from atonc.disk import write_file, write_files
 from atonc.emit.c import names
 from atonc.errors import InputError
-from atonc.firmware import ImageNetwork
+from atonc.firmware import image as firmware
+from atonc.firmware.building import runtime_folder
+from atonc.firmware.image import ImageNetwork
 
 _BAUDS = range(1200, 8_000_001)  # eight times oversampled, the UART's 64 MHz give no more
 _PARTS = {"wire": "*", "bare_metal": "*", "include": "*.h", "src": "*.[ch]"}  # of the runtime that ships with atonc

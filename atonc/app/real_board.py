@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from atonc.app.load_run import LoadPlan
 from atonc.errors import InputError, ToolError
 from atonc.hw.board_file import find_board
-from atonc.load_run import LoadPlan
 
 BOARDS = ("stm32n6570-dk",)  # for which ST has such a firmware
 GDB_PORT = 36789

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atonc import firmware
 from atonc.build_folder import write_whole
 from atonc.emit.c import images
 from atonc.emu.board import Board, read_firmware
 from atonc.emu.board.board import DEFAULT_BUDGET
 from atonc.emu.bus import Bytes
 from atonc.errors import AtoncError, InputError
-from atonc.firmware import ImageNetwork, Runtime
+from atonc.firmware import image as firmware
+from atonc.firmware.image import ImageNetwork, Runtime
 from atonc.hw.board import USER_BUFFERS
 from atonc.hw.board import Board as Described
 from atonc.hw.board_file import find_board
@@ -25,9 +25,9 @@ from atonc.lower.context import item_bytes
 from atonc.progress import stage
 
 if TYPE_CHECKING:
+    from atonc.app.validating import Array, Sample
     from atonc.compile_view import CompileView
     from atonc.emulation import Emulation
-    from atonc.validating import Array, Sample
 
 _READY = 1
 _RUN, _SET_INPUT, _SET_OUTPUT = 1, 2, 3
@@ -202,7 +202,7 @@ def choose_runtime(folder: Path | None, polling: bool = False) -> Runtime:
 
 def image_network(view: CompileView, folder: Path) -> ImageNetwork:
     """Writes the files of a compiled model and describes them for the build."""
-    from atonc.generating import c_network, files_of
+    from atonc.app.generating import c_network, files_of
 
     write_whole(folder, files_of(view), view.name)
     network = c_network(view)
@@ -231,8 +231,8 @@ def compare(
     view: CompileView, samples: Sequence[Sample], rig: Rig, label: str = "atonc", number: int = 0
 ) -> BoardValidation:
     """Every output byte of one network of an image against the emulator."""
+    from atonc.app.inputs import program_inputs
     from atonc.emulation import Emulation
-    from atonc.inputs import program_inputs
 
     compiled = view.compiled
     emulation = Emulation(compiled.program, compiled.graph)

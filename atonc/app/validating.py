@@ -13,18 +13,18 @@ from pathlib import Path
 import numpy as np
 
 from atonc import progress
-from atonc.arrays import read_arrays
+from atonc.app.arrays import read_arrays
+from atonc.app.inputs import as_input, program_inputs, real
+from atonc.app.reading_checks import ReadingCheck, check_reading
+from atonc.app.references import References
 from atonc.compare.inputs import make_inputs, make_noise
 from atonc.compare.metrics import Metrics, measure
 from atonc.compare.subgraph import code_size
 from atonc.emulation import Emulation
 from atonc.errors import InputError
-from atonc.inputs import as_input, program_inputs, real
 from atonc.ir import Array, Graph, Tensor
 from atonc.layer_checks import LayerCheck, check_program
 from atonc.pipeline import Compiled
-from atonc.reading_checks import ReadingCheck, check_reading
-from atonc.references import References
 
 Sample = Mapping[str, Array]
 GIVEN = "the given outputs"

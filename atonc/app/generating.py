@@ -10,6 +10,8 @@ from atonc import __version__, progress
 from atonc.build_folder import REPORTS, write_whole
 from atonc.compile_view import CompileView
 from atonc.cost.macs import graph_macs
+from atonc.cost.program import program_cost
+from atonc.cost.saved_machine import machine_row
 from atonc.disk import write_files
 from atonc.emit import c_info, write
 from atonc.emit.c.files import files
@@ -19,10 +21,8 @@ from atonc.insight import reproduce, saved
 from atonc.insight.ours import network_view
 from atonc.options import Gates, Options
 from atonc.pipeline import Watch, compile_file, machine_of, memories, nobody
-from atonc.program_costs import program_cost
 from atonc.report import compile_text, generate_report
 from atonc.report.html import html_page
-from atonc.saved_machine import machine_row
 
 
 def broken(gates: Gates, view: CompileView) -> list[str]:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from atonc import csv_arrays
-from atonc.csv_arrays import parse_csv
+from atonc.app import csv_arrays
+from atonc.app.csv_arrays import parse_csv
 from atonc.disk import read_file
 from atonc.errors import InputError
 

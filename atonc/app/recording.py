@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import atonc
+from atonc.app.targeting import TargetValidation
 from atonc.disk import write_file
-from atonc.targeting import TargetValidation
 from atonc.wire.messages import TensorInfo
 
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.arrays import read_arrays
+from atonc.app.arrays import read_arrays
+from atonc.app.runs import RunResult, Snapshot
 from atonc.compare.layers import LayerReport, check_layers
 from atonc.compare.metrics import cosine, lsb_histogram
 from atonc.compare.observed import ObservedBuffer
 from atonc.emu import tensors
 from atonc.errors import InputError
 from atonc.ir import Graph
-from atonc.runs import RunResult, Snapshot
 
 Array = NDArray[Any]
 

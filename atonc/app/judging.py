@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atonc.validating import OutputResult, Validation
+from atonc.app.validating import OutputResult, Validation
 
 MIN_COSINE = 0.98
 CLOSE_PERCENT = 99.0  # within one code; outputs that are nearly all zero have no direction to compare

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc import loading
+from atonc.app import loading
+from atonc.app.loading import EXEC_RAM_BYTES, EXT_RAM_BYTES, EpochTime, LoaderRig, Spot
+from atonc.app.relocating import params_beside, read_image_file
 from atonc.emu.bus import Bytes
 from atonc.errors import CapacityError, InputError, UnsupportedError
 from atonc.hw.machine import stm32n6
-from atonc.loading import EXEC_RAM_BYTES, EXT_RAM_BYTES, EpochTime, LoaderRig, Spot
 from atonc.reloc.format import CPUS
 from atonc.reloc.image import Image
-from atonc.relocating import params_beside, read_image_file
 
 WORDS = ("copy", "xip", "ext", "no-flash", "no-run", "usbc", "max-speed")
 EXT_EXEC_RAM, EXT_EXEC_RAM_BYTES = 0x91C0_0000, 4 << 20

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
-from atonc import building
-from atonc.building import Placement, Unit
 from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import read_contents
 from atonc.errors import InputError
+from atonc.firmware import building
+from atonc.firmware.building import Placement, Unit
 from atonc.hw.board import Board
 from atonc.hw.board_file import find_board
 from atonc.hw.machine import FLASH

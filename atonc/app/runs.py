@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.arrays import is_arrays, is_csv, read_arrays
+from atonc.app.arrays import is_arrays, is_csv, read_arrays
 from atonc.disk import read_start, write_file, write_files
 from atonc.emu import network as emulated
 from atonc.emu import tensors
@@ -199,7 +199,7 @@ def samples_from(net: EmulatedNetwork, paths: Sequence[Path], limit: int = 0) ->
 def image_input(net: EmulatedNetwork, info: BufferInfo, path: Path) -> Array:
     """An image, resized to the input; uint8 codes are pixels, int8 codes pixels - 128, floats span the range that the
     network quantises them with."""
-    from atonc.images import read_image
+    from atonc.app.images import read_image
 
     pixels = read_image(path, tensors.io_shape(info))
     dtype = tensors.dtype_of(info)

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from atonc.cost.saved_machine import build_machine
 from atonc.emu import cpu
 from atonc.emu.files.c_info import CInfo
 from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import EmulatedNetwork, Step
 from atonc.hw.cycles import hardware, st_estimate
 from atonc.hw.machine import HYPERRAM, Machine, PoolTiming, kind_of_label
-from atonc.saved_machine import build_machine
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc import building, firmware
-from atonc.boarding import FirmwareError, Inference, Rig
-from atonc.building import Placement, Unit
+from atonc.app.boarding import FirmwareError, Inference, Rig
 from atonc.emu.board.clock import Clock
 from atonc.emu.board.interrupts import Nvic, SystemControl
 from atonc.emu.bus import Bytes
 from atonc.emu.files.types import EpochFlags
-from atonc.firmware import Runtime
+from atonc.firmware import building
+from atonc.firmware import image as firmware
+from atonc.firmware.building import Placement, Unit
+from atonc.firmware.image import Runtime
 from atonc.reloc.format import CPUS
 from atonc.reloc.image import Image
 

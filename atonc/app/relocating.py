@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from atonc import building
-from atonc.building import Toolchain
 from atonc.disk import read_file, write_files
 from atonc.errors import InputError
+from atonc.firmware import building
+from atonc.firmware.building import Toolchain
 from atonc.progress import stage
 from atonc.reloc.build import Built, RelocOptions, build
 from atonc.reloc.c_files import c_files

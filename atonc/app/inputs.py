@@ -85,8 +85,8 @@ def _is_picture(value: Any) -> bool:
 
 
 def _pixels(graph: Graph, name: str, value: Any) -> Array:
+    from atonc.app.images import fitted, read_image
     from atonc.compare.inputs import float_range
-    from atonc.images import fitted, read_image
 
     tensor = graph.tensors[name]
     shape = tensor.shape

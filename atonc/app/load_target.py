@@ -9,10 +9,10 @@ import hashlib
 
 import numpy as np
 
+from atonc.app.load_run import INFERENCES, Loaded, LoadPlan
+from atonc.app.loading import EpochTime
+from atonc.app.targeting import contradiction, milliseconds
 from atonc.emu.files.types import EpochFlags
-from atonc.load_run import INFERENCES, Loaded, LoadPlan
-from atonc.loading import EpochTime
-from atonc.targeting import contradiction, milliseconds
 from atonc.wire import messages
 from atonc.wire.client import Client, Layer, TargetError
 from atonc.wire.links import Link

@@ -49,7 +49,7 @@ def check_file(file: Path | None) -> None:
 
 def check_compiler() -> None:
     """The cross compiler, for everything that becomes Arm code."""
-    from atonc.building import find_toolchain
+    from atonc.firmware.building import find_toolchain
 
     find_toolchain()
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from atonc.app.references import References
 from atonc.compare.subgraph import WEIGHTED, code_size
 from atonc.errors import AtoncError
 from atonc.frontends.tflite_overflows import shifts_overflow
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.layer_checks import Forced, differences, forced_run
 from atonc.ops.values import Arg
-from atonc.references import References
 
 LIMIT = 1.0  # code; two correct roundings of one number are never further apart
 ANYTHING = 255.0  # codes: where their kernels overflow, they say nothing of ours

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from atonc.cost.macs import macs
-from atonc.costs import NetworkCost, StepCost
+from atonc.cost.network import NetworkCost, StepCost
 from atonc.emit import ec_program
 from atonc.emit.c.calls import Argument, Pointer, Struct, Table
 from atonc.emit.c.cpu_calls import cpu_calls

@@ -13,12 +13,12 @@ from types import TracebackType
 
 import numpy as np
 
+from atonc.app.inputs import in_order_of, real
 from atonc.compare.reference import OPTIMISED, REFERENCE, XNNPACK, kernel_sets
 from atonc.compare.reference_process import ReferenceProcess
 from atonc.errors import InputError, ToolError, VerificationError
 from atonc.frontends import limits
 from atonc.frontends.read import is_tflite
-from atonc.inputs import in_order_of, real
 from atonc.ir import Array, Graph
 from atonc.ops import run_graph
 from atonc.pipeline import Compiled
