@@ -19,11 +19,11 @@ from pathlib import Path
 
 import pytest
 
+from atonc.cost.program import program_cost
 from atonc.emit import ec_program
 from atonc.lower import recipes
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file, compile_graph, memories
-from atonc.program_costs import program_cost
 from tests.compiler.golden_graphs import GRAPHS
 
 ROOT = Path(__file__).parents[2]
