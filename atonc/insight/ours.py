@@ -146,7 +146,7 @@ def _layer(op: Op, view: CompileView, rows: list[tuple[ProgramStep, StepCost]], 
         bound_by,
         tuple(dict.fromkeys(c for e in epochs for c in wiring.chains(e))),
         tuple(dict.fromkeys(m for e in epochs for m in wiring.modes(e))),
-        tuple(_decisions(op, view, on, bound_by, cycles, external)),
+        tuple(_decisions(op, view, rows, on, bound_by, cycles, external)),
         tensors.label(op, known),
         tensors.attributes(op),
         held,
@@ -156,7 +156,13 @@ def _layer(op: Op, view: CompileView, rows: list[tuple[ProgramStep, StepCost]], 
 
 
 def _decisions(
-    op: Op, view: CompileView, on: str, bound_by: Mapping[str, float], cycles: int, external: set[str]
+    op: Op,
+    view: CompileView,
+    rows: list[tuple[ProgramStep, StepCost]],
+    on: str,
+    bound_by: Mapping[str, float],
+    cycles: int,
+    external: set[str],
 ) -> list[Decision]:
     compiled = view.compiled
     if on == NOTHING:
@@ -166,12 +172,7 @@ def _decisions(
     if on == CPU:
         reasons = [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.name == op.name]
         return decide.merged([*reasons, *_in_float(op, view, reasons), *spilled])
-    owners = zip(compiled.program.steps, compiled.scheduled.owners, strict=True)
-    own = [
-        (step.epoch, step.plan.purpose)
-        for step, owner in owners
-        if owner == op.name and step.epoch is not None and isinstance(step.plan, EpochPlan)
-    ]
+    own = [(s.epoch, s.plan.purpose) for s, _ in rows if s.epoch is not None and isinstance(s.plan, EpochPlan)]
     shifted = [n for n in op.inputs if n in compiled.layout.placed and compiled.layout.placed[n].buffer.offset]
     found = [_bound(bound_by, cycles, view)] if bound_by else []
     epochs, purposes = [epoch for epoch, _ in own], [purpose for _, purpose in own]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from atonc.plan.task import Task, TaskGroup
 from atonc.plan.types import CpuPlan
@@ -34,7 +35,7 @@ class Schedule:
 
     steps: tuple[Step, ...]
 
-    @property
+    @cached_property
     def owners(self) -> tuple[str, ...]:
         """The operator behind each step."""
         return tuple(step.op if isinstance(step, CpuPlan) else step.ops[0] for step in self.steps)
