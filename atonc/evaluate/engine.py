@@ -65,7 +65,8 @@ class Engine:
             given = [self.constants[n] if n in self.constants else values[n] if n else None for n in step.op.inputs]
             for name, result in zip(step.op.outputs, step.kernel(given), strict=True):
                 if name:
-                    values[name] = result.astype(self._type(name), copy=False)
+                    codes = result.astype(self._type(name), copy=False)
+                    values[name] = codes if len(codes) == samples else np.repeat(codes, samples, axis=0)  # of constants
             if not observe:
                 for name in step.last_use:
                     values.pop(name, None)

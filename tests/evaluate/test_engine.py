@@ -8,7 +8,7 @@ import pytest
 from atonc.emulation import Emulation
 from atonc.evaluate.engine import Engine, npu_kernel
 from atonc.evaluate.kernels.finish import Wrapping32, finish_for
-from atonc.ir import Graph, Op, Tensor
+from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.lower.meaning.sums import requantised
 from atonc.lower.requantise import Requantisation
 from atonc.options import Options
@@ -86,3 +86,18 @@ def test_32_bits_that_wrap_give_the_codes_of_64_bits(seed: int) -> None:
 def test_usual_coefficients_need_no_64_bits() -> None:
     rule = Requantisation(0, np.array([20000, 9000]), np.array([1 << 22, -(1 << 23)]), 20)
     assert isinstance(finish_for([(rule, 2)], np.array([90000, 90000]), np.float32), Wrapping32)
+
+
+def test_an_output_that_no_input_changes_is_there_for_every_sample() -> None:
+    """As detectors give their anchors."""
+    anchors = Tensor("anchors", (1, 4), "int8", Quantisation.per_tensor(0.5, 3), np.arange(4, dtype=np.int8)[None])
+    tensors = [
+        Tensor("x", (1, 2, 2, 4), "int8", Quantisation.per_tensor(0.1)),
+        Tensor("y", (1, 2, 2, 4), "int8", Quantisation.per_tensor(0.1)),
+        anchors,
+        Tensor("boxes", (1, 4), "float32"),
+    ]
+    ops = (Op("relu", "relu", ("x",), ("y",)), Op("dequantize", "dequantize", ("anchors",), ("boxes",)))
+    graph = Graph(name="anchors", tensors={t.name: t for t in tensors}, ops=ops, inputs=("x",), outputs=("y", "boxes"))
+    found = Engine(compile_graph(graph, Options(verify=False))).run({"x": np.zeros((3, 1, 2, 2, 4), np.int8)})
+    assert found["boxes"].shape[0] == 3 and np.allclose(found["boxes"][2].ravel(), (np.arange(4) - 3) * 0.5)
