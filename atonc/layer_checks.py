@@ -19,9 +19,9 @@ from atonc.compare.subgraph import code_size
 from atonc.emit.program import Program, ProgramStep
 from atonc.emulation import Emulation
 from atonc.ir import Array, Graph, Op
-from atonc.lower.expected import Declared, declared_errors
 from atonc.lower.map_ops import Mapped
-from atonc.lower.meaning.run import mapped_op
+from atonc.lower.semantics.error_model import Declared, declared_errors
+from atonc.lower.semantics.run import mapped_op
 from atonc.ops import run_op, start_values
 from atonc.plan.types import CpuPlan
 from atonc.progress import stage

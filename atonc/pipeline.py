@@ -25,7 +25,6 @@ from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence import EpochGrade
 from atonc.ir import Array, Graph
 from atonc.lower.map_ops import Mapped, map_ops
-from atonc.lower.wishes import resolve
 from atonc.ops import run_graph
 from atonc.options import Options
 from atonc.passes import order
@@ -42,6 +41,7 @@ from atonc.schedule import check as schedule_check
 from atonc.schedule import schedule
 from atonc.schedule.assign import assign
 from atonc.schedule.types import Schedule
+from atonc.select.affinity import resolve
 from atonc.select.form import Refused
 from atonc.select.policy import Room
 from atonc.verify import VerifyReport, verify
@@ -117,11 +117,11 @@ def compile_canonical(
 ) -> Compiled:
     """From the canonical graph on; other views change it or the memories to see what that would bring."""
     started = started or time.perf_counter()
-    wishes = resolve(source, graph, options.on_cpu, options.on_npu)
+    affinity = resolve(source, graph, options.on_cpu, options.on_npu)
     samples = partial(typical_runs, graph, memory)
     avoided: dict[str, Refused] = {}
     for _ in range(ROUNDS):
-        lower = partial(map_ops, graph, options.numerics, samples, wishes, supplied(graph, options), avoided)
+        lower = partial(map_ops, graph, options.numerics, samples, affinity, supplied(graph, options), avoided)
         mapped, scheduled, layout = _map_and_place(lower, graph, memory, options, watch)
         edges = graph.inputs, graph.outputs
         program = bind(list(scheduled.plans), layout.placed, *edges, layout.cached_pools, memory.pools)

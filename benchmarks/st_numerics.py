@@ -26,7 +26,7 @@ from atonc.compare.observed import ObservedBuffer, to_tensor
 from atonc.errors import AtoncError
 from atonc.ir import Graph, Op, Tensor
 from atonc.lower.map_ops import Mapped, map_ops
-from atonc.lower.meaning.run import mapped_op
+from atonc.lower.semantics.run import mapped_op
 from atonc.ops import Result, is_move, run_op, start_values
 from atonc.options import Options
 from atonc.passes import order

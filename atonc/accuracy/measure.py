@@ -21,7 +21,7 @@ from atonc.app.inputs import as_input, in_order_of, program_inputs
 from atonc.app.inputs import real as real_value
 from atonc.insight.loss import ACTIVATION, ARITHMETIC, KINDS, WEIGHTS
 from atonc.ir import Graph, Op, Tensor
-from atonc.lower.meaning.run import mapped_op, run_mapped
+from atonc.lower.semantics.run import mapped_op, run_mapped
 from atonc.ops import run_graph
 from atonc.pipeline import Compiled
 

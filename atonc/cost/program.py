@@ -19,8 +19,8 @@ from atonc.errors import AtoncError
 from atonc.hw.cycles import hardware, st_estimate
 from atonc.hw.epoch import Epoch
 from atonc.hw.machine import Machine, PoolTiming, stm32n6
+from atonc.hw.memoise import memoise
 from atonc.hw.mpool import MemoryPool
-from atonc.hw.once import once_per_object
 from atonc.ir import Graph, Op, Tensor
 from atonc.lower.context import item_bytes
 from atonc.ops import is_move
@@ -78,7 +78,7 @@ def _step_cost(
     )
 
 
-@once_per_object
+@memoise
 def with_words(epoch: Epoch) -> Epoch:
     """The epoch with the length of its part of the program."""
     return replace(epoch, words=ec_program.epoch_words(epoch))

@@ -16,7 +16,7 @@ from atonc.hw.ec import BurstWriteInc, Instruction, Irq, Label, Poll, Write, Wri
 from atonc.hw.ec.merge import Barrier
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
-from atonc.hw.once import once_per_object
+from atonc.hw.memoise import memoise
 from atonc.hw.units import activ
 from atonc.hw.units.activ import ActivConfig
 from atonc.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
@@ -34,13 +34,13 @@ def program(epochs: Iterable[Epoch]) -> list[Instruction]:
     return [*(instruction for epoch in epochs for instruction in epoch_code(epoch)), Irq(0)]
 
 
-@once_per_object
+@memoise
 def epoch_code(epoch: Epoch) -> tuple[Instruction, ...]:
     """One epoch, writes merged. It begins with a label, so that none of them could merge with those of another."""
     return tuple(merge_writes(epoch_trace(epoch)))
 
 
-@once_per_object
+@memoise
 def _encoded(epoch: Epoch) -> tuple[int, ...]:
     return tuple(encode(epoch_code(epoch)))
 

@@ -1,6 +1,6 @@
 """A compiled program as plain functions on batches: bit for bit what the emulator computes, without its registers.
 
-Each operator on the NPU does what its recipe has explained (`atonc.lower.meaning`), each one on the CPU what its exact
+Each operator on the NPU does what its recipe has explained (`atonc.lower.semantics`), each one on the CPU what its
 kernel does. The common ones have a fast form in `kernels`; the others run as they are explained, sample by sample.
 """
 
@@ -19,10 +19,10 @@ from atonc.evaluate.kernels.pools import LargestCodes
 from atonc.evaluate.kernels.sums import LayerKernel
 from atonc.ir import Array, Graph, Op
 from atonc.lower.context import Context
-from atonc.lower.meaning.arithmetic import CODES
-from atonc.lower.meaning.run import mapped_op
-from atonc.lower.meaning.sums import Layered
-from atonc.lower.recipes.elementwise import TwoOperands
+from atonc.lower.elementwise.binary import TwoOperands
+from atonc.lower.semantics.arithmetic import CODES
+from atonc.lower.semantics.run import mapped_op
+from atonc.lower.semantics.sums import Layered
 from atonc.ops import run_op
 from atonc.ops.registry import is_move
 

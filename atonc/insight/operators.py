@@ -32,14 +32,14 @@ def operator_info(kind: str) -> OperatorInfo:
     if kind in _FREE:
         return OperatorInfo(kind, NPU, (), "costs nothing: the bytes stay where they are")
     if recipe is not None:
-        module = recipe.__module__.rsplit(".", 1)[-1]
+        module = recipe.__module__.removeprefix("atonc.lower.")
         return OperatorInfo(kind, NPU, tuple(rules.rule_of(key) for key in rules.MAY_REFUSE[module]))
     if kind in _FOLDED:
         return OperatorInfo(kind, FOLDED, (rules.NO_RECIPE,), "folded into its neighbours or into constants")
     if kind in rules.BY_NATURE:
         return OperatorInfo(kind, CPU, (rules.BY_NATURE[kind],))
     if kind in UNARY:
-        found = tuple(rules.rule_of(key) for key in rules.MAY_REFUSE["function"])
+        found = tuple(rules.rule_of(key) for key in rules.MAY_REFUSE["elementwise.function"])
         return OperatorInfo(kind, TABLE, found, "int8 in, int8 out; ReLU and clip are free behind a convolution")
     return OperatorInfo(kind, CPU, (rules.NO_RECIPE,))
 

@@ -133,7 +133,7 @@ class Context:
     def explain(
         self, op: Op, codes: Callable[[Sequence[Any]], Sequence[Any]], error: float = 0.0, saturates: bool = False
     ) -> None:
-        """Says what the epochs of an operator compute (see atonc.lower.meaning)."""
+        """Says what the epochs of an operator compute (see atonc.lower.semantics)."""
         self.semantics[op.name] = Semantics(codes, error, saturates)
 
     def constant(self, data: bytes, label: str) -> str:

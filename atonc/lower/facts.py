@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from atonc.ir import Array, Graph, Op, Tensor
-from atonc.lower.passes_2x import Form, needs_unsigned
+from atonc.lower.conv.passes_2x import Form, needs_unsigned
 from atonc.select.policy import MANY_CHANNELS, USUAL_ROOM, Room
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")

@@ -11,13 +11,13 @@ from atonc.ir import Array, Graph, Op
 from atonc.lower import rules
 from atonc.lower.context import Context
 from atonc.lower.registry import recipe_for
-from atonc.lower.wishes import Wishes, chosen_by_user
 from atonc.ops import kinds
 from atonc.ops.functions import FUNCTIONS
 from atonc.ops.values import same_codes
 from atonc.plan.types import CpuPlan
 from atonc.progress import stage
 from atonc.schedule.types import Work
+from atonc.select.affinity import Affinity, chosen_by_user
 from atonc.select.choose import attempt
 from atonc.select.form import Form, Refused
 from atonc.select.policy import USUAL_ROOM, Room
@@ -54,7 +54,7 @@ def map_ops(
     graph: Graph,
     numerics: str = "best",
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None,
-    wishes: Wishes | None = None,
+    affinity: Affinity | None = None,
     supplied: Collection[str] = (),
     avoided: Mapping[str, Refused] | None = None,
     room: Room = USUAL_ROOM,
@@ -62,8 +62,8 @@ def map_ops(
     """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect. `avoided`:
     operators whose epochs were refused when the whole program was looked at. `room`: the NPU's own RAM, and from
     which size on tensors shall fit any memory."""
-    wishes, avoided = wishes or Wishes(), avoided or {}
-    on_cpu = wishes.on_cpu | frozenset(avoided)
+    affinity, avoided = affinity or Affinity(), avoided or {}
+    on_cpu = affinity.on_cpu | frozenset(avoided)
     context = Context(graph, numerics, calibrate, on_cpu, supplied, room)
     for name in graph.inputs:
         context.buffer(name)
@@ -72,7 +72,7 @@ def map_ops(
     reasons: list[CpuReason] = []
     for number, op in enumerate(graph.ops):
         stage("mapping operators", number, len(graph.ops))
-        form, reason = _where_wanted(op, context, wishes, avoided)
+        form, reason = _where_wanted(op, context, affinity, avoided)
         if isinstance(form, Form):
             forms[op.name] = form
             works.append(Work(op.name, form.groups))
@@ -85,13 +85,13 @@ def map_ops(
 
 
 def _where_wanted(
-    op: Op, context: Context, wishes: Wishes, avoided: Mapping[str, Refused]
+    op: Op, context: Context, affinity: Affinity, avoided: Mapping[str, Refused]
 ) -> tuple[Form | CpuPlan, CpuReason | None]:
-    if op.name in wishes.on_cpu:
+    if op.name in affinity.on_cpu:
         return _on_cpu(op, context, chosen_by_user())
     refusal = avoided.get(op.name)
     form, reason = _on_cpu(op, context, refusal) if refusal else _lower(op, context)
-    if reason is not None and op.name in wishes.on_npu:
+    if reason is not None and op.name in affinity.on_npu:
         raise UnsupportedError(
             f"{op.kind} cannot run on the NPU: {reason.seen} (limit: {reason.limit})",
             where=reason.node,

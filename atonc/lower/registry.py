@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from atonc.ir import Op
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["Recipe", "Refusal", "recipe", "recipe_for"]
 
 Recipe = Callable[[Op, "Context"], list[TaskGroup]]
+
+FAMILIES = ("conv", "elementwise", "move", "pool", "resize")
 
 _RECIPES: dict[str, Recipe] = {}
 
@@ -31,7 +36,14 @@ def recipe(*kinds: str) -> Callable[[Recipe], Recipe]:
 
 
 def recipe_for(kind: str) -> Recipe | None:
-    from atonc.lower import recipes  # importing the package registers them all
-
-    recipes.load()
+    load()
     return _RECIPES.get(kind)
+
+
+@cache
+def load() -> None:
+    """Every module of a family registers its recipes when it is imported."""
+    for family in FAMILIES:
+        package = import_module(f"atonc.lower.{family}")
+        for module in sorted(m.name for m in iter_modules(package.__path__)):
+            import_module(f"{package.__name__}.{module}")

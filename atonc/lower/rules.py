@@ -207,13 +207,13 @@ _MAXIMA = ("POOL-WINDOW", "POOL-LINE", "POOL-PICTURE", "PICTURE")
 
 # which rules may send an operator that has a recipe to the CPU, by the module of the recipe
 MAY_REFUSE: dict[str, tuple[str, ...]] = {
-    "conv": _CONVOLUTION,
-    "division": ("BROADCAST", "DIV-RECIPROCAL", "ELEMENTWISE", "SCALES", *_BYTES),
-    "elementwise": ("BROADCAST", "ELEMENTWISE", "MUL-CONSTANT", "SCALES", *_BYTES),
-    "function": ("TABLE-ERROR", *_BYTES),
-    "prelu": ("PRELU-SLOPES", "TABLE-ERROR", *_BYTES),
-    "movement": (*_MOVES, "CPU-GATHER", "PAD-TYPE"),
-    "pool": (*_POOLS, *_MEANS, *_MAXIMA, "POOL-AXES"),
-    "resize": ("RESIZE-NEAREST", *_MOVES),
-    "resize_linear": ("RESIZE-LINEAR", "CPU-RESIZE", *_BYTES),
+    "conv.recipe": _CONVOLUTION,
+    "elementwise.division": ("BROADCAST", "DIV-RECIPROCAL", "ELEMENTWISE", "SCALES", *_BYTES),
+    "elementwise.binary": ("BROADCAST", "ELEMENTWISE", "MUL-CONSTANT", "SCALES", *_BYTES),
+    "elementwise.function": ("TABLE-ERROR", *_BYTES),
+    "elementwise.prelu": ("PRELU-SLOPES", "TABLE-ERROR", *_BYTES),
+    "move.recipe": (*_MOVES, "CPU-GATHER", "PAD-TYPE"),
+    "pool.recipe": (*_POOLS, *_MEANS, *_MAXIMA, "POOL-AXES"),
+    "resize.nearest": ("RESIZE-NEAREST", *_MOVES),
+    "resize.linear": ("RESIZE-LINEAR", "CPU-RESIZE", *_BYTES),
 }

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from atonc.lower.affine import Affine, Pair
-from atonc.lower.arith_units import affine_unit, multiply_unit, pair_unit
+from atonc.lower.units.affine import Affine, Pair
+from atonc.lower.units.arith import affine_unit, multiply_unit, pair_unit
 from atonc.plan.streams import Area, contiguous, engine
 from atonc.probes.bench import Bench
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs

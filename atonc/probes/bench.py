@@ -6,8 +6,8 @@ import numpy as np
 
 from atonc.hw.units.arith import ArithConfig
 from atonc.ir import Array
-from atonc.lower.affine import Affine
-from atonc.lower.arith_units import affine_unit
+from atonc.lower.units.affine import Affine
+from atonc.lower.units.arith import affine_unit
 from atonc.plan.build import TaskBuilder
 from atonc.plan.types import Buffer, BufferKind, EpochPlan
 from atonc.probes.types import INPUT, OUTPUT, ProbeEpochs

@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from atonc.ir import Array
-from atonc.lower.chains import Mode, unit_config
-from atonc.lower.conv_engines import feature_engine, kernel_engine
-from atonc.lower.convolution import Part
+from atonc.lower.conv.chains import Mode, unit_config
+from atonc.lower.conv.engines import feature_engine, kernel_engine
+from atonc.lower.conv.kernel_parts import Part
 from atonc.plan.streams import Area, Frames, contiguous
 from atonc.probes.bench import Bench, to_codes
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from atonc.lower.pool_units import global_unit, windows_unit
+from atonc.lower.units.pool import global_unit, windows_unit
 from atonc.plan.streams import Area, contiguous, engine
 from atonc.probes.bench import Bench
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs

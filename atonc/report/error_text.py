@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from atonc.lower.expected import Expected, expected_errors
+from atonc.lower.semantics.error_model import Expected, expected_errors
 from atonc.pipeline import Compiled
 
 FEW = 5

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from atonc.hw.footprint import share_word
 from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
-from atonc.hw.once import once_per_object
+from atonc.hw.memoise import memoise
 from atonc.plan.task import Task, TaskGroup
 
 _MOST = {**UNITS, "readers": MOST_READERS, "writers": MOST_WRITERS}
 
 
-@once_per_object
+@memoise
 def pack(group: TaskGroup) -> tuple[tuple[Task, ...], ...]:
     """The longest first, each into the first epoch that has room."""
     epochs: list[tuple[list[Task], Counter[str]]] = []

@@ -20,8 +20,8 @@ from atonc.emu.npu import run_epoch
 from atonc.emulation import Emulation
 from atonc.hw.stream import Stream
 from atonc.ir import Graph, Op
-from atonc.lower.expected import Expected, expected_errors
-from atonc.lower.meaning.run import run_mapped
+from atonc.lower.semantics.error_model import Expected, expected_errors
+from atonc.lower.semantics.run import run_mapped
 from atonc.ops import run_graph, run_op
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph

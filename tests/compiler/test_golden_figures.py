@@ -21,7 +21,7 @@ import pytest
 
 from atonc.cost.program import program_cost
 from atonc.emit import ec_program
-from atonc.lower import recipes
+from atonc.lower import registry
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file, compile_graph, memories
 from tests.compiler.golden_graphs import GRAPHS
@@ -110,7 +110,7 @@ SLOWER: dict[str, dict[str, float]] = {
     "one depthwise pipeline": {"FEW_CYCLES": 8e9, "MAX_PIPELINES": 1},
     "an epoch for every few channels": {"WORTH": 0.0},
     "copies on the CPU": {"MOST_MOVES": 0},
-    "functions on the CPU": {"atonc.lower.recipes.function.MOST_ERROR": -1},
+    "functions on the CPU": {"atonc.lower.elementwise.function.MOST_ERROR": -1},
 }
 
 
@@ -127,7 +127,7 @@ def mutate(monkeypatch: pytest.MonkeyPatch, name: str, value: object) -> None:
 
 @pytest.mark.parametrize("mutant", SLOWER)
 def test_a_slower_compiler_is_noticed(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipes.load()
+    registry.load()
     for name, value in SLOWER[mutant].items():
         mutate(monkeypatch, name, value)
     slower = [

@@ -9,8 +9,8 @@ from atonc.emulation import Emulation
 from atonc.evaluate.engine import Engine, npu_kernel
 from atonc.evaluate.kernels.finish import Wrapping32, finish_for
 from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.lower.meaning.sums import requantised
-from atonc.lower.requantise import Requantisation
+from atonc.lower.conv.requantise import Requantisation
+from atonc.lower.semantics.sums import requantised
 from atonc.options import Options
 from atonc.pipeline import compile_graph
 from tests.compiler.random_graphs import random_graph, random_inputs

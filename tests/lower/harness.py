@@ -16,8 +16,8 @@ from atonc.emulation import Emulation
 from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.lower.context import Context
 from atonc.lower.map_ops import Mapped, map_ops
-from atonc.lower.meaning.run import run_mapped
 from atonc.lower.registry import Refusal
+from atonc.lower.semantics.run import run_mapped
 from atonc.options import Options
 from atonc.pipeline import compile_canonical, memories
 from atonc.plan.types import StepPlan

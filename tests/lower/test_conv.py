@@ -10,8 +10,8 @@ import pytest
 from atonc.ir import Graph, Op
 from atonc.lower.context import Context
 from atonc.lower.map_ops import map_ops
-from atonc.lower.meaning.run import run_mapped
 from atonc.lower.registry import Refusal
+from atonc.lower.semantics.run import run_mapped
 from atonc.ops import run_graph, run_op
 from tests.lower.harness import activation, constant, graph_of, lower, run
 

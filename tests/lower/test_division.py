@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.lower.context import Context
-from atonc.lower.recipes.division import MOST_ERROR, lower_division, occurring_codes
+from atonc.lower.elementwise.division import MOST_ERROR, lower_division, occurring_codes
 from atonc.lower.registry import Refusal
 from atonc.ops import run_graph
 from tests.lower.harness import activation, run

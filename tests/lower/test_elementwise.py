@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.lower.affine import fit_pair, pair_error
 from atonc.lower.context import Context
-from atonc.lower.operands import Repeats, repeats
-from atonc.lower.recipes.elementwise import product_form, sum_form
+from atonc.lower.elementwise.binary import product_form, sum_form
+from atonc.lower.elementwise.operands import Repeats, repeats
 from atonc.lower.registry import Refusal
+from atonc.lower.units.affine import fit_pair, pair_error
 from atonc.ops.registry import evaluate
 from tests.lower.harness import activation, constant, graph_of, lower, run
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.ir import Op, Tensor
-from atonc.lower.affine import affine_of_table
-from atonc.lower.recipes.function import function_for
+from atonc.lower.elementwise.function import function_for
 from atonc.lower.registry import Refusal
+from atonc.lower.units.affine import affine_of_table
 from atonc.ops.functions import FUNCTIONS
 from atonc.ops.registry import evaluate
 from tests.lower.harness import activation, graph_of, lower, run

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.ir import Op, Tensor
-from atonc.lower.copies import MOST_MOVES
+from atonc.lower.move.copies import MOST_MOVES
 from atonc.lower.registry import Refusal
 from atonc.ops import run_graph
 from tests.lower.harness import activation, constant, graph_of, lower, run

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from atonc.ir import Graph, Op
-from atonc.lower.passes_2x import Form, channels_a_pass
-from atonc.lower.requantise import two_steps
+from atonc.lower.conv.passes_2x import Form, channels_a_pass
+from atonc.lower.conv.requantise import two_steps
 from tests.lower.harness import activation, graph_of, run
 from tests.lower.test_conv import conv_graph
 

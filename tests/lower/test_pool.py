@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.ir import Graph, Op, Tensor
-from atonc.lower.maxima import cascade
-from atonc.lower.means import Line, mean_codes
-from atonc.lower.recipes import pool as pool_recipe
+from atonc.lower.pool import recipe as pool_recipe
+from atonc.lower.pool.maxima import cascade
+from atonc.lower.pool.means import Line, mean_codes
 from atonc.lower.registry import Refusal
 from atonc.ops import run_graph
 from tests.lower.harness import activation, graph_of, lower, run

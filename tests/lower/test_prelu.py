@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from atonc.ir import Op
 from atonc.lower.context import Context
-from atonc.lower.recipes.prelu import prelu_form
+from atonc.lower.elementwise.prelu import prelu_form
 from atonc.lower.registry import Refusal
 from atonc.ops.registry import evaluate
 from tests.lower.harness import activation, constant, graph_of, lower, run

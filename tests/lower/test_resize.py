@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from atonc.errors import ModelError
 from atonc.ir import Op, Tensor
-from atonc.lower.recipes import resize_linear
 from atonc.lower.registry import Refusal
+from atonc.lower.resize import linear as resize_linear
 from atonc.ops import run_graph
 from atonc.select import policy
 from tests.lower.harness import activation, graph_of, lower, run

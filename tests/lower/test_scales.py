@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from atonc.ir import Graph, Op
-from atonc.lower.affine import CODES, fit_sum
-from atonc.lower.means import Line, mean_codes
-from atonc.lower.requantise import requantisation
+from atonc.lower.conv.requantise import requantisation
+from atonc.lower.pool.means import Line, mean_codes
+from atonc.lower.units.affine import CODES, fit_sum
 from atonc.ops import run_graph
 from atonc.ops.rounding import round_half_away
 from tests.lower.harness import activation, constant, graph_of, lower, run

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from atonc.frontends.tflite_overflows import shifts_overflow
 from atonc.ir import Graph, Op
+from atonc.lower.conv.steep_channels import STEEP, tame
 from atonc.lower.registry import Refusal
-from atonc.lower.steep_channels import STEEP, tame
 from atonc.ops import run_graph
 from tests.lower.harness import activation, constant, graph_of, lower, run
 

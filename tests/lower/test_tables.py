@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from atonc.hw.fixed import finish
 from atonc.hw.units import activ
-from atonc.lower.affine import output_bounds
-from atonc.lower.tables import fit_table
+from atonc.lower.elementwise.tables import fit_table
+from atonc.lower.units.affine import output_bounds
 from atonc.ops.functions import FUNCTIONS
 
 CODES = np.arange(-128, 128)
@@ -48,7 +48,7 @@ def test_steps_between_cells_are_exact(step: int) -> None:
 def test_the_same_table_gives_the_same_rows() -> None:
     wanted = np.clip(np.rint(100 * np.sin(CODES / 40)), -128, 127).astype(np.int8)
     first = fit_table(wanted).config
-    from atonc.lower import tables
+    from atonc.lower.elementwise import tables
 
     tables._fit.cache_clear()
     assert fit_table(wanted).config == first

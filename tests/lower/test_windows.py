@@ -9,7 +9,7 @@ import pytest
 
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.ir import Graph, Op
-from atonc.lower.convolution import Part, axis_of, widen
+from atonc.lower.conv.kernel_parts import Part, axis_of, widen
 from atonc.lower.registry import Refusal
 from atonc.plan.streams import Area
 from tests.lower.harness import activation, constant, graph_of, lower

@@ -11,7 +11,7 @@ from atonc.errors import ToolError
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Op
-from atonc.lower.copies import SAME
+from atonc.lower.move.copies import SAME
 from atonc.plan.build import TaskBuilder
 from atonc.plan.contents import require_written, strays
 from atonc.plan.streams import Area, Frames, contiguous, engine

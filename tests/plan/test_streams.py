@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from atonc.hw.units import stream_engine
-from atonc.lower.pipelines import require_seen
 from atonc.lower.registry import Refusal
-from atonc.lower.walks import walk
+from atonc.lower.units.access_patterns import walk
+from atonc.lower.units.wiring import require_seen
 from atonc.plan.streams import Area, Frames, engine, in_frames, shape_raster
 from tests.hw import scalar_models as scalar
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from atonc.hw.units.activ import ActivConfig
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.convacc import ConvaccConfig
-from atonc.lower.copies import SAME
+from atonc.lower.move.copies import SAME
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, contiguous, engine
 from atonc.plan.task import Task, TaskGroup

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from atonc.hw import regs
-from atonc.lower.copies import SAME
-from atonc.lower.pipelines import Pipeline, pack
+from atonc.lower.move.copies import SAME
+from atonc.lower.units.wiring import Wiring, pack
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, contiguous, engine
 from atonc.plan.task import Order, Task, TaskGroup
@@ -20,7 +20,7 @@ from atonc.schedule.types import EpochOfTasks, Work
 from tests.schedule.small import move, table
 
 
-def copies(*slices: tuple[int, int], pixel: int = 16, cost: int = 0) -> list[Pipeline]:
+def copies(*slices: tuple[int, int], pixel: int = 16, cost: int = 0) -> list[Wiring]:
     """Each fills some channels (first, count) of a picture of 3 x 5 pixels."""
 
     def build(area: Area, epoch: TaskBuilder) -> None:
@@ -28,7 +28,7 @@ def copies(*slices: tuple[int, int], pixel: int = 16, cost: int = 0) -> list[Pip
         epoch.write(stream, "target", engine(area, write=True, looped=True))
 
     whole = Area.whole(3, 5, pixel)
-    return [Pipeline(partial(build, whole.channels_from(*part)), cost) for part in slices]
+    return [Wiring(partial(build, whole.channels_from(*part)), cost) for part in slices]
 
 
 def writes(groups: list[TaskGroup]) -> list[list[tuple[int, int]]]:

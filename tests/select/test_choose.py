@@ -10,8 +10,8 @@ import pytest
 
 from atonc.ir import Graph, Op
 from atonc.lower.context import Context
-from atonc.lower.layer import layer_of
-from atonc.lower.pad_first import lower_padded
+from atonc.lower.conv.layer import layer_of
+from atonc.lower.conv.pad_first import lower_padded
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import contiguous
 from atonc.plan.task import TaskGroup

@@ -16,8 +16,8 @@ from atonc.hw.cycles import element_counts, st_estimate
 from atonc.hw.cycles.flow import Flow
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import BUS_BYTES
+from atonc.hw.memoise import memoise
 from atonc.hw.mpool import MemoryPool
-from atonc.hw.once import once_per_object
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.ir import Graph, Op
 from atonc.plan.types import CpuPlan
@@ -65,7 +65,7 @@ def figures(network: CNetwork, cost: NetworkCost) -> dict[int, StepFigures]:
     return found
 
 
-@once_per_object
+@memoise
 def epoch_figures(epoch: Epoch, pools: tuple[MemoryPool, ...]) -> StepFigures:
     timings, flow = [pool.timing for pool in pools], element_counts(epoch)
     estimate = st_estimate.epoch_cycles(epoch, timings, count_runs=True)

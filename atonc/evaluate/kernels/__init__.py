@@ -1,1 +1,1 @@
-"""Mapped operators on whole batches: the integer functions of `atonc.lower.meaning`, fast and bit for bit."""
+"""Mapped operators on whole batches: the integer functions of `atonc.lower.semantics`, fast and bit for bit."""

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.lower.meaning.arithmetic import CODES, looked_up
-from atonc.lower.operands import Operand
-from atonc.lower.recipes.elementwise import TwoOperands
+from atonc.lower.elementwise.binary import TwoOperands
+from atonc.lower.elementwise.operands import Operand
+from atonc.lower.semantics.arithmetic import CODES, looked_up
 from atonc.plan.types import BufferKind
 
 Array = NDArray[Any]

@@ -1,6 +1,6 @@
 """16-bit sums become codes: v = t*f + a, shifted with rounding, limited.
 
-`atonc.lower.meaning.sums.requantised` says it in 64-bit integers. Here it is 32-bit arithmetic that wraps, with
+`atonc.lower.semantics.sums.requantised` says it in 64-bit integers. Here it is 32-bit arithmetic that wraps, with
 coefficients chosen so that nothing that matters wraps; where there are none, the 64-bit form is used.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.lower.meaning.sums import requantised
-from atonc.lower.requantise import Requantisation, TwoSteps
+from atonc.lower.conv.requantise import Requantisation, TwoSteps
+from atonc.lower.semantics.sums import requantised
 
 Ints = NDArray[np.int64]
 Array = NDArray[Any]

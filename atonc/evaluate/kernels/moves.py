@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from atonc.evaluate.kernels.codes import OneCode, by_byte
 from atonc.ir import Op
 from atonc.lower.context import Context
-from atonc.lower.meaning.arithmetic import CODES
-from atonc.lower.meaning.moves import changed
+from atonc.lower.semantics.arithmetic import CODES
+from atonc.lower.semantics.moves import changed
 from atonc.ops.registry import evaluate
 
 Array = NDArray[Any]

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from atonc.ir import Op
 from atonc.lower.context import Context
-from atonc.lower.meaning.arithmetic import CODES
-from atonc.lower.meaning.moves import changed
-from atonc.lower.recipes.pool import geometry_of
+from atonc.lower.pool.recipe import geometry_of
+from atonc.lower.semantics.arithmetic import CODES
+from atonc.lower.semantics.moves import changed
 
 Array = NDArray[Any]
 

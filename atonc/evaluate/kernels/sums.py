@@ -1,6 +1,6 @@
 """Convolutions and dense layers on batches: products of matrices in floating point that holds every sum exactly.
 
-The pieces of a layer (`atonc.lower.meaning.sums`) that read the same windows become one bank of kernels. Sums are in
+The pieces of a layer (`atonc.lower.semantics.sums`) that read the same windows become one bank of kernels. Sums are in
 units of their output shift, so that rounding to 16 bits is rounding to whole numbers.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from atonc.evaluate.kernels.finish import Finish, finish_for
 from atonc.evaluate.kernels.stored import Stored, stored_of
 from atonc.evaluate.kernels.windows import Dense, Depthwise, Grid, Window, pictures
-from atonc.lower.meaning.sums import Layered, Sums, Term
+from atonc.lower.semantics.sums import Layered, Sums, Term
 from atonc.plan.streams import Area
 
 Array = NDArray[Any]

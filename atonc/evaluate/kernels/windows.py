@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from atonc.evaluate.kernels.finish import in_rows, row
-from atonc.lower.convolution import Part, Sides, out_size
+from atonc.lower.conv.kernel_parts import Part, Sides, out_size
 from atonc.plan.streams import Area
 
 Array = NDArray[Any]

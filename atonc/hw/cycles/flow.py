@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
-from atonc.hw.once import once_per_object
+from atonc.hw.memoise import memoise
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.pool import PoolConfig
@@ -65,7 +65,7 @@ class Flow:
         return min(total, max(self.units[link.destination].taken.get(link.port, total) for link in links))
 
 
-@once_per_object
+@memoise
 def element_counts(epoch: Epoch) -> Flow:
     """Words per unit and port. Missing sources and rings deliver nothing; nothing is raised here."""
     return _Counter(epoch).flow()

@@ -23,7 +23,7 @@ from atonc.hw.cycles.result import Bound, EpochCycles, slowest
 from atonc.hw.epoch import Epoch
 from atonc.hw.ll.generation import FIRST, generation_of
 from atonc.hw.machine import PoolTiming, secure
-from atonc.hw.once import once_per_object
+from atonc.hw.memoise import memoise
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
 
@@ -34,7 +34,7 @@ def epoch_cycles(epoch: Epoch, pools: Iterable[PoolTiming], count_runs: bool = F
     return _epoch_cycles(epoch, physical(pools), count_runs)
 
 
-@once_per_object
+@memoise
 def _epoch_cycles(epoch: Epoch, pools: tuple[PoolTiming, ...], count_runs: bool) -> EpochCycles:
     flow = element_counts(epoch)
     compute = slowest(_unit_bounds(epoch, flow))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atonc.hw.once import once_per_object
+from atonc.hw.memoise import memoise
 from atonc.hw.safety import evidence
 from atonc.hw.safety.evidence import EpochGrade, Grade
 from atonc.hw.safety.registry import Finding, rule
@@ -14,7 +14,7 @@ from atonc.reasons import Evidence, Severity
 FAMILY = "evidence"
 
 
-@once_per_object
+@memoise
 def grade_of(view: EpochView) -> EpochGrade:
     return evidence.grade_view(view)
 

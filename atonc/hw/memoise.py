@@ -1,0 +1,32 @@
+"""What follows from an object that never changes is worked out once."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def memoise(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
+    """Remembers the result for every object, equal ones apart, for as long as the object lives.
+
+    Further arguments are hashed: the result is remembered for each of their values.
+    """
+    known: dict[int, tuple[weakref.ref[T], dict[object, R]]] = {}
+
+    @wraps(function)
+    def remembered(item: T, /, *more: P.args, **named: P.kwargs) -> R:
+        key, asked = id(item), (more, *named.items())
+        if key not in known:
+            known[key] = weakref.ref(item, lambda _: known.pop(key, None)), {}
+        results = known[key][1]
+        if asked not in results:
+            results[asked] = function(item, *more, **named)
+        return results[asked]
+
+    return remembered

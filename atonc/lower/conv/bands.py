@@ -1,0 +1,59 @@
+"""Layers in bands of rows, side by side: chains with areas of their own, however few channels there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import gcd
+
+from atonc.lower.conv.kernel_parts import Part
+from atonc.plan.streams import Area
+from atonc.plan.task import Task, TaskGroup
+from atonc.schedule.pack import packed
+from atonc.select.policy import EPOCH_CYCLES, FEWEST_ROWS, FLASH_BYTE_CYCLES
+
+KERNELS = 1  # port of a CONVACC
+
+
+def bands(
+    parts: tuple[Part, ...], target: Area, count: int, writes: int, reads: int
+) -> list[tuple[tuple[Part, ...], Area]]:
+    """At most so many bands, with the rows that each of them sees, that write and read from multiples of so many bytes
+    on; none where they would be too low."""
+    unit = writes // gcd(writes, target.line)
+    size = -(-target.height // count // unit) * unit
+    if count < 2 or size < FEWEST_ROWS:
+        return []
+    found = []
+    for row in range(0, target.height, size):
+        rows = min(size, target.height - row)
+        found.append((tuple(_rows(part, row, rows) for part in parts), target.rows(row, rows)))
+    seen = [part.area for some, _ in found for part in some]
+    return [] if any(area.height < 2 or area.offset % reads for area in seen) else found
+
+
+def _rows(part: Part, row: int, count: int) -> Part:
+    """What some rows of the output see."""
+    top, left, _, right = part.padding
+    start = row * part.stride - top
+    end = start + (count - 1) * part.stride + part.window[0]
+    first, last = max(0, start), min(end, part.area.height)
+    area = part.area.rows(first, last - first)
+    return replace(part, area=area, padding=(max(0, -start), left, max(0, end - part.area.height), right))
+
+
+def cycles(groups: Sequence[TaskGroup]) -> float:
+    """Roughly: the longest stream of every epoch or its constants from flash, and the epoch itself."""
+    return sum(_epoch_cycles(tasks) for tasks in packed(groups))
+
+
+def _epoch_cycles(tasks: Sequence[Task]) -> float:
+    longest, flash = 0, 0.0
+    for task in tasks:
+        kernels = {wire.source for wire in task.wires if wire.port == KERNELS}
+        for name, use in task.engines.items():
+            if name in kernels:
+                flash += FLASH_BYTE_CYCLES * use.config.elements
+            else:
+                longest = max(longest, use.config.elements)
+    return EPOCH_CYCLES + max(longest, flash)

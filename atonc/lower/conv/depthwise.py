@@ -1,0 +1,264 @@
+"""Depthwise convolutions: blocks of channels with kernels that look at one channel each, several blocks in parallel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import lcm
+
+import numpy as np
+
+from atonc.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN
+from atonc.hw.units.arith import ROWS
+from atonc.lower.context import Context
+from atonc.lower.conv.bands import bands, cycles
+from atonc.lower.conv.chains import chain_configs, no_setting
+from atonc.lower.conv.channel_groups import ranges
+from atonc.lower.conv.depthwise_cuts import Cut, best_cut, exact_cut
+from atonc.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
+from atonc.lower.conv.forms_2x import lower_2x
+from atonc.lower.conv.kernel_parts import Part, unit_parts
+from atonc.lower.conv.layer import (
+    Layer,
+)
+from atonc.lower.conv.pad_first import lower_padded
+from atonc.lower.conv.partial_sums import add_up, chunks, flat, silent
+from atonc.lower.conv.requantise import Requantisation
+from atonc.lower.conv.wide_windows import frame, joined, wide_parts
+from atonc.lower.semantics.sums import Chain, Term, record
+from atonc.lower.units.wiring import Wiring, pack
+from atonc.plan.build import TaskBuilder
+from atonc.plan.streams import Area, Frames, engine
+from atonc.plan.task import Purpose, TaskGroup
+from atonc.select.choose import attempt, choose
+from atonc.select.form import Refused
+from atonc.select.policy import TOO_COARSE
+
+BLOCK = 8  # channels of a usual block
+
+Job = tuple[int, int, Cut]  # first channel, blocks, how they are cut
+Band = tuple[tuple[Part, ...], Area, Cut]  # all rows of a layer, or some of them
+
+
+def lower(layer: Layer, context: Context) -> list[TaskGroup]:
+    by = lower_2x if layer.numerics == "2.x" else lower_padded
+    return by(layer, context, _lower)
+
+
+def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
+    if wide := wide_parts(layer):
+        return choose(context, [partial(_in_wide_windows, layer, wide), partial(_in_windows, layer)], blame_last=True)
+    return _in_windows(layer, context)
+
+
+def _in_wide_windows(layer: Layer, parts: tuple[Part, ...], context: Context) -> list[TaskGroup]:
+    return _channels(layer, context, parts, layer.out, 0, layer.area.channels, wide=True)
+
+
+def _in_windows(layer: Layer, context: Context) -> list[TaskGroup]:
+    plans: list[TaskGroup] = []
+    size = (layer.out.height, layer.out.width)
+    for phase in layer.phases(size):
+        target, multiplier = layer.outputs_of(phase), layer.outputs // layer.area.channels
+        for first, count in layer.runs(layer.outputs, lcm(BLOCK * multiplier, layer.alignment)):
+            parts = unit_parts(phase, first, count)
+            plans += _channels(layer, context, parts, target, first // multiplier, count // multiplier)
+    return plans
+
+
+def _channels(
+    layer: Layer,
+    context: Context,
+    parts: tuple[Part, ...],
+    target: Area,
+    first: int,
+    channels: int,
+    wide: bool = False,
+) -> list[TaskGroup]:
+    """Whole blocks first, then a smaller block for the channels that are left."""
+    plans: list[TaskGroup] = []
+    while channels:
+        chain, cut = (parts, best_cut(layer, parts, channels, True)) if wide else _one_chain(layer, parts, channels)
+        if cut is None and wide:
+            raise no_setting(parts[0], layer.area.channels, layer.op.name)
+        if cut is None:
+            return [*plans, *_summed(layer, context, parts, target, first, channels)]
+        blocks = channels // cut.batch
+        plans += _blocks(layer, context, chain, target, cut, first, blocks)
+        first, channels = first + blocks * cut.batch, channels % cut.batch
+    return plans
+
+
+def _one_chain(layer: Layer, parts: tuple[Part, ...], channels: int) -> tuple[tuple[Part, ...], Cut | None]:
+    """All parts in one chain, with a partner that adds nothing where a shorter chain was never seen."""
+    for chain in (parts, (*parts, silent(parts[0]))):
+        groups = {part.group for part in chain}
+        if len(chain) <= MAX_CHAIN and len(groups) == 1 and (cut := best_cut(layer, chain, channels)) is not None:
+            return chain, cut
+    return parts, None
+
+
+def _summed(
+    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, channels: int
+) -> list[TaskGroup]:
+    """Parts in several chains, one after the other, for as many channels as one ARITH has coefficients."""
+    multiplier = layer.outputs // layer.area.channels
+    plans: list[TaskGroup] = []
+    step = max(1, ROWS // multiplier)
+    for start in range(first, first + channels, step):
+        count = min(step, first + channels - start)
+        batch = next(k for k in (4, 2, 1) if count % k == 0)
+        tried = (chunks(parts, partial(exact_cut, layer, batch, subtracted)) for subtracted in layer.subtracted())
+        found = next((chains for chains in tried if chains), [])  # one bias for all chains, so one zero point
+        if len(found) < 2 or len({cut.kernels for _, cut in found}) > 1:
+            raise no_setting(parts[0], layer.area.channels, layer.op.name)
+        outputs = (start * multiplier, count * multiplier)
+        rule = layer.requantisation_of(found[0][1].mode.offset, 1 + len(found), *outputs)
+        sums = []
+        for chain, cut in found:
+            sums.append(context.scratch(2 * target.height * target.width * count * multiplier, "parts of a kernel"))
+            b = TaskBuilder(layer.origin, f"part of depthwise conv {layer.op.name}", Purpose.PART)
+            tail = _add_units(b, layer, context, chain, cut, rule.out_shift, start, count // cut.batch)
+            b.write(tail, sums[-1], engine(flat(target.height * target.width * count * multiplier), write=True))
+            plans.append(b.alone())
+        chains = [_meaning(chain, cut) for chain, cut in found]
+        record(context, layer, chains, rule, target, *outputs, multiplier)
+        kernels = found[0][1].kernels
+        plans += add_up(layer, context, sums, target, rule, start * multiplier, count * multiplier, kernels)
+    return plans
+
+
+def _blocks(
+    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut, first: int, blocks: int
+) -> list[TaskGroup]:
+    """Slices of channels side by side, or bands of rows where that is faster."""
+    lanes = cut.lanes(layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs))
+    share = _share(layer, target, cut, blocks, min(lanes, blocks))
+    most = min(blocks, max(1, ROWS // cut.outputs))
+    slices = attempt(context, partial(_epochs, layer, [(parts, target, cut)], cut, first, blocks, share))
+    areas = _bands(layer, parts, target, cut, lanes)
+    bands = attempt(context, partial(_epochs, layer, areas, cut, first, blocks, most)) if areas else slices
+    if isinstance(slices, Refused) or isinstance(bands, Refused):  # then other windows may do better than one of both
+        return context.take(slices if isinstance(slices, Refused) else bands)
+    return context.take(min(slices, bands, key=lambda form: cycles(form.groups)))
+
+
+def _epochs(
+    layer: Layer, areas: list[Band], cut: Cut, first: int, blocks: int, share: int, context: Context
+) -> list[TaskGroup]:
+    """Every area in chains of at most so many blocks."""
+    multiplier = layer.outputs // layer.area.channels
+    step = lcm(cut.outputs, layer.alignment)
+    found = []
+    for k in range(0, blocks, share):
+        start, count = (first + k * cut.batch) * multiplier, min(share, blocks - k) * cut.outputs
+        for out, some in ranges(layer, cut.mode.offset, cut.roundings, start, count, step):
+            for parts, target, form in areas:
+                for job in _jobs(layer, parts, form, out // multiplier, some // cut.outputs):
+                    build = partial(_pipeline, layer, context, parts, target, *job)
+                    found.append(Wiring(build, cost=job[1] * target.height))
+    return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
+
+
+def _bands(layer: Layer, parts: tuple[Part, ...], target: Area, cut: Cut, count: int) -> list[Band]:
+    if cut.joined:
+        return []  # such units leave out lines of the whole picture
+    writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, 1)
+    found = []
+    for some, place in bands(parts, target, count, writes, reads):
+        configs = chain_configs(some, cut.mode, cut.batch, cut.kernels, len(some))
+        if configs is None:
+            return []
+        found.append((some, place, replace(cut, configs=configs)))
+    return found
+
+
+def _share(layer: Layer, target: Area, cut: Cut, blocks: int, lanes: int) -> int:
+    """Blocks that one chain takes: as few as there are chains for, in slices that share no word of the bus."""
+    most = max(1, ROWS // cut.outputs)
+    if (target.pixel | target.line) % BUS_BYTES:
+        return min(blocks, most)  # slices of such pixels lie in the same words
+    share = min(-(-blocks // lanes), most)
+    aligned, words = (lcm(cut.outputs, step) // cut.outputs for step in (ALIGNED, BUS_BYTES))
+    apart = blocks > aligned and (share >= aligned or layer.large)
+    step = aligned if apart or layer.huge else words
+    whole = -(-share // step) * step
+    return whole if whole <= most else share
+
+
+def _jobs(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int) -> list[Job]:
+    """One chain, or one for every channel where the scales inside a block differ too much."""
+    multiplier = layer.outputs // layer.area.channels
+    rule = layer.requantisation_of(cut.mode.offset, cut.roundings, channel * multiplier, blocks * cut.outputs)
+    coarse = isinstance(rule, Requantisation) and rule.error > TOO_COARSE
+    single = best_cut(layer, parts, 1, cut.joined) if coarse and blocks == 1 and cut.batch > 1 else None
+    if single is None:
+        return [(channel, blocks, cut)]
+    return [(channel + k, 1, single) for k in range(cut.batch)]
+
+
+def _pipeline(
+    layer: Layer,
+    context: Context,
+    parts: tuple[Part, ...],
+    target: Area,
+    channel: int,
+    blocks: int,
+    cut: Cut,
+    b: TaskBuilder,
+) -> None:
+    multiplier = layer.outputs // layer.area.channels
+    out, count = channel * multiplier, blocks * cut.outputs
+    rule = layer.requantisation_of(cut.mode.offset, cut.roundings, out, count)
+    tail = _add_units(b, layer, context, parts, cut, rule.out_shift, channel, blocks)
+    units = layer.code_units(rule.units(0, count, cut.kernels, target.height * target.width))
+    codes = requantise(b, units, tail, {})
+    b.write(codes, layer.target, output_engine(target, cut.kernels, out, count // cut.kernels))
+    chains = [_meaning((part,), cut) for part in parts] if cut.joined else [_meaning(parts, cut)]
+    record(context, layer, chains, rule, target, out, count, multiplier)
+
+
+def _meaning(parts: tuple[Part, ...], cut: Cut) -> Chain:
+    return Chain((tuple(Term(part, 0, 1) for part in parts),), cut.mode.offset)
+
+
+def _add_units(
+    b: TaskBuilder,
+    layer: Layer,
+    context: Context,
+    parts: tuple[Part, ...],
+    cut: Cut,
+    out_shift: int,
+    channel: int,
+    blocks: int,
+) -> str:
+    """One chain with one stream of kernels, or units side by side with a stream each."""
+    streams = [(part,) for part in parts] if cut.joined else [parts]
+    tails = []
+    configs = iter(cut.configs)
+    for chain in streams:
+        data = _kernel_bytes(layer, chain, cut, channel, blocks)
+        kernels = b.read(context.constant(data, "kernels"), kernel_engine(len(data), cut.mode))
+        tail = ""
+        for unit, part in enumerate(chain, 1):
+            view = frame(part).channels_from(channel, cut.batch)
+            features = b.read(layer.source, feature_engine(view, Frames(cut.repeats, 0, blocks, cut.batch), cut.mode))
+            config = replace(next(configs), out_shift=out_shift if unit == len(chain) else 0)
+            tail = b.unit(config, features, kernels, tail or None)
+        tails.append(tail)
+    return joined(b, tails) if cut.joined else tails[0]
+
+
+def _kernel_bytes(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int) -> bytes:
+    """[block][repeat][unit][kernel][row][column][channel]: zeros except for the channel of each kernel."""
+    multiplier = layer.outputs // layer.area.channels
+    outputs = blocks * cut.outputs
+    of_channel = np.arange(cut.outputs) // multiplier
+    stacked = []
+    for part in parts:
+        own = part.weights[channel * multiplier : channel * multiplier + outputs, :, :, 0]
+        own = own.reshape(blocks, cut.outputs, *part.window)
+        full = np.zeros((blocks, cut.outputs, *part.window, cut.batch), np.int8)
+        full[:, np.arange(cut.outputs), :, :, of_channel] = own.transpose(1, 0, 2, 3)
+        stacked.append(full.reshape(blocks, cut.repeats, cut.kernels, *part.window, cut.batch))
+    return np.ascontiguousarray(np.stack(stacked, axis=2)).tobytes()

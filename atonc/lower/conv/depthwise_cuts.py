@@ -1,0 +1,113 @@
+"""How channels of a depthwise convolution are cut into blocks: as many at a time as the units, the memory and the
+flash can follow best.
+
+Every kernel of a block is stored with zeros for the other channels of its block, so large blocks read more from flash;
+small blocks read fewer bytes at a time from the picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from atonc.hw.limits import ALIGNED, BUS_BYTES, UNITS
+from atonc.hw.machine import stm32n6
+from atonc.hw.units.convacc import ConvaccConfig
+from atonc.lower.conv.chains import Mode, chain_configs, least_batch, limits
+from atonc.lower.conv.kernel_parts import Part
+from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.wide_windows import frame, side_by_side
+from atonc.select.policy import EPOCH_CYCLES, FLASH_BYTE_CYCLES, MAX_PIPELINES
+
+
+@dataclass(frozen=True)
+class Cut:
+    """`batch` channels a frame, `kernels` outputs a frame, `repeats` frames for the same channels."""
+
+    mode: Mode
+    batch: int
+    kernels: int
+    repeats: int
+    configs: tuple[ConvaccConfig, ...]
+    joined: bool = False  # the units side by side and their rounded sums added, instead of one chain
+
+    @property
+    def outputs(self) -> int:
+        return self.kernels * self.repeats
+
+    @property
+    def roundings(self) -> int:
+        return 1 + len(self.configs) if self.joined else 1
+
+    def lanes(self, ariths: int) -> int:
+        """How many of them an epoch holds, each with so many ARITHs behind the sums."""
+        units, kernel_streams = len(self.configs), len(self.configs) if self.joined else 1
+        return min(
+            MAX_PIPELINES,
+            UNITS["CONVACC"] // units,
+            UNITS["ARITH"] // (ariths + self.joined),
+            UNITS["STRENG"] // (units + kernel_streams + 1),
+        )
+
+
+def best_cut(layer: Layer, parts: tuple[Part, ...], channels: int, joined: bool = False) -> Cut | None:
+    """The proven block of at most so many channels that takes the fewest cycles."""
+    ariths = layer.code_units_behind(layer.zero, 1, channels)
+    for mode in layer.modes():
+        cuts = list(_cuts(layer, parts, mode, range(channels, 0, -1), joined))
+        if cuts:
+            return min(cuts, key=lambda cut: _cycles(parts, cut, channels, ariths))
+    return None
+
+
+def exact_cut(layer: Layer, batch: int, subtracted: int, parts: tuple[Part, ...]) -> Cut | None:
+    """A chain for blocks of so many channels."""
+    modes = (mode for mode in layer.modes() if mode.offset == subtracted)
+    return next((cut for mode in modes for cut in _cuts(layer, parts, mode, [batch], False, exactly=True)), None)
+
+
+def _cuts(
+    layer: Layer, parts: tuple[Part, ...], mode: Mode, batches: range | list[int], joined: bool, exactly: bool = False
+) -> Iterator[Cut]:
+    multiplier = layer.outputs // layer.area.channels
+    rows, columns = parts[0].window
+    most_kernels, most_batch, most_weights, most_line = limits(mode, rows, columns)
+    most = min(most_kernels, most_batch, most_line // max(part.area.width for part in parts))
+    for batch in () if mode.deep else batches:
+        if not least_batch(mode, rows) <= batch <= most or (not exactly and layer.large and ALIGNED % batch):
+            continue  # parts of large buffers begin at aligned addresses
+        if 0 < max(batches) % batch < least_batch(mode, rows):
+            continue  # nothing would fit the channels that are left
+        kernels, repeats = _kernels(batch, multiplier, most_kernels)
+        if kernels * batch * rows * columns > most_weights:
+            continue
+        if joined:
+            configs = side_by_side(parts, mode, batch, kernels)
+        else:
+            configs = chain_configs(parts, mode, batch, kernels, len(parts))
+        if configs is not None:
+            yield Cut(mode, batch, kernels, repeats, configs, joined)
+
+
+def _kernels(batch: int, multiplier: int, most: int) -> tuple[int, int]:
+    """Kernels a frame and frames for the same channels."""
+    total = batch * multiplier
+    kernels = max(k for k in range(1, min(total, most) + 1) if total % k == 0)
+    return kernels, total // kernels
+
+
+def _cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int) -> float:
+    """For all channels, with as many chains as fit: the slowest of the units, the bank of the picture, the flash."""
+    timing = stm32n6().timing
+    blocks, rest = divmod(channels, cut.batch)
+    pixels = max(frame(part).height * part.area.width for part in parts)
+    rows_out, columns_out = parts[0].out_size
+    unit = float(max(pixels * cut.batch, rows_out * columns_out * cut.kernels))
+    if parts[0].window[0] > 1:
+        area = parts[0].area
+        unit += timing.fill_lines * area.width * cut.batch + timing.fill_per_line * area.height + timing.fill_constant
+    bank = timing.single_read_beat * len(parts) * pixels * -(-cut.batch // BUS_BYTES)
+    taps = sum(part.window[0] * part.window[1] for part in parts)
+    flash = FLASH_BYTE_CYCLES * taps * cut.kernels * cut.batch
+    lanes = max(1, min(cut.lanes(ariths), blocks))
+    return blocks * cut.repeats * max(unit / lanes, bank, flash) + EPOCH_CYCLES * (rest > 0)

@@ -1,0 +1,45 @@
+"""The engines of a convolution, and the ARITHs behind its sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from atonc.hw.units.arith import ArithConfig
+from atonc.hw.units.stream_engine import StrengConfig
+from atonc.lower.conv.chains import Mode
+from atonc.lower.units.wiring import require_seen
+from atonc.plan.build import TaskBuilder
+from atonc.plan.streams import Area, Frames, contiguous, engine
+
+
+def kernel_engine(size_bytes: int, mode: Mode) -> StrengConfig:
+    return replace(contiguous(size_bytes, word_bytes=3 if mode.deep else 1), continuous=1)
+
+
+def feature_engine(view: Area, frames: Frames, mode: Mode) -> StrengConfig:
+    """Features are always read in a loop, even if it turns only once."""
+    if not mode.deep:
+        return require_seen(engine(view, frames, signed=mode.simd == 2, looped=True))
+    depth = 0 if mode.packed_frame else -(-view.channels // 3)
+    return require_seen(replace(engine(view, frames, word_bytes=3, depth=depth, looped=True), raw_out=1))
+
+
+SHIFT_CODES = ArithConfig(  # (x + 128) mod 256, exactly as every public network writes it
+    a=16384, b=32, combine_bc=1, shift_out=14, round_mode=1, out_bytes=1, bytes_x=1, out_bytes_x=1, bytes_y=1,
+    out_bytes_y=1,
+)  # fmt: skip
+
+
+def requantise(b: TaskBuilder, units: list[ArithConfig], source: str, gate: dict[str, int]) -> str:
+    """The ARITHs one behind the other; a gate in front of the first keeps only finished sums."""
+    for unit in units:
+        source = b.unit(unit, source, **gate)
+        gate = {}
+    return source
+
+
+def output_engine(target: Area, kernels: int, first: int, groups: int) -> StrengConfig:
+    """Groups of channels side by side in a channel-last picture. A single one is written without a loop."""
+    view = target.channels_from(first, kernels)
+    looped = groups > 1 and not view.contiguous
+    return require_seen(engine(view, Frames(groups, kernels), write=True, looped=looped))

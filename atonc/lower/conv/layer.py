@@ -1,0 +1,374 @@
+"""A convolution or dense layer in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.hw.limits import ALIGNED
+from atonc.hw.units.arith import ArithConfig
+from atonc.ir import Op, Tensor
+from atonc.lower.context import Context
+from atonc.lower.conv.chains import Mode
+from atonc.lower.conv.engines import SHIFT_CODES
+from atonc.lower.conv.kernel_parts import Phase, Sides, phases, stepped
+from atonc.lower.conv.passes_2x import Form, channels_a_pass
+from atonc.lower.conv.requantise import Requantisation, TwoSteps, cut_costs, matters, requantisation, two_steps
+from atonc.lower.conv.steep_channels import tame
+from atonc.lower.conv.taps import tap_phases
+from atonc.lower.conv.transposed import transposed_phases
+from atonc.lower.conv.typical_sums import largest_part, sample_patches
+from atonc.lower.conv.wide_2x import TOGETHER, has_pairs, paired_phases
+from atonc.lower.registry import Refusal
+from atonc.ops.rounding import lift, rounding_of
+from atonc.plan.streams import Area
+from atonc.select.policy import EXPECTED_MARGIN, MOST_PARTS, UNSEEN_MARGIN, USUAL_PART, USUAL_PLACE, USUAL_ROOM, Room
+
+Weights = NDArray[np.int16]  # codes without their zero point
+Real = NDArray[np.float64]
+
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """codes = scale[c] * sum((x - zero) * w) + offset[c], then clipped."""
+
+    op: Op
+    source: str  # buffers
+    target: str
+    area: Area
+    out: Area
+    weights: Weights  # [out, rows, columns, in]
+    zero: int
+    scale: Real
+    offset: Real
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: Sides
+    clip: tuple[int, int] | None
+    out_scale: float
+    out_zero: int
+    numerics: str
+    typical: Callable[[], tuple[NDArray[np.int64], ...]]  # codes of the features for typical inputs, as pictures
+    features_shifted: bool  # stored as code + 128, so that zero is 0
+    codes_shifted: bool
+    stored: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda codes: codes  # what `source` holds of the input
+    usual: float = 0.0  # a typical code of the results of all channels
+    cut: int = 0  # columns of a window, where large kernels are cut and rounded as ST's releases 2.x do
+    native: bool = True  # stride 2 in the units, else views of every second pixel
+    by_taps: bool = False  # every tap of the kernel by itself
+    border: Sides = (0, 0, 0, 0)  # what of the area is padding in memory
+    room: Room = USUAL_ROOM
+    known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
+
+    @property
+    def origin(self) -> tuple[str, ...]:
+        return self.op.origin or (self.op.name,)
+
+    @property
+    def outputs(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def large(self) -> bool:
+        """May have to lie outside the NPU's own RAM, where engines start at aligned addresses only."""
+        return self._largest_bytes > self.room.large_bytes
+
+    @property
+    def huge(self) -> bool:
+        """Does not fit the NPU's own RAM together with what else lives: all engines start at aligned addresses,
+        whatever that costs."""
+        return self._largest_bytes > self.room.huge_bytes
+
+    @property
+    def _largest_bytes(self) -> int:
+        return max(self.area.height * self.area.line, self.out.height * self.out.line)
+
+    def shifted(self) -> Layer:
+        """The same layer on features stored as code + 128."""
+
+        def typical() -> tuple[NDArray[np.int64], ...]:
+            return tuple(codes + 128 for codes in self.typical())
+
+        return replace(self, zero=self.zero + 128, features_shifted=True, typical=typical)
+
+    @property
+    def alignment(self) -> int:
+        """Parts of the output begin at channels that are multiples of this."""
+        return ALIGNED if self.large else 1
+
+    def runs(self, most: int, step: int = 0) -> list[tuple[int, int]]:
+        """Stretches of at most so many output channels: apart from each other those with a weight beyond 8 bits, which
+        costs a second unit, and those without. They begin at multiples of `step`."""
+        step = step or self.alignment
+        wide = np.asarray(((self.weights < -128) | (self.weights > 127)).any(axis=(1, 2, 3)))
+        found: list[tuple[int, int]] = []
+        flag = None
+        for first in range(0, self.outputs, step):
+            count, own = min(step, self.outputs - first), bool(wide[first : first + step].any())
+            if found and own == flag and found[-1][1] + count <= most:
+                found[-1] = (found[-1][0], found[-1][1] + count)
+            else:
+                found.append((first, count))
+            flag = own
+        return found
+
+    def requantisation(self, subtracted: int, roundings: int) -> Requantisation | TwoSteps:
+        """For sums in which `subtracted` instead of the zero point was taken from the features, rounded that often."""
+        return self.requantisation_of(subtracted, roundings, 0, self.outputs)
+
+    def requantisation_of(
+        self, subtracted: int, roundings: int, first: int, count: int
+    ) -> Requantisation | TwoSteps:
+        """The same for some output channels; the others do not matter.
+
+        Sums that are rounded on the way may not saturate. What can happen at worst is far from what does happen, so
+        where typical inputs are known, a multiple of their sums is provided for.
+        """
+        key = ("rule", (subtracted, roundings, first, count))
+        if key not in self.known:
+            self.known[key] = self._rule(subtracted, roundings, first, count)
+        found: Requantisation | TwoSteps = self.known[key]
+        return found
+
+    def _rule(self, subtracted: int, roundings: int, first: int, count: int) -> Requantisation | TwoSteps:
+        scale, offset, largest = self._problem(subtracted, roundings, first, count)
+        if self.numerics == "2.x" and subtracted == self.zero:
+            sums = self.weights.astype(np.int64).sum(axis=(1, 2, 3))
+            whole = two_steps(self.scale, self.offset, self.out_scale, self.out_zero, sums, self.clip)
+            return whole.channels(first, count)  # one shift for all channels, whatever a unit takes of them
+        usual = self._usual_codes()[first : first + count]
+        return requantisation(scale, offset, largest, roundings, self.clip, usual)
+
+    def _usual_codes(self) -> Real:
+        """A typical code of the results of each channel: near its bias, and rather on the side of small values."""
+        key = ("usual", 0)
+        if key not in self.known:
+            sums = np.abs(self.weights.astype(np.int64)).sum(axis=(1, 2, 3))
+            spread = USUAL_PART * 255.0 * self.scale * sums
+            self.known[key] = np.clip(self.usual, self.offset - spread, self.offset + spread)
+        found: Real = self.known[key]
+        return found
+
+    def _problem(self, subtracted: int, roundings: int, first: int, count: int) -> tuple[Real, Real, Real]:
+        """Scale, offset and largest accumulator of some output channels."""
+        key = ("sums that may not saturate" if roundings > 1 else "sums", subtracted)
+        if key not in self.known:
+            self.known[key] = self._whole_problem(subtracted, roundings)
+        scale, offset, largest = self.known[key]
+        some = slice(first, first + count)
+        return scale[some], offset[some], largest[some]
+
+    def _whole_problem(self, subtracted: int, roundings: int) -> tuple[Real, Real, Real]:
+        weights = self.weights.astype(np.int64)
+        low, high = (0, 255) if self.features_shifted else (-128, 127)
+        reach = max(high - subtracted, subtracted - low)
+        largest = np.abs(weights).sum(axis=(1, 2, 3)).astype(np.float64) * reach
+        offset = self.offset + self.scale * weights.sum(axis=(1, 2, 3)) * (subtracted - self.zero)
+        if roundings > 1 and self.numerics != "2.x" and self.typical():
+            shown = matters(self.scale, offset)  # formats are calibrated on more than is known here
+            largest = np.minimum(largest, np.maximum(self.margin * self._observed(subtracted), shown))
+        return self.scale, offset, largest
+
+    @cached_property
+    def margin(self) -> float:
+        """More where typical inputs leave most of the format unused: other inputs will not."""
+        low, high = (0, 255) if self.features_shifted else (-128, 127)
+        reach = max(high - self.zero, self.zero - low)
+        seen = max((int(np.abs(codes - self.zero).max(initial=1)) for codes in self.typical()), default=1)
+        return max(EXPECTED_MARGIN, UNSEEN_MARGIN * reach / max(seen, 1))
+
+    def _observed(self, subtracted: int) -> Real:
+        """Per output channel the largest sum over any first part of the input channels, at sampled positions."""
+        key = ("observed", subtracted)
+        if key not in self.known:
+            self.known[key] = self._observe(subtracted)
+        found: Real = self.known[key]
+        return found
+
+    def _observe(self, subtracted: int) -> Real:
+        weights = self.weights.astype(np.int64)
+        largest = np.ones(weights.shape[0])
+        for codes in self.typical():
+            codes = np.pad(codes, (*self._borders(), (0, 0)), constant_values=self.zero)
+            patches = sample_patches(codes - subtracted, weights.shape[1:3], self.stride, self.dilation)
+            if weights.shape[3] < codes.shape[2]:  # depthwise: every output looks at one channel
+                channels = np.arange(weights.shape[0]) // (self.outputs // codes.shape[2])
+                sums = np.abs(patches[..., channels] * weights[..., 0].transpose(1, 2, 0)).sum(axis=(1, 2))
+                largest = np.maximum(largest, sums.max(axis=0))
+                continue
+            largest = np.maximum(largest, largest_part(patches, weights))
+        return largest
+
+    def best_cut(self, subtracted: int, roundings: int, first: int, count: int, step: int) -> tuple[float, int]:
+        """Where to cut a row of output channels so that both sides get better shifts (a multiple of `step`, 0 for
+        nowhere), and in how many channels' worth of values that mends a code."""
+        rule = self.requantisation_of(subtracted, roundings, first, count)
+        if isinstance(rule, TwoSteps) or count < 2 * step:
+            return 0.0, 0
+        scale, offset, largest = self._problem(subtracted, roundings, first, count)
+        needed = largest if roundings > 1 else np.minimum(largest, matters(scale, offset))
+        cut = step * (1 + int(np.argmin(cut_costs(scale, needed)[step - 1 :: step])))
+        if cut >= count:
+            return 0.0, 0
+        after = 0.0
+        for start, some in ((first, cut), (first + cut, count - cut)):
+            half = self.requantisation_of(subtracted, roundings, start, some)
+            after += half.mean_error * some if isinstance(half, Requantisation) else 0.0
+        return rule.mean_error * count - after, cut
+
+    def _borders(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        top, left, bottom, right = self.op.attrs.get("padding", (0, 0, 0, 0))
+        return (top, bottom), (left, right)
+
+    def code_units(self, units: list[ArithConfig]) -> list[ArithConfig]:
+        """The ARITHs that make codes, and the one that shifts them where they are stored so."""
+        return [*units, SHIFT_CODES] if self.codes_shifted else units
+
+    def code_units_behind(self, subtracted: int, roundings: int, channels: int) -> int:
+        """ARITHs behind the sums of so many channels."""
+        count = min(channels, 2)
+        rule = self.requantisation_of(subtracted, roundings, 0, min(count, self.outputs))
+        return len(self.code_units(rule.units(0, count, 1, 1)))
+
+    def modes(self) -> list[Mode]:
+        """Without padding the unit may subtract any number: the bias makes up for it.
+
+        (Parts may have padding of their own where zeros widen their windows; it meets no weight.)
+        """
+        deep = [Mode(1, self.features_shifted, deep=True, packed_frame=packed) for packed in (True, False)]
+        if self.features_shifted:
+            return [Mode(1, unsigned=True), *deep]
+        exact = [Mode(1), *deep] if self.zero == 0 else [Mode(2, offset=self.zero)]
+        if any(self.padding) or any(self.border) or self.op.kind == "transpose_conv" or self.cut:
+            return exact  # numbers as in ST's releases 2.x need the zero point as well
+        # features of one byte, all as they are: the bias makes up for the zero point
+        return [*exact, Mode(2, offset=1)] if self.zero == 0 else [*exact, Mode(1), *deep]
+
+    def subtracted(self) -> tuple[int, ...]:
+        """What units can take from the features, the zero point first."""
+        return tuple(dict.fromkeys(mode.offset for mode in self.modes()))
+
+    def share(self) -> int:
+        """Channels that ST's releases 2.x sum before they round."""
+        return channels_a_pass(self.form_2x)
+
+    @property
+    def form_2x(self) -> Form:
+        outputs, *window, channels = self.weights.shape
+        pixels, wide = self.out.height * self.out.width, self.op_zero not in (0, -128)
+        return Form(channels, outputs, pixels, int(np.prod(window)), wide)
+
+    @property
+    def op_zero(self) -> int:
+        """The zero point of the codes, however they are stored."""
+        return self.zero - 128 if self.features_shifted else self.zero
+
+    def phases(self, size: tuple[int, int]) -> list[Phase]:
+        found = self._phases(size)
+        if len(found) > MOST_PARTS:
+            raise Refusal("CONV-PHASES", f"{len(found):,} parts", f"at most {MOST_PARTS}", "a smaller stride")
+        return found
+
+    def _phases(self, size: tuple[int, int]) -> list[Phase]:
+        if self.op.kind == "transpose_conv":
+            cut = (self.padding[0], self.padding[1])
+            return transposed_phases(self.area, self.weights, self.stride, cut, size)
+        if self.cut == TOGETHER and has_pairs(self.weights, self.stride, self.dilation, self.padding):
+            return paired_phases(self.area, self.weights, self.padding, size, self.border)
+        geometry = (self.stride, self.dilation, self.padding, size)
+        if self.by_taps:
+            return tap_phases(self.area, self.weights, *geometry)
+        return phases(self.area, self.weights, *geometry, self.cut, self.native, self.border)
+
+    def outputs_of(self, phase: Phase) -> Area:
+        """Where the outputs of a phase lie."""
+        return stepped(
+            self.out, phase.row, phase.row_step, phase.height, phase.column, phase.column_step, phase.width
+        )
+
+
+def layer_of(
+    op: Op,
+    context: Context,
+    shape: tuple[int, int, int] | None = None,
+    out_shape: tuple[int, int, int] | None = None,
+) -> Layer:
+    """`shape` and `out_shape`: height, width, channels, where the tensors are no pictures."""
+    x, weights, y = context.tensor(op.inputs[0]), context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
+    if not (weights.is_constant and weights.dtype in ("int8", "uint8", "int4") and weights.quant is not None):
+        seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
+        raise Refusal("CONV-WEIGHTS", seen, "constant 8-bit weights", "quantise the weights")
+    data = np.asarray(weights.data).astype(np.int16)
+    data = data.reshape(data.shape[0], 1, 1, -1) if data.ndim == 2 else data
+    data = data - weights.quant.zero_points.astype(np.int16).reshape(-1, 1, 1, 1)
+    scale = x.scale * np.broadcast_to(weights.quant.scales, (data.shape[0],)) / y.scale
+    attrs = op.attrs
+    offset = _bias(op, context, scale * y.scale, data.shape[0]) / y.scale + y.zero_point
+    if context.numerics != "2.x":
+        offset = offset + lift(rounding_of(op, [x, weights], y), y, attrs.get("clip"))
+        scale, offset = tame(scale, offset, _largest_sums(data, x))
+    source, target = context.buffer(x.name), context.buffer(y.name)
+    features_shifted = context.buffers[source].offset == 128
+    return Layer(
+        op,
+        source,
+        target,
+        Area.whole(*(shape or _picture(x))),
+        Area.whole(*(out_shape or _picture(y))),
+        data,
+        0 if features_shifted else x.zero_point,
+        scale,
+        offset,
+        tuple(attrs.get("stride", (1, 1))),
+        tuple(attrs.get("dilation", (1, 1))),
+        tuple(attrs.get("padding", (0, 0, 0, 0))),
+        attrs.get("clip"),
+        y.scale,
+        y.zero_point,
+        context.numerics,
+        partial(_typical, x, context, shape or _picture(x), features_shifted),
+        features_shifted,
+        context.buffers[target].offset == 128,
+        stored=(lambda codes: codes + 128) if features_shifted else (lambda codes: codes),
+        usual=USUAL_PLACE * y.zero_point,
+        room=context.room,
+    )
+
+
+def _largest_sums(weights: Weights, x: Tensor) -> Real:
+    """Per output channel, of features without their zero point."""
+    reach = max(127 - x.zero_point, x.zero_point + 128)
+    return np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).astype(np.float64) * reach
+
+
+def _typical(
+    x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool
+) -> tuple[NDArray[np.int64], ...]:
+    """Asked for only where several passes are needed: the runs cost more than everything else here."""
+    return tuple(np.asarray(run[x.name], np.int64).reshape(shape) + 128 * shifted for run in context.typical)
+
+
+def _picture(tensor: Tensor) -> tuple[int, int, int]:
+    if len(tensor.shape) != 4 or tensor.shape[0] != 1:
+        raise Refusal("CONV-SHAPE", f"shape {tensor.shape}", "1 x height x width x channels", "use batch 1")
+    _, height, width, channels = tensor.shape
+    return height, width, channels
+
+
+def _bias(op: Op, context: Context, accumulator_scale: Real, outputs: int) -> Real:
+    """In real units; without a scale of its own it counts in units of the accumulator."""
+    if len(op.inputs) < 3 or not op.inputs[2]:
+        return np.zeros(outputs)
+    tensor = context.tensor(op.inputs[2])
+    if tensor.data is None:
+        raise Refusal("CONV-BIAS", "a bias that is not constant", "a constant", "add it as a separate layer")
+    values = np.asarray(tensor.data, np.float64).reshape(-1)
+    if tensor.quant is not None:
+        return (values - tensor.quant.zero_points) * tensor.quant.scales
+    return values if tensor.is_float else values * accumulator_scale

@@ -1,0 +1,283 @@
+"""Accumulator to output codes: the shift behind the CONVACC and one 32-bit ARITH with coefficients per channel.
+
+    y = sat8(round((A[c] * acc16 + C[c]) >> R)),   acc16 = sat16(round(acc >> OS))
+
+OS need not hold every possible sum: an accumulator beyond what maps to -128..127 saturates anyway. So OS follows from
+the sums that matter, or from the largest possible sum if that is smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, floor, log2
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.hw.fixed import finish
+from atonc.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT
+from atonc.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
+from atonc.lower.registry import Refusal
+from atonc.lower.units.arith import clip_unit
+from atonc.select.policy import SPREAD, TOLERATED
+
+Real = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_MARGIN = 2.0  # codes beyond the range that must still be exact before saturation
+_A_MAX = (1 << 15) - 1
+_C_MAX = 2.0**31 - 2**24
+_CODES = 256.0
+_NEARLY = 1e-3  # steps of an accumulator by which a whole number may be off
+
+
+@dataclass(frozen=True)
+class Requantisation:
+    out_shift: int
+    factors: Ints  # A
+    addends: Ints  # C, 32 bit
+    shift: int  # R
+    clip: tuple[int, int] | None = None  # in output codes, where narrower than int8
+    error: float = 0.0  # expected largest distance from exact arithmetic, in codes, before the final rounding
+    mean_error: float = 0.0  # expected distance of a usual value: so many values get another code
+    short: float = 0.0  # the part of `error` that factors of 16 bits cost channels whose steps are less than a code
+
+    def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
+        """For `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
+        part = slice(first, first + count)
+        unit = _unit(self.factors[part], self.addends[part], batch, pixels)
+        return _clipped(replace(unit, shift_out=self.shift), self.clip)
+
+    def apply(self, sums: Ints) -> Ints:
+        """What the units compute from exact sums [..., channels]."""
+        acc = finish(sums.astype(np.int64), self.out_shift, 2, True, True)
+        codes = finish(acc * self.factors + self.addends, self.shift, 1, True, True)
+        return codes if self.clip is None else np.clip(codes, *self.clip)
+
+
+def requantisation(
+    scale: Real,
+    offset: Real,
+    largest: Real,
+    sums: int = 1,
+    clip: tuple[int, int] | None = None,
+    usual: Real | None = None,
+) -> Requantisation:
+    """For codes = scale[c] * acc + offset[c]; `largest` bounds |acc| per channel, `usual` are typical codes of the
+    results (those of no sum unless said), where factors of 16 bits are made to do no harm.
+
+    `sums`: how often a partial result is rounded to 16 bits on the way; then saturation before the end is an error.
+    The shift is the one with the smallest error: small ones saturate, large ones round away too much.
+    """
+    _require_usable(scale, offset)
+    needed = largest if sums > 1 else np.minimum(largest, matters(scale, offset))
+    usual = offset if usual is None else usual
+    fits = max(0, ceil(log2(max(float(needed.max()), 1.0) / 32767.0)))  # nothing saturates from here on
+    shifts = range(min(max(0, fits - 2), MOST_OUT_SHIFT), min(fits + 2, MOST_OUT_SHIFT) + 1)
+    candidates = [_with_shift(scale, offset, needed, out_shift, sums, usual) for out_shift in shifts]
+    allowed = min(rule.error for rule in candidates) + TOLERATED
+    best = min((rule for rule in candidates if rule.error <= allowed), key=lambda rule: rule.mean_error)
+    return replace(best, clip=narrowed(clip))
+
+
+def _require_usable(scale: Real, offset: Real) -> None:
+    """Whether factors and addends exist at all."""
+    steepest, farthest = float(np.abs(scale).max()), float(np.abs(offset).max())
+    if not (steepest <= _A_MAX and farthest <= _C_MAX):  # also what is not a number
+        raise Refusal(
+            "coefficients",
+            f"a step of the sum is worth {steepest:g} codes of the output, its offset {farthest:g}",
+            f"{_A_MAX} and {_C_MAX:.0f} codes",
+            "check the scales: they differ beyond all use",
+        )
+
+
+def _with_shift(
+    scale: Real, offset: Real, needed: Real, out_shift: int, sums: int, usual: Real
+) -> Requantisation:
+    unit = scale * 2.0**out_shift  # codes per step of the 16-bit accumulator
+    shift = _shift(unit, offset)
+    factors = np.rint(unit * 2.0**shift).astype(np.int64)
+    reach = needed / 2.0**out_shift
+    steep = np.maximum(np.abs(unit), 1e-30)
+    most = np.minimum(reach, 32767.0)
+    middle = np.clip((usual - offset) / np.where(unit == 0, 1e-30, unit), -most, most)
+    missing = unit * 2.0**shift - factors
+    addends = np.rint(offset * 2.0**shift + missing * middle).astype(np.int64)
+    lost = np.maximum(reach - 32767.0, 0.0) * steep  # by saturation
+    skew = np.abs(missing) / 2.0**shift  # by the short factors, per step away from the usual accumulator
+    rounded = 0.5 * sums * steep if out_shift else 0.0
+    short = skew * np.minimum(reach + np.abs(middle), _CODES / steep)
+    error = lost + short + rounded + 0.5 / 2.0**shift
+    spread = np.sqrt(sums / (6 * np.pi)) * steep if out_shift else 0.0  # mean size of a normal error
+    mean = lost + skew * np.minimum(reach / 2, SPREAD / steep) + spread + 0.25 / 2.0**shift
+    ordinary = float(np.max(short, where=steep < 1.0, initial=0.0))
+    return Requantisation(
+        out_shift, factors, addends, shift, None, float(np.max(error)), float(np.mean(mean)), ordinary
+    )
+
+
+def cut_costs(scale: Real, largest: Real) -> Real:
+    """For every place 1.. to cut a row of channels: what rounding costs when both sides have shifts of their own.
+
+    Accumulators are cut to the largest one of their side, factors to the largest scale of their side.
+    """
+    steep = np.maximum(np.abs(scale), 1e-30)
+    sides = []
+    for forward in (True, False):
+        s, a = (steep, largest) if forward else (steep[::-1], largest[::-1])
+        cost = np.cumsum(s) * np.maximum.accumulate(a) + np.cumsum(a) * np.maximum.accumulate(s)
+        sides.append(cost[:-1] if forward else cost[:-1][::-1])
+    return sides[0] + sides[1]
+
+
+def matters(scale: Real, offset: Real) -> Real:
+    """The largest |acc| whose result is not yet saturated."""
+    slope = np.maximum(np.abs(scale), 1e-30)
+    ends = [np.abs((end - offset) / slope) for end in (-128.0 - _MARGIN, 127.0 + _MARGIN)]
+    return np.maximum(*ends)
+
+
+def _shift(unit: Real, offset: Real) -> int:
+    """As large as the 16-bit factors and the 32-bit addends allow."""
+    steepest = max(float(np.abs(unit).max()), 1e-30)
+    by_factor = floor(log2(_A_MAX / steepest))
+    by_addend = floor(log2(_C_MAX / max(float(np.abs(offset).max()), 1.0)))
+    return max(0, min(by_factor, by_addend, MOST_TABLE_SHIFT))
+
+
+@dataclass(frozen=True)
+class TwoSteps:
+    """What ST's releases 2.x do: 16-bit products in steps of a power of two, then scale, bias and zero point."""
+
+    out_shift: int
+    factors: Ints
+    shift: int
+    bias_factor: int
+    addends: Ints
+    clip: tuple[int, int] | None = None
+    bias_shift: int = 20  # less where the biases are large
+
+    BIAS_SHIFT = 20
+
+    def channels(self, first: int, count: int) -> TwoSteps:
+        part = slice(first, first + count)
+        return replace(self, factors=self.factors[part], addends=self.addends[part])
+
+    def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
+        part = slice(first, first + count)
+        same = np.full(count, self.bias_factor)
+        zeros = np.zeros(count, np.int64)
+        scale = _unit(self.factors[part], zeros, batch, pixels)
+        scale = replace(scale, combine_bc=0, shift_out=self.shift, out_bytes=2, a=1 if scale.is_vector else scale.a)
+        bias = replace(_unit(same, self.addends[part], batch, pixels), shift_out=self.bias_shift)
+        return [scale, *_clipped(bias, self.clip)]
+
+
+def two_steps(
+    scale: Real, offset: Real, out_scale: float, zero: int, weight_sums: Ints, clip: tuple[int, int] | None = None
+) -> TwoSteps:
+    """For codes = scale[c] * acc + offset[c]; `weight_sums` are the signed sums of the kernels, `zero` is the zero
+    point inside the offsets. Scales and biases are 32-bit floating-point numbers there."""
+    out_shift = max(0, int(np.abs(weight_sums).max()).bit_length() - 7)
+    accumulator = _single(scale * out_scale)
+    bias = _single_bias(scale, offset - zero, out_scale, accumulator)
+    usual = ceil(log2(out_scale) - 6)
+    middle = max(usual, ceil(log2(max(float(np.abs(bias).max()), 1e-30) / 32767.0)))  # biases of 16 bits there
+    bias_shift = TwoSteps.BIAS_SHIFT - (middle - usual)
+    real = accumulator * 2.0 ** (out_shift - middle)
+    shift = factor_shift(real)
+    factor = min(_A_MAX, int(half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0]))
+    if bias.size <= ROWS:
+        addends = cut_to_32_bits((bias / out_scale + zero) * 2.0**bias_shift)
+    else:  # more channels than coefficients: there biases are a second input of 16 bits
+        addends = factor * half_away(bias / 2.0**middle) + (zero << bias_shift)
+    factors = half_away(real * 2.0**shift)
+    return TwoSteps(out_shift, factors, shift, factor, addends, narrowed(clip), bias_shift)
+
+
+def factor_shift(gains: Real) -> int:
+    """With which the largest factor has 15 bits, also where it is rounded up to the next power of two."""
+    shift = 14 - floor(log2(float(np.abs(gains).max())))
+    return shift if half_away(np.abs(gains) * 2.0**shift).max() <= _A_MAX else shift - 1
+
+
+def _single(values: Real) -> Real:
+    return values.astype(np.float32).astype(np.float64)
+
+
+def _single_bias(scale: Real, offset: Real, out_scale: float, accumulator: Real) -> Real:
+    """Biases count steps of the accumulator, unless the model has them as real numbers."""
+    steps = np.divide(offset, scale, out=np.full_like(offset, 0.5), where=scale != 0)
+    whole = np.rint(steps)
+    counted = np.abs(steps - whole) < _NEARLY
+    return _single(np.where(counted, whole * accumulator, offset * out_scale))
+
+
+def cut_to_32_bits(values: Real) -> Ints:
+    """Rounded to the numbers of 32 bits that hold all of them, then the bits behind the point are cut off."""
+    largest = max(float(np.abs(values).max()), 1.0)
+    kept = max(0, 31 - ceil(log2(largest)))
+    rounded: Ints = np.rint(values * 2.0**kept).astype(np.int64) >> kept
+    return rounded
+
+
+def half_away(values: Real) -> Ints:
+    return (np.sign(values) * np.floor(np.abs(values) + 0.5)).astype(np.int64)
+
+
+def narrowed(clip: tuple[int, int] | None) -> tuple[int, int] | None:
+    """None where saturation to int8 does the same."""
+    return None if clip is None or (clip[0] <= -128 and clip[1] >= 127) else (int(clip[0]), int(clip[1]))
+
+
+def channel_table(factors: Ints, addends: Ints) -> bytes:
+    table = np.zeros((ROWS, 3), "<i2")
+    table[: factors.size, 0] = factors.astype(np.int16)
+    table[: factors.size, 1] = (addends >> 16).astype(np.int16)
+    table[: factors.size, 2] = (addends & 0xFFFF).astype(np.uint16).view(np.int16)
+    return table.tobytes()
+
+
+def _clipped(unit: ArithConfig, clip: tuple[int, int] | None) -> list[ArithConfig]:
+    """Units with tables clip what they give; behind scalar coefficients there is a unit for that."""
+    if clip is None or unit.is_vector:
+        return [unit if clip is None else replace(unit, clip_out=1, clip_min=clip[0], clip_max=clip[1])]
+    return [unit, clip_unit(*clip)]
+
+
+def _unit(factors: Ints, addends: Ints, batch: int, pixels: int) -> ArithConfig:
+    """A and a 32-bit addend per channel; channels come in groups of `batch`, each with all its pixels."""
+    count = factors.size
+    plain = ArithConfig(
+        combine_bc=1,
+        rounded=1,
+        saturated=1,
+        round_mode=1,
+        out_bytes=1,
+        bytes_x=2,
+        out_bytes_x=2,
+        bytes_y=2,
+        out_bytes_y=2,
+    )
+    if count == 1:  # tables of one row were never seen
+        low = int(addends[0]) & 0xFFFF
+        return replace(plain, a=int(factors[0]), b=int(addends[0]) >> 16, c=low - (low >> 15 << 16))
+    return replace(
+        plain,
+        vector_a=1,
+        vector_b=1,
+        vector_c=1,
+        count1=1,
+        count2=1,
+        count3=1,
+        step=1,
+        reset1_every=batch - 1,
+        offset1=1 - batch,
+        reset2_every=batch * pixels - 1,
+        offset2=1,
+        reset3_every=count * pixels - 1,
+        offset3=1 - count,
+        translate=int(count <= WINDOW_ROWS),
+        table=channel_table(factors, addends),
+    )

@@ -1,0 +1,227 @@
+"""How a convolution is cut for the CONVACC units: features a pass, kernels a pass, units in a chain, passes.
+
+Candidates come from the limits of the unit; only those whose settings occur in public networks are kept, and the one
+with the fewest cycles is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import lcm
+
+from atonc.hw.limits import LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
+from atonc.hw.units.convacc import ConvaccConfig
+from atonc.lower.conv.chains import (
+    Form,
+    Mode,
+    Outline,
+    chain_configs,
+    form_of,
+    least_batch,
+    limits,
+    shape_of,
+)
+from atonc.lower.conv.kernel_parts import MAX_PADDING, Part
+from atonc.plan.streams import Area
+from atonc.select.policy import MOST_TRIED
+
+EVEN, PACKED = 2, 4  # words of three bytes were read from even addresses, in steps of pixels and lines by four
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Which channels each unit of a chain reads in each pass.
+
+    Passes begin `step` channels apart and see `reach` channels each; what is left of the last unit's batch lies over
+    that of the unit before, so that nothing behind the channels is read.
+    """
+
+    batch: int  # channels of one feature frame
+    passes: int  # frames that are summed through a loop
+    reach: int
+    step: int
+
+    def start(self, unit: int, number: int = 0) -> int:
+        return min(unit * self.batch, self.reach - self.batch) + number * self.step
+
+    def starts(self, units: int) -> list[int]:
+        """Where the units begin, and how far passes are apart."""
+        return [*(self.start(unit) for unit in range(units)), *([self.step] if self.passes > 1 else [])]
+
+    def own(self, unit: int, number: int) -> tuple[int, int]:
+        """First and one past the last channel that nobody has read before."""
+        earlier = (number - 1) * self.step + self.reach if number else 0
+        first = max(earlier, number * self.step + min(unit * self.batch, self.reach))
+        return first, max(first, self.start(unit, number) + self.batch)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    mode: Mode
+    slots: Slots
+    kernels: int  # outputs of one frame
+    units: int  # CONVACCs in the chain
+    configs: tuple[ConvaccConfig, ...]
+    cycles: int
+
+    @property
+    def batch(self) -> int:
+        return self.slots.batch
+
+    @property
+    def passes(self) -> int:
+        return self.slots.passes
+
+    @property
+    def loop(self) -> str:
+        """How partial sums return to the first unit: not at all, through the switch, through memory."""
+        return "" if self.passes == 1 else "ring" if self.configs[0].generate_first_sum else "memory"
+
+
+def choose(
+    parts: tuple[Part, ...],
+    channels: int,
+    outputs: int,
+    modes: list[Mode],
+    memory_loops: bool = True,
+    share: int | None = None,
+    aligned: int = 1,
+    whole: int = 1,
+) -> Tiling | None:
+    """The cheapest proven tiling of `outputs` kernels over `channels` inputs; None when there is none.
+
+    `share`: that many channels in every pass. `aligned`: parts of the channels begin at multiples of this. `whole`:
+    kernels that are left over begin at multiples of this.
+    """
+    outlines = tuple(
+        Outline(replace(p.area, offset=p.area.offset % EVEN), p.window, p.padding, p.stride) for p in parts
+    )
+    return _chosen(outlines, channels, outputs, tuple(modes), memory_loops, share, aligned, whole)
+
+
+@lru_cache(maxsize=4096)
+def _chosen(
+    parts: tuple[Outline, ...],
+    channels: int,
+    outputs: int,
+    modes: tuple[Mode, ...],
+    memory_loops: bool,
+    share: int | None,
+    aligned: int,
+    whole: int,
+) -> Tiling | None:
+    if any(max(part.padding) > MAX_PADDING for part in parts):
+        return None
+    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, share, aligned, whole)]
+    candidates = [c for c in candidates if memory_loops or c.slots.passes == 1 or (c.form.ring and c.units == 1)]
+    candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
+    best = min(candidates, key=lambda c: (c.cycles, c.units, -c.kernels, -c.slots.batch), default=None)
+    if best is None:
+        return None
+    configs = chain_configs(parts, best.mode, best.slots.batch, best.kernels, best.units, best.slots.passes)
+    assert configs is not None  # its form was looked up before
+    return Tiling(best.mode, best.slots, best.kernels, best.units, configs, best.cycles)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    mode: Mode
+    slots: Slots
+    kernels: int
+    units: int
+    form: Form
+    cycles: int
+
+
+def _candidates(
+    parts: tuple[Outline, ...], channels: int, outputs: int, mode: Mode, share: int | None, aligned: int, whole: int
+) -> Iterator[Candidate]:
+    rows, columns = parts[0].window
+    if mode.deep and (rows, columns) != (1, 1):
+        return
+    most_kernels, most_batch, most_weights, most_line = limits(mode, rows, columns)
+    width = max(part.area.width for part in parts)
+    if mode.deep and not mode.packed_frame:
+        if not all(_packable(part.area) for part in parts):
+            return
+        aligned = lcm(aligned, EVEN)
+    for units in _unit_counts(parts, channels):
+        beside = units if len(parts) == 1 else 1  # units that read different channels
+        for slots in _slots(channels, beside, min(most_batch, most_line // width), share, aligned):
+            batch, passes = slots.batch, slots.passes
+            if batch < least_batch(mode, rows):
+                continue
+            if mode.packed_frame and not (batch == channels and all(part.area.contiguous for part in parts)):
+                continue
+            if mode.deep and not mode.packed_frame and not all(_words_fit(part.area, batch) for part in parts):
+                continue
+            kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)), whole)
+            if not kernels or passes > MOST_PASSES:
+                continue
+            rows_out, columns_out = parts[0].out_size
+            results = rows_out * columns_out * kernels
+            form = form_of(tuple(map(shape_of, parts)), mode, units, passes > 1, results < LEAST_READ_BACK)
+            if form is not None:
+                frame = max(*(_feature_words(part, mode, batch) for part in parts), results, 1)
+                cycles = frame * -(-outputs // kernels) * passes
+                yield Candidate(mode, slots, kernels, units, form, cycles)
+
+
+def _packable(area: Area) -> bool:
+    """Whether packed words may be read from all pixels."""
+    steps = [area.pixel] * (area.width > 1) + [area.line] * (area.height > 1)
+    return area.offset % EVEN == 0 and not any(step % PACKED for step in steps)
+
+
+def _words_fit(area: Area, batch: int) -> bool:
+    """Whether the last word of a pixel ends inside it: words that reach into the next pixel were never seen."""
+    return area.width == 1 or -(-batch // 3) * 3 <= area.pixel
+
+
+def _feature_words(part: Outline, mode: Mode, batch: int) -> int:
+    pixels = part.area.height * part.area.width
+    if not mode.deep:
+        return pixels * batch
+    return -(-pixels * batch // 3) if mode.packed_frame else pixels * -(-batch // 3)
+
+
+def _unit_counts(parts: tuple[Outline, ...], channels: int) -> list[int]:
+    if len(parts) > 1:
+        return [len(parts)]
+    return list(range(1, MAX_CHAIN + 1))
+
+
+def _slots(channels: int, units: int, most: int, wanted: int | None, aligned: int) -> list[Slots]:
+    """Ways worth trying to spread the channels over units and passes: evenly, all of them beginning at aligned
+    places, the largest batches first."""
+    if wanted is not None:
+        found = [Slots(wanted // units, channels // wanted, wanted, wanted)] if wanted % units == 0 else []
+    else:
+        found = [_even_slots(channels, units, passes, aligned) for passes in range(1, -(-channels // units) + 1)]
+    kept: list[Slots] = []
+    for slots in found:
+        fits = 0 < slots.batch <= most and (not kept or slots.batch < kept[-1].batch)
+        if fits and not any(start % aligned for start in slots.starts(units)):
+            kept.append(slots)
+    return kept[:MOST_TRIED]
+
+
+def _even_slots(channels: int, units: int, passes: int, aligned: int) -> Slots:
+    step = channels // passes // aligned * aligned
+    reach = channels - (passes - 1) * step
+    batch = reach if units == 1 else -(-reach // units // aligned) * aligned
+    return Slots(min(batch, reach), passes, reach, step)
+
+
+def _kernels(outputs: int, most: int, whole: int) -> int:
+    """As many as fit, spread evenly over the groups, or in groups that begin at multiples of `whole`."""
+    if most < 1:
+        return 0
+    groups = -(-outputs // most)
+    if whole > 1 and groups > 1:
+        return most - most % whole if most >= whole else 1 << (most.bit_length() - 1)
+    return -(-outputs // groups)
+
+

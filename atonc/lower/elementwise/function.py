@@ -1,0 +1,143 @@
+"""Functions of one int8 value: straight lines and clips on ARITH units, everything else as ACTIV tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+
+from atonc.hw.fields import UnitConfig
+from atonc.hw.limits import MOST_TABLE_SHIFT
+from atonc.ir import Op, Tensor
+from atonc.lower.context import Context
+from atonc.lower.conv.requantise import cut_to_32_bits, factor_shift, half_away
+from atonc.lower.elementwise.tables import MOST_ERROR, fit_table
+from atonc.lower.registry import Refusal, recipe
+from atonc.lower.semantics.arithmetic import ints, looked_up, table_codes
+from atonc.lower.semantics.arithmetic import line as line_codes
+from atonc.lower.units.affine import CODES, FULL_RANGE, Affine, Array, affine_of_table
+from atonc.lower.units.arith import affine_unit, clip_unit, edge_unit
+from atonc.lower.units.parts import parts
+from atonc.lower.units.wiring import Wiring, pack
+from atonc.ops.registry import evaluate
+from atonc.plan.build import TaskBuilder
+from atonc.plan.streams import contiguous
+from atonc.plan.task import TaskGroup
+
+_WAYS = {("ARITH",): 3, ("ARITH", "ARITH"): 2, ("ACTIV",): 2}
+
+
+@dataclass(frozen=True)
+class Function:
+    """A chain of units that turns every code into another one."""
+
+    units: tuple[UnitConfig, ...]
+    codes: Array  # what it computes for -128..127, in plain integers
+    error: int  # largest distance from what was asked for
+
+
+@recipe("table", "requantize")
+def lower_function(op: Op, context: Context) -> list[TaskGroup]:
+    table = table_of(op, context, 0)
+    line = line_2x(op, context) if context.numerics == "2.x" and op.kind == "requantize" else None
+    if line is None:
+        return function_steps(op, context, op.inputs[0], table)
+    codes = line_codes(line, CODES)
+    context.explain(op, lambda values: [looked_up(codes, values[0])], float(np.abs(codes - table).max()))
+    return chain_steps(op, context, op.inputs[0], (affine_unit(line, 1),))
+
+
+def line_2x(op: Op, context: Context) -> Affine | None:
+    """A change of format as ST's releases 2.x have it: a gain of 15 bits; None for gains beyond use and clips."""
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    ratio = x.scale / y.scale
+    shift = factor_shift(np.array([ratio]))
+    if not 0 <= shift <= MOST_TABLE_SHIFT or "clip" in op.attrs:
+        return None
+    offset = np.array([(y.zero_point - x.zero_point * ratio) * 2.0**shift])
+    return Affine(half_away(np.array([ratio * 2.0**shift])), cut_to_32_bits(offset), shift)
+
+
+@recipe("uint8_to_int8", "int8_to_uint8")
+def lower_edge(op: Op, context: Context) -> list[TaskGroup]:
+    """Both directions flip the highest bit."""
+    step = 128 if op.kind == "int8_to_uint8" else -128
+    context.explain(op, lambda values: [ints(values[0]) + step])
+    return chain_steps(op, context, op.inputs[0], (edge_unit(),))
+
+
+def table_of(op: Op, context: Context, varying: int) -> Array:
+    """The exact codes of an operator for all 256 codes of one input, the others being single constants."""
+    values = []
+    for index, name in enumerate(op.inputs):
+        tensor = context.tensor(name)
+        values.append(CODES.astype(np.int8) if index == varying or tensor.data is None else tensor.data.reshape(-1))
+    require_int8(op, context.tensor(op.inputs[varying]), context.tensor(op.outputs[0]))
+    return evaluate(context.graph, op, values)[0].codes.reshape(256)
+
+
+def function_steps(op: Op, context: Context, source: str, table: Array) -> list[TaskGroup]:
+    found = function_for(table)
+    if found.error > MOST_ERROR:
+        raise Refusal(
+            "function table",
+            f"the best table is off by {found.error} codes",
+            f"{MOST_ERROR} codes",
+            "leave the function to the CPU; steps that are not at multiples of 8 codes need too many segments",
+        )
+    varying = op.inputs.index(source)
+    context.explain(op, lambda values: [looked_up(found.codes, values[varying])], found.error)
+    return chain_steps(op, context, source, found.units)
+
+
+def function_for(table: Array) -> Function:
+    """The cheapest units that compute a table, exactly wherever possible."""
+    return _function_for(table.tobytes(), table.dtype.str)
+
+
+@lru_cache(maxsize=4096)
+def _function_for(codes: bytes, dtype: str) -> Function:
+    table = np.frombuffer(codes, dtype)
+    clip = int(table.min()), int(table.max())
+    if np.array_equal(np.clip(CODES, *clip), table):
+        return Function((clip_unit(*clip),), table, 0)
+    line = affine_of_table(table, FULL_RANGE)
+    if line is not None:
+        return Function((affine_unit(line, 1),), line_codes(line, CODES), 0)
+    line = affine_of_table(table, clip)
+    if line is not None:
+        return Function((affine_unit(line, 1), clip_unit(*clip)), np.clip(line_codes(line, CODES), *clip), 0)
+    fitted = fit_table(table)
+    return Function((fitted.config,), table_codes(fitted), fitted.error)
+
+
+def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, ...]) -> list[TaskGroup]:
+    """The whole tensor through a chain of units, in parallel parts."""
+    elements, target = context.tensor(op.outputs[0]).elements, context.buffer(op.outputs[0])
+    return pack(chain_wirings(context.buffer(source), target, elements, units), op.origin or (op.name,), op.kind)
+
+
+def chain_wirings(source: str, target: str, elements: int, units: tuple[UnitConfig, ...]) -> list[Wiring]:
+    kinds = tuple(unit.KIND for unit in units)
+    wire = partial(_wire, source, target, units)
+    return [Wiring(partial(wire, cut), cost=cut[1]) for cut in parts(elements, _WAYS[kinds])]
+
+
+def _wire(source: str, target: str, units: tuple[UnitConfig, ...], cut: tuple[int, int], epoch: TaskBuilder) -> None:
+    start, count = cut
+    stream = epoch.read(source, contiguous(count, offset=start))
+    for unit in units:
+        stream = epoch.unit(unit, stream)
+    epoch.write(stream, target, contiguous(count, offset=start, write=True))
+
+
+def require_int8(op: Op, *tensors: Tensor) -> None:
+    for tensor in tensors:
+        if tensor.dtype != "int8" or tensor.quant is None or not tensor.quant.is_per_tensor:
+            raise Refusal(
+                "int8 activations",
+                f"{op.kind} on {tensor.name}: {tensor.dtype}",
+                "int8 with one scale for the tensor",
+                "quantise the tensor to int8",
+            )

@@ -1,0 +1,1 @@
+"""Operators that move values, and the copies that others need."""

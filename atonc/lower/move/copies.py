@@ -1,0 +1,255 @@
+"""Moving values: copies, copies with requantisation, fills. Several at a time, in words of up to three bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import permutations
+from math import ceil, gcd, lcm
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.hw.limits import ALIGNED, MOST_RASTER_FRAMES
+from atonc.hw.units.arith import ArithConfig
+from atonc.hw.units.stream_engine import StrengConfig
+from atonc.ir import Tensor
+from atonc.lower.context import Context
+from atonc.lower.registry import Refusal
+from atonc.lower.units.access_patterns import walk
+from atonc.lower.units.affine import Affine, fit_affine
+from atonc.lower.units.arith import affine_unit
+from atonc.lower.units.strided_views import StridedView
+from atonc.lower.units.wiring import Wiring, pack
+from atonc.ops.values import to_codes
+from atonc.plan.build import TaskBuilder
+from atonc.plan.streams import Area, Frames, engine
+from atonc.plan.task import TaskGroup
+from atonc.select.policy import MOST_MOVES, USUAL_ROOM, WORTH_SPLITTING
+
+Units = tuple[ArithConfig, ...]
+Nest = list[tuple[int, int, int]]  # turns, bytes in the source, bytes in the target; outermost first
+
+_MOST_LOOPS = 6
+_STEPS = {3: 16, 2: 8}  # bytes in a word -> what steps between lines, pixels and frames of words are multiples of
+_PARTS = {1: 4, 2: 3, 3: 2}  # parallel chains that the memory can feed, by word size
+
+
+def constant_line(code: int) -> Affine:
+    """Gives the code whatever comes in."""
+    return Affine(np.zeros(1, np.int64), np.array([code << 14]), 14)
+
+
+SAME: Units = (affine_unit(Affine(np.array([1 << 14]), np.zeros(1, np.int64), 14), 0),)
+
+
+def requantising_line(source: Tensor, target: Tensor) -> Affine:
+    """From codes of one quantisation to codes of another, rounded once."""
+    ratio = source.scale / target.scale
+    steps = (np.arange(-128.0, 128.0) - source.zero_point) * np.float64(ratio)
+    codes = to_codes(steps, target).astype(np.int64)
+    return fit_affine(codes[:, None], np.array([ratio]), np.array([target.zero_point - source.zero_point * ratio]))
+
+
+@dataclass(frozen=True)
+class Move:
+    """Two views of equal shape; `units` are the ARITHs that the codes pass."""
+
+    source: StridedView
+    target: StridedView
+    units: Units = ()
+
+
+def copy(moves: Iterable[Move], origin: tuple[str, ...], title: str) -> list[TaskGroup]:
+    """Epochs for moves that do not depend on each other."""
+    return pack(wirings(moves), origin, title)
+
+
+def wirings(moves: Iterable[Move]) -> list[Wiring]:
+    """Long moves are cut so that the engines share the work."""
+    walks = [found for move in moves for found in _walks(move.source, move.target, nest_of(move), move.units)]
+    if len(walks) > MOST_MOVES:
+        raise Refusal(
+            "scattered copy",
+            f"{len(walks)} separate pieces",
+            f"{MOST_MOVES}",
+            "arrange the data so that it moves in larger blocks",
+        )
+    return [part.wiring() for found in _share(walks) for part in found]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A move as one pair of engines."""
+
+    source: StridedView
+    target: StridedView
+    nest: Nest
+    units: Units
+    word: int
+    reader: StrengConfig
+    writer: StrengConfig
+
+    @property
+    def cost(self) -> int:
+        return self.reader.elements
+
+    def wiring(self) -> Wiring:
+        return Wiring(self._build, self.cost)
+
+    def _build(self, builder: TaskBuilder) -> None:
+        stream = builder.read(self.source.buffer, self.reader)
+        for unit in self.units:
+            stream = builder.unit(unit, stream)
+        builder.write(stream, self.target.buffer, self.writer)
+
+    def cut(self, parts: int) -> list[Walk]:
+        """The same move as several, if a loop can be cut; else itself."""
+        axis = max(range(len(self.nest)), key=lambda i: (self.nest[i][1:] != (1, 1), self.nest[i][0]))
+        count, near, far = self.nest[axis]
+        unit = 48 if (near, far) == (1, 1) else lcm(*(ALIGNED // gcd(ALIGNED, step) for step in (near, far)))
+        if unit * parts > count:  # no parts that start at places which any memory and any word takes
+            unit = 1 if self.cost < USUAL_ROOM.copy_bytes and self.word == 1 else count
+        size = ceil(ceil(count / parts) / unit) * unit
+        found: list[Walk] = []
+        for start in range(0, count, size):
+            inner = [*self.nest]
+            inner[axis] = (min(size, count - start), near, far)
+            source = replace(self.source, offset=self.source.offset + start * near)
+            target = replace(self.target, offset=self.target.offset + start * far)
+            found += _walks(source, target, inner, self.units)
+        return found
+
+
+def _share(walks: Sequence[Walk]) -> Iterator[list[Walk]]:
+    """Cuts the longest moves as long as there are chains left in the epoch."""
+    parts = [1] * len(walks)
+    free = (4 if any(w.units for w in walks) else 5) - len(walks)
+    for _ in range(free):
+        longest = max(range(len(walks)), key=lambda i: walks[i].cost / parts[i])
+        best = walks[longest]
+        if best.cost / parts[longest] < WORTH_SPLITTING or parts[longest] >= _PARTS[best.word]:
+            break
+        parts[longest] += 1
+    for found, count in zip(walks, parts, strict=True):
+        pieces = found.cut(count) if count > 1 else [found]
+        yield found.cut(2 * count) if any(map(_too_long, pieces)) else pieces
+
+
+def _too_long(walk: Walk) -> bool:
+    """More frames than the raster of any engine was seen to have; the rest takes another epoch."""
+    return any(not engine.raw and engine.frames > MOST_RASTER_FRAMES for engine in (walk.reader, walk.writer))
+
+
+def nest_of(move: Move) -> Nest:
+    return normal(list(zip(move.source.shape, move.source.strides, move.target.strides, strict=True)))
+
+
+def normal(nest: Nest) -> Nest:
+    """Without loops of one turn, the target outermost first, neighbours merged."""
+    left = sorted((loop for loop in nest if loop[0] > 1), key=lambda loop: (-abs(loop[2]), -abs(loop[1])))
+    merged: Nest = []
+    for count, near, far in left:
+        if merged and merged[-1][1:] == (count * near, count * far):
+            merged[-1] = (merged[-1][0] * count, near, far)
+        else:
+            merged.append((count, near, far))
+    return merged
+
+
+def _walks(source: StridedView, target: StridedView, nest: Nest, units: Units) -> list[Walk]:
+    """One pair of engines if possible, else one for every turn of a loop."""
+    backwards = [i for i, loop in enumerate(nest) if loop[1] < 0 or loop[2] < 0]
+    if not backwards and len(nest) <= _MOST_LOOPS:
+        for word in _words(source.offset, target.offset, nest, units):
+            found = _fit(source, target, nest, units, word)
+            if found:
+                return [found]
+    axis = backwards[0] if backwards else min(range(len(nest)), key=lambda i: nest[i][0])
+    count, near, far = nest[axis]
+    if count > MOST_MOVES:
+        raise Refusal(
+            "scattered copy",
+            f"{count} separate pieces",
+            f"{MOST_MOVES}",
+            "arrange the data so that it moves in larger blocks",
+        )
+    rest = [*nest[:axis], *nest[axis + 1 :]]
+    turns = [
+        (replace(source, offset=source.offset + k * near), replace(target, offset=target.offset + k * far))
+        for k in range(count)
+    ]
+    return [found for a, b in turns for found in _walks(a, b, rest, units)]
+
+
+def _words(near: int, far: int, nest: Nest, units: Units) -> Iterator[int]:
+    """Word sizes that fit, the largest first. Copies in words were seen at aligned places only."""
+    if not units and nest and nest[-1][1:] == (1, 1) and near % ALIGNED == 0 == far % ALIGNED:
+        steps = [step for loop in nest[:-1] for step in loop[1:]]
+        for word, apart in _STEPS.items():
+            if nest[-1][0] % word == 0 and all(step % apart == 0 for step in steps):
+                yield word
+    yield 1
+
+
+def _fit(source: StridedView, target: StridedView, nest: Nest, units: Units, word: int) -> Walk | None:
+    """The first order of the loops that both engines can walk."""
+    fixed = nest[-1:] if nest and nest[-1][1:] == (1, 1) else []
+    for order in permutations(nest[: len(nest) - len(fixed)]):
+        loops = [*order, *fixed]
+        reader = walk([(n, near) for n, near, _ in loops], source.offset, write=False, word=word)
+        writer = walk([(n, far) for n, _, far in loops], target.offset, write=True, word=word)
+        if reader and writer:
+            return Walk(source, target, loops, units, word, reader, writer)
+    return None
+
+
+def fill(target: StridedView, code: int, source: str, source_bytes: int) -> list[Wiring]:
+    """Sets all codes of a view: an ARITH that multiplies whatever it reads from `source` by zero."""
+    writer_nest = [(n, far, far) for n, _, far in nest_of(Move(target, target))]
+    found = _walks(target, target, writer_nest, SAME)
+    return [_fill_pipeline(part, code, source, source_bytes) for part in found]
+
+
+def _fill_pipeline(part: Walk, code: int, source: str, source_bytes: int) -> Wiring:
+    reader = _any_bytes(part.writer.elements, source_bytes)
+    config = affine_unit(constant_line(code), 0)
+
+    def build(builder: TaskBuilder) -> None:
+        stream = builder.unit(config, builder.read(source, reader))
+        builder.write(stream, part.target.buffer, part.writer)
+
+    return Wiring(build, part.cost)
+
+
+def _any_bytes(count: int, available: int) -> StrengConfig:
+    """So many bytes from a buffer that may hold fewer: the same frame again and again."""
+    size = next(n for n in range(min(count, available), 0, -1) if count % n == 0)
+    return engine(Area(1, 1, size, size, size), Frames(count // size, 0))
+
+
+def constant_move(context: Context, values: NDArray[np.int8], target: StridedView, label: str) -> list[Wiring]:
+    """Stores constant codes of the target's shape; flash is read in a row, through an ARITH that changes nothing."""
+    found = _walks(target, target, nest_of(Move(target, target)), SAME)
+    offsets = np.zeros(target.shape, np.int64)
+    for axis, (size, step) in enumerate(zip(target.shape, target.strides, strict=True)):
+        offsets += (np.arange(size) * step).reshape([-1 if i == axis else 1 for i in range(offsets.ndim)])
+    by_place = dict(zip((offsets + target.offset).reshape(-1).tolist(), values.reshape(-1).tolist(), strict=True))
+    return [_constant_pipeline(context, part, by_place, label) for part in found]
+
+
+def _constant_pipeline(context: Context, part: Walk, by_place: dict[int, int], label: str) -> Wiring:
+    places = np.zeros(1, np.int64) + part.target.offset
+    for count, _, far in part.nest:
+        places = (places[:, None] + np.arange(count) * far).reshape(-1)
+    data = np.array([by_place[place] for place in places.tolist()], np.int8).tobytes()
+    name = context.constant(data, label)
+    reader = engine(Area(1, 1, len(data), len(data), len(data)))
+
+    return Wiring(partial(_build_constant, name, reader, part), part.cost)
+
+
+def _build_constant(name: str, reader: StrengConfig, part: Walk, builder: TaskBuilder) -> None:
+    stream = builder.unit(SAME[0], builder.read(name, reader))
+    builder.write(stream, part.target.buffer, part.writer)

@@ -1,0 +1,42 @@
+"""Runs a mapped graph in its integer semantics: NPU operators as they are mapped, CPU operators exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from atonc.ir import Array, Graph, Op
+from atonc.lower.context import Context
+from atonc.lower.map_ops import Mapped
+from atonc.lower.semantics.moves import moved
+from atonc.ops import run_op
+from atonc.ops.registry import is_move
+from atonc.ops.run import start_values
+
+
+class Unexplained(Exception):
+    """A recipe has not said what its epochs compute."""
+
+
+def run_mapped(graph: Graph, mapped: Mapped, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Every tensor by name."""
+    values = start_values(graph, inputs)
+    for op in graph.ops:
+        if op.name in mapped.on_cpu:
+            results = [result.codes for result in run_op(graph, op, values)]
+        else:
+            results = mapped_op(mapped.context, op, values)
+        values |= zip(op.outputs, results, strict=True)
+    return values
+
+
+def mapped_op(context: Context, op: Op, values: Mapping[str, Array]) -> list[Array]:
+    """The outputs of one operator of the NPU on these values."""
+    given = [values[name] if name else None for name in op.inputs]
+    explained = context.semantics.get(op.name)
+    if explained is None and not (is_move(op.kind) or op.kind == "identity"):
+        raise Unexplained(f"{op.kind} {op.name}")
+    codes = explained.codes if explained else moved(op, context)
+    found = zip(op.outputs, codes(given), strict=True)
+    return [np.asarray(result).astype(context.tensor(name).dtype) for name, result in found]

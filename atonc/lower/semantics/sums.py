@@ -1,0 +1,162 @@
+"""Convolutions and dense layers: which products are summed together, where sums are cut to 16 bits, how they become
+codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
+from numpy.typing import NDArray
+
+from atonc.lower.conv.kernel_parts import Part
+from atonc.lower.conv.requantise import Requantisation, TwoSteps
+from atonc.lower.semantics.arithmetic import Ints, clipped, ints, limited, shifted
+from atonc.plan.streams import Area
+
+if TYPE_CHECKING:
+    from atonc.lower.context import Context
+    from atonc.lower.conv.layer import Layer
+
+Stored = Callable[[Ints], Ints]  # from the codes of a tensor to the numbers that the units read, both flat
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """What one unit adds: a window over some channels of a view."""
+
+    part: Part
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Passes of terms; the sum goes on with 24 bits from term to term, with 16 from pass to pass."""
+
+    passes: tuple[tuple[Term, ...], ...]
+    subtracted: int
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Some output channels of some pixels."""
+
+    features: Stored
+    chains: tuple[Chain, ...]
+    rule: Requantisation | TwoSteps
+    target: Area  # all channels
+    first: int
+    count: int
+    multiplier: int = 0  # outputs per input channel of a depthwise layer; 0: every output sees all channels
+
+    def add_to(self, codes: Ints, result: Ints) -> None:
+        features = self.features(codes)
+        total = self._chain(features, self.chains[0])
+        for chain in self.chains[1:]:
+            total = limited(total + self._chain(features, chain), 16)
+        picture(result, self.target.channels_from(self.first, self.count))[...] = requantised(self.rule, total)
+
+    def _chain(self, features: Ints, chain: Chain) -> Ints:
+        total: Ints | None = None
+        for terms in chain.passes:
+            now = np.zeros(1, np.int64) if total is None else total << self.rule.out_shift
+            for number, term in enumerate(terms, 1):
+                now = now + self._term(features, term, chain.subtracted)
+                now = now if number == len(terms) else limited(now, 24)
+            total = limited(shifted(now, self.rule.out_shift), 16)
+        assert total is not None
+        return total
+
+    def _term(self, features: Ints, term: Term, subtracted: int) -> Ints:
+        part = term.part
+        top, left, bottom, right = part.padding
+        view = picture(features, part.area) - subtracted
+        view = np.pad(view, ((top, bottom), (left, right), (0, 0)))
+        windows = sliding_window_view(view, part.window, axis=(0, 1))[:: part.stride, :: part.stride]
+        weights = ints(part.weights)[self.first : self.first + self.count]
+        if self.multiplier:
+            own = windows[:, :, np.arange(self.first, self.first + self.count) // self.multiplier]
+            return np.einsum("yxcij,cij->yxc", own, weights[..., 0])
+        some = slice(term.first, min(term.first + term.count, view.shape[2]))
+        return exact_product(windows[:, :, some], weights[..., some])
+
+
+def exact_product(windows: NDArray[Any], weights: Ints) -> Ints:
+    """[rows, columns, channels, i, j] x [outputs, i, j, channels]; far below 2^53, so float64 loses nothing."""
+    rows, columns = windows.shape[:2]
+    left = windows.transpose(0, 1, 3, 4, 2).reshape(rows * columns, -1).astype(np.float64)
+    right = weights.reshape(weights.shape[0], -1).astype(np.float64)
+    return ints(left @ right.T).reshape(rows, columns, -1)
+
+
+def picture(flat: Ints, area: Area) -> Ints:
+    """The view [height, width, channels] of an area of bytes."""
+    step = flat.itemsize
+    strides = (area.line * step, area.pixel * step, step)
+    return as_strided(flat[area.offset :], (area.height, area.width, area.channels), strides)
+
+
+def requantised(rule: Requantisation | TwoSteps, sums: Ints) -> Ints:
+    if isinstance(rule, Requantisation):
+        return clipped(limited(shifted(sums * rule.factors + rule.addends, rule.shift), 8), rule.clip)
+    middle = limited(shifted(sums * rule.factors, rule.shift), 16)
+    return clipped(limited(shifted(middle * rule.bias_factor + rule.addends, rule.bias_shift), 8), rule.clip)
+
+
+@dataclass(eq=False)
+class Layered:
+    """All sums of a layer; they fill its output piece by piece."""
+
+    shape: tuple[int, ...]
+    pieces: list[Sums] = field(default_factory=list)
+
+    def __call__(self, values: Sequence[Any]) -> list[Ints]:
+        wanted = int(np.prod(self.shape))
+        written = max(piece.target.height * piece.target.line for piece in self.pieces)  # perhaps one more row
+        result = np.full(max(wanted, written), 1 << 40, np.int64)  # no code: what nobody computes shows
+        codes = np.ascontiguousarray(ints(values[0])).reshape(-1)
+        for piece in self.pieces:
+            piece.add_to(codes, result)
+        return [result[:wanted].reshape(self.shape)]
+
+
+def record(
+    context: Context,
+    layer: Layer,
+    chains: Sequence[Chain],
+    rule: Requantisation | TwoSteps,
+    target: Area,
+    first: int,
+    count: int,
+    multiplier: int = 0,
+) -> None:
+    """One more piece of a layer."""
+    known = context.semantics.get(layer.op.name)
+    pieces = known.codes.pieces if known and isinstance(known.codes, Layered) else []
+    piece = Sums(layer.stored, tuple(chains), rule, target, first, count, multiplier)
+    # a new list: what a recipe tried before it was refused must not stay
+    layered = Layered(context.tensor(layer.op.outputs[0]).shape, [*pieces, piece])
+    error = rule.error if isinstance(rule, Requantisation) else 1.0
+    saturates = _may_saturate(layer, piece)
+    if known:
+        error, saturates = max(error, known.error), saturates or known.saturates
+    context.explain(layer.op, layered, error, saturates)
+
+
+def _may_saturate(layer: Layer, piece: Sums) -> bool:
+    """Whether some input takes a sum beyond the 24 bits between units, or one that is not the last beyond 16 bits:
+    behind that one, codes saturate too."""
+    low, high = (0, 255) if layer.features_shifted else (-128, 127)
+    subtracted = piece.chains[0].subtracted
+    weights = np.abs(ints(layer.weights[piece.first : piece.first + piece.count])).sum(axis=(1, 2, 3))
+    largest = int(weights.max()) * max(high - subtracted, subtracted - low)
+    linked = any(len(terms) > 1 for chain in piece.chains for terms in chain.passes)
+    if linked and largest >= 1 << 23:
+        return True
+    last = len(piece.chains) == 1 and len(piece.chains[0].passes) == 1
+    if last and isinstance(piece.rule, Requantisation):
+        return False
+    return largest >> piece.rule.out_shift > 32767

@@ -1,0 +1,1 @@
+"""How units and engines are set up for a task."""

@@ -1,0 +1,49 @@
+"""The arithmetic that mapped operators are explained with, against fractions; and what the compiler expects of them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atonc.hw.fixed import finish
+from atonc.lower.elementwise.tables import fit_table
+from atonc.lower.map_ops import map_ops
+from atonc.lower.semantics.arithmetic import limited, shifted, table_codes
+from atonc.lower.semantics.error_model import expected_errors
+from atonc.lower.semantics.run import run_mapped
+from atonc.ops import run_graph
+from tests.lower.test_conv import conv_graph
+
+
+@given(st.integers(-(1 << 40), 1 << 40), st.integers(0, 31))
+def test_shifts_round_to_the_nearest_ties_away_from_zero(value: int, shift: int) -> None:
+    exact = Fraction(abs(value), 1 << shift)
+    wanted = floor(exact + Fraction(1, 2)) * (1 if value >= 0 else -1)
+    assert shifted(np.array([value]), shift)[0] == wanted
+
+
+@given(st.integers(-(1 << 40), 1 << 40), st.integers(0, 31), st.sampled_from([1, 2]))
+def test_the_units_do_the_same(value: int, shift: int, size: int) -> None:
+    one = np.array([value])
+    assert limited(shifted(one, shift), 8 * size)[0] == finish(one, shift, size, True, True)[0]
+
+
+def test_segments_of_a_table_are_what_the_unit_reads() -> None:
+    x = np.arange(-128, 128)
+    for wanted in (np.rint(127 * np.tanh(x / 40)), np.rint(x * x / 140 - 30), np.where(x > 3, x, -128)):
+        fitted = fit_table(np.clip(wanted, -128, 127).astype(np.int8))
+        assert np.array_equal(table_codes(fitted), fitted.codes)
+
+
+def test_expected_errors_hold_and_are_small_for_a_plain_layer() -> None:
+    graph = conv_graph(10, 12, 8, 8)
+    mapped = map_ops(graph)
+    (layer,) = expected_errors(graph, mapped)
+    assert 0 < layer.local < 0.1 and layer.deviation.peak == 1 and not layer.saturates
+    codes = np.random.default_rng(0).integers(-128, 128, (1, 10, 12, 8)).astype(np.int8)
+    got, wanted = run_mapped(graph, mapped, {"x": codes})["y"], run_graph(graph, {"x": codes})["y"]
+    assert np.abs(got.astype(int) - wanted).max() <= 1
