@@ -1,0 +1,197 @@
+"""How fast are our programs: against ST's published figures, against our own programs of before, lever by lever.
+
+    python benchmarks/schedule.py [--variant default ...] [--only TEXT] [--shard K/N] [--keep FILE] [--before FILE]
+                                  [--fresh] [--write]
+
+One record a model and variant, kept in FILE as they come (so that runs can be interrupted and split). `--before` names
+such a file of an earlier commit; without it that column stays empty. Times are the calibrated model's on every side but
+ST's, which are the best that ST published for the same file with any release.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fetched import corpus_dir
+
+from atonc.cost.program import program_cost
+from atonc.emit import ec_program
+from atonc.errors import AtoncError
+from atonc.options import Options
+from atonc.pipeline import compile_file, memories
+
+RESULTS = Path(__file__).parent / "results" / "schedule.md"
+MEASURED = "2026-11-16, 2-core aarch64 Linux"
+FIGURE = re.compile(r"([\d.]+):([\d.]+)ms")
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
+    "memory": {"prefer": "memory"},
+}
+FACTS = (  # the twelve models whose room per lever was measured before anything was built
+    "st_yolo_x_nano_480_1.0_0.25_3_st_int8",
+    "033_hand_landmark_full_quant_pc_uf_handl",
+    "yolov8n_256_quant_pc_uf_pose_coco-st",
+    "ImageNet__mobilenet_v2_1.0_224_int8",
+    "blazeface_front_128_quant_pc_ff_od_wider_face",
+    "face_landmark_ptq",
+    "centerface",
+    "deeplab_v3_mobilenetv2_05_16_320_fft_qdq_int8",
+    "st_movenet_lightning_heatmaps_192_int8_pc",
+    "yamnet_1024_64x96_tl_qdq_int8",
+    "person_detect",
+    "yolov8n_micro_224_int8",  # for another YOLOv8n that is not in the corpus
+)
+Record = dict[str, Any]
+
+
+def measure(model: Path, changes: Mapping[str, Any]) -> Record:
+    options = Options(verify=False, **changes)
+    start = time.process_time()
+    try:
+        compiled = compile_file(model, options)
+    except AtoncError as error:
+        return {"refused": str(error)}
+    seconds = time.process_time() - start
+    cost = program_cost(compiled.program, compiled.graph, memories(options).pools)
+    npu = sum(c.cycles for s, c in zip(compiled.program.steps, cost.steps, strict=True) if s.epoch is not None)
+    return {
+        "ms": cost.latency_ms,
+        "npu_cycles": npu,
+        "epochs": len(compiled.program.epochs),
+        "cpu_steps": len(compiled.mapped.reasons),
+        "peak_bytes": compiled.layout.peak_bytes,
+        "words": len(ec_program.words(compiled.program.epochs)),
+        "seconds": round(seconds, 2),
+    }
+
+
+def published() -> dict[str, tuple[float, str]]:
+    """By file: the best figure and the release that gave it."""
+    with (corpus_dir() / "models.csv").open() as file:
+        rows = [(row["file"], FIGURE.findall(row["st_ms"])) for row in csv.DictReader(file)]
+    best = {name: min(figures, key=lambda figure: float(figure[1])) for name, figures in rows if figures}
+    return {name: (float(ms), release) for name, (release, ms) in best.items()}
+
+
+def of_facts(name: str) -> bool:
+    return name.rsplit(".", 1)[0] in FACTS
+
+
+def mean(ratios: Iterable[float]) -> str:
+    found = list(ratios)
+    return f"{math.exp(sum(map(math.log, found)) / len(found)):.3f} on {len(found)}" if found else "none"
+
+
+def ratio(new: Record, old: Record | None, key: str) -> float | None:
+    return new[key] / old[key] if old and old.get(key) and new.get(key) else None
+
+
+def cell(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def default_lines(now: Mapping[str, Record], before: Mapping[str, Record]) -> Iterator[str]:
+    best = published()
+    rows = {name: record for name, record in sorted(now.items()) if "ms" in record}
+    st = {name: record["ms"] / best[name][0] for name, record in rows.items() if name in best}
+    changed = {name: found for name, record in rows.items() if (found := ratio(record, before.get(name), "ms"))}
+    yield f"* Against ST's best published figure: geometric mean {mean(st.values())} models; above 1.00: {above(st)}."
+    yield f"* Against our programs of before: geometric mean {mean(changed.values())} models; above 1.00: {above(changed)}."
+    yield f"* The same on the models of the facts: {mean(v for n, v in changed.items() if of_facts(n))}."
+    for key, said in (("words", "program words"), ("peak_bytes", "bytes of activations")):
+        found = {name: r for name, record in rows.items() if (r := ratio(record, before.get(name), key))}
+        yield f"* {said.capitalize()} against before: {mean(found.values())}; above 1.00: {above(found)}."
+    yield ""
+    yield "| model | ms | ST ms | release | to ST | ms before | to before | epochs | words | activations | CPU steps | s |"
+    yield "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    for name, record in rows.items():
+        old = before.get(name)
+        ms, release = best.get(name, ("", ""))
+        was = f"{old['ms']:.3f}" if old and "ms" in old else ""
+        cells = [name, f"{record['ms']:.3f}", ms, release, cell(st.get(name)), was]
+        cells += [cell(changed.get(name)), _pair(record, old, "epochs"), cell(ratio(record, old, "words"))]
+        cells += [cell(ratio(record, old, "peak_bytes")), record["cpu_steps"], record["seconds"]]
+        yield "| " + " | ".join(map(str, cells)) + " |"
+    for name, record in sorted(now.items()):
+        if "refused" in record:
+            yield f"\n{name}: {record['refused']}"
+
+
+def _pair(new: Record, old: Record | None, key: str) -> str:
+    return f"{old[key]} → {new[key]}" if old and key in old else str(new[key])
+
+
+def above(ratios: Mapping[str, float]) -> str:
+    found = sorted(((value, name) for name, value in ratios.items() if value > 1.0005), reverse=True)
+    return ", ".join(f"{name} {value:.3f}" for value, name in found) or "none"
+
+
+def variant_lines(variant: str, now: Mapping[str, Record], default: Mapping[str, Record]) -> Iterator[str]:
+    """A variant against the default of the same commit."""
+    yield "| model | ms | to default | activations | to default |"
+    yield "|---|---:|---:|---:|---:|"
+    times, sizes = {}, {}
+    for name, record in sorted(now.items()):
+        if "ms" not in record:
+            yield f"| {name} | refused: {record['refused'][:120]} |"
+            continue
+        plain = default.get(name)
+        times[name], sizes[name] = ratio(record, plain, "ms"), ratio(record, plain, "peak_bytes")
+        cells = [name, f"{record['ms']:.3f}", cell(times[name]), f"{record['peak_bytes']:,}", cell(sizes[name])]
+        yield "| " + " | ".join(cells) + " |"
+    yield ""
+    yield f"{variant}: time {mean(v for v in times.values() if v)}, activations {mean(v for v in sizes.values() if v)}."
+
+
+def report(records: Mapping[str, Mapping[str, Record]], before: Mapping[str, Mapping[str, Record]]) -> str:
+    default = records.get("default", {})
+    said = "Times are predicted by the calibrated model, ST's are published; nothing of ours has run on a board."
+    lines = ["# Speed of our programs", "", f"`python benchmarks/schedule.py`, {MEASURED}.", said, ""]
+    lines += ["## As by default", "", *default_lines(default, before.get("default", {}))]
+    for variant in VARIANTS:
+        if variant != "default" and records.get(variant):
+            lines += ["", f"## {variant}", "", *variant_lines(variant, records[variant], default)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--variant", nargs="+", default=["default"], choices=list(VARIANTS))
+    parser.add_argument("--only", default="")
+    parser.add_argument("--shard", default="0/1", help="K/N, from 0")
+    parser.add_argument("--keep", type=Path, default=Path("/tmp/schedule.json"))
+    parser.add_argument("--before", type=Path)
+    parser.add_argument("--fresh", action="store_true", help="measure what is kept already, too")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    shard, shards = map(int, options.shard.split("/"))
+    records: dict[str, dict[str, Record]] = json.loads(options.keep.read_text()) if options.keep.is_file() else {}
+    models = sorted(p for p in (corpus_dir() / "models").iterdir() if p.suffix in (".tflite", ".onnx"))
+    chosen = [p for i, p in enumerate(models) if i % shards == shard and options.only in p.name]
+    for variant in options.variant:
+        kept = records.setdefault(variant, {})
+        for model in chosen:
+            if options.fresh or model.name not in kept:
+                kept[model.name] = measure(model, VARIANTS[variant])
+                options.keep.write_text(json.dumps(records, indent=1))
+                print(variant, model.name, kept[model.name], flush=True)
+    text = report(records, json.loads(options.before.read_text()) if options.before else {})
+    print(text)
+    if options.write:
+        RESULTS.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
