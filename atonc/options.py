@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from atonc.declare import check, option
+from atonc.declare import check, did_you_mean, option
 from atonc.errors import InputError
 
 MODEL = "the model"
@@ -49,6 +49,21 @@ def whole(text: str) -> int:
         return int(text, 0)
     except ValueError:
         raise InputError(f"{text[:60]!r} is not a whole number") from None
+
+
+def require_passes(given: tuple[str, ...]) -> None:
+    """They are passes of the schedule."""
+    if not given:
+        return
+    from atonc.schedule import PASSES  # late, since most commands schedule nothing
+
+    for name in given:
+        if name not in PASSES:
+            raise InputError(
+                f"the schedule has no pass {name[:60]!r}",
+                rule=f"its passes are {', '.join(PASSES)}",
+                remedy=did_you_mean(name, PASSES, "leave it out"),
+            )
 
 
 def shapes(text: str) -> dict[str, int]:
@@ -128,6 +143,14 @@ class Options:
     allow_unproven: bool = option(
         False, "--allow-unproven", MAPPING, "also forms that no published program comes near"
     )
+    schedule_without: tuple[str, ...] = option(
+        (),
+        "--schedule-without",
+        MAPPING,
+        "passes of the schedule to leave out, separated by commas: lanes,pack",
+        metavar="PASSES",
+        parse=names,
+    )
     npu_mhz: float = option(
         0.0, "--npu-mhz", CLOCKS, "clock of the NPU, if it is not the usual one", metavar="MHZ", parse=positive
     )
@@ -138,6 +161,7 @@ class Options:
 
     def __post_init__(self) -> None:
         check(self)
+        require_passes(self.schedule_without)
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def _map_and_place(
         mapped = lower(room=room)
         watch("lower", mapped)
         context = mapped.context
-        scheduled = schedule_tasks(mapped)
+        scheduled = schedule_tasks(mapped, options)
         watch("schedule", scheduled)
         progress.stage("placing buffers")
         require_written(scheduled.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
@@ -164,10 +164,10 @@ def _map_and_place(
     raise shortage
 
 
-def schedule_tasks(mapped: Mapped) -> Scheduled:
+def schedule_tasks(mapped: Mapped, options: Options) -> Scheduled:
     """Epochs with unit numbers, sound. Chains without evidence are left to the gate of `--silicon`, which sends their
     operators to the CPU."""
-    found = schedule(mapped.works)
+    found = schedule(mapped.works, options.schedule_without)
     plans = assign(found)
     findings = schedule_check.check(mapped.works, found, plans, mapped.context.aliases)
     schedule_check.require_sound(findings, allow_unproven=True)

@@ -1,15 +1,24 @@
-"""Tasks become epochs: `order`, then `pack`; `assign` gives unit numbers, `check` proves the result."""
+"""Tasks become epochs: `order`, then `pack`; `assign` gives unit numbers, `check` proves the result.
+
+`PASSES` names what can be switched off (`--schedule-without`): results are the same bit for bit, only slower.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from atonc.schedule.order import order
 from atonc.schedule.pack import packed
 from atonc.schedule.types import EpochOfTasks, Schedule, Step, Work
 
+PASSES = {  # name -> what it does
+    "lanes": "one convolution on several chains of units side by side",
+    "pack": "tasks of different operators side by side",
+}
 
-def schedule(works: Iterable[Work]) -> Schedule:
+
+def schedule(works: Iterable[Work], without: Collection[str] = ()) -> Schedule:
+    """`without`: names of passes that are left out."""
     steps: list[Step] = []
     for work in order(works):
         steps += [work.call] if work.call else []
