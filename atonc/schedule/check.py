@@ -219,8 +219,8 @@ def _epoch(tasks: Sequence[Task], plan: EpochPlan) -> Iterator[tuple[str, str]]:
     if len(plan.units) != len(units) or len(plan.engines) != len(uses):
         seen = f"{len(plan.units)} units and {len(plan.engines)} engines for {len(units)} and {len(uses)} of the tasks"
         yield OWN_UNITS, seen
-    elif sorted(_forms(plan)) != sorted(form for task in tasks for form in _forms(task)):
-        yield OWN_UNITS, f"wired as {' | '.join(_forms(plan))}"
+    elif sorted(forms(plan)) != sorted(form for task in tasks for form in forms(task)):
+        yield OWN_UNITS, f"wired as {' | '.join(forms(plan))}"
     elif list(plan.units.values()) != units or [u.buffer for u in plan.engines.values()] != [u.buffer for u in uses]:
         yield OWN_UNITS, "other configurations than those of the tasks"
     yield from _followed(tasks, plan)
@@ -247,15 +247,15 @@ _NAMES = {kind: frozenset(f"{kind}{n}" for n in range(count)) for kind, count in
 def _proven(schedule: Schedule) -> Iterator[Finding]:
     for number, step in enumerate(schedule.steps, 1):
         for task in () if isinstance(step, CpuPlan) else step.tasks:
-            forms = _forms(task)
-            if len(forms) != 1:
-                yield Finding(PROVEN, f"step {number}, {task.title}", f"{len(forms)} chains in one task")
-            for text in forms:
+            found = forms(task)
+            if len(found) != 1:
+                yield Finding(PROVEN, f"step {number}, {task.title}", f"{len(found)} chains in one task")
+            for text in found:
                 if evidence(text).level == Level.NEVER:
                     yield Finding(PROVEN, f"step {number}, {task.title}", text or "no writer")
 
 
-def _forms(item: Task | EpochPlan) -> tuple[str, ...]:
+def forms(item: Task | EpochPlan) -> tuple[str, ...]:
     """The text of every chain."""
     units = {**item.units, **{name: use.config for name, use in item.engines.items()}}
     if isinstance(item, Task):

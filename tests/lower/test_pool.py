@@ -137,6 +137,16 @@ def test_global_mean(shape: Shape, zero: int) -> None:
     check("mean", {"axes": (1, 2), "keepdims": False, "clip": (-5, 9)}, activation("x", shape, 0.05, zero), y, 1)
 
 
+@pytest.mark.parametrize(("channels", "pools"), [(32, 2), (24, 2), (40, 2), (8, 1), (12, 1)])
+def test_both_pools_share_a_long_mean(channels: int, pools: int) -> None:
+    """Where their results lie in words of their own: 12 channels are two groups of six."""
+    x, y = activation("x", (1, 64, 64, channels)), activation("y", (1, channels))
+    graph = graph_of(Op("mean", "op", ("x",), ("y",), {"axes": (1, 2), "keepdims": False}, ("op",)), x, y)
+    (plan,) = lower(graph)[0]
+    assert sum(config.KIND == "POOL" for config in plan.units.values()) == pools
+    check("mean", {"axes": (1, 2), "keepdims": False}, x, y, 1)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.tuples(st.just(1), *[st.integers(1, 12)] * 3), st.sets(st.integers(1, 3), min_size=1), st.booleans())
 def test_mean_over_any_axes(shape: Shape, axes: set[int], keep: bool) -> None:

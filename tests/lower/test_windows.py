@@ -11,11 +11,14 @@ from atonc.hw.units.convacc import ConvaccConfig
 from atonc.ir import Graph, Op
 from atonc.lower.conv.kernel_parts import Part, axis_of, widen
 from atonc.lower.registry import Refusal
+from atonc.options import Options
+from atonc.pipeline import compile_canonical, memories
 from atonc.plan.streams import Area
 from tests.lower.harness import activation, constant, graph_of, lower
 from tests.lower.test_conv import check, conv_graph
 
 NO_PADS = (0, 0, 0, 0)
+OPTIONS = Options(verify=False)
 
 
 def units(graph: Graph) -> list[ConvaccConfig]:
@@ -120,6 +123,19 @@ def test_other_windows_have_forms_that_were_seen(name: str, zero: int) -> None:
             assert max(c.pad_top, c.pad_left, c.pad_bottom, c.pad_right) <= 1
         else:
             assert c.batch >= 2
+    check(graph)
+
+
+@pytest.mark.parametrize("zero", [-128, -5, 0])
+def test_seven_by_seven_in_three_chains_of_which_the_last_adds_the_others(zero: int) -> None:
+    """Nine windows: one in three lanes, four and four. Nothing but the chains themselves reads partial results; and all
+    of it passes the gate of evidence, also where the zero point is 0."""
+    graph = conv_graph(24, 24, 3, 24, kernel=(7, 7), padding=(3, 3, 3, 3), zero=zero)
+    compiled = compile_canonical(graph, graph, OPTIONS, memories(OPTIONS))
+    assert not compiled.mapped.reasons
+    parts = [epoch for epoch in compiled.program.epochs if any("CONVACC" in name for name in epoch.units)]
+    assert [sum("CONVACC" in name for name in epoch.units) for epoch in parts] == [3, 4, 4]
+    assert sum("ARITH" in name for name in parts[-1].units) == 3  # two sums and the codes
     check(graph)
 
 

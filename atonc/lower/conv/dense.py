@@ -24,7 +24,7 @@ from atonc.lower.conv.layer import (
 )
 from atonc.lower.conv.one_patch import one_patch
 from atonc.lower.conv.pad_first import lower_padded
-from atonc.lower.conv.partial_sums import add_up, chunks, flat
+from atonc.lower.conv.partial_sums import Piece, Results, chunks, sum_pieces
 from atonc.lower.conv.requantise import TwoSteps
 from atonc.lower.conv.shift_first import shift_first, worth_shifting
 from atonc.lower.conv.tiling import Tiling, choose
@@ -33,7 +33,7 @@ from atonc.lower.conv.wide_windows import MOST_BATCH
 from atonc.lower.semantics.sums import Chain, Term, record
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
-from atonc.plan.task import Purpose, TaskGroup
+from atonc.plan.task import TaskGroup
 from atonc.select.choose import attempt
 from atonc.select.choose import choose as choose_form
 from atonc.select.form import Form
@@ -194,30 +194,34 @@ def _summed(
         raise no_setting(parts[0], channels, layer.op.name)
     roundings = 1 + sum(tiling.passes for _, tiling in found)
     rule = layer.requantisation_of(found[0][1].mode.offset, roundings, first, count)
-    plans: list[TaskGroup] = []
-    sums = []
-    for chain, tiling in found:
-        sums.append(context.scratch(2 * target.height * target.width * count, "parts of a kernel"))
-        b = TaskBuilder(layer.origin, f"part of conv {layer.op.name}", Purpose.PART)
-        tail = add_chain(b, layer, context, chain, tiling, first, count // group, rule.out_shift)
-        gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
-        b.write(tail, sums[-1], engine(flat(target.height * target.width * count), write=True), **gate)
-        plans.append(b.alone())
-    record(context, layer, [_meaning(chain, tiling) for chain, tiling in found], rule, target, first, count)
-    return [*plans, *add_up(layer, context, sums, target, rule, first, count, group)]
+    pieces = [_piece(layer, chain, tiling, rule.out_shift) for chain, tiling in found]
+    plans, order = sum_pieces(context, pieces, Results(layer, target, rule, first, count, group))
+    record(context, layer, [_meaning(*found[k]) for k in order], rule, target, first, count)
+    return plans
+
+
+def _piece(layer: Layer, parts: tuple[Part, ...], tiling: Tiling, out_shift: int) -> Piece:
+    def add(b: TaskBuilder, context: Context, first: int, count: int) -> str:
+        return add_chain(b, layer, context, parts, tiling, first, count // tiling.kernels, out_shift)
+
+    return Piece(add, tiling.units, tiling.passes)
 
 
 def _chains(layer: Layer, parts: tuple[Part, ...], count: int) -> tuple[int, list[tuple[tuple[Part, ...], Tiling]]]:
     """Kernels a frame, the same in every chain, and the chains; none where nothing fits.
 
-    All chains subtract the same from the features, since one bias makes up for it.
+    All chains subtract the same from the features, since one bias makes up for it: whatever makes them faster.
     """
     for group in (k for k in (4, 2, 1) if count % k == 0):
-        for subtracted in layer.subtracted():
-            found = chunks(parts, partial(_with_kernels, layer, group, subtracted))
-            if found:
-                return group, found
+        tried = (chunks(parts, partial(_with_kernels, layer, group, number)) for number in layer.subtracted())
+        best = min((found for found in tried if found), key=_chain_cycles, default=None)
+        if best:
+            return group, best
     return 1, []
+
+
+def _chain_cycles(found: list[tuple[tuple[Part, ...], Tiling]]) -> int:
+    return sum(tiling.cycles for _, tiling in found)
 
 
 def _with_kernels(layer: Layer, kernels: int, subtracted: int, parts: tuple[Part, ...]) -> Tiling | None:

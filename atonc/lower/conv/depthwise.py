@@ -22,7 +22,7 @@ from atonc.lower.conv.layer import (
     Layer,
 )
 from atonc.lower.conv.pad_first import lower_padded
-from atonc.lower.conv.partial_sums import add_up, chunks, flat, silent
+from atonc.lower.conv.partial_sums import Results, add_up, chunks, flat, silent
 from atonc.lower.conv.requantise import Requantisation
 from atonc.lower.conv.wide_windows import frame, joined, wide_parts
 from atonc.lower.semantics.sums import Chain, Term, record
@@ -124,7 +124,7 @@ def _summed(
         chains = [_meaning(chain, cut) for chain, cut in found]
         record(context, layer, chains, rule, target, *outputs, multiplier)
         kernels = found[0][1].kernels
-        plans += add_up(layer, context, sums, target, rule, start * multiplier, count * multiplier, kernels)
+        plans += add_up(context, sums, Results(layer, target, rule, *outputs, kernels))
     return plans
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from atonc.hw.limits import LEAST_FRAME, MAX_CHAIN
 from atonc.lower.context import Context
+from atonc.lower.conv.bands import cycles
 from atonc.lower.conv.kernel_parts import Sides
 from atonc.lower.conv.layer import Layer
 from atonc.lower.move.copies import Move, wirings
@@ -22,7 +23,8 @@ from atonc.lower.units.wiring import pack
 from atonc.plan.streams import Area
 from atonc.plan.task import Purpose, TaskGroup
 from atonc.select.choose import Way, attempt, choose
-from atonc.select.form import Form
+from atonc.select.form import Form, Refused
+from atonc.select.policy import affordable
 
 Lower = Callable[[Layer, Context], list[TaskGroup]]
 
@@ -43,8 +45,7 @@ def _other_ways(layer: Layer, lower: Lower, rule: str) -> Iterator[Way[Context]]
     by_taps, taps = replace(layer, by_taps=True), _most_taps(layer)
     if taps <= MAX_CHAIN:
         yield partial(lower, by_taps)
-    yield partial(_on_a_copy, layer, lower)
-    yield partial(_on_a_copy, layer, _without_border(lower))
+    yield partial(_on_the_better_copy, layer, lower)
     if MAX_CHAIN < taps <= MANY_TAPS and rule in ABOUT_LINES:  # other rules may allow a better form of other features
         yield partial(lower, by_taps)
 
@@ -63,6 +64,18 @@ def _most_taps(layer: Layer) -> int:
 def _on_a_copy(layer: Layer, lower: Lower, context: Context) -> list[TaskGroup]:
     padding, padded = pad_first(layer, context)
     return [*padding, *lower(padded, context)]
+
+
+def _on_the_better_copy(layer: Layer, lower: Lower, context: Context) -> list[TaskGroup]:
+    """With the zero point taken off by the units, unless all of the copy as picture is much faster."""
+    exact = attempt(context, partial(_on_a_copy, layer, lower))
+    other = attempt(context, partial(_on_a_copy, layer, _without_border(lower)))
+    if isinstance(exact, Refused):
+        context.refused.append(exact)
+        return context.take(other if isinstance(other, Form) else exact)
+    if isinstance(other, Refused) or affordable(cycles(exact.groups), cycles(other.groups)):
+        return context.take(exact)
+    return context.take(other)
 
 
 def _without_border(lower: Lower) -> Lower:

@@ -1,26 +1,36 @@
 """Kernels whose parts cannot all be in one chain: partial results of 16 bits in memory, summed by ARITH.
 
-A partial result is stored in the order in which it leaves the units: [group of kernels][pixel][kernel].
+A partial result is stored in the order in which it leaves the units: [group of kernels][pixel][kernel]. The last chain
+adds what is in memory to its own sums where a chain of that kind was seen, so that nothing is read once more for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
-from atonc.hw.limits import MAX_CHAIN
+from atonc.hw.limits import BUS_BYTES, MAX_CHAIN, UNITS
+from atonc.hw.pipelines import evidence
+from atonc.hw.proven import Level
+from atonc.hw.units.arith import ArithConfig
 from atonc.lower.context import Context
 from atonc.lower.conv.engines import output_engine, requantise
 from atonc.lower.conv.kernel_parts import Part
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.requantise import Requantisation, TwoSteps
 from atonc.lower.conv.wide_windows import SUM
+from atonc.lower.registry import Refusal
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, engine
 from atonc.plan.task import Purpose, TaskGroup
+from atonc.schedule.check import forms
+from atonc.select.choose import attempt
+from atonc.select.form import Form
+from atonc.select.policy import MAX_PIPELINES
 
 T = TypeVar("T")
 
@@ -52,6 +62,96 @@ def chunks(
     return found
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A chain of units that leaves a partial result: `add` wires it for some output channels and returns its tail."""
+
+    add: Callable[[TaskBuilder, Context, int, int], str]
+    units: int
+    passes: int = 1
+
+    @property
+    def gate(self) -> dict[str, int]:
+        return {"drop": self.passes - 1, "keep": 1} if self.passes > 1 else {}
+
+    def lanes(self, groups: int) -> int:
+        """How many of them an epoch holds, each for some groups of kernels."""
+        most = min(MAX_PIPELINES, UNITS["CONVACC"] // self.units, UNITS["STRENG"] // (self.units + 2))
+        return max(1, min(most, groups)) if self.passes == 1 else 1
+
+
+@dataclass(frozen=True)
+class Results:
+    """Output channels first..first+count of a layer, in groups of so many kernels."""
+
+    layer: Layer
+    target: Area
+    rule: Requantisation | TwoSteps
+    first: int
+    count: int
+    kernels: int
+
+    @property
+    def pixels(self) -> int:
+        return self.target.height * self.target.width
+
+    def units(self) -> list[ArithConfig]:
+        return self.layer.code_units(self.rule.units(0, self.count, self.kernels, self.pixels))
+
+    def write(self, b: TaskBuilder, codes: str) -> None:
+        groups = self.count // self.kernels
+        b.write(codes, self.layer.target, output_engine(self.target, self.kernels, self.first, groups))
+
+
+def sum_pieces(context: Context, pieces: Sequence[Piece], results: Results) -> tuple[list[TaskGroup], list[int]]:
+    """The codes of all pieces together, and the order in which they are summed. The longest chain comes last."""
+    order = sorted(range(len(pieces)), key=lambda k: pieces[k].units)
+    ordered = [pieces[k] for k in order]
+    joined = attempt(context, partial(_with_the_last, ordered, results))
+    if isinstance(joined, Form):
+        return context.take(joined), [order[-1], *order[:-1]]
+    sums: list[str] = []
+    plans = [_part(context, piece, results, sums) for piece in pieces]
+    return [*plans, *add_up(context, sums, results)], list(range(len(pieces)))
+
+
+def _with_the_last(pieces: Sequence[Piece], results: Results, context: Context) -> list[TaskGroup]:
+    """Partial results in memory, which the last chain adds to its own."""
+    sums: list[str] = []
+    plans = [_part(context, piece, results, sums) for piece in pieces[:-1]]
+    b = TaskBuilder(results.layer.origin, f"conv {results.layer.op.name}")
+    total, units = pieces[-1].add(b, context, results.first, results.count), results.units()
+    ariths, gate = UNITS["ARITH"], pieces[-1].gate
+    if len(sums) + len(units) > ariths:
+        raise Refusal("CONV-MODE", f"{len(sums)} partial results", f"{ariths} ARITHs", "add them up before")
+    for buffer in sums:
+        total, gate = b.unit(SUM, total, b.read(buffer, engine(flat(results.pixels * results.count))), **gate), {}
+    results.write(b, requantise(b, units, total, gate))
+    task = b.done()
+    (text,) = forms(task)
+    if evidence(text).level == Level.NEVER:
+        raise Refusal("CONV-MODE", f"a chain {text}", "chains of public networks", "add up the parts by themselves")
+    return [*plans, TaskGroup.of(task)]
+
+
+def _part(context: Context, piece: Piece, results: Results, sums: list[str]) -> TaskGroup:
+    """One partial result, the groups of kernels spread over chains side by side; its buffer is added to `sums`."""
+    pixels, groups = results.pixels, results.count // results.kernels
+    sums.append(context.scratch(2 * pixels * results.count, "parts of a kernel"))
+    share = -(-groups // piece.lanes(groups)) * results.kernels
+    while 2 * pixels * share % BUS_BYTES:
+        share += results.kernels  # lanes write into words of their own
+    tasks = []
+    for start in range(0, results.count, share):
+        some = min(share, results.count - start)
+        b = TaskBuilder(results.layer.origin, f"part of conv {results.layer.op.name}", Purpose.PART)
+        tail = piece.add(b, context, results.first + start, some)
+        area = replace(flat(pixels * some), offset=2 * pixels * start)
+        b.write(tail, sums[-1], engine(area, write=True), **piece.gate)
+        tasks.append(b.done(pixels * some))
+    return TaskGroup(tuple(tasks))
+
+
 def silent(part: Part) -> Part:
     return replace(part, weights=np.zeros_like(part.weights))
 
@@ -61,29 +161,19 @@ def flat(elements: int) -> Area:
     return Area(1, 1, elements, 2 * elements, 2 * elements, 0, 2)
 
 
-def add_up(
-    layer: Layer,
-    context: Context,
-    partial: list[str],
-    target: Area,
-    rule: Requantisation | TwoSteps,
-    first: int,
-    count: int,
-    kernels: int,
-) -> list[TaskGroup]:
-    """The sum of the partial results, requantised into output channels first..first+count."""
-    pixels = target.height * target.width
-    units = layer.code_units(rule.units(0, count, kernels, pixels))
+def add_up(context: Context, sums: list[str], results: Results) -> list[TaskGroup]:
+    """The sum of the partial results, requantised into output channels."""
+    layer, elements = results.layer, results.pixels * results.count
+    units = results.units()
     together = 2 if len(units) < MOST_UNITS else 1  # how many the last epoch takes
     plans: list[TaskGroup] = []
-    while len(partial) > together:
-        total = context.scratch(2 * pixels * count, "sum of parts")
-        plans.append(_add(layer, partial[0], partial[1], total, pixels * count))
-        partial = [total, *partial[2:]]
+    while len(sums) > together:
+        total = context.scratch(2 * elements, "sum of parts")
+        plans.append(_add(layer, sums[0], sums[1], total, elements))
+        sums = [total, *sums[2:]]
     b = TaskBuilder(layer.origin, f"conv {layer.op.name} from its parts")
-    streams = [b.read(buffer, engine(flat(pixels * count))) for buffer in partial]
-    codes = requantise(b, units, b.unit(SUM, *streams) if len(streams) > 1 else streams[0], {})
-    b.write(codes, layer.target, output_engine(target, kernels, first, count // kernels))
+    streams = [b.read(buffer, engine(flat(elements))) for buffer in sums]
+    results.write(b, requantise(b, units, b.unit(SUM, *streams) if len(streams) > 1 else streams[0], {}))
     return [*plans, b.alone()]
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import floor, log2, prod
+from math import floor, lcm, log2, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.fixed import finish, shift_right_rounded
-from atonc.hw.limits import MOST_TABLE_SHIFT
+from atonc.hw.limits import BUS_BYTES, MOST_TABLE_SHIFT
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context
@@ -28,7 +28,7 @@ from atonc.lower.units.wiring import Wiring, pack
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Loop, engine
 from atonc.plan.task import TaskGroup
-from atonc.select.policy import MOST_PARTS
+from atonc.select.policy import MOST_PARTS, WORTH_SPLITTING
 
 Kept = tuple[int, int, int]  # turns, bytes in the source, bytes in the target
 Ints = NDArray[np.int64]
@@ -132,6 +132,18 @@ class Means:
     @property
     def results(self) -> int:
         return prod(count for count, _, _ in self.kept) * self.batch
+
+    def halves(self) -> tuple[Means, ...]:
+        """For both POOL units, where their results lie in words of their own and the work is worth it."""
+        *outer, (count, near, far) = self.kept
+        word = lcm(far, BUS_BYTES) // far if far else count
+        half = -(-count // 2 // word) * word
+        aligned = not (self.far % BUS_BYTES or any(step % BUS_BYTES for _, _, step in outer))
+        if not (0 < half < count and aligned) or self.pixels * self.results < 2 * WORTH_SPLITTING:
+            return (self,)
+        first = replace(self, kept=(*outer, (half, near, far)))
+        rest = replace(self, near=self.near + half * near, far=self.far + half * far)
+        return first, replace(rest, kept=(*outer, (count - half, near, far)))
 
     def wirings(self) -> Iterator[Wiring]:
         """IN > POOL > ARITH > OUT, one for every turn of a loop too many."""

@@ -231,7 +231,7 @@ def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
     for rows, columns in product(*(window_classes(geometry, source.shape, target.shape, axis) for axis in (0, 1))):
         for means in _window_means(source, target, rows, columns, geometry.stride, area, op, (x, y)):
             if means.whole_frames:
-                found += means.wirings()
+                found += [wiring for half in means.halves() for wiring in half.wirings()]
             else:
                 plans += in_parts(means, context, op.origin, title)
     return pack(found, op.origin, title) + plans
@@ -326,7 +326,7 @@ def lower_mean(op: Op, context: Context) -> list[TaskGroup]:
         loops = (*kept, (count, batch, batch))
         means = Means(*names, loops, reduced, batch, pixels, line, first, first)
         if means.whole_frames:
-            found += means.wirings()
+            found += [wiring for half in means.halves() for wiring in half.wirings()]
         else:
             plans += in_parts(means, context, op.origin, title)
     return pack(found, op.origin, title) + plans
