@@ -3,8 +3,9 @@
     python benchmarks/quantize.py --models DIR --only NAME --results FILE.json   # one model, adds to the file
     python benchmarks/quantize.py --results FILE.json --table benchmarks/results/quantize.md
 
-DIR holds the float models (see MODELS for where they are published) and a folder `pictures`. 100 samples calibrate, 32
-others, of other pictures, judge; no quantiser sees those.
+DIR holds the float models (see MODELS for where they are published) and the folders `pictures` and `held_pictures`. 100
+samples calibrate. `--split dev` judges by other samples, to work on the quantiser with; the default, `held`, by samples
+that nothing was chosen by: other pictures, other windows and mixtures. No quantiser sees either.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from atonc.quantizing.price import price
 from atonc.quantizing.run import quantize
 from atonc.quantizing.types import Settings
 
-SAMPLES, HELD = 100, 32
+SAMPLES = 100
+HELD, HELD_SMALL, SMALL = 32, 128, 50_000  # so many samples judge; more where the input has few values
+SEEDS = {"learn": 0, "dev": 1, "held": 2}
 IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 
 
@@ -68,12 +71,14 @@ MODELS = {
 # ------------------------------------------------------------------------------------------------------------- samples
 
 
-def pictures(model: Model, folder: Path, shape: tuple[int, ...], count: int, held: bool) -> np.ndarray:
-    """Random crops of real pictures; the held ones are of other files (every fourth)."""
+def pictures(model: Model, folder: Path, shape: tuple[int, ...], count: int, split: str) -> np.ndarray:
+    """Random crops of real pictures: three of four files to learn from, every fourth to work with, others held."""
     from PIL import Image
 
-    files = [f for index, f in enumerate(sorted((folder / "pictures").iterdir())) if (index % 4 == 3) == held]
-    random = np.random.default_rng(int(held))
+    files = sorted((folder / ("held_pictures" if split == "held" else "pictures")).iterdir())
+    if split != "held":
+        files = [file for index, file in enumerate(files) if (index % 4 == 3) == (split == "dev")]
+    random = np.random.default_rng(SEEDS[split])
     last = shape[3] in (1, 3)
     height, width = shape[1:3] if last else shape[2:]
     found = []
@@ -89,14 +94,14 @@ def pictures(model: Model, folder: Path, shape: tuple[int, ...], count: int, hel
     return np.stack(found).astype(np.float32)[:, None]
 
 
-def speech(folder: Path, shape: tuple[int, ...], count: int, held: bool) -> np.ndarray:
-    """MFCC of one-second windows of recorded speech; the held windows begin elsewhere (odd quarter seconds)."""
+def speech(folder: Path, count: int, split: str) -> np.ndarray:
+    """MFCC of one-second windows of recorded speech, every quarter second; other splits begin in between."""
     with wave.open(str(folder / ("kws_10s.wav"))) as file:
         sound = np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float64) / 32768
-    random = np.random.default_rng(10 + held)
+    random, offset = np.random.default_rng(10 + SEEDS[split]), {"learn": 0, "dev": 2000, "held": 1000}[split]
     found = []
     for index in range(count):
-        start = int((index % 36) * 4000 + (2000 if held else 0) + random.integers(0, 500))
+        start = int((index % 36) * 4000 + offset + random.integers(0, 500))
         part = sound[start : start + 16000] * random.uniform(0.3, 2.0)
         part = np.pad(part, (0, max(0, 16000 - len(part)))) + random.normal(0, 1e-4, 16000)
         found.append(_mfcc(part))
@@ -116,21 +121,22 @@ def _mfcc(sound: np.ndarray) -> np.ndarray:
     return mel @ angles.T
 
 
-def machine(folder: Path, shape: tuple[int, ...], count: int, held: bool) -> np.ndarray:
-    """The 40 published feature vectors, mixed in pairs at random with 2 % noise; held ones mix the last ten."""
+def machine(folder: Path, count: int, split: str) -> np.ndarray:
+    """The 40 published feature vectors, mixed in pairs at random with 2 % noise; other splits mix the last ten."""
     rows = np.fromfile(folder / "ad01_hist.bin", np.float32).reshape(-1, 640)
-    rows = rows[30:] if held else rows[:30]
-    random = np.random.default_rng(20 + held)
+    rows = rows[:30] if split == "learn" else rows[30:]
+    random = np.random.default_rng(20 + SEEDS[split])
     one, two = (rows[random.integers(0, len(rows), count)] for _ in range(2))
     share = random.uniform(0, 1, (count, 1))
     mixed = share * one + (1 - share) * two
     return (mixed + random.normal(0, 0.02 * np.abs(mixed).mean(), mixed.shape)).astype(np.float32)[:, None]
 
 
-def samples(model: Model, folder: Path, shape: tuple[int, ...], count: int, held: bool) -> np.ndarray:
+def samples(model: Model, folder: Path, shape: tuple[int, ...], split: str) -> np.ndarray:
+    count = SAMPLES if split == "learn" else HELD_SMALL if np.prod(shape) < SMALL else HELD
     if model.data == "pictures":
-        return pictures(model, folder, shape, count, held)
-    return (speech if model.data == "speech" else machine)(folder, shape, count, held)
+        return pictures(model, folder, shape, count, split)
+    return (speech if model.data == "speech" else machine)(folder, count, split)
 
 
 # ---------------------------------------------------------------------------------------------------------- quantisers
@@ -164,19 +170,34 @@ def by_onnxruntime(tidy: Any, name: str, values: np.ndarray, method: str) -> byt
 def by_ai_edge(path: Path, values: np.ndarray, target: Path) -> None:
     from ai_edge_quantizer import quantizer, recipe
 
-    work = quantizer.Quantizer(with_signature(path))
+    work = quantizer.Quantizer(all_float(path))
     work.load_quantization_recipe(recipe.static_wi8_ai8())
     statistics = work.calibrate({"serving_default": [{"x": value} for value in values]})
     work.quantize(statistics).export_model(str(target), overwrite=True)
 
 
-def with_signature(path: Path) -> bytes:
-    """It calibrates through signatures only, which older files do not have."""
+def all_float(path: Path) -> bytes:
+    """The file as ai-edge-quantizer 0.10 can take it.
+
+    Of the two fields for the operator it reads the newer one only (in older files that is 0: every layer is taken for a
+    sum and gets int8 biases); weights that are int8 already it leaves as they are; it calibrates through signatures.
+    """
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(bytearray(path.read_bytes()), 0))
     graph, made = model.subgraphs[0], schema.SignatureDefT()
+    for code in model.operatorCodes:
+        code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
+    for tensor in graph.tensors:
+        stored = model.buffers[tensor.buffer]
+        if tensor.type == schema.TensorType.INT8 and stored.data is not None:
+            found = tensor.quantization
+            scales = np.array(found.scale).reshape([-1 if k == found.quantizedDimension and len(found.scale) > 1 else 1
+                                                    for k in range(len(tensor.shape))])  # fmt: skip
+            codes = np.frombuffer(bytes(stored.data), np.int8).reshape(tensor.shape)
+            stored.data = np.frombuffer((codes * scales).astype(np.float32).tobytes(), np.uint8)
+            tensor.type, tensor.quantization = schema.TensorType.FLOAT32, None
     made.signatureKey, made.subgraphIndex = b"serving_default", 0
     made.inputs, made.outputs = ([_entry(schema, f"{word}{k or ''}", index) for k, index in enumerate(indices)]
                                  for word, indices in (("x", graph.inputs), ("y", graph.outputs)))  # fmt: skip
@@ -199,10 +220,27 @@ def tflite_outputs(path: Path, values: np.ndarray) -> list[list[np.ndarray]]:
     interpreter.allocate_tensors()
     source, found = interpreter.get_input_details()[0], []
     for value in values:
-        interpreter.set_tensor(source["index"], value.astype(source["dtype"]))
+        interpreter.set_tensor(source["index"], _codes(value, source))
         interpreter.invoke()
-        found.append([interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()])
+        found.append([_real(interpreter.get_tensor(d["index"]), d) for d in interpreter.get_output_details()])
     return found
+
+
+def like(reference: list[list[np.ndarray]], seen: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+    return [[one.reshape(as_one.shape) for one, as_one in zip(*pair, strict=True)]
+            for pair in zip(seen, reference, strict=True)]  # fmt: skip
+
+
+def _codes(value: np.ndarray, details: Any) -> np.ndarray:
+    if details["dtype"] == np.float32:
+        return value.astype(np.float32)
+    scale, zero = details["quantization"]
+    return np.clip(np.rint(value / scale) + zero, -128, 127).astype(details["dtype"])
+
+
+def _real(value: np.ndarray, details: Any) -> np.ndarray:
+    scale, zero = details["quantization"]
+    return value if details["dtype"] == np.float32 else ((value.astype(np.float64) - zero) * scale).astype(np.float32)
 
 
 def tflite_price(path: Path) -> tuple[float | None, int | None, str]:
@@ -220,18 +258,17 @@ def tflite_price(path: Path) -> tuple[float | None, int | None, str]:
 # --------------------------------------------------------------------------------------------------------------- tables
 
 
-def measure(key: str, folder: Path, keep: Path | None = None) -> dict[str, Any]:
+def measure(key: str, folder: Path, split: str, keep: Path | None = None) -> dict[str, Any]:
     model = MODELS[key]
     path = folder / model.file
     tidy = load(path, model.shapes)
     graph = FloatGraph(tidy)
     (name,) = graph.inputs
     shape = graph.shapes[name]
-    learnt = samples(model, folder, shape, SAMPLES, held=False)
-    held = samples(model, folder, shape, HELD, held=True)
+    learnt, held = samples(model, folder, shape, "learn"), samples(model, folder, shape, split)
     feeds = [{name: value} for value in held]
     reference = outputs(tidy, feeds)
-    row: dict[str, Any] = {"model": key, "what": model.what, "origin": model.origin}
+    row: dict[str, Any] = {"model": key, "what": model.what, "origin": model.origin, "held": len(held)}
 
     def judged(label: str, data: bytes, seconds: float) -> None:
         cost = price(data)
@@ -261,7 +298,7 @@ def measure(key: str, folder: Path, keep: Path | None = None) -> dict[str, Any]:
             started = time.perf_counter()
             try:
                 by_ai_edge(path, learnt, target)
-                figure = mean_snr_db(tflite_outputs(path, held), tflite_outputs(target, held))
+                figure = mean_snr_db(reference, like(reference, tflite_outputs(target, held)))
                 ms, cycles, refusal = tflite_price(target)
                 row["ai_edge"] = {"snr_db": round(figure, 2), "ms": ms, "cycles": cycles, "refusal": refusal,
                                   "seconds": round(time.perf_counter() - started, 1)}  # fmt: skip
@@ -276,13 +313,14 @@ def main() -> None:
     parser.add_argument("--models", type=Path)
     parser.add_argument("--only", action="append", default=[], choices=list(MODELS))
     parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--split", default="held", choices=["dev", "held"])
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--table", type=Path)
     options = parser.parse_args()
     rows = json.loads(options.results.read_text()) if options.results.exists() else {}
     if options.models:
         for key in options.only or MODELS:
-            rows[key] = measure(key, options.models, options.keep)
+            rows[key] = measure(key, options.models, options.split, options.keep)
             print(json.dumps(rows[key]), flush=True)
             options.results.write_text(json.dumps(rows, indent=1))
     if options.table:

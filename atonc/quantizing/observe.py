@@ -61,12 +61,15 @@ def watch(
         see(index, {**{name: feed[name] for name in names if name in feed}, **found})
 
 
-def outputs(model: Any, feeds: Sequence[Feed], title: str = "running the model") -> list[list[Array]]:
-    running = session(model)
+def outputs(
+    model: Any, feeds: Sequence[Feed], title: str = "running the model", names: Sequence[str] | None = None
+) -> list[list[Array]]:
+    """Of every sample the outputs, or the tensors of these names."""
+    running = session(with_outputs(model, names) if names else model)
     found = []
     for index, feed in enumerate(feeds):
         progress.stage(title, index, len(feeds))
-        found.append(run(running, feed))
+        found.append(run(running, feed, names))
     return found
 
 

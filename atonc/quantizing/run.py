@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from atonc import progress
-from atonc.ir import Array
 from atonc.quantizing.assign import Tuning, assign
 from atonc.quantizing.calibrate import calibrate
 from atonc.quantizing.equalise import equalise
 from atonc.quantizing.graph import FloatGraph, own_constants
 from atonc.quantizing.islands import WEIGHTED, Plan, make_plan
+from atonc.quantizing.judge import Judge
 from atonc.quantizing.layers import layers_of
 from atonc.quantizing.loading import read, tidy
 from atonc.quantizing.mend import Mended, Wishes, mend
-from atonc.quantizing.observe import mean_snr_db, outputs, snr_db
 from atonc.quantizing.price import price
 from atonc.quantizing.range_check import first_norm, require_trained_range, still_outputs
 from atonc.quantizing.ranges import Seen
@@ -28,10 +27,11 @@ from atonc.quantizing.types import LEAST_SAMPLES, Candidate, Quantised, Settings
 from atonc.quantizing.weights import SIMILAR, nearest
 from atonc.quantizing.write import write
 
-WALKS = (
-    (Wishes(True, True), "weights rounded by the layer's output, biases corrected"),
-    (Wishes(False, True), "biases corrected"),
-)
+WALKS = {
+    Wishes(True, True): "weights rounded by the layer's output, biases corrected",
+    Wishes(True, False): "weights rounded by the layer's output",
+    Wishes(False, True): "biases corrected",
+}
 MOST_VALUES = 24 << 20  # of one tensor, over all samples that are mended with
 TUNABLE = ("tails", "concats", "near_zeros", "adds", "zeros", "channels")
 
@@ -47,45 +47,61 @@ def quantize(model: Path, data: Path, settings: Settings | None = None) -> Quant
 
 
 def quantize_graph(graph: FloatGraph, samples: Samples, settings: Settings, name: str) -> Quantised:
-    learn, judge = samples.split()
-    reference = outputs(graph.model, judge, "running the float model")
-    work = Work(graph, settings, learn, judge, reference)
+    learn, held = samples.split()
+    work = Work(graph, settings, learn, Judge.of(graph, held))
     work.mend()
     tried = work.tune()
-    front = choose([candidate for candidate, _ in tried], settings)
-    final = next(model for candidate, (_, model) in zip(front, tried, strict=True) if candidate.chosen)
-    figures = snr_db(reference, outputs(final, judge, "judging"))
+    front = choose([one.candidate for one in tried], settings, work.plain)
+    place = next(index for index, candidate in enumerate(front) if candidate.chosen)
+    front[place], final = work.learnt_again(replace(tried[place], candidate=front[place]), samples.feeds)
+    figures = dict(zip(graph.outputs, work.judge.outputs_db(final), strict=True))
     return Quantised(
-        name, final.SerializeToString(), len(samples.feeds), len(judge), dict(zip(graph.outputs, figures, strict=True)),
+        name, final.SerializeToString(), len(samples.feeds), len(held), figures,
         tuple(work.steps), tuple(front), work.plan(Tuning()).float_nodes,
-        (*samples.notes, *still_outputs(graph.outputs, reference)),
+        (*samples.notes, *still_outputs(graph.outputs, work.judge.expected)),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class State:
+    """What mending gave: a graph, what its tensors hold, the weights, and how those were made."""
+
+    graph: FloatGraph
+    seen: dict[str, Seen]
+    layers: Mended
+    walked: Wishes
+
+
+@dataclass(frozen=True)
+class Tried:
+    candidate: Candidate
+    model: Any
+    tuning: Tuning
+    state: State
 
 
 class Work:
     """A float graph on its way; every step is kept only if it helps on samples that it did not see."""
 
-    def __init__(
-        self,
-        graph: FloatGraph,
-        settings: Settings,
-        learn: Sequence[Feed],
-        judge: Sequence[Feed],
-        reference: list[list[Array]],
-    ) -> None:
-        self.graph, self.settings, self.learn, self.judge, self.reference = graph, settings, learn, judge, reference
+    def __init__(self, graph: FloatGraph, settings: Settings, learn: Sequence[Feed], judge: Judge) -> None:
+        self.graph, self.settings, self.learn, self.judge = graph, settings, learn, judge
         self.steps: list[tuple[str, float, bool]] = []
         self.layers: Mended = {}
         self.walked = Wishes(False, False)  # how those were made
         self.method = settings.calibration
+        self.plain = -np.inf  # signal to noise without any art: full ranges, nearest rounding
         self.seen: dict[str, Seen] = {}
-        self.unequalised: tuple[FloatGraph, dict[str, Seen], Mended, Wishes] | None = None  # where the other was better
+        self.unequalised: State | None = None  # where the other was better
+
+    @property
+    def state(self) -> State:
+        return State(self.graph, self.seen, self.layers, self.walked)
+
+    def _back_to(self, state: State) -> None:
+        self.graph, self.seen, self.layers, self.walked = state.graph, state.seen, state.layers, state.walked
 
     def plan(self, tuning: Tuning) -> Plan:
         return make_plan(self.graph, self.settings.float_tails and not tuning.tails)
-
-    def snr(self, model: Any) -> float:
-        return mean_snr_db(self.reference, outputs(model, self.judge, "judging"))
 
     def model(self, tuning: Tuning, layers: Mended | None = None) -> Any:
         plan = self.plan(tuning)
@@ -96,17 +112,22 @@ class Work:
 
     def mend(self) -> None:
         self._start(self.graph)
-        best = self._walk(self._ranges())
+        best = self._walk(self._ranges(), self._wanted())
         if self.settings.equalise:
             self._equalise(best)
+
+    def _wanted(self) -> list[Wishes]:
+        rounding, biases = self.settings.correct_rounding, self.settings.correct_bias
+        ways = [Wishes(rounding, biases), Wishes(False, biases)] if rounding else [Wishes(False, biases)]
+        return [way for way in ways if way in WALKS]
 
     def _ranges(self) -> float:
         """The way to choose ranges that the outputs like best; `output` tries the simpler ones, too."""
         methods = ("output", "mse", "minmax") if self.settings.calibration == "output" else (self.settings.calibration,)
         found: dict[str, float] = {}
         for self.method in methods:
-            found[self.method] = self.snr(self.model(Tuning()))
-        self.method = max(found, key=lambda method: found[method])
+            found[self.method] = self.judge.snr(self.model(Tuning()))
+        self.method, self.plain = max(found, key=lambda method: found[method]), found.get("minmax", -np.inf)
         self.steps += [(f"ranges by {one}, nearest rounding", snr, one == self.method) for one, snr in found.items()]
         return found[self.method]
 
@@ -118,15 +139,13 @@ class Work:
         self.seen = calibrate(graph, names, layers, self.learn)
         self.layers = {layer.name: (layer, nearest(graph, layer)) for layer in layers}
 
-    def _walk(self, best: float, title: str = "") -> float:
+    def _walk(self, best: float, ways: Sequence[Wishes], title: str = "") -> float:
         """Weights and biases that make up for the rest: rounded by the layers' outputs, or biases alone."""
-        wanted, self.walked = (self.settings.correct_rounding, self.settings.correct_bias), Wishes(False, False)
-        for wishes, name in WALKS:
-            wishes = replace(wishes, rounding=wishes.rounding and wanted[0], biases=wishes.biases and wanted[1])
-            if wishes == Wishes(False, False) or (wishes == self.walked):
-                continue
+        self.walked = Wishes(False, False)
+        for wishes in ways:
+            name = WALKS[wishes]
             trial = self._mended(Tuning(), wishes)
-            found = self.snr(self.model(Tuning(), trial))
+            found = self.judge.snr(self.model(Tuning(), trial))
             self.steps.append((title + name, found, found > best))
             if found > best:
                 best, self.layers, self.walked = found, trial, wishes
@@ -143,51 +162,52 @@ class Work:
         return mend(self.graph, self.model(tuning, layers), layers, feeds, replace(wishes, spread=spread))
 
     def _equalise(self, best: float) -> None:
-        """The same with equalised channels; the better one stays."""
-        before = self.graph, self.seen, self.layers, self.walked
+        """The same with equalised channels, mended as was best without; the better one stays."""
+        before = self.state
         copy = FloatGraph(_copied(self.graph.model))
         if not equalise(copy, layers_of(copy), self.seen):
             return
         self._start(copy)
-        found = self.snr(self.model(Tuning()))
+        found = self.judge.snr(self.model(Tuning()))
         self.steps.append(("channels equalised", found, found > best))
-        if self._walk(found, "channels equalised, ") <= best:
-            self.graph, self.seen, self.layers, self.walked = before
+        ways = [before.walked] if before.walked in WALKS else []
+        if self._walk(found, ways, "channels equalised, ") <= best:
+            self._back_to(before)
         else:
             self.unequalised = before
 
     # -------------------------------------------------------------------------------------------------------- tuning
 
-    def tune(self) -> list[tuple[Candidate, Any]]:
+    def tune(self) -> list[Tried]:
         """One liking of the NPU after the other, each kept for the next if it is faster and loses little enough."""
         tried = [self._tried(Tuning())]
         if self.settings.objective == "accuracy":
             return tried
-        current, tuning = tried[0][0], Tuning()
-        models = {tried[0][1].SerializeToString(deterministic=True)}
+        current = tried[0]
+        models = {current.model.SerializeToString(deterministic=True)}
         for flag in TUNABLE:
-            trial = replace(tuning, **{flag: True})
-            if not self._changes(tuning, trial):
+            tuning = replace(current.tuning, **{flag: True})
+            if not self._changes(current.tuning, tuning):
                 continue
-            candidate, model = self._tried(trial)
-            data = model.SerializeToString(deterministic=True)
+            trial = self._tried(tuning)
+            data = trial.model.SerializeToString(deterministic=True)
             if data in models:
                 continue
             models.add(data)
-            tried.append((candidate, model))
-            best = max(one.snr_db for one, _ in tried)
-            loss = self.settings.max_loss_db if self.settings.objective == "balanced" else np.inf
-            if _faster(candidate, current) and candidate.snr_db >= best - loss:
-                current, tuning = candidate, trial
-        return [*tried, *self._without_equalisation(tuning)]
+            tried.append(trial)
+            least = least_snr([one.candidate for one in tried], self.settings, self.plain)
+            if _faster(trial.candidate, current.candidate) and trial.candidate.snr_db >= least:
+                current = trial
+        return [*tried, *self._without_equalisation(current.tuning)]
 
-    def _without_equalisation(self, tuning: Tuning) -> list[tuple[Candidate, Any]]:
+    def _without_equalisation(self, tuning: Tuning) -> list[Tried]:
         """Equalised channels may need a shift of their own; the others may be worth their loss."""
         if self.unequalised is None:
             return []
-        self.graph, self.seen, self.layers, self.walked = self.unequalised
-        candidate, model = self._tried(tuning)
-        return [(replace(candidate, name=f"{candidate.name}, channels not equalised"), model)]
+        self._back_to(self.unequalised)
+        found = self._tried(tuning)
+        name = f"{found.candidate.name}, channels not equalised"
+        return [replace(found, candidate=replace(found.candidate, name=name))]
 
     def _changes(self, old: Tuning, new: Tuning) -> bool:
         if new.tails != old.tails:
@@ -198,12 +218,32 @@ class Work:
         scales = [assign(self.graph, plan, self.seen, self.method, tuning) for tuning in (old, new)]
         return scales[0] != scales[1]
 
-    def _tried(self, tuning: Tuning) -> tuple[Candidate, Any]:
+    def _tried(self, tuning: Tuning) -> Tried:
         with progress.part(tuning.name):
             anew = tuning.channels or tuning.zeros
             model = self.model(tuning, self._mended(tuning, self.walked) if anew else self.layers)
-            cost = price(model, self.settings.board)
-            return Candidate(tuning.name, self.snr(model), cost.milliseconds, cost.cycles, cost.refusal), model
+            candidate = replace(self._priced(model), name=tuning.name)
+            return Tried(candidate, model, tuning, self.state)
+
+    def _priced(self, model: Any) -> Candidate:
+        cost = price(model, self.settings.board)
+        return Candidate("", self.judge.snr(model), cost.milliseconds, cost.cycles, cost.refusal)
+
+    def learnt_again(self, tried: Tried, feeds: Sequence[Feed]) -> tuple[Candidate, Any]:
+        """The chosen way once more from all samples, kept where it is no slower and not worse.
+
+        Its figure stays what it was without the samples that judge: now they have been learnt from.
+        """
+        self._back_to(tried.state)
+        self.learn, walked = feeds, self.walked
+        self._start(self.graph)
+        model = self.model(tried.tuning, self._mended(tried.tuning, walked))
+        found, old = self._priced(model), tried.candidate
+        better = found.snr_db >= old.snr_db and not _faster(old, found)
+        self.steps.append(("learnt from all samples", found.snr_db, better))
+        if not better:
+            return old, tried.model
+        return replace(old, milliseconds=found.milliseconds, cycles=found.cycles, refusal=found.refusal), model
 
 
 def _copied(model: Any) -> Any:
@@ -218,10 +258,17 @@ def _faster(one: Candidate, other: Candidate) -> bool:
     return one.milliseconds < other.milliseconds
 
 
-def choose(candidates: Sequence[Candidate], settings: Settings) -> list[Candidate]:
+def choose(candidates: Sequence[Candidate], settings: Settings, plain: float = -np.inf) -> list[Candidate]:
     """Marks one: the best signal, or the fastest of those that lose little enough against it."""
-    best = max(candidate.snr_db for candidate in candidates)
-    loss = {"accuracy": 0.0, "balanced": settings.max_loss_db, "speed": np.inf}[settings.objective]
-    allowed = [c for c in candidates if c.snr_db >= best - loss]
+    least = least_snr(candidates, settings, plain)
+    allowed = [c for c in candidates if c.snr_db >= least]
     key = min(allowed, key=lambda c: (c.milliseconds is None, c.milliseconds or 0.0, -c.snr_db))
     return [replace(candidate, chosen=candidate is key) for candidate in candidates]
+
+
+def least_snr(candidates: Sequence[Candidate], settings: Settings, plain: float) -> float:
+    """What a candidate must reach; never less than full ranges and nearest rounding give, unless speed alone counts."""
+    best = max(candidate.snr_db for candidate in candidates)
+    if settings.objective == "speed":
+        return -np.inf
+    return best if settings.objective == "accuracy" else max(best - settings.max_loss_db, min(plain, best))

@@ -15,11 +15,14 @@ from atonc.quantizing.calibrate import calibrate
 from atonc.quantizing.equalise import equalise
 from atonc.quantizing.graph import FloatGraph, own_constants
 from atonc.quantizing.islands import WEIGHTED, make_plan
+from atonc.quantizing.judge import Judge, judged
 from atonc.quantizing.layers import layers_of, matrix, rows
 from atonc.quantizing.loading import load
 from atonc.quantizing.observe import outputs, session
 from atonc.quantizing.ranges import Seen, choose, error, scale_of, symmetric
 from atonc.quantizing.rounding import Moments, rounded
+from atonc.quantizing.run import choose as choose_candidate
+from atonc.quantizing.types import Candidate, Settings
 from atonc.quantizing.weights import channel_scales
 from tests.frontends.tflite_models import O, T, build
 from tests.quantizing.float_models import Build, network, samples, save
@@ -75,6 +78,7 @@ def test_ranges_by_error_cut_outliers_and_weigh_channels() -> None:
     for method in ("percentile", "entropy"):
         low, high = choose(seen, method)
         assert seen.low <= low < 0 < high <= seen.high
+        assert high - low < 0.95 * (seen.high - seen.low)  # really a choice
 
 
 def test_rounding_by_outputs_beats_nearest() -> None:
@@ -160,3 +164,19 @@ def test_float_tflite_becomes_the_same_network(tmp_path: Path) -> None:
     runner.invoke()
     expected = runner.get_tensor(runner.get_output_details()[0]["index"])
     assert np.allclose(outputs(load(path), [{"x": x}])[0][0], expected, atol=1e-5)
+
+
+def test_logits_are_judged_beside_the_probabilities(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path)
+    assert judged(graph) == ("y", "logits")
+    judge = Judge.of(graph, feeds(tmp_path))
+    assert [len(values) for values in judge.reference] == [2] * 12 and [len(v) for v in judge.expected] == [1] * 12
+    assert judge.snr(graph.model) == 120 and judge.outputs_db(graph.model) == [120]
+
+
+@pytest.mark.parametrize(("plain", "expected"), [(-np.inf, "fast"), (29.8, "plain enough")])
+def test_speed_is_not_bought_with_less_than_plain_quantisation(plain: float, expected: str) -> None:
+    found = [Candidate("free", 30.0, 3.0, 3), Candidate("plain enough", 29.9, 2.0, 2), Candidate("fast", 29.6, 1.0, 1)]
+    assert next(c.name for c in choose_candidate(found, Settings(), plain) if c.chosen) == expected
+    fastest = choose_candidate(found, Settings(objective="speed"), plain)
+    assert fastest[2].chosen

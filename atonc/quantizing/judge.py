@@ -1,0 +1,62 @@
+"""What decides between two ways to quantise: the outputs, on samples that taught nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atonc.ir import Array
+from atonc.quantizing.graph import FloatGraph
+from atonc.quantizing.islands import is_move
+from atonc.quantizing.observe import mean_snr_db, outputs, snr_db
+from atonc.quantizing.samples import Feed
+from atonc.quantizing.write import decoded
+
+SATURATING = ("Softmax", "Sigmoid")
+
+
+@dataclass(frozen=True)
+class Judge:
+    feeds: tuple[Feed, ...]
+    names: tuple[str, ...]  # of the float graph: its outputs first
+    reference: list[list[Array]]
+    outputs: int
+
+    @staticmethod
+    def of(graph: FloatGraph, feeds: Sequence[Feed]) -> Judge:
+        names = judged(graph)
+        reference = outputs(graph.model, feeds, "running the float model", names)
+        return Judge(tuple(feeds), names, reference, len(graph.outputs))
+
+    @property
+    def expected(self) -> list[list[Array]]:
+        """The outputs in float, sample by sample."""
+        return [values[: self.outputs] for values in self.reference]
+
+    def snr(self, model: Any) -> float:
+        return mean_snr_db(self.reference, self._seen(model, self.names))
+
+    def outputs_db(self, model: Any) -> list[float]:
+        """Signal to noise of each output of the model."""
+        return snr_db(self.expected, self._seen(model, self.names[: self.outputs]))
+
+    def _seen(self, model: Any, names: Sequence[str]) -> list[list[Array]]:
+        made = {name for node in model.graph.node for name in node.output}
+        inside = [decoded(name) if decoded(name) in made else name for name in names]
+        return outputs(model, self.feeds, "judging", inside)
+
+
+def judged(graph: FloatGraph) -> tuple[str, ...]:
+    """The outputs, and what those that saturate are computed from: probabilities near 0 and 1 hide every error.
+
+    Only the few samples that are undecided would choose.
+    """
+    found = dict.fromkeys(graph.outputs)
+    for name in graph.outputs:
+        node = graph.producer.get(name)
+        while node is not None and is_move(node) and len(graph.activations(node)) == 1:
+            node = graph.producer.get(graph.activations(node)[0])
+        if node is not None and node.op_type in SATURATING:
+            found[node.input[0]] = None
+    return tuple(found)
