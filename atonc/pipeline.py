@@ -10,7 +10,6 @@ from pathlib import Path
 
 from atonc import progress, silicon
 from atonc.compare.inputs import make_inputs, make_noise
-from atonc.emit import ec_program
 from atonc.emit.contexts import safety_contexts
 from atonc.emit.program import Program, bind
 from atonc.errors import CapacityError, InternalError
@@ -19,7 +18,7 @@ from atonc.frontends.read import read
 from atonc.hw import safety
 from atonc.hw.board_file import find_board
 from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import instructions
+from atonc.hw.ec import ec_program, instructions
 from atonc.hw.machine import Machine
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence import EpochGrade

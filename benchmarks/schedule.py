@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fetched import corpus_dir
 
 from atonc.cost.program import program_cost
-from atonc.emit import ec_program
 from atonc.errors import AtoncError
+from atonc.hw.ec import ec_program
 from atonc.options import Options
 from atonc.pipeline import compile_file, memories
 

@@ -27,11 +27,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fetched import corpus_dir
 
 from atonc.cost.program import program_cost
-from atonc.emit import ec_program
 from atonc.emit.contexts import safety_contexts
 from atonc.errors import AtoncError
 from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import instructions
+from atonc.hw.ec import ec_program, instructions
 from atonc.hw.epoch import Epoch
 from atonc.hw.safety import Context
 from atonc.hw.safety.evidence import counts, grade_program

@@ -4,7 +4,7 @@
 
     image 64x64x4 -> convolution 3x3 with 8 kernels, ReLU -> maximum 2x2 -> mean of each channel -> 8 numbers
 
-Unit configurations become register writes in the order of `emit.ec_program`, these become assembly text, and our
+Unit configurations become register writes in the order of `hw.ec.ec_program`, these become assembly text, and our
 assembler turns the text into the program. No model file and no planning is involved, and no board has run it.
 """
 
@@ -20,8 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from atonc.emit import ec_program
-from atonc.hw.ec import Irq, assemble, format_program, merge_writes
+from atonc.hw.ec import Irq, assemble, ec_program, format_program, merge_writes
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.units import pool

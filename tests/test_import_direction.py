@@ -24,12 +24,12 @@ ALLOWED = {
     "compare": {"frontends", "ops", "ir", "errors"},
     # the compiler
     "plan": {"hw", "errors"},
-    "select": {"plan", "ir", "hw", "errors"},
+    "select": {"plan", "ir", "hw", "schedule.assign", "schedule.pack", "errors"},
     "schedule": {"plan", "hw", "select", "errors"},
     "lower": {"schedule", "select", "plan", "ops", "ir", "hw", *PLAIN},
     "place": {"plan", "hw", "errors"},
     "cost": {  # programs are finished when they are weighed; what of them is weighed stands in emit
-        "emit.c.calls", "emit.c.cpu_calls", "emit.ec_program", "emit.program", "lower", "plan", "ops", "ir", "emu",
+        "emit.c.calls", "emit.c.cpu_calls", "emit.program", "lower", "plan", "ops", "ir", "emu",
         "hw", *PLAIN,
     },
     "emit": {"place", "lower", "plan", "ops", "ir", "hw", "errors", "cost.macs", "cost.network", "compile_view"},

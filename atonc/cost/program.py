@@ -8,7 +8,6 @@ from math import prod
 
 from atonc.cost.macs import macs
 from atonc.cost.network import NetworkCost, StepCost
-from atonc.emit import ec_program
 from atonc.emit.c.calls import Argument, Pointer, Struct, Table
 from atonc.emit.c.cpu_calls import cpu_calls
 from atonc.emit.program import Program, ProgramStep
@@ -17,6 +16,7 @@ from atonc.emu.cpu.cycles import CallCost
 from atonc.emu.files.types import CValue
 from atonc.errors import AtoncError
 from atonc.hw.cycles import hardware, st_estimate
+from atonc.hw.ec import ec_program
 from atonc.hw.epoch import Epoch
 from atonc.hw.machine import Machine, PoolTiming, stm32n6
 from atonc.hw.memoise import memoise

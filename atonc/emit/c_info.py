@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atonc.emit import ec_program
 from atonc.emit.c import names
 from atonc.emit.c.network import Block, CNetwork
 from atonc.emit.info import costs, nodes
 from atonc.emit.info.memory import Memory, buffer_rows, pool_rows
+from atonc.hw.ec import ec_program
 from atonc.ir import Graph, Tensor
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from atonc.emit import ec_program
 from atonc.emit.program import Movable, Program, ProgramStep
 from atonc.errors import ToolError
 from atonc.hw import regs
@@ -26,6 +25,7 @@ from atonc.hw.ec import (
     Write,
     collect_relocations,
     container_of,
+    ec_program,
 )
 from atonc.place.types import USER_BASE, USER_BYTES
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from atonc.emit import ec_program
 from atonc.emit.program import Program, ProgramStep
+from atonc.hw.ec import ec_program
 
 MOST_WORDS = 116_383  # of a program, in an application that ST ships; several in a row occur as well
 

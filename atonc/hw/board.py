@@ -10,24 +10,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from atonc.errors import InputError
-from atonc.hw.machine import FLASH, HYPERRAM, Machine, MemoryBank, secure, stm32n6
+from atonc.hw.machine import CPU_RAM, FLASH, HYPERRAM, NPU_RAM, Machine, MemoryBank, secure, stm32n6
 from atonc.hw.mpool import MemoryPool
 
 APPLICATION, NPU, DISPLAY, FSBL = "application", "npu", "display", "fsbl"
 USERS = (APPLICATION, NPU, DISPLAY, FSBL)
-KINDS = ("cpu_ram", "npu_ram", FLASH, HYPERRAM, "itcm", "dtcm", "ram", "internal_flash", "sdram")
+KINDS = (CPU_RAM, NPU_RAM, FLASH, HYPERRAM, "itcm", "dtcm", "ram", "internal_flash", "sdram")
 USER_BUFFERS = "user buffers"  # the area for inputs and outputs that the application supplies
 MACHINES = ("stm32n6", "stm32h747")
 DEFAULT_SET = "default"
 _EXTERNAL = (FLASH, HYPERRAM)
 _LEAST_DATA = 128 << 10  # stack, heap and tables of a small firmware
-_NPU_KINDS = ("cpu_ram", "npu_ram", *_EXTERNAL)
+_NPU_KINDS = (CPU_RAM, NPU_RAM, *_EXTERNAL)
 # sets that every board has: those of the pools of its default set that are of these kinds
 _DERIVED = {
     "allmems": _NPU_KINDS,
-    "noextmem": ("cpu_ram", "npu_ram"),
-    "extram": ("cpu_ram", "npu_ram", HYPERRAM),
-    "extflash": ("cpu_ram", "npu_ram", FLASH),
+    "noextmem": (CPU_RAM, NPU_RAM),
+    "extram": (CPU_RAM, NPU_RAM, HYPERRAM),
+    "extflash": (CPU_RAM, NPU_RAM, FLASH),
     "nointmem": _EXTERNAL,
 }
 
@@ -127,7 +127,7 @@ class Board:
         """Where a firmware without display may keep its data, the usual place first: start and end of each."""
         own = [area for area in self.areas_of(APPLICATION) if area.linker and self._is_ram(area.memory)]
         taken = {area.memory for area in own}
-        others = [m for kind in ("cpu_ram", "ram", "dtcm") for m in self.of_kind(kind) if m.name not in taken]
+        others = [m for kind in (CPU_RAM, "ram", "dtcm") for m in self.of_kind(kind) if m.name not in taken]
         roomy = [m for m in others if APPLICATION in m.users and m.size_bytes >= _LEAST_DATA]
         buffers = self.area(USER_BUFFERS)
         places = [*((area.base, area.end) for area in own), *((m.base, m.end) for m in roomy)]
@@ -137,7 +137,7 @@ class Board:
 
     def _is_ram(self, name: str) -> bool:
         memory = self.memory(name)
-        return memory is not None and memory.kind in ("cpu_ram", "ram", "dtcm")
+        return memory is not None and memory.kind in (CPU_RAM, "ram", "dtcm")
 
     def areas_of(self, user: str) -> tuple[Area, ...]:
         return tuple(area for area in self.areas if area.user == user)

@@ -15,6 +15,8 @@ from atonc.errors import InputError
 from atonc.hw.tolerant_json import MAX_BYTES, Node, read_json
 
 FLASH, HYPERRAM = "flash", "hyperram"  # kinds of memory outside the chip
+NPU_RAM, CPU_RAM = "npu_ram", "cpu_ram"  # and on it
+_CACHE = "npuCache"  # RAM only while the cache is off
 _MAX_UNITS = 64
 
 
@@ -115,6 +117,14 @@ class Machine:
     def memory_at(self, address: int) -> MemoryBank | None:
         address = secure(address)
         return next((bank for bank in self.memories if bank.base <= address < bank.end), None)
+
+    @property
+    def npu_ram(self) -> tuple[MemoryBank, ...]:
+        """The NPU's own RAM, without the cache."""
+        return tuple(bank for bank in self.memories if bank.kind == NPU_RAM and bank.name != _CACHE)
+
+    def first(self, kind: str) -> MemoryBank:
+        return next(bank for bank in self.memories if bank.kind == kind)
 
     def pool_timings(self) -> tuple[PoolTiming, ...]:
         """What ST's pool files say of these memories, for networks that come without one."""

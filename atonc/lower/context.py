@@ -10,9 +10,9 @@ from typing import Any
 
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.lower.facts import Facts
-from atonc.plan.task import TaskGroup
+from atonc.plan.task import TaskGroup, tasks_of
 from atonc.plan.types import Buffer, BufferKind
-from atonc.select.form import Form, Refusal, Refused, Semantics
+from atonc.select.form import Form, Outbid, Refusal, Refused, Semantics
 from atonc.select.policy import USUAL_ROOM, Room
 
 
@@ -39,6 +39,7 @@ class Context:
         self.shifted_copies: MutableMapping[str, str] = {}  # buffer -> its copy as code + 128
         self.semantics: MutableMapping[str, Semantics] = {}  # by operator
         self.refused: list[Refused] = []  # forms that were tried
+        self.outbid: list[Outbid] = []  # forms that cost more than the chosen one
 
     def draft(self) -> Context:
         """An empty one above this context."""
@@ -46,18 +47,22 @@ class Context:
         above.facts, above._names = self.facts, self._names
         above.buffers, above.aliases = _above(self.buffers), _above(self.aliases)
         above.shifted_copies, above.semantics = _above(self.shifted_copies), _above(self.semantics)
-        above.refused = []
+        above.refused, above.outbid = [], []
         return above
 
     def done(self, groups: Iterable[TaskGroup]) -> Form:
         """What was written into a draft."""
+        groups, buffers = tuple(groups), _own(self.buffers)
+        touched = dict.fromkeys(use.buffer for task in tasks_of(groups) for use in task.engines.values())
         return Form(
-            tuple(groups),
-            _own(self.buffers),
+            groups,
+            buffers,
             _own(self.aliases),
             _own(self.shifted_copies),
             _own(self.semantics),
             tuple(self.refused),
+            {name: self.buffers[name] for name in touched if name not in buffers},
+            tuple(self.outbid),
         )
 
     def take(self, form: Form | Refused) -> list[TaskGroup]:
@@ -69,6 +74,7 @@ class Context:
         self.shifted_copies.update(form.shifted_copies)
         self.semantics.update(form.semantics)
         self.refused += form.refused
+        self.outbid += form.outbid
         return list(form.groups)
 
     @property

@@ -12,7 +12,7 @@ from atonc.hw import board_file
 from atonc.hw.board import DEFAULT_SET, DISPLAY
 from atonc.hw.board import Board as Described
 from atonc.hw.limits import CPU_CACHE_LINE, PREFETCH_BYTES, XSPI_TAIL
-from atonc.hw.machine import insecure, secure, stm32n6
+from atonc.hw.machine import NPU_RAM, insecure, secure, stm32n6
 from atonc.hw.mpool import MemoryPool, read_mpool
 from atonc.place.types import USER_BASE, USER_BYTES
 
@@ -75,7 +75,7 @@ def is_external(pool: MemoryPool) -> bool:
 
 def is_npu_ram(pool: MemoryPool) -> bool:
     bank = stm32n6().memory_at(pool.base)
-    return bank is not None and bank.kind == "npu_ram"
+    return bank is not None and bank.kind == NPU_RAM
 
 
 def npu_ram_bytes(board: Board) -> int:

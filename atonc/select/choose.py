@@ -1,21 +1,25 @@
-"""Which of several forms: the first that is not refused, or the cheapest.
+"""Which of several forms: of the first rank that has any, the one that costs least.
 
 Every way writes into a draft of its own, so that nothing is left of a form that is refused or not chosen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, Self, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Generic, Protocol, Self, TypeVar
 
 from atonc.plan.task import TaskGroup
-from atonc.select.form import Form, Refusal, Refused
+from atonc.select.form import Form, Outbid, Refusal, Refused
+from atonc.select.preferences import Preference
 
 
 class Drafting(Protocol):
     """Where forms are drafted, and where the chosen one goes."""
 
     refused: list[Refused]
+    outbid: list[Outbid]
 
     def draft(self) -> Self: ...
     def done(self, groups: Iterable[TaskGroup]) -> Form: ...
@@ -23,39 +27,70 @@ class Drafting(Protocol):
 
 
 Place = TypeVar("Place", bound=Drafting)
-Way = Callable[[Place], list[TaskGroup]]
-Cost = Callable[[Sequence[TaskGroup]], float]
+Draw = Callable[[Place], list[TaskGroup]]
 
 
-def attempt(context: Place, way: Way[Place]) -> Form | Refused:
+@dataclass(frozen=True)
+class Way(Generic[Place]):
+    """How to draft a form. Ways of one rank compete by cost; a rank is tried where all before it are refused."""
+
+    draw: Draw[Place]
+    label: str = ""  # what users read where it competes
+    rank: int = 0
+    preference: Preference | None = None  # why ranks stand above cost
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A form that is possible: of the lowest rank the one that costs least is taken."""
+
+    form: Form
+    label: str = ""
+    rank: float = 0
+    preference: Preference | None = None  # why ranks stand above cost
+
+
+def in_order(preference: Preference, draws: Iterable[Draw[Place]]) -> Iterator[Way[Place]]:
+    """A rank for each."""
+    return (Way(draw, rank=rank, preference=preference) for rank, draw in enumerate(draws))
+
+
+def attempt(context: Place, draw: Draw[Place]) -> Form | Refused:
     """One way, as a value."""
     draft = context.draft()
     try:
-        return draft.done(way(draft))
+        return draft.done(draw(draft))
     except Refusal as refusal:
         return refusal.refused
 
 
 def choose(
-    context: Place,
-    ways: Iterable[Way[Place]],
-    cost: Cost | None = None,
-    refused: Refused | None = None,
-    blame_last: bool = False,
+    context: Place, ways: Iterable[Way[Place]], refused: Refused | None = None, blame_last: bool = False
 ) -> list[TaskGroup]:
-    """The tasks of the first form that is not refused, the ways in the order of preference; or of the cheapest of all
-    of them, the first of equals. If there is none, the first refusal (`refused`, if there was one before) is the
-    answer, or the last one where the last way is what users should hear of."""
-    best: Form | None = None
-    for form in (attempt(context, way) for way in ways):
-        if isinstance(form, Refused):
+    """The tasks of the chosen form; ways come by rank. If there is none, the first refusal (`refused`, if there was one
+    before) is the answer, or the last one where the last way is what users should hear of."""
+    for _, rank in groupby(ways, key=lambda way: way.rank):
+        offers: list[Offer] = []
+        for way in rank:
+            form = attempt(context, way.draw)
+            if isinstance(form, Form):
+                offers.append(Offer(form, way.label, way.rank, way.preference))
+                continue
             context.refused.append(form)
             refused = form if blame_last else refused or form
-        elif best is None or (cost is not None and cost(form.groups) < cost(best.groups)):
-            best = form
-        if best is not None and cost is None:
-            break
-    if best is not None:
-        return context.take(best)
+        if offers:
+            return take_best(context, offers)
     assert refused is not None, "there is at least one way"
     return context.take(refused)
+
+
+def take_best(context: Drafting, offers: Sequence[Offer]) -> list[TaskGroup]:
+    """By rank, then by cost, the first of equals. Costs are worked out only where there is something to compare."""
+    lowest = min(offer.rank for offer in offers)
+    equals = [offer for offer in offers if offer.rank == lowest]
+    best = equals[0] if len(equals) == 1 else min(equals, key=lambda offer: offer.form.cost)
+    for other in offers:
+        if other is not best:
+            because = best.preference.because if best.preference and other.rank > lowest else ""
+            context.outbid.append(Outbid(other.label, other.form, best.label, best.form, because))
+    return context.take(best.form)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from atonc.plan.task import TaskGroup
-from atonc.plan.types import Buffer
+from atonc.plan.types import Buffer, BufferKind
+from atonc.select import policy
+from atonc.select.cycles import cycles_of
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,47 @@ class Form:
     shifted_copies: Mapping[str, str] = field(default_factory=dict)  # that later operators may read
     semantics: Mapping[str, Semantics] = field(default_factory=dict)  # by operator
     refused: tuple[Refused, ...] = ()  # forms that would have come before it, in the order in which they were tried
+    earlier: Mapping[str, Buffer] = field(default_factory=dict)  # buffers of earlier operators that its tasks touch
+    outbid: tuple[Outbid, ...] = ()  # forms that were possible, and cost more than what was chosen instead
+
+    @cached_property
+    def cycles(self) -> int:
+        """By the calibrated model, with assumed banks. Worked out when somebody asks: most forms have no rival."""
+        return cycles_of(self.groups, {**self.earlier, **self.buffers})
 
     @property
     def error(self) -> float:
         """Expected of the worst operator, in codes before the last rounding."""
         return max((one.error for one in self.semantics.values()), default=0.0)
+
+    @cached_property
+    def scratch_bytes(self) -> int:
+        """The most that lives at the same time, each from the first to the last group that touches it."""
+        touched = [{use.buffer for task in g.tasks for use in task.engines.values()} for g in self.groups]
+        scratch = {name: b.size_bytes for name, b in self.buffers.items() if b.kind == BufferKind.SCRATCH}
+        spans = {name: [k for k, names in enumerate(touched) if name in names] for name in scratch}
+        alive = (
+            sum(size for name, size in scratch.items() if spans[name] and spans[name][0] <= k <= spans[name][-1])
+            for k in range(len(touched))
+        )
+        return max(alive, default=0)
+
+    @property
+    def cost(self) -> float:
+        """What choices compare: cycles, and the prices of error and of memory."""
+        return policy.objective(self.cycles, self.error, self.scratch_bytes)
+
+
+@dataclass(frozen=True)
+class Outbid:
+    """A form that was possible, and the one that was chosen instead; `because`: of its rank, or nothing: of its cost.
+    Cycles of both are worked out when somebody asks."""
+
+    label: str
+    form: Form
+    chosen: str
+    chosen_form: Form
+    because: str = ""
 
 
 class Refusal(Exception):

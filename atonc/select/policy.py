@@ -1,9 +1,11 @@
 """What is worth what: every tuned number of the compiler, with the reason for it.
 
-The objective is cycles, and on top of them a price of error and a price of memory:
+Forms of the same rank are compared by one figure, `objective`: cycles, and on top of them a price of error and a price
+of memory. Why a rank comes before another, whatever it costs, stands in preferences.py. Inside a form, before there
+are tasks to count cycles of, the same prices are bounds:
 
-- error: a form that is `CLOSER` to exact arithmetic may take up to `CHEAP` times as long, and any layer may take
-  `FEW_CYCLES` longer for it (`worth`). One more epoch (`EPOCH_CYCLES`) must mend a share `WORTH` of a layer's values.
+- error: settings that are `CLOSER` to exact arithmetic may take up to `CHEAP` times as long, and any layer may take
+  `FEW_CYCLES` longer for them (`worth`). One more epoch (`EPOCH_CYCLES`) must mend a share `WORTH` of a layer's values.
 - memory: what may have to lie outside the NPU's own RAM starts its engines at aligned addresses, which costs cycles;
   from which share of that RAM on, `Room` says.
 
@@ -17,13 +19,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from atonc.hw.machine import FLASH, stm32n6
+from atonc.hw.machine import FLASH, HYPERRAM, stm32n6
 
 # --- cycles
 EPOCH_CYCLES = 5000  # to program and start an epoch: 950 and about 600 words of 7 cycles, as usual convolutions have
-FLASH_BYTE_CYCLES = next(  # a constant that is read once, at the rate of the flash
-    stm32n6().external_cycles_per_byte(bank) for bank in stm32n6().memories if bank.kind == FLASH
-)
+FLASH_BYTE_CYCLES = stm32n6().external_cycles_per_byte(stm32n6().first(FLASH))  # of a constant that is read once
 MAX_PIPELINES = 3  # convolutions side by side, each with its own ARITHs: what published epochs have
 WORTH_CUTTING = 2048  # elements of a part that runs beside others: a shorter one does not pay for its engines
 WORTH_SPLITTING = 4096  # cycles of a copy or a pooling: below, two engines finish no earlier than one
@@ -78,6 +78,17 @@ def worth(cycles: float, error: float, other_cycles: float, other_error: float) 
     return affordable(cycles, other_cycles) and closer(error, other_error)
 
 
+# --- the objective: one figure of a form, in cycles
+ERROR_CODE_CYCLES = FEW_CYCLES / (1 - CLOSER)  # of a code of error: a fifth of one is what FEW_CYCLES may be spent for
+SPILLING = 0.06  # share of networks that do not fit the chip (4 of the 68 of the corpus)
+SCRATCH_BYTE_CYCLES = SPILLING * 2 * stm32n6().external_cycles_per_byte(stm32n6().first(HYPERRAM))  # out and back in
+
+
+def objective(cycles: float, error: float, scratch_bytes: int) -> float:
+    """Cycles plus the price of error and the price of memory."""
+    return cycles + ERROR_CODE_CYCLES * error + SCRATCH_BYTE_CYCLES * scratch_bytes
+
+
 # --- memory: shares of the NPU's own RAM
 STEP_SHARE = Fraction(13, 14)  # that one step may ask for: the rest is for what lives beside it
 HUGE_SHARES = tuple(Fraction(k, 56) for k in (30, 20, 10, 5))  # tried in turn until everything fits; see Room
@@ -88,7 +99,7 @@ COPY_SHARE = Fraction(1, 7)  # of a tensor that is copied from and to any addres
 
 def npu_ram_of_chip() -> int:
     """Without the cache, which is RAM only while it is off."""
-    return sum(b.size_bytes for b in stm32n6().memories if b.kind == "npu_ram" and b.name != "npuCache")
+    return sum(bank.size_bytes for bank in stm32n6().npu_ram)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from atonc.cost.program import program_cost
-from atonc.emit import ec_program
+from atonc.hw.ec import ec_program
 from atonc.lower import registry
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file, compile_graph, memories

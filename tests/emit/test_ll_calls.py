@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 import atonc
 from atonc.app.generating import analyze, generate
 from atonc.app.runs import RunOptions, run
-from atonc.emit import ec_program
 from atonc.emit.c import ll_calls
 from atonc.emit.c.ll_types import Base, DriverCall, ListCall
 from atonc.emit.program import Program, ProgramStep
@@ -23,6 +22,7 @@ from atonc.emu.network import plan_steps
 from atonc.errors import ToolError
 from atonc.hw import safety
 from atonc.hw.decode import decode_epochs
+from atonc.hw.ec import ec_program
 from atonc.hw.epoch import Epoch
 from atonc.hw.ll import GENERATIONS
 from atonc.hw.units.convacc import ConvaccConfig

@@ -13,14 +13,14 @@ import pytest
 from atonc.app import generating
 from atonc.compare.inputs import make_inputs
 from atonc.compile_view import CompileView
-from atonc.emit import ec_program, runs
+from atonc.emit import runs
 from atonc.emit.runs import npu_runs
 from atonc.emu import network as emulated
 from atonc.emu.files import EpochFlags, read_network
 from atonc.emulation import Emulation
 from atonc.firmware import building
 from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import decode
+from atonc.hw.ec import decode, ec_program
 from atonc.ir import Graph, Op, Tensor
 from atonc.options import Options
 from tests.emit.generated import GCC, digits, needs_compiler, network_of, view_of

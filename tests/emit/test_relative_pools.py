@@ -10,9 +10,9 @@ import pytest
 
 import atonc
 from atonc.app import generating
-from atonc.emit import ec_program, relocs, write
+from atonc.emit import relocs, write
 from atonc.emit.c import network_c
-from atonc.hw.ec import relocate
+from atonc.hw.ec import ec_program, relocate
 from atonc.options import Options
 from tests.emit.generated import DIGITS, digits, network_of
 

@@ -10,13 +10,13 @@ import pytest
 
 from atonc import pipeline
 from atonc.compare.inputs import make_inputs
-from atonc.emit import ec_program, relocs
+from atonc.emit import relocs
 from atonc.emit.program import Program
 from atonc.emit.runs import npu_runs
 from atonc.emulation import Emulation
 from atonc.errors import UnsupportedError
 from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import assemble, decode, encode, format_program, read_container, relocate
+from atonc.hw.ec import assemble, decode, ec_program, encode, format_program, read_container, relocate
 from atonc.ir import Graph, Op
 from atonc.options import Options
 from atonc.place.types import USER_BASE

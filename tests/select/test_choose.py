@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,11 +16,14 @@ from atonc.lower.conv.pad_first import lower_padded
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import contiguous
 from atonc.plan.task import TaskGroup
-from atonc.select.choose import attempt, choose
+from atonc.select import form as form_module
+from atonc.select import policy, preferences
+from atonc.select.choose import Draw, Offer, Way, attempt, choose, in_order, take_best
 from atonc.select.form import Form, Refusal, Refused
+from atonc.select.preferences import Preference
 from tests.lower import harness
 
-Way = Callable[[Context], list[TaskGroup]]
+ORDER = Preference("first", "it is the first")
 TOO_LARGE = Refused("CONV-MODE", "too large", "smaller", "make it smaller")
 TOO_WIDE = Refused("CONV-LINES", "too wide", "narrower", "make it narrower")
 
@@ -39,7 +43,7 @@ def state(context: Context) -> tuple[dict[str, object], ...]:
     return tuple(map(dict, (context.buffers, context.aliases, context.shifted_copies, context.semantics)))
 
 
-def way(label: str, elements: int = 8, refused: Refused | None = None) -> Way:
+def way(label: str, elements: int = 8, refused: Refused | None = None, error: float = 0.25) -> Draw[Context]:
     """Writes something of every kind into its draft, then works or not."""
 
     def build(context: Context) -> list[TaskGroup]:
@@ -47,7 +51,7 @@ def way(label: str, elements: int = 8, refused: Refused | None = None) -> Way:
         context.constant(label.encode(), "constant")
         context.alias("y", "x")
         context.shifted_copies["x"] = scratch
-        context.explain(context.graph.ops[0], lambda values: values, error=0.25)
+        context.explain(context.graph.ops[0], lambda values: values, error=error)
         b = TaskBuilder(("c",), label)
         b.write(b.read("x", contiguous(elements)), scratch, contiguous(elements, write=True))
         if refused:
@@ -90,25 +94,67 @@ def test_the_first_form_that_works_is_taken_and_later_ones_are_not_tried() -> No
         tried.append("never")
         return []
 
-    assert titles(choose(context, [way("a", refused=TOO_LARGE), way("b"), never])) == ["b"]
+    assert titles(choose(context, in_order(ORDER, [way("a", refused=TOO_LARGE), way("b"), never]))) == ["b"]
     assert context.refused == [TOO_LARGE] and not tried
     assert not [name for name in context.buffers if name.startswith("a#")]
 
 
-def test_the_cheapest_form_is_taken_and_the_first_of_equals() -> None:
-    def cost(groups: object) -> float:
-        assert isinstance(groups, tuple)
-        return float(sum(use.config.elements for g in groups for t in g.tasks for use in t.engines.values()))
+def ways(*draws: Draw[Context]) -> list[Way[Context]]:
+    """All of one rank."""
+    return [Way(draw) for draw in draws]
 
-    assert titles(choose(Context(graph()), [way("a", 32), way("b", 8), way("c", 8)], cost)) == ["b"]
+
+def test_the_cheapest_form_is_taken_and_the_first_of_equals() -> None:
+    assert titles(choose(Context(graph()), ways(way("a", 4096), way("b", 512), way("c", 512)))) == ["b"]
+
+
+def test_cycles_error_and_memory_have_a_price() -> None:
+    form = attempt(Context(graph()), way("a", 512, error=2.0))
+    assert isinstance(form, Form) and form.scratch_bytes == 512
+    assert form.cost == form.cycles + 2.0 * policy.ERROR_CODE_CYCLES + 512 * policy.SCRATCH_BYTE_CYCLES
+    closer = choose(Context(graph()), ways(way("a", 512, error=2.0), way("b", 4096, error=0.5)))
+    assert titles(closer) == ["b"]
+
+
+def test_cycles_are_worked_out_only_where_forms_compete(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    counted = form_module.cycles_of
+    monkeypatch.setattr(form_module, "cycles_of", lambda *given: asked.append(1) or counted(*given))
+    choose(Context(graph()), in_order(ORDER, [way("a"), way("b")]))
+    assert not asked
+    choose(Context(graph()), ways(way("a"), way("b")))
+    assert len(asked) == 2
+
+
+def test_a_rank_stands_above_cost_and_says_why() -> None:
+    context = Context(graph())
+    slow, fast = (attempt(context, way(label, size)) for label, size in (("a", 4096), ("b", 512)))
+    assert isinstance(slow, Form) and isinstance(fast, Form) and fast.cycles < slow.cycles
+    assert titles(take_best(context, [Offer(fast, "fast", 1.5, ORDER), Offer(slow, "slow", 1.0, ORDER)])) == ["a"]
+    (outbid,) = context.outbid
+    assert (outbid.label, outbid.chosen, outbid.because) == ("fast", "slow", ORDER.because)
+
+
+def test_scratch_that_lives_one_after_the_other_counts_once() -> None:
+    def draw(context: Context) -> list[TaskGroup]:
+        names = [context.scratch(size, "s") for size in (100, 300, 200)]
+        copies = []
+        for source, target in pairwise(names):
+            b = TaskBuilder(("c",), "copy")
+            b.write(b.read(source, contiguous(64)), target, contiguous(64, write=True))
+            copies.append(b.alone())
+        return copies
+
+    form = attempt(Context(graph()), draw)
+    assert isinstance(form, Form) and form.scratch_bytes == 500
 
 
 @pytest.mark.parametrize("blame_last, blamed", [(False, TOO_LARGE), (True, TOO_WIDE)])
 def test_without_any_form_a_refusal_is_the_answer(blame_last: bool, blamed: Refused) -> None:
     context = Context(graph())
     before = state(context)
-    ways = [way("a", refused=TOO_LARGE), way("b", refused=TOO_WIDE)]
-    form = attempt(context, lambda draft: choose(draft, ways, blame_last=blame_last))
+    draws = [way("a", refused=TOO_LARGE), way("b", refused=TOO_WIDE)]
+    form = attempt(context, lambda draft: choose(draft, in_order(ORDER, draws), blame_last=blame_last))
     assert form == blamed and state(context) == before
 
 
@@ -125,9 +171,10 @@ def test_drafts_see_what_is_below_them() -> None:
 
 def test_reasons_of_nested_choices_travel_with_the_form() -> None:
     def nested(context: Context) -> list[TaskGroup]:
-        return choose(context, [way("a", refused=TOO_WIDE), way("b")])
+        return choose(context, in_order(ORDER, [way("a", refused=TOO_WIDE), way("b")]))
 
-    form = attempt(Context(graph()), lambda draft: choose(draft, [way("z", refused=TOO_LARGE), nested]))
+    draws = [way("z", refused=TOO_LARGE), nested]
+    form = attempt(Context(graph()), lambda draft: choose(draft, in_order(ORDER, draws)))
     assert isinstance(form, Form) and form.refused == (TOO_LARGE, TOO_WIDE)
 
 
@@ -145,3 +192,11 @@ def test_a_padded_convolution_without_any_form_leaves_nothing_behind() -> None:
     with pytest.raises(Refusal, match="too wide"):
         lower_padded(layer, context, refusing)
     assert len(tried) == 4 and state(context) == before
+
+
+def test_the_architecture_lists_every_preference_that_stands_above_cycles() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    for one in preferences.ALL:
+        assert f"| {one.id} | {one.because} |" in page
+    declared = [value for value in vars(preferences).values() if isinstance(value, Preference)]
+    assert list(preferences.ALL) == declared

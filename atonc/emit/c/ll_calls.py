@@ -1,6 +1,6 @@
 """Epochs as calls of the LL_ATON driver, for networks without epoch controller.
 
-The same epoch as `emit.ec_program` writes it, in the same order: configure processing units, readers, writers; wire
+The same epoch as `hw.ec.ec_program` writes it, in the same order: configure processing units, readers, writers; wire
 the switch; enable writers, units, readers. The runtime waits for the writers; then unwire and release every unit. The
 members mean the same to all releases of the driver (1.1.0, 1.1.1, 1.1.3), so the C text has no conditions.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from atonc.emit import ec_program
 from atonc.emit.c import ll_text
 from atonc.emit.c.ll_members import streng_members, unit_members
 from atonc.emit.c.ll_types import Base, DriverCall, EpochCall, ListCall, Port, SwitchLink
@@ -17,6 +16,7 @@ from atonc.emit.program import ProgramStep
 from atonc.errors import ToolError
 from atonc.hw import ll, regs
 from atonc.hw.decode import decode_epochs
+from atonc.hw.ec import ec_program
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.ll import GENERATIONS, Generation

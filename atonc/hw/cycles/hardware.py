@@ -17,7 +17,7 @@ from atonc.hw.cycles.flow import KERNELS, Flow, UnitFlow, element_counts
 from atonc.hw.cycles.result import Bound, EpochCycles, slowest
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import BUS_BYTES
-from atonc.hw.machine import Machine, MemoryBank, stm32n6
+from atonc.hw.machine import CPU_RAM, FLASH, Machine, MemoryBank, stm32n6
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
 
@@ -130,7 +130,7 @@ def _bank_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
         for bank, share in traffic.shares(engine, machine.memories):
             if bank.external:
                 continue
-            if bank.kind == "cpu_ram":
+            if bank.kind == CPU_RAM:
                 weight = timing.noc_beat
             elif engine.to_memory:
                 weight = timing.write_beat
@@ -171,7 +171,7 @@ def _external(epoch: Epoch, flow: Flow, machine: Machine, warm_cache: bool) -> _
 
 def _external_stream(engine: StrengConfig, words: int, bank: MemoryBank, machine: Machine, warm_cache: bool) -> float:
     per_byte = machine.external_cycles_per_byte(bank)
-    if not (bank.kind == "flash" and engine.cacheable and engine.cache_allocate and not engine.to_memory):
+    if not (bank.kind == FLASH and engine.cacheable and engine.cache_allocate and not engine.to_memory):
         return per_byte * words * engine.element_bytes
     # cached: memory is read once, every access then pays a beat on the bus and, where it jumps, a turn-round
     part = words / max(1, engine.elements)

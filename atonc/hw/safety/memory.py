@@ -8,7 +8,7 @@ from itertools import combinations
 
 from atonc.hw.footprint import share_word
 from atonc.hw.limits import BUS_BYTES, FLASH_ALIGNMENT, PREFETCH_BYTES, READ_ALIGNMENT, WRITE_ALIGNMENT
-from atonc.hw.machine import secure, stm32n6
+from atonc.hw.machine import CPU_RAM, HYPERRAM, secure, stm32n6
 from atonc.hw.safety.balance import overshoots
 from atonc.hw.safety.context import PoolKind
 from atonc.hw.safety.registry import Finding, proven, rule
@@ -157,7 +157,7 @@ def slow_memory_aligned(view: EpochView) -> Iterator[Finding]:
     for unit, config in view.engines.items():
         bank = stm32n6().memory_at(config.address)
         step = WRITE_ALIGNMENT if config.to_memory else READ_ALIGNMENT
-        if bank is not None and bank.kind in ("cpu_ram", "hyperram") and config.address % step:
+        if bank is not None and bank.kind in (CPU_RAM, HYPERRAM) and config.address % step:
             yield Finding(unit, f"starts at {config.address:#010x} in {bank.name}", f"a multiple of {step}")
 
 

@@ -42,8 +42,9 @@ def _rows(part: Part, row: int, count: int) -> Part:
     return replace(part, area=area, padding=(max(0, -start), left, max(0, end - part.area.height), right))
 
 
-def cycles(groups: Sequence[TaskGroup]) -> float:
-    """Roughly: the longest stream of every epoch or its constants from flash, and the epoch itself."""
+def least_cycles(groups: Sequence[TaskGroup]) -> float:
+    """A bound that knows no banks: the longest stream of every epoch or its constants from flash, and a usual epoch.
+    It ranks slices and bands (`preferences.SHORTER_STREAMS`); what a form takes is `Form.cycles`."""
     return sum(_epoch_cycles(tasks) for tasks in packed(groups))
 
 

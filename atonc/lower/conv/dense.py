@@ -34,7 +34,7 @@ from atonc.lower.semantics.sums import Chain, Term, record
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.task import TaskGroup
-from atonc.select.choose import attempt
+from atonc.select.choose import attempt, in_order
 from atonc.select.choose import choose as choose_form
 from atonc.select.form import Form
 from atonc.select.policy import (
@@ -49,6 +49,7 @@ from atonc.select.policy import (
     closer,
     worth,
 )
+from atonc.select.preferences import SHIFTED_COPY, WIDE_WINDOWS
 
 
 def lower(layer: Layer, context: Context) -> list[TaskGroup]:
@@ -64,7 +65,7 @@ def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     def as_it_is(context: Context) -> list[TaskGroup]:  # some forms were seen with signed features only
         return by(layer, context, _lower)
 
-    return choose_form(context, [on_a_copy, as_it_is], blame_last=True)
+    return choose_form(context, in_order(SHIFTED_COPY, [on_a_copy, as_it_is]), blame_last=True)
 
 
 def _closer_shifted(layer: Layer) -> bool:
@@ -94,7 +95,8 @@ def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
     """Chains of several windows with stride 2 were never seen with many channels: then windows without stride, on
     every second pixel."""
     if layer.area.channels <= MOST_BATCH:
-        return choose_form(context, [partial(lower_side_by_side, layer), partial(_in_windows, layer)], blame_last=True)
+        draws = [partial(lower_side_by_side, layer), partial(_in_windows, layer)]
+        return choose_form(context, in_order(WIDE_WINDOWS, draws), blame_last=True)
     return _in_windows(layer, context)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from atonc.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN
 from atonc.hw.units.arith import ROWS
 from atonc.lower.context import Context
-from atonc.lower.conv.bands import bands, cycles
+from atonc.lower.conv.bands import bands, least_cycles
 from atonc.lower.conv.chains import chain_configs, no_setting
 from atonc.lower.conv.channel_groups import ranges
 from atonc.lower.conv.depthwise_cuts import Cut, best_cut, exact_cut
@@ -30,9 +30,10 @@ from atonc.lower.units.wiring import Wiring, pack
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.task import Purpose, TaskGroup
-from atonc.select.choose import attempt, choose
+from atonc.select.choose import Offer, attempt, choose, in_order, take_best
 from atonc.select.form import Refused
 from atonc.select.policy import TOO_COARSE
+from atonc.select.preferences import SHORTER_STREAMS, WIDE_WINDOWS
 
 BLOCK = 8  # channels of a usual block
 
@@ -47,7 +48,8 @@ def lower(layer: Layer, context: Context) -> list[TaskGroup]:
 
 def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
     if wide := wide_parts(layer):
-        return choose(context, [partial(_in_wide_windows, layer, wide), partial(_in_windows, layer)], blame_last=True)
+        draws = [partial(_in_wide_windows, layer, wide), partial(_in_windows, layer)]
+        return choose(context, in_order(WIDE_WINDOWS, draws), blame_last=True)
     return _in_windows(layer, context)
 
 
@@ -137,10 +139,14 @@ def _blocks(
     most = min(blocks, max(1, ROWS // cut.outputs))
     slices = attempt(context, partial(_epochs, layer, [(parts, target, cut)], cut, first, blocks, share))
     areas = _bands(layer, parts, target, cut, lanes)
-    bands = attempt(context, partial(_epochs, layer, areas, cut, first, blocks, most)) if areas else slices
+    if not areas:
+        return context.take(slices)
+    bands = attempt(context, partial(_epochs, layer, areas, cut, first, blocks, most))
     if isinstance(slices, Refused) or isinstance(bands, Refused):  # then other windows may do better than one of both
         return context.take(slices if isinstance(slices, Refused) else bands)
-    return context.take(min(slices, bands, key=lambda form: cycles(form.groups)))
+    labelled = (("slices of channels", slices), ("bands of rows", bands))
+    offers = [Offer(form, label, least_cycles(form.groups), SHORTER_STREAMS) for label, form in labelled]
+    return take_best(context, offers)
 
 
 def _epochs(

@@ -56,7 +56,7 @@ def best_cut(layer: Layer, parts: tuple[Part, ...], channels: int, joined: bool 
     for mode in layer.modes():
         cuts = list(_cuts(layer, parts, mode, range(channels, 0, -1), joined))
         if cuts:
-            return min(cuts, key=lambda cut: _cycles(parts, cut, channels, ariths))
+            return min(cuts, key=lambda cut: _least_cycles(parts, cut, channels, ariths))
     return None
 
 
@@ -96,8 +96,9 @@ def _kernels(batch: int, multiplier: int, most: int) -> tuple[int, int]:
     return kernels, total // kernels
 
 
-def _cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int) -> float:
-    """For all channels, with as many chains as fit: the slowest of the units, the bank of the picture, the flash."""
+def _least_cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int) -> float:
+    """A bound for all channels, with as many chains as fit: the slowest of the units, the bank of the picture, the
+    flash. There are up to a hundred cuts a layer and tasks of none of them yet, so `Form.cycles` cannot rank them."""
     timing = stm32n6().timing
     blocks, rest = divmod(channels, cut.batch)
     pixels = max(frame(part).height * part.area.width for part in parts)

@@ -20,7 +20,8 @@ from atonc.lower.registry import Refusal
 from atonc.lower.units.strided_views import StridedView
 from atonc.plan.streams import Area
 from atonc.plan.task import TaskGroup
-from atonc.select.choose import Way, choose
+from atonc.select.choose import Draw, choose, in_order
+from atonc.select.preferences import LIKE_2X
 
 Lower = Callable[[Layer, Context], list[TaskGroup]]
 
@@ -30,10 +31,10 @@ def lower_2x(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     """By the first form that was seen to work."""
     if (layer.out.height, layer.out.width) == (1, 1):
         layer = replace(layer, stride=(1, 1))  # there is no second window
-    return choose(context, _ways(layer, lower))
+    return choose(context, in_order(LIKE_2X, _draws(layer, lower)))
 
 
-def _ways(layer: Layer, lower: Lower) -> Iterator[Way[Context]]:
+def _draws(layer: Layer, lower: Lower) -> Iterator[Draw[Context]]:
     for cut in _cuts(layer):
         some = replace(layer, cut=cut)
         yield partial(lower, some)

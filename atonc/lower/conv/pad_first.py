@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from atonc.hw.limits import LEAST_FRAME, MAX_CHAIN
 from atonc.lower.context import Context
-from atonc.lower.conv.bands import cycles
 from atonc.lower.conv.kernel_parts import Sides
 from atonc.lower.conv.layer import Layer
 from atonc.lower.move.copies import Move, wirings
@@ -22,9 +21,10 @@ from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import pack
 from atonc.plan.streams import Area
 from atonc.plan.task import Purpose, TaskGroup
-from atonc.select.choose import Way, attempt, choose
+from atonc.select.choose import Draw, attempt, choose, in_order
 from atonc.select.form import Form, Refused
 from atonc.select.policy import affordable
+from atonc.select.preferences import WITHOUT_COPY
 
 Lower = Callable[[Layer, Context], list[TaskGroup]]
 
@@ -38,10 +38,10 @@ def lower_padded(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup
     if isinstance(plain, Form) or not (any(layer.padding) or plain.rule in ABOUT_LINES):
         return context.take(plain)
     context.refused.append(plain)
-    return choose(context, _other_ways(layer, lower, plain.rule), refused=plain)
+    return choose(context, in_order(WITHOUT_COPY, _other_draws(layer, lower, plain.rule)), refused=plain)
 
 
-def _other_ways(layer: Layer, lower: Lower, rule: str) -> Iterator[Way[Context]]:
+def _other_draws(layer: Layer, lower: Lower, rule: str) -> Iterator[Draw[Context]]:
     by_taps, taps = replace(layer, by_taps=True), _most_taps(layer)
     if taps <= MAX_CHAIN:
         yield partial(lower, by_taps)
@@ -73,7 +73,7 @@ def _on_the_better_copy(layer: Layer, lower: Lower, context: Context) -> list[Ta
     if isinstance(exact, Refused):
         context.refused.append(exact)
         return context.take(other if isinstance(other, Form) else exact)
-    if isinstance(other, Refused) or affordable(cycles(exact.groups), cycles(other.groups)):
+    if isinstance(other, Refused) or affordable(exact.cycles, other.cycles):
         return context.take(exact)
     return context.take(other)
 

@@ -18,7 +18,8 @@ from atonc.lower.conv.shift_first import unshift_first
 from atonc.lower.conv.strips import lower_wide
 from atonc.lower.registry import Refusal, recipe
 from atonc.plan.task import TaskGroup
-from atonc.select.choose import choose
+from atonc.select.choose import choose, in_order
+from atonc.select.preferences import AS_STORED
 
 
 @recipe("conv")
@@ -76,7 +77,7 @@ def _signed_if_need_be(
         copies, signed = unshift_first(layer, context)
         return [*copies, *lower(signed, context)]
 
-    return choose(context, [partial(lower, layer), on_a_copy], blame_last=True)
+    return choose(context, in_order(AS_STORED, [partial(lower, layer), on_a_copy]), blame_last=True)
 
 
 def _as_plain(layer: Layer) -> Layer:

@@ -10,7 +10,8 @@ from atonc.lower.context import Context
 from atonc.lower.conv.layer import Layer
 from atonc.lower.registry import Refusal
 from atonc.plan.task import TaskGroup
-from atonc.select.choose import choose
+from atonc.select.choose import choose, in_order
+from atonc.select.preferences import FEWEST_STRIPS
 
 Lower = Callable[[Layer, Context], list[TaskGroup]]
 
@@ -21,7 +22,8 @@ COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 def lower_wide(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     """As `lower` does it; where it refuses a wide picture, in as few strips as it takes."""
     counts = COUNTS if layer.area.width >= WIDE and layer.op.kind == "conv" else ()
-    return choose(context, [partial(lower, layer), *(partial(_in_strips, layer, lower, count) for count in counts)])
+    draws = [partial(lower, layer), *(partial(_in_strips, layer, lower, count) for count in counts)]
+    return choose(context, in_order(FEWEST_STRIPS, draws))
 
 
 def _in_strips(layer: Layer, lower: Lower, count: int, context: Context) -> list[TaskGroup]:

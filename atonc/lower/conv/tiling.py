@@ -64,7 +64,7 @@ class Tiling:
     kernels: int  # outputs of one frame
     units: int  # CONVACCs in the chain
     configs: tuple[ConvaccConfig, ...]
-    cycles: int
+    cycles: int  # at least: the longer of features and results of every frame. Hundreds of candidates have no tasks yet
 
     @property
     def batch(self) -> int:

@@ -12,8 +12,8 @@ from itertools import chain
 import numpy as np
 
 from atonc.hw import fields, regs
-from atonc.hw.ec import BurstWriteInc, Instruction, Irq, Label, Poll, Write, WriteField, encode, merge_writes
-from atonc.hw.ec.merge import Barrier
+from atonc.hw.ec.instructions import BurstWriteInc, Instruction, Irq, Label, Poll, Write, WriteField, encode
+from atonc.hw.ec.merge import Barrier, merge_writes
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.memoise import memoise

@@ -1,0 +1,68 @@
+"""What tasks take, before anything has an address: the calibrated model on the epochs that they pack into.
+
+Every choice among forms uses these cycles; whoever narrows candidates down before there are tasks (tilings, cuts of
+depthwise convolutions) uses a bound, and says so. Until placement is done, banks are assumed: constants in flash, every
+other buffer of an epoch at the start of a bank of its own, as `place.spread` tries to have it, and in external RAM if
+it is larger than all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from atonc.hw.cycles import hardware
+from atonc.hw.ec import ec_program
+from atonc.hw.epoch import Epoch
+from atonc.hw.fields import UnitConfig
+from atonc.hw.limits import PREFETCH_BYTES
+from atonc.hw.machine import FLASH, HYPERRAM, Machine, stm32n6
+from atonc.plan.streams import with_idle_steps
+from atonc.plan.task import Task, TaskGroup
+from atonc.plan.types import Buffer, BufferKind
+from atonc.schedule.assign import assign_epoch
+from atonc.schedule.pack import packed
+
+Buffers = Mapping[str, Buffer]
+
+
+def cycles_of(groups: Iterable[TaskGroup], buffers: Buffers) -> int:
+    """Of groups of tasks that run one after the other."""
+    return sum(epoch_cycles(tasks, buffers) for tasks in packed(groups))
+
+
+def epoch_cycles(tasks: Sequence[Task], buffers: Buffers, machine: Machine | None = None) -> int:
+    """Of tasks side by side, with the program that configures them."""
+    machine = machine or stm32n6()
+    epoch = assumed_epoch(tasks, buffers, machine)
+    return hardware.epoch_cycles(replace(epoch, words=ec_program.epoch_words(epoch)), machine).cycles
+
+
+def assumed_epoch(tasks: Sequence[Task], buffers: Buffers, machine: Machine) -> Epoch:
+    """The epoch as placement may leave it."""
+    plan = assign_epoch(tasks)
+    starts = _assumed_starts([use.buffer for use in plan.engines.values()], buffers, machine)
+    units: dict[str, UnitConfig] = dict(plan.units)
+    for name, use in plan.engines.items():
+        start = starts[use.buffer]
+        limit = start + buffers[use.buffer].size_bytes + PREFETCH_BYTES - 1
+        config = with_idle_steps(use.config)
+        units[name] = replace(config, address=start + config.address, address_limit=limit)
+    return Epoch(1, units, plan.links, tuple(name for name, use in plan.engines.items() if use.config.to_memory))
+
+
+def _assumed_starts(names: Iterable[str], buffers: Buffers, machine: Machine) -> dict[str, int]:
+    """Of every buffer of an epoch."""
+    banks = machine.npu_ram
+    room = sum(bank.size_bytes for bank in banks)
+    found: dict[str, int] = {}
+    taken = 0
+    for name in dict.fromkeys(names):
+        if buffers[name].kind == BufferKind.CONSTANT:
+            found[name] = machine.first(FLASH).base
+        elif buffers[name].size_bytes > room:
+            found[name] = machine.first(HYPERRAM).base
+        else:
+            found[name] = banks[taken % len(banks)].base
+            taken += 1
+    return found

@@ -1,0 +1,47 @@
+"""What a form is said to take before placement is nearly what the finished program takes by the same model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from atonc.cost.program import program_cost
+from atonc.hw.machine import FLASH, HYPERRAM, stm32n6
+from atonc.ir import Op
+from atonc.options import Options
+from atonc.pipeline import compile_canonical, memories
+from atonc.plan.build import TaskBuilder
+from atonc.plan.streams import contiguous
+from atonc.plan.types import Buffer, BufferKind
+from atonc.select.cycles import assumed_epoch, cycles_of
+from tests.lower import harness
+
+
+def test_a_form_takes_what_its_program_takes() -> None:
+    weights = np.random.default_rng(1).integers(-9, 9, (32, 3, 3, 16)).astype(np.int8)
+    tensors = (
+        harness.activation("x", (1, 24, 24, 16), zero_point=3),
+        harness.constant("w", weights, np.full(32, 0.01), axis=0),
+        harness.activation("y", (1, 24, 24, 32), scale=0.5),
+    )
+    attrs = {"padding": (1, 1, 1, 1), "stride": (1, 1), "dilation": (1, 1), "layout": "NHWC"}
+    graph = harness.graph_of(Op("conv", "c", ("x", "w"), ("y",), attrs), *tensors)
+    options = Options(verify=False)
+    memory = memories(options)
+    compiled = compile_canonical(graph, graph, options, memory)
+    placed = program_cost(compiled.program, graph, memory.pools).cycles
+    assert abs(compiled.mapped.forms["c"].cycles - placed) <= 0.02 * placed
+
+
+def test_banks_are_assumed_by_what_a_buffer_is() -> None:
+    huge = sum(bank.size_bytes for bank in stm32n6().npu_ram) + 1
+    kinds = {"constant": BufferKind.CONSTANT, "huge": BufferKind.ACTIVATION, "small": BufferKind.ACTIVATION}
+    buffers = {name: Buffer(name, huge if name == "huge" else 64, kind) for name, kind in kinds.items()}
+    b = TaskBuilder(("c",), "copies")
+    for source, target in (("constant", "small"), ("huge", "small")):
+        b.write(b.read(source, contiguous(64)), target, contiguous(64, write=True))
+    group = b.alone()
+    epoch = assumed_epoch(group.tasks, buffers, stm32n6())
+    banks = [stm32n6().memory_at(engine.address) for engine in epoch.readers().values()]
+    assert [bank.kind for bank in banks if bank is not None] == [FLASH, HYPERRAM]
+    slower = {**buffers, "small": Buffer("small", huge, BufferKind.ACTIVATION)}
+    assert cycles_of([group], slower) > cycles_of([group], buffers)
