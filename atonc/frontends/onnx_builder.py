@@ -19,6 +19,7 @@ from atonc.frontends import limits, onnx_codes
 from atonc.ir import Array, Graph, Op, Quantisation, Tensor
 from atonc.ir.types import FLOAT_TYPES
 from atonc.ops import evaluate
+from atonc.ops.rounding import ATTRIBUTE, TO_EVEN
 
 MAX_FOLDED_ELEMENTS = 1 << 22
 
@@ -143,7 +144,7 @@ class Builder:
         if index is not None and alone and (x.is_float or onnx_codes.passes_codes(self.ops[index])):
             self._rewrite_output(index, x, Tensor(target, x.shape, dtype, quant), target, node)
             return
-        made = self.emit("quantize", node, [x], [Tensor(target, x.shape, dtype, quant)], {})
+        made = self.emit("quantize", node, [x], [Tensor(target, x.shape, dtype, quant)], {ATTRIBUTE: TO_EVEN})
         self.bind(target, made[0])
 
     def _is_shared(self, tensor: Tensor) -> bool:

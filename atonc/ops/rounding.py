@@ -3,6 +3,9 @@
 Their multiplier is m * 2^-n with m between a half and one. The product with m is rounded to an integer first, and that
 integer is rounded again when n bits are cut off, half of them away from zero. So every result of n bits behind the
 point moves by half a step of 2^-n away from zero before it is rounded: with small n, a few percent of all codes.
+
+Numbers become codes by a division in single precision, at TFLite and ONNX alike: 1.4941176 / 0.99607843 is 1.5 there,
+and a little less in truth. Halves go away from zero at the first and to even numbers at the second.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from atonc.ir import Op, Tensor
 Real = NDArray[np.float64]
 
 ATTRIBUTE, TWICE, AS_CODES, IN_INTEGERS = "rounded", "twice", "as codes", "in integers"
+TO_EVEN = "to even"  # halves, where numbers become codes: ONNX
 AS_UINT8 = "as uint8"  # as codes, of a tensor that was shifted to int8
 ROUNDED_TWICE = ("conv", "transpose_conv", "matmul", "mul", "mean", "quantize", "requantize")
 ROUNDED_AS_CODES = ("average_pool", "resize_linear")  # halves go away from code zero, whatever the zero point
@@ -37,8 +41,18 @@ class Rounding:
 
     first_bits: Real | None = None  # bits behind the point that an earlier rounding leaves, for all or per channel
     zero: int = 0  # halves go away from this number
+    single: bool = False  # values and scale are divided in single precision
+    to_even: bool = False  # halves go to even numbers instead
+
+    def steps(self, values: Real, scales: Real) -> Real:
+        """Values in units of the scale."""
+        if not self.single:
+            return values / scales
+        return (values.astype(np.float32) / scales.astype(np.float32)).astype(np.float64)
 
     def __call__(self, steps: Real) -> Real:
+        if self.to_even:
+            return np.rint(steps)
         if self.first_bits is not None:
             steps = np.floor(steps * 2.0**self.first_bits + 0.5) * 0.5**self.first_bits
         return round_half_away(steps - self.zero) + self.zero if self.zero else round_half_away(steps)
@@ -94,6 +108,8 @@ def is_counted(op: Op, inputs: Sequence[Tensor], out: Tensor) -> bool:
 def rounding_of(op: Op, inputs: Sequence[Tensor], out: Tensor) -> Rounding:
     """`inputs`: those that count, the first one or two."""
     how = op.attrs.get(ATTRIBUTE)
+    if op.kind == "quantize" and inputs[0].is_float:
+        return Rounding(single=True, to_even=how == TO_EVEN)
     operands = inputs[: 1 if op.kind in ("mean", "quantize", "requantize") else 2]
     all_bytes = all(tensor.quant is not None and tensor.dtype in BYTES for tensor in (*operands, out))
     if how not in (TWICE, AS_CODES, AS_UINT8) or not all_bytes:

@@ -161,11 +161,11 @@ def finish(values: Real, tensor: Tensor, rounding: Rounding = ONCE) -> Result:
         return Result(to_codes(values, tensor, rounding), lambda: values)
     scales = quant.along(quant.scales, values.ndim)
     if not quant.is_per_tensor:
-        codes = to_codes(values / scales, tensor, rounding)
+        codes = to_codes(rounding.steps(values, scales), tensor, rounding)
     else:
         codes = np.empty(values.shape, _code_type(tensor))
         for part in _parts(values.shape):
-            codes[part] = to_codes(values[part] / scales, tensor, rounding)
+            codes[part] = to_codes(rounding.steps(values[part], scales), tensor, rounding)
     return Result(codes, lambda: values / scales + _zero(tensor, values.ndim))
 
 

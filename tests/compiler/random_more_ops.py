@@ -196,7 +196,7 @@ def gated(net: Net) -> None:
         return
     x, cells = net.pick(small), net.number(2, 24)
     elements = net.tensors[x].elements
-    if len(net.shape(x)) != 2:
+    if net.shape(x) != (1, elements):
         x = net.op("reshape", [x], (1, elements), same_format=True)[0]
     state = _dense(net, x, cells)
     for _ in range(net.number(1, 2)):

@@ -36,11 +36,18 @@ def test_requantize(a: str, b: str, first: float, second: float, pick: int, shap
 
 @quick
 @given(
-    st.sampled_from(INTEGERS), SCALES, st.integers(0, 3), st.integers(0, 99), st.sampled_from(["float32", "float64"])
+    st.sampled_from(INTEGERS),
+    SCALES,
+    st.integers(0, 3),
+    st.integers(0, 99),
+    st.sampled_from(["float32", "float64"]),
+    st.sampled_from(["twice", "to even"]),
 )
-def test_quantize_whatever_comes(dtype: str, scale: float, pick: int, seed: int, source: str) -> None:
+def test_quantize_whatever_comes(
+    dtype: str, scale: float, pick: int, seed: int, source: str, rounded: str
+) -> None:
     x, y = tensor("x", (3, 17), source), tensor("y", (3, 17), dtype, scale, zero_of(dtype, pick))
-    graph, op = one_op("quantize", [x], [y])
+    graph, op = one_op("quantize", [x], [y], rounded=rounded)
     same_three_ways(graph, op, {"x": random_values(np.random.default_rng(seed), x, hostile=True)})
 
 
@@ -51,14 +58,15 @@ def test_not_a_number_is_the_zero_point() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("rounded", ["twice", "to even"])
 @pytest.mark.parametrize("scale", [1 / 255, 0.0078431372, 0.3, 1e-29, 1e-31, 3e30, 7.0])
-def test_quantize_at_and_beside_the_ties(dtype: str, scale: float) -> None:
+def test_quantize_at_and_beside_the_ties(dtype: str, scale: float, rounded: str) -> None:
     """The fast way decides by single precision and must know when it cannot."""
     x, y = tensor("x", (3000,), "float32"), tensor("y", (3000,), dtype, scale, 5)
     rng = np.random.default_rng(4)
     steps = rng.integers(-300, 301, 3000) + 0.5
     apart = rng.choice([0.0, 1e-7, -1e-7, 1e-5, -1e-5, 1e-3, -1e-3, 0.5, 1e4], 3000)
-    graph, op = one_op("quantize", [x], [y])
+    graph, op = one_op("quantize", [x], [y], rounded=rounded)
     same_three_ways(graph, op, {"x": ((steps + apart) * scale).astype(np.float32)})
 
 

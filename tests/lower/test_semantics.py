@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atonc.hw.fixed import finish
+from atonc.ir import Graph, Op, Tensor
+from atonc.lower.context import Context
 from atonc.lower.elementwise.tables import fit_table
 from atonc.lower.map_ops import map_ops
 from atonc.lower.semantics.arithmetic import limited, shifted, table_codes
 from atonc.lower.semantics.error_model import expected_errors
-from atonc.lower.semantics.run import run_mapped
+from atonc.lower.semantics.run import mapped_op, run_mapped
 from atonc.ops import run_graph
 from tests.lower.test_conv import conv_graph
 
@@ -47,3 +49,13 @@ def test_expected_errors_hold_and_are_small_for_a_plain_layer() -> None:
     codes = np.random.default_rng(0).integers(-128, 128, (1, 10, 12, 8)).astype(np.int8)
     got, wanted = run_mapped(graph, mapped, {"x": codes})["y"], run_graph(graph, {"x": codes})["y"]
     assert np.abs(got.astype(int) - wanted).max() <= 1
+
+
+def test_real_numbers_move_as_they_are() -> None:
+    """A transpose of floats is no requantisation, and 0.75 does not become 0."""
+    x, y = Tensor("x", (1, 2, 3), "float32"), Tensor("y", (1, 3, 2), "float32")
+    op = Op("transpose", "t", ("x",), ("y",), {"perm": (0, 2, 1)})
+    graph = Graph({"x": x, "y": y}, (op,), ("x",), ("y",))
+    values = np.array([[[0.75, -1.5, 2.25], [1e-3, 300.5, -0.1]]], np.float32)
+    (found,) = mapped_op(Context(graph), op, {"x": values})
+    assert found.dtype == np.float32 and np.array_equal(found, values.transpose(0, 2, 1))

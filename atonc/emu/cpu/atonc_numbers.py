@@ -15,7 +15,7 @@ from atonc.emu.cpu.tensors import Array
 
 DTYPES = tuple(np.dtype(code) for code in ("i1", "u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8", "u1"))
 BOOL = 10
-_HAS_LEAST, _HAS_MOST, _CLIP_FLOAT = 1, 2, 4
+_HAS_LEAST, _HAS_MOST, _CLIP_FLOAT, _IN_SINGLE, _TO_EVEN = 1, 2, 4, 8, 16
 
 
 def element_type(number: int, where: str) -> np.dtype[Any]:
@@ -68,7 +68,7 @@ class Format:
         """The rounding at the end of every kernel; `channels` are the last axis."""
         values = at_least(values, self.least) if self.flags & _HAS_LEAST else values
         values = at_most(values, self.most) if self.flags & _HAS_MOST else values
-        values = values / np.float64(self.scale)
+        values = self._steps(values)
         if self.dtype.kind == "f":
             values = at_most(at_least(values, self.low), self.high) if self.flags & _CLIP_FLOAT else values
             return np.asarray(values.astype(self.dtype))
@@ -77,6 +77,13 @@ class Format:
         rounded = self._narrow(values, channels) if self.dtype.itemsize <= 2 else round_half_away(values)
         rounded = np.where(np.isnan(values), 0.0, rounded)
         return stored(at_most(at_least(rounded + self.zero, self.low), self.high), self.dtype)
+
+    def _steps(self, values: Array) -> Array:
+        """In units of the scale, as the source of the network divides."""
+        if not self.flags & _IN_SINGLE:
+            return np.asarray(values / np.float64(self.scale))
+        quotient = values.astype(np.float32) / np.float32(self.scale)
+        return np.asarray(np.rint(quotient) if self.flags & _TO_EVEN else quotient).astype(np.float64)
 
     def _narrow(self, values: Array, channels: int) -> Array:
         """As the source of the network rounds."""

@@ -42,10 +42,13 @@ def _one(op: Op, context: Context, values: Sequence[Any], number: int) -> Ints:
         if op.kind == "gather" and index:
             continue
         tensors[name] = replace(source, quant=target.quant, dtype=target.dtype)
+        if source.is_float:
+            continue  # real numbers move as they are
         if source.is_constant:
             same = source.quant is None or source.quant.same_as(target.quant)
             given[index] = values[index] if same else finish(Arg(source, values[index]).real, target).codes
         else:
             given[index] = changed(op, source, target)(values[index]).astype(target.dtype)
     plain = replace(op, attrs={k: v for k, v in op.attrs.items() if k != "clip"})
-    return ints(evaluate(replace(context.graph, tensors=tensors), plain, given)[number].codes)
+    codes = evaluate(replace(context.graph, tensors=tensors), plain, given)[number].codes
+    return codes if target.is_float else ints(codes)

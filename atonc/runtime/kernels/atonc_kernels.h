@@ -27,8 +27,8 @@ enum {
   ATONC_S64 = 6, ATONC_U64 = 7, ATONC_F32 = 8, ATONC_F64 = 9, ATONC_BOOL = 10
 };
 
-/* What the limits of a format apply to. */
-enum { ATONC_HAS_LEAST = 1, ATONC_HAS_MOST = 2, ATONC_CLIP_FLOAT = 4 };
+/* What the limits of a format apply to; how real numbers become codes. */
+enum { ATONC_HAS_LEAST = 1, ATONC_HAS_MOST = 2, ATONC_CLIP_FLOAT = 4, ATONC_IN_SINGLE = 8, ATONC_TO_EVEN = 16 };
 
 /* How numbers lie in memory: real = (code - zero) * scale; plain numbers have scale 1 and zero 0. The limits are for
  * outputs: `least` and `most` bound the real value (a fused activation) where the flags say so, `low` and `high`
@@ -36,7 +36,8 @@ enum { ATONC_HAS_LEAST = 1, ATONC_HAS_MOST = 2, ATONC_CLIP_FLOAT = 4 };
  *
  * How the source of a network rounds is for outputs of 8 and 16 bits: halves go away from `middle`, counted in codes
  * from the zero point. With `first_bits` results are rounded to so many bits behind the point before that, halves up;
- * convolutions have one entry for each output channel, all others a single one. */
+ * convolutions have one entry for each output channel, all others a single one. In single precision the value is divided
+ * by the scale as a float; halves of that go to even numbers where the flag says so. */
 typedef struct {
   int32_t type;
   int32_t flags;

@@ -14,7 +14,7 @@ from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op, Quantisation, Tensor
 from atonc.lower.context import item_bytes
 from atonc.ops.activation import activation_bounds
-from atonc.ops.rounding import rounding_of
+from atonc.ops.rounding import Rounding, rounding_of
 
 # element type -> (number in atonc_kernels.h, C type)
 TYPES: dict[str, tuple[int, str]] = {
@@ -22,7 +22,7 @@ TYPES: dict[str, tuple[int, str]] = {
     "int32": (4, "int32_t"), "uint32": (5, "uint32_t"), "int64": (6, "int64_t"), "uint64": (7, "uint64_t"),
     "float32": (8, "float"), "float64": (9, "double"), "bool": (10, "uint8_t"),
 }  # fmt: skip
-HAS_LEAST, HAS_MOST, CLIP_FLOAT = 1, 2, 4
+HAS_LEAST, HAS_MOST, CLIP_FLOAT, IN_SINGLE, TO_EVEN = 1, 2, 4, 8, 16
 MAX_RANK = 8  # of nested loops in the kernels
 PER_CHANNEL = ("conv", "transpose_conv", "dense")  # whose kernels take one number of bits for each output channel
 SHIFT = 128  # an int8 tensor may be stored as code + 128
@@ -138,6 +138,8 @@ class Site:
         tensor = self.output(index)
         scale, zero = self.scale_zero(tensor)
         low, high, flags = self._code_limits(tensor)
+        how = self._how()
+        flags |= IN_SINGLE * how.single | TO_EVEN * how.to_even
         members: list[tuple[str, int | float | Table]] = []
         if math.isfinite(least):
             flags, members = flags | HAS_LEAST, [*members, ("least", float(least))]
@@ -148,10 +150,13 @@ class Site:
         limits = (("zero", 0.0 if wide else float(zero)), ("low", low), ("high", high))
         return Struct("atonc_format", (*first, *limits, *members, *self._rounding(tensor)))
 
+    def _how(self) -> Rounding:
+        operands = [self.graph.tensors[name] for name in self.op.inputs if name]
+        return rounding_of(self.op, operands, self.graph.tensors[self.op.outputs[0]])
+
     def _rounding(self, tensor: Tensor) -> Iterable[tuple[str, int | Table]]:
         """What is said about results that are not rounded once to the nearest."""
-        operands = [self.graph.tensors[name] for name in self.op.inputs if name]
-        rounding = rounding_of(self.op, operands, self.graph.tensors[self.op.outputs[0]])
+        rounding = self._how()
         if rounding.first_bits is not None:
             channels = tensor.shape[-1] if self.op.kind in PER_CHANNEL else 1
             yield "first_bits", table("uint8_t", np.broadcast_to(rounding.first_bits.astype(np.int64), (channels,)))

@@ -20,7 +20,7 @@ void atonc_lookup(void *out, const uint8_t *in, uint32_t count, const uint8_t *t
 /* The two conversions that most networks have at their ends. */
 
 /* Single precision decides where it can: below 1000 its errors stay below 0.0002, and only within 0.001 of a tie could
- * the exact quotient round otherwise. Everything else, and what is not a number, goes the exact way. */
+ * the quotient round otherwise. Everything else, and what is not a number, goes the long way. */
 static void floats_to_bytes(uint8_t *out, const atonc_format *format, const float *in, uint32_t count)
 {
   int usual = format->scale > 1e-30 && format->scale < 1e30 && !format->first_bits && !format->middle;
@@ -34,7 +34,7 @@ static void floats_to_bytes(uint8_t *out, const atonc_format *format, const floa
       code = (int32_t)whole + zero;
       code = code < low ? low : code > high ? high : code;
     } else {
-      code = narrow_code((double)in[i] / format->scale, format, 0);
+      code = narrow_code(in_steps(in[i], format), format, 0);
     }
     out[i] = (uint8_t)code;
   }
@@ -60,7 +60,8 @@ void atonc_convert(void *out, const atonc_format *out_format, const void *in, co
                    uint32_t count)
 {
   int32_t from = in_format->type, to = out_format->type;
-  int plain = out_format->flags == 0 && (from == ATONC_F32 ? in_format : out_format)->scale == 1.0;
+  int limits = out_format->flags & (ATONC_HAS_LEAST | ATONC_HAS_MOST | ATONC_CLIP_FLOAT);
+  int plain = !limits && (from == ATONC_F32 ? in_format : out_format)->scale == 1.0;
   if (plain && from == ATONC_F32 && (to == ATONC_S8 || to == ATONC_U8)) {
     floats_to_bytes(out, out_format, in, count);
     return;

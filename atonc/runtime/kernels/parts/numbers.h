@@ -126,11 +126,21 @@ static double wide_code(double value, const atonc_format *format)
   return at_most(at_least(round_half_away(value) + format->zero, format->low), format->high);
 }
 
+/* A real value in units of the scale, as the source of the network divides. */
+static double in_steps(double value, const atonc_format *format)
+{
+  if (format->flags & ATONC_IN_SINGLE) {
+    float quotient = (float)value / (float)format->scale;
+    return format->flags & ATONC_TO_EVEN ? rintf(quotient) : quotient;
+  }
+  return value / format->scale;
+}
+
 static void put_channel(void *data, size_t i, const atonc_format *format, int32_t channel, double value)
 {
   if (format->flags & ATONC_HAS_LEAST) value = at_least(value, format->least);
   if (format->flags & ATONC_HAS_MOST) value = at_most(value, format->most);
-  value = value / format->scale;
+  value = in_steps(value, format);
   switch (format->type) {
   case ATONC_S8: case ATONC_U8: ((uint8_t *)data)[i] = (uint8_t)narrow_code(value, format, channel); break;
   case ATONC_S16: case ATONC_U16: ((uint16_t *)data)[i] = (uint16_t)narrow_code(value, format, channel); break;
