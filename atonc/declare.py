@@ -27,6 +27,7 @@ class Option:
     choices: tuple[str, ...] = ()
     metavar: str = ""
     parse: Callable[[str], Any] | None = None  # text of the command line -> value
+    bare: str = ""  # what the flag alone means; empty: it takes a value
 
     @property
     def inverted(self) -> bool:
@@ -43,9 +44,10 @@ def option(
     choices: tuple[str, ...] = (),
     metavar: str = "",
     parse: Callable[[str], Any] | None = None,
+    bare: str = "",
 ) -> Any:
     """A field with its flags, separated by spaces; a default that is a type (dict) is made anew for every object."""
-    metadata = {KEY: Option(tuple(flags.split()), group, help, choices, metavar, parse)}
+    metadata = {KEY: Option(tuple(flags.split()), group, help, choices, metavar, parse, bare)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)

@@ -16,6 +16,7 @@ CLOCKS = "clocks"
 CHECKS = "checks"
 GATES = "gates: exit code 1 where they do not hold"
 STAGES = ("read", "passes", "lower", "schedule", "place")  # what `--dump` shows, in the order of the pipeline
+ALL_FREE = "all"
 _POSITIONS = ("chfirst", "chlast")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m)(i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
@@ -42,6 +43,11 @@ def size(text: str) -> int:
     if match is None:
         raise InputError(f"{text[:60]!r} is not a size", remedy="write bytes, or 640k, or 1.5M")
     return round(float(match[1]) * _UNITS[match[2].lower()])
+
+
+def room(text: str) -> str:
+    """Nothing, `ALL_FREE`, or a size in bytes as text."""
+    return text if text in ("", ALL_FREE) else str(size(text))
 
 
 def whole(text: str) -> int:
@@ -84,6 +90,16 @@ class Options:
         "best", "--numerics", MAPPING, "2.x: the numbers that ST's compilers 2.x give", choices=("best", "2.x")
     )
     prefer: str = option("speed", "--prefer", MEMORY, "what to spend memory for", choices=("speed", "memory"))
+    resident: str = option(
+        "",
+        "--resident",
+        MEMORY,
+        "copy weights into RAM once, at initialisation: BYTES of it, alone all that is free beside activations; "
+        "published programs hardly show kernels in RAM",
+        metavar="BYTES",
+        parse=room,
+        bare=ALL_FREE,
+    )
     cut_inputs: tuple[str, ...] = option(
         (),
         "--cut-input-tensors",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from atonc import progress, silicon
 from atonc.compare.inputs import make_inputs, make_noise
+from atonc.cost.resident import choose as choose_resident
 from atonc.emit.contexts import safety_contexts
 from atonc.emit.program import Program, bind
 from atonc.errors import CapacityError, InternalError
@@ -25,13 +26,14 @@ from atonc.hw.safety.evidence import EpochGrade
 from atonc.ir import Array, Graph
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.ops import run_graph
-from atonc.options import Options
+from atonc.options import ALL_FREE, Options, size
 from atonc.passes import order
 from atonc.passes.cut_inputs import cut_inputs
 from atonc.place import Board, Layout, board, place, read_board
 from atonc.place import check as place_check
 from atonc.place.explain import NPU_RAM, PlacementError
 from atonc.place.pools import movable_outside, not_secure, npu_ram_bytes
+from atonc.place.resident import free_spans, reading_copies, resident_name, with_residents
 from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
 from atonc.plan.types import StepPlan
@@ -122,8 +124,10 @@ def compile_canonical(
     for _ in range(ROUNDS):
         lower = partial(map_ops, graph, options.numerics, samples, affinity, supplied(graph, options), avoided)
         mapped, scheduled, layout = _map_and_place(lower, graph, memory, options, watch)
-        edges = graph.inputs, graph.outputs
-        program = bind(list(scheduled.plans), layout.placed, *edges, layout.cached_pools, memory.pools)
+        program = _bound(scheduled, layout, graph, memory)
+        if options.resident:
+            scheduled, layout = _keep_resident(program, mapped, scheduled, layout, graph, memory, options)
+            program = _bound(scheduled, layout, graph, memory)
         watch("place", program)
         progress.stage("checking every epoch")
         found = inspect(program, memory.pools)
@@ -218,6 +222,33 @@ def _place(mapped: Mapped, scheduled: Scheduled, graph: Graph, memory: Board, op
     layout = place(plans, context.buffers, context.aliases, *edges, memory, options.prefer, supplied(graph, options))
     place_check.require_sound(place_check.check(layout.placed, plans, memory, context.aliases, *edges))
     return layout
+
+
+def _bound(scheduled: Scheduled, layout: Layout, graph: Graph, memory: Board) -> Program:
+    edges = graph.inputs, graph.outputs
+    return bind(list(scheduled.plans), layout.placed, *edges, layout.cached_pools, memory.pools)
+
+
+def _keep_resident(
+    program: Program,
+    mapped: Mapped,
+    scheduled: Scheduled,
+    layout: Layout,
+    graph: Graph,
+    memory: Board,
+    options: Options,
+) -> tuple[Scheduled, Layout]:
+    """The weights that are worth most, in RAM that is free from the first step to the last (`--resident`)."""
+    progress.stage("choosing weights for RAM")
+    free = free_spans(layout.placed, memory)
+    room = sum(end - start for start, end in free)
+    budget = room if options.resident == ALL_FREE else min(room, size(options.resident))
+    homes = choose_resident(program, free, budget, machine_of(options))
+    layout = with_residents(layout, homes, memory, len(scheduled.plans))
+    plans = reading_copies(scheduled.plans, {name: resident_name(name) for name in homes})
+    edges = graph.inputs, graph.outputs
+    place_check.require_sound(place_check.check(layout.placed, plans, memory, mapped.context.aliases, *edges))
+    return replace(scheduled, plans=plans), layout
 
 
 def supplied(graph: Graph, options: Options) -> tuple[str, ...]:

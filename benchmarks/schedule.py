@@ -37,6 +37,7 @@ FIGURE = re.compile(r"([\d.]+):([\d.]+)ms")
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "default": {},
     "memory": {"prefer": "memory"},
+    "resident": {"resident": "all"},
 }
 FACTS = (  # the twelve models whose room per lever was measured before anything was built
     "st_yolo_x_nano_480_1.0_0.25_3_st_int8",
@@ -71,6 +72,7 @@ def measure(model: Path, changes: Mapping[str, Any]) -> Record:
         "epochs": len(compiled.program.epochs),
         "cpu_steps": len(compiled.mapped.reasons),
         "peak_bytes": compiled.layout.peak_bytes,
+        "resident_bytes": compiled.layout.resident_bytes,
         "words": len(ec_program.words(compiled.program.epochs)),
         "seconds": round(seconds, 2),
     }

@@ -16,6 +16,7 @@ from atonc.hw.board import APPLICATION, DISPLAY, Board, Memory
 
 _CONSTANT = (Kind.CONSTANTS_POOL, Kind.CONSTANTS)
 _WORKING = (Kind.POOL, Kind.ACTIVATIONS)
+_COMPILED = {Kind.ACTIVATIONS, Kind.RESIDENT}  # one compilation lays them out, by time and in the gaps of each other
 _POOLS = (Kind.POOL, Kind.CONSTANTS_POOL)
 
 
@@ -123,7 +124,7 @@ def _two_networks(one: Span, other: Span) -> tuple[str, bool] | None:
     if pools[0] != pools[1]:
         return None
     if one.source == other.source:
-        if one.kind == other.kind == Kind.ACTIVATIONS:
+        if {one.kind, other.kind} <= _COMPILED:
             return None
         what = "the pools of one file" if pools[0] else "constants and activations of one network"
         return f"{what} must not overlap: correct offset or size of {other.what}", False

@@ -28,13 +28,14 @@ class Kind(StrEnum):
     CONSTANTS_POOL = "constants pool"
     ACTIVATIONS = "activations"
     CONSTANTS = "constants"
+    RESIDENT = "resident weights"  # in RAM for as long as the network is initialised
     DISPLAY = "display"
     LOADER = "loader"  # RAM of the first-stage loader, until the application runs
     LOADER_IMAGE = "loader image"
 
 
 SECTIONS = (Kind.ROOM, Kind.LOADED)
-NETWORK = (Kind.POOL, Kind.CONSTANTS_POOL, Kind.ACTIVATIONS, Kind.CONSTANTS)
+NETWORK = (Kind.POOL, Kind.CONSTANTS_POOL, Kind.ACTIVATIONS, Kind.CONSTANTS, Kind.RESIDENT)
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,9 @@ def of_network(folder: Path, board: Board) -> Iterator[Span]:
         yield _span(board, f"constants of {name} in {pool}", Kind.CONSTANTS, start, end, name)
     for pool, start, end in _merged(network, constants=False):
         yield _span(board, f"activations of {name} in {pool}", Kind.ACTIVATIONS, start, end, name)
+    for copy in network.residents:
+        end = copy.address + copy.size_bytes
+        yield _span(board, f"resident weights of {name}", Kind.RESIDENT, copy.address, end, name)
 
 
 def _merged(network: CompiledNetwork, constants: bool) -> Iterator[tuple[str, int, int]]:

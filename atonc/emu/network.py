@@ -96,6 +96,8 @@ def load(
     memory = memory_of(network)
     for segment in segments:
         memory.write(segment.address, np.frombuffer(segment.data, np.uint8))
+    for copy in network.residents:  # as the network does when it is initialised
+        memory.write(copy.address, memory.read(copy.source, copy.size_bytes))
     return EmulatedNetwork(network, memory, tuple(plan_steps(network, memory)))
 
 

@@ -290,6 +290,7 @@ def _ranges(network: CompiledNetwork) -> Iterator[tuple[int, int]]:
     for buffer in (*network.inputs, *network.outputs, *network.internals, *network.params):
         if not buffer.is_user_allocated:
             yield buffer.address, buffer.address + max(buffer.size_bytes, buffer.limit_bytes)
+    yield from ((copy.address, copy.address + copy.size_bytes) for copy in network.residents)
     if not network.internals:
         yield from ((pool.base, pool.base + pool.size_bytes) for pool in network.pools if pool.writable)
 

@@ -11,7 +11,7 @@ from atonc.hw.limits import PREFETCH_BYTES, XSPI_TAIL
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.place.pools import Board, is_external, is_npu_ram
 from atonc.place.types import Placed
-from atonc.plan.types import BufferKind, CpuPlan, StepPlan
+from atonc.plan.types import FILLED, BufferKind, CpuPlan, StepPlan
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,8 @@ def _outside_pools(homes: Mapping[str, Placed], board: Board) -> Iterator[Findin
             continue
         pools = [pool for pool, _ in shares]
         constant = home.buffer.kind == BufferKind.CONSTANT
+        if home.copy_of and homes[home.copy_of].buffer.data != home.buffer.data:
+            yield Finding("a resident buffer holds the bytes of its constant", name, home.copy_of)
         if not constant and not all(pool.writable for pool in pools):
             yield Finding("what is written lies in RAM", name, home.pool)
         if constant and flash and any(pool.writable and not is_external(pool) for pool in pools):
@@ -124,7 +126,7 @@ def _engine(where: str, config: StrengConfig, home: Placed, board: Board) -> Ite
     if low < 0 or high > home.buffer.size_bytes + slack:
         seen = f"bytes {low}..{high} of {home.buffer.name} ({home.buffer.size_bytes} bytes)"
         yield Finding("engines stay inside their buffer", where, seen)
-    if config.to_memory and home.buffer.kind == BufferKind.CONSTANT:
+    if config.to_memory and home.buffer.kind in FILLED:
         yield Finding("constants are not written", where, home.buffer.name)
     start = home.address + config.address
     pools = [pool for pool, _ in board.pools_at(start, start + 1) if not home.supplied]
@@ -139,7 +141,7 @@ def _unwritten(
 ) -> Iterator[Finding]:
     """A step that reads what no step wrote before it."""
     filled = {_follow(name, aliases) for name in inputs}
-    filled |= {_follow(n, aliases) for n, h in placed.items() if h.buffer.kind == BufferKind.CONSTANT}
+    filled |= {_follow(n, aliases) for n, h in placed.items() if h.buffer.kind in FILLED}
     for step, plan in enumerate(plans):
         writes = {_follow(name, aliases) for name in plan.writes()}
         for name in sorted(plan.reads()):

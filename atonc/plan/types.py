@@ -15,8 +15,12 @@ class BufferKind(StrEnum):
     ACTIVATION = "activation"
     SCRATCH = "scratch"  # written and read inside one step
     CONSTANT = "constant"
+    RESIDENT = "resident"  # the copy of a constant in RAM, made when the network is initialised
     INPUT = "input"
     OUTPUT = "output"
+
+
+FILLED = (BufferKind.CONSTANT, BufferKind.RESIDENT)  # before the first step; nobody writes them later
 
 
 @dataclass(frozen=True)

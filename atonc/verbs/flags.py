@@ -43,6 +43,8 @@ def _add(target: argparse._ArgumentGroup, member: Field[Any], known: Option) -> 
         *known.flags,
         dest=member.name,
         default=default,
+        nargs="?" if known.bare else None,
+        const=known.bare or None,
         choices=known.choices or None,
         metavar=known.metavar or None,
         type=known.parse or str,

@@ -69,6 +69,22 @@ def test_digits(tmp_path: Path, common: Common, mode: str, epoch_controller: boo
     assert found.cycles > found.instructions > 500
 
 
+@pytest.mark.parametrize("epoch_controller", [True, False])
+def test_weights_in_ram(tmp_path: Path, common: Common, epoch_controller: bool) -> None:
+    """RAM is empty at reset: only the network's own initialisation can have filled it. What was released and used for
+    something else is there again at the next inference."""
+    view = digits(epoch_controller=epoch_controller, resident="all")
+    samples = validating.read_samples(view.compiled.source, [TEST_SET], 1)
+    rig = rig_of(tmp_path, common, view)
+    assert boarding.compare(view, samples, rig).equal
+    for home in view.compiled.layout.placed.values():
+        if home.copy_of:
+            rig.board.poke(home.address, np.full(home.buffer.size_bytes, 0x55, np.uint8))
+    assert not boarding.compare(view, samples, rig).equal
+    rig.board.poke(rig.board.firmware.symbols["atonc_resident_ready"], np.zeros(1, np.uint8))  # as the release does
+    assert boarding.compare(view, samples, rig).equal
+
+
 def test_everything_on_the_processor(tmp_path: Path, common: Common) -> None:
     """Kernels in C give what the interpreter of the model gives, with the roundings of TFLite."""
     names = tuple(op.name for op in digits().compiled.graph.ops)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.emit import relocs
-from atonc.emit.c import memories, names
+from atonc.emit.c import memories, names, resident
 from atonc.emit.c.network import Block, CNetwork
 from atonc.emit.program import Movable, UserBuffer
 from atonc.hw.ec import Container, Relocation
@@ -145,6 +145,7 @@ def _network_init(network: CNetwork, blobs: list[Stored]) -> str:
             key = f"{blob.name}_{relocation.symbol}"
             body += f"  {key}_base = 0U;\n" if relocation in blob.of_application else _move(blob, relocation)
         body += "" if blob.of_application else _publish(blob)
+    body += resident.at_initialisation(network)
     return (
         "/* Once, when the network is initialised. */\n"
         f"bool LL_ATON_EC_Network_Init_{network.suffix}(void)\n{{\n{body}  return true;\n}}\n"
@@ -160,6 +161,7 @@ def _inference_init(network: CNetwork, blobs: list[Stored]) -> str:
     for blob in blobs:
         if blob.of_application:
             body += "".join(_move_again(blob, relocation) for relocation in blob.of_application) + _publish(blob)
+    body += resident.before_inference(network)
     return (
         "/* Before each inference. */\n"
         f"bool LL_ATON_EC_Inference_Init_{network.suffix}(void)\n{{\n{body}  return true;\n}}\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atonc.emit.c import buffers_info, cpu_functions, epochs, memories, names, relative, user_io
+from atonc.emit.c import buffers_info, cpu_functions, epochs, memories, names, relative, resident, user_io
 from atonc.emit.c.network import CNetwork
 from atonc.emit.c.pool_comments import pool_comments
 
@@ -104,6 +104,7 @@ def text(network: CNetwork) -> str:
         user_io.variables(network),
         user_io.functions(network),
         memories.table(network),
+        resident.text(network),
         f'#include "{network.name}_ecblobs.h"\n',
         *_functions(network),
         epochs.items(network),

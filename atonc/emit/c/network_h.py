@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atonc.emit.c import images, names
+from atonc.emit.c import images, names, resident
 from atonc.emit.c.network import CNetwork
 from atonc.hw.limits import CPU_CACHE_LINE
 
@@ -25,6 +25,7 @@ def text(network: CNetwork) -> str:
         *_edges(network, prefix, "OUT", "output", network.program.outputs),
         "",
         *_loader(network),
+        *resident.header_lines(network, prefix),
         f"#endif /* {prefix}_H */",
     ]
     return "\n".join(lines) + "\n"

@@ -11,11 +11,21 @@ from atonc.emu.files.buffers import buffer_table, integer
 from atonc.emu.files.c_calls import FunctionReader
 from atonc.emu.files.c_literals import number
 from atonc.emu.files.c_syntax import Unit, bounded_depth, parse_unit, read_source
-from atonc.emu.files.types import BufferInfo, CompiledNetwork, CValue, EpochBlock, EpochFlags, Symbol, UserBuffer
+from atonc.emu.files.types import (
+    BufferInfo,
+    CompiledNetwork,
+    CValue,
+    EpochBlock,
+    EpochFlags,
+    Resident,
+    Symbol,
+    UserBuffer,
+)
 from atonc.errors import InputError
 from atonc.hw.ec import BlobHeader, Container, read_header_file
 
 EPOCH_LIST = "LL_ATON_EpochBlockItems_"
+RESIDENT_LIST = "ATONC_Resident_"
 USER_IO_BASE = 0xA000_0000  # user buffers live here unless the caller says otherwise: no memory of the chip does
 USER_IO_GAP = 0x1000
 MAX_BLOCKS = 100_000
@@ -77,6 +87,7 @@ def read_network(
         blobs=blobs,
         blob_file=header_path,
         weights_encrypted=_encrypted(reader, suffix),
+        residents=_residents(reader, suffix),
     )
 
 
@@ -217,6 +228,23 @@ def _encrypted(reader: FunctionReader, suffix: str) -> bool:
     name = f"LL_ATON_WeightEncryption_Info_{suffix}"
     value = reader.returned(name) if name in reader.unit.functions else None
     return isinstance(value, dict) and bool(integer(value, "enable", reader.unit.path))
+
+
+def _residents(reader: FunctionReader, suffix: str) -> tuple[Resident, ...]:
+    """The list of copies that the file makes at initialisation; networks of ST's tool have none."""
+    name = f"{RESIDENT_LIST}{suffix}"
+    rows = reader.returned(name) if name in reader.unit.functions else []
+    where = f"{reader.unit.path}, {name}"
+    if not isinstance(rows, list) or len(rows) > MAX_BLOCKS:
+        raise InputError("the list of resident weights is not an array", where=where)
+    found = []
+    for row in rows:
+        size = integer(row, "bytes", where) if isinstance(row, dict) else -1
+        if not isinstance(row, dict) or not 0 <= size <= MAX_USER_BYTES:
+            raise InputError("a line of the resident weights is not a copy", where=where)
+        if size:
+            found.append(Resident(integer(row, "from", where), integer(row, "to", where), size))
+    return tuple(found)
 
 
 def _table(reader: FunctionReader, kind: str, suffix: str) -> tuple[BufferInfo, ...]:

@@ -125,6 +125,15 @@ class UserBuffer:
 
 
 @dataclass(frozen=True)
+class Resident:
+    """Weights that the network copies into RAM when it is initialised."""
+
+    source: int
+    address: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class CompiledNetwork:
     """Everything that the generated C file says about one network."""
 
@@ -144,6 +153,7 @@ class CompiledNetwork:
     blobs: Mapping[str, Container] = field(default_factory=dict)  # by the name that `EpochBlock.blob` gives
     blob_file: Path | None = None
     weights_encrypted: bool = False
+    residents: tuple[Resident, ...] = ()
 
     @property
     def directory(self) -> Path:

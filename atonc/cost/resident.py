@@ -1,0 +1,149 @@
+"""Which weights are worth RAM for the whole run: the most cycles saved for every byte, by the calibrated model.
+
+An epoch takes as long as the slower of its flash reads and everything else, so the first weights that leave the flash
+bring more than the last: after every choice the others are weighed again. Gains only shrink as the set grows, so the
+best of the old weights, weighed again, is taken as soon as it is still the best.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from atonc.cost.program import with_words
+from atonc.emit.program import Program
+from atonc.hw.cycles import hardware
+from atonc.hw.epoch import Epoch
+from atonc.hw.limits import CPU_CACHE_LINE, READ_ALIGNMENT
+from atonc.hw.machine import Machine, secure
+from atonc.hw.units.stream_engine import StrengConfig
+from atonc.plan.types import BufferKind, EpochPlan
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """One constant and the engines that read it."""
+
+    name: str
+    address: int
+    size_bytes: int  # in whole cache lines
+    readers: Mapping[int, tuple[str, ...]]  # number of the step -> engines
+    anywhere: bool  # engines start at addresses that any memory takes
+
+
+def choose(program: Program, free: Sequence[Span], budget: int, machine: Machine) -> dict[str, int]:
+    """Constant -> address of its copy, of the set that saves most within the budget."""
+    prices, spans, chosen = _Prices(program, machine), list(free), dict[str, int]()
+    queue: list[tuple[float, int]] = []
+    candidates = [weights for weights in _candidates(program, machine) if weights.size_bytes <= budget]
+    for number, weights in enumerate(candidates):
+        queue.append((-prices.bound(weights) / weights.size_bytes, number))
+    heapq.heapify(queue)
+    while queue:
+        _, number = heapq.heappop(queue)
+        weights = candidates[number]
+        best = prices.best_place(weights, spans) if weights.size_bytes <= budget else None
+        if best is None or best[0] <= 0:
+            continue
+        rate = -best[0] / weights.size_bytes
+        if queue and rate > queue[0][0]:
+            heapq.heappush(queue, (rate, number))
+            continue
+        chosen[weights.name] = best[1]
+        prices.move(weights, best[1])
+        budget -= weights.size_bytes
+        spans = _without(spans, best[1], best[1] + weights.size_bytes)
+    return dict(sorted(chosen.items(), key=lambda item: item[1]))
+
+
+def _candidates(program: Program, machine: Machine) -> Iterator[Weights]:
+    """Constants outside the chip that engines read; several names of one memory are one."""
+    readers: dict[int, dict[int, tuple[str, ...]]] = {}
+    aligned: dict[int, bool] = {}
+    names: dict[int, str] = {}
+    for step in program.steps:
+        for unit, use in step.plan.engines.items() if isinstance(step.plan, EpochPlan) else ():
+            home = program.placed[use.buffer]
+            bank = machine.memory_at(home.address)
+            if home.buffer.kind != BufferKind.CONSTANT or bank is None or not bank.external:
+                continue
+            names.setdefault(home.address, use.buffer)
+            used = readers.setdefault(home.address, {})
+            used[step.number] = (*used.get(step.number, ()), unit)
+            fits = use.config.address % READ_ALIGNMENT == 0
+            aligned[home.address] = aligned.get(home.address, True) and fits
+    for address, name in names.items():
+        size = -(-program.placed[name].buffer.size_bytes // CPU_CACHE_LINE) * CPU_CACHE_LINE
+        yield Weights(name, address, size, readers[address], aligned[address])
+
+
+class _Prices:
+    """Epochs with the copies that are chosen so far, and what each takes."""
+
+    def __init__(self, program: Program, machine: Machine) -> None:
+        self.machine = machine
+        self.epochs = {step.number: with_words(step.epoch) for step in program.steps if step.epoch is not None}
+        self.cycles = {number: self._cycles(epoch) for number, epoch in self.epochs.items()}
+
+    def bound(self, weights: Weights) -> float:
+        """No set of others makes these save more: as many cycles as their epochs take."""
+        return sum(self.cycles[number] for number in weights.readers)
+
+    def best_place(self, weights: Weights, spans: Sequence[Span]) -> tuple[float, int] | None:
+        """Cycles saved and the address: among equals the tightest span, so that room for large ones stays."""
+        found: list[tuple[float, int, int]] = []
+        for start, end in spans:
+            for address in self._starts(start, end, weights.size_bytes):
+                if weights.anywhere or self._npu_ram(address, weights.size_bytes):
+                    found.append((-self._saved(weights, address), end - start, address))
+        if not found:
+            return None
+        saved, _, address = min(found)
+        return -saved, address
+
+    def move(self, weights: Weights, address: int) -> None:
+        for number in weights.readers:
+            self.epochs[number] = _moved(self.epochs[number], weights, number, address)
+            self.cycles[number] = self._cycles(self.epochs[number])
+
+    def _saved(self, weights: Weights, address: int) -> float:
+        return sum(
+            self.cycles[number] - self._cycles(_moved(self.epochs[number], weights, number, address))
+            for number in weights.readers
+        )
+
+    def _cycles(self, epoch: Epoch) -> int:
+        return hardware.epoch_cycles(epoch, self.machine).cycles
+
+    def _starts(self, start: int, end: int, size: int) -> Iterator[int]:
+        """The beginning of the span and of every bank in it."""
+        apart = secure(start) - start  # in the non-secure state banks have other addresses
+        borders = [bank.base - apart for bank in self.machine.memories if start < bank.base - apart < end]
+        yield from (address for address in (start, *borders) if address + size <= end)
+
+    def _npu_ram(self, address: int, size: int) -> bool:
+        banks = [self.machine.memory_at(place) for place in (address, address + size - 1)]
+        return all(bank is not None and bank.kind == "npu_ram" for bank in banks)
+
+
+def _moved(epoch: Epoch, weights: Weights, number: int, address: int) -> Epoch:
+    units = dict(epoch.units)
+    for unit in weights.readers[number]:
+        config = units[unit]
+        assert isinstance(config, StrengConfig)
+        shift = address - weights.address
+        units[unit] = replace(
+            config, address=config.address + shift, address_limit=config.address_limit + shift, cacheable=0
+        )
+    return replace(epoch, units=units)
+
+
+def _without(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+    found: list[Span] = []
+    for low, high in spans:
+        parts = ((low, min(high, start)), (max(low, end), high))
+        found += [(a, b) for a, b in parts if b > a] if low < end and high > start else [(low, high)]
+    return found

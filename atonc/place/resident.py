@@ -1,0 +1,69 @@
+"""Weights that live in RAM for the whole run: where there is room beside everything else, and the layout with them.
+
+Which weights are worth it is decided by cycles (`cost.resident`). Their bytes stay in flash; the copy in RAM is a
+buffer of its own (`BufferKind.RESIDENT`), which the network fills when it is initialised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from atonc.hw.limits import CPU_CACHE_LINE
+from atonc.place.pools import Board, runs, usable
+from atonc.place.types import Layout, Placed
+from atonc.plan.types import BufferKind, CpuPlan, StepPlan
+
+Span = tuple[int, int]  # first address, and the first one behind
+
+
+def free_spans(placed: Mapping[str, Placed], board: Board) -> list[Span]:
+    """What nobody uses at any time of the chip's RAM, in whole cache lines: the processor cleans and drops lines."""
+    taken = sorted((_down(home.address), _up(home.end)) for home in placed.values() if not home.supplied)
+    found = []
+    for run in runs(board.on_chip):
+        cursor, end = usable(run)
+        for start, behind in taken:
+            if start < end and behind > cursor:
+                found.append((cursor, start))
+                cursor = max(cursor, behind)
+        found.append((cursor, end))
+    return [(start, end) for start, end in found if end > start]
+
+
+def _down(address: int) -> int:
+    return address // CPU_CACHE_LINE * CPU_CACHE_LINE
+
+
+def _up(address: int) -> int:
+    return -(-address // CPU_CACHE_LINE) * CPU_CACHE_LINE
+
+
+def resident_name(constant: str) -> str:
+    return f"{constant} (resident)"
+
+
+def with_residents(layout: Layout, homes: Mapping[str, int], board: Board, steps: int) -> Layout:
+    """`homes`: constant -> address of its copy."""
+    placed, used = dict(layout.placed), dict(layout.used_by_pool)
+    for name, address in homes.items():
+        buffer = replace(layout.placed[name].buffer, name=resident_name(name), kind=BufferKind.RESIDENT)
+        end = address + buffer.size_bytes
+        pool = board.pool_name(address, end)
+        placed[buffer.name] = Placed(buffer, address, pool, 0, max(0, steps - 1), copy_of=name)
+        for part, size in board.pools_at(address, _up(end)):
+            used[part.name] = used.get(part.name, 0) + size
+    resident = sum(_up(layout.placed[name].buffer.size_bytes) for name in homes)
+    return replace(layout, placed=placed, used_by_pool=used, resident_bytes=resident)
+
+
+def reading_copies(plans: Sequence[StepPlan], constants: Mapping[str, str]) -> tuple[StepPlan, ...]:
+    """The same steps, but engines read the copies; `constants`: constant -> its copy."""
+    found: list[StepPlan] = []
+    for plan in plans:
+        if isinstance(plan, CpuPlan) or not plan.reads() & constants.keys():
+            found.append(plan)
+            continue
+        uses = {unit: replace(use, buffer=constants.get(use.buffer, use.buffer)) for unit, use in plan.engines.items()}
+        found.append(replace(plan, engines=uses))
+    return tuple(found)
