@@ -189,7 +189,8 @@ def test_no_scheduler_there(folder: Path) -> None:
 def test_leaving_early_ends_the_processes(folder: Path) -> None:
     """Ctrl-C in a process of its own: no traceback of workers, no worker left."""
     script = (
-        "from atonc import workers\nfrom pathlib import Path\n"
+        "import signal\nfrom atonc import workers\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job of a shell ignores it
         f"unit = workers.Unit('u', (), {{'log': {str(folder / 'pid')!r}}})\n"
         "try:\n    workers.run([unit], 'shouting:sleeps', processes=1)\n"
         "except KeyboardInterrupt:\n    print('stopped')\n"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from atonc.emu.cpu.atonc_functions import EXPONENTIAL, PLAIN, UNARY
+from atonc.emu.cpu.atonc_numbers import LIMITS
 from atonc.emu.cpu.struct_view import StructView, argument, as_int, fail
 from atonc.emu.files.types import CValue
 
@@ -101,7 +102,7 @@ def _matmul(read: _Reader) -> tuple[float, str]:
 
 def _convert(read: _Reader) -> tuple[float, str]:
     cycles = VALUE_READ + VALUE_WRITTEN
-    if read.struct(1).integer("flags") == 0:
+    if not read.struct(1).integer("flags") & LIMITS:
         cycles = {
             (_F32, _S8): QUANTIZED,
             (_F32, _U8): QUANTIZED,

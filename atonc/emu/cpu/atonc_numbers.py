@@ -16,6 +16,7 @@ from atonc.emu.cpu.tensors import Array
 DTYPES = tuple(np.dtype(code) for code in ("i1", "u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8", "u1"))
 BOOL = 10
 _HAS_LEAST, _HAS_MOST, _CLIP_FLOAT, _IN_SINGLE, _TO_EVEN = 1, 2, 4, 8, 16
+LIMITS = _HAS_LEAST | _HAS_MOST | _CLIP_FLOAT
 
 
 def element_type(number: int, where: str) -> np.dtype[Any]:
