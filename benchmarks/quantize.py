@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from atonc.quantizing import observe
 from atonc.quantizing.graph import FloatGraph
 from atonc.quantizing.loading import load
 from atonc.quantizing.observe import mean_snr_db, outputs
@@ -321,6 +322,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--table", type=Path)
     options = parser.parse_args()
+    observe.THREADS = 1  # other work runs beside it
     rows = json.loads(options.results.read_text()) if options.results.exists() else {}
     if options.models:
         for key in options.only or MODELS:
