@@ -36,7 +36,7 @@ MOST_BYTES = 40 << 20  # of a model
 
 HEAD = """# The engine of `atonc evaluate` against the emulator
 
-Date 2026-11-15, 2-core aarch64 Linux, one thread. Script: `benchmarks/evaluate.py`. Every tensor that the emulator
+Date 2026-11-16, 2-core aarch64 Linux, one thread. Script: `benchmarks/evaluate.py`. Every tensor that the emulator
 holds after its step is compared value for value: three inputs for each model of the corpus (two natural-looking ones
 and noise), two for each random network. *s*: processor seconds for one sample, the engine in a batch of three. Other
 work ran on the machine at the same time.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from atonc.quantizing.graph import FloatGraph
@@ -27,11 +28,14 @@ class Tuning:
     adds: bool = False  # one scale for what is added
     near_zeros: bool = False  # zero point 0 where the range is nearly symmetric
     zeros: bool = False  # zero points 0 and -128 only
-    channels: bool = False  # weights of a layer with scales that differ little
+    spread: float = inf  # how far the scales of a layer's channels may be apart
 
     @property
     def name(self) -> str:
-        return ", ".join(title for flag, title in TITLES.items() if getattr(self, flag)) or "free scales"
+        titles = [title for flag, title in TITLES.items() if getattr(self, flag)]
+        if self.spread < inf:
+            titles.append(f"scales of channels within a factor of {self.spread:g}")
+        return ", ".join(titles) or "free scales"
 
 
 TITLES = {
@@ -40,7 +44,6 @@ TITLES = {
     "adds": "one scale where tensors are added",
     "near_zeros": "zero point 0 where that costs little",
     "zeros": "zero points 0 and -128",
-    "channels": "similar scales of channels",
 }
 NEARLY_SYMMETRIC = 1.15  # by how much the step may grow
 

@@ -24,7 +24,7 @@ from atonc.quantizing.range_check import first_norm, require_trained_range, stil
 from atonc.quantizing.ranges import Seen
 from atonc.quantizing.samples import Feed, Samples, read_samples
 from atonc.quantizing.types import LEAST_SAMPLES, Candidate, Quantised, Settings
-from atonc.quantizing.weights import SIMILAR, nearest
+from atonc.quantizing.weights import SPREADS, nearest, spread_of
 from atonc.quantizing.write import write
 
 WALKS = {
@@ -33,7 +33,10 @@ WALKS = {
     Wishes(False, True): "biases corrected",
 }
 MOST_VALUES = 24 << 20  # of one tensor, over all samples that are mended with
-TUNABLE = ("tails", "concats", "near_zeros", "adds", "zeros", "channels")
+TUNABLE: tuple[dict[str, Any], ...] = (
+    *({flag: True} for flag in ("tails", "concats", "near_zeros", "adds", "zeros")),
+    *({"spread": spread} for spread in SPREADS),
+)
 
 
 def quantize(model: Path, data: Path, settings: Settings | None = None) -> Quantised:
@@ -152,14 +155,13 @@ class Work:
         return best
 
     def _mended(self, tuning: Tuning, wishes: Wishes) -> Mended:
-        spread = SIMILAR if tuning.channels else np.inf
-        layers = {name: (layer, nearest(self.graph, layer, spread)) for name, (layer, _) in self.layers.items()}
+        layers = {name: (layer, nearest(self.graph, layer, tuning.spread)) for name, (layer, _) in self.layers.items()}
         if wishes == Wishes(False, False):
             return layers
         largest = max(int(np.prod(shape, dtype=np.int64)) for shape in self.graph.shapes.values())
         count = max(LEAST_SAMPLES, MOST_VALUES // max(largest, 1))
         feeds = self.learn[:: -(-len(self.learn) // count)]
-        return mend(self.graph, self.model(tuning, layers), layers, feeds, replace(wishes, spread=spread))
+        return mend(self.graph, self.model(tuning, layers), layers, feeds, replace(wishes, spread=tuning.spread))
 
     def _equalise(self, best: float) -> None:
         """The same with equalised channels, mended as was best without; the better one stays."""
@@ -185,8 +187,8 @@ class Work:
             return tried
         current = tried[0]
         models = {current.model.SerializeToString(deterministic=True)}
-        for flag in TUNABLE:
-            tuning = replace(current.tuning, **{flag: True})
+        for more in TUNABLE:
+            tuning = replace(current.tuning, **more)
             if not self._changes(current.tuning, tuning):
                 continue
             trial = self._tried(tuning)
@@ -213,14 +215,14 @@ class Work:
         if new.tails != old.tails:
             return self.plan(new) != self.plan(old)
         plan = self.plan(new)
-        if new.channels != old.channels:
-            return True
+        if new.spread != old.spread:
+            return any(spread_of(self.graph, layer) > new.spread for layer, _ in self.layers.values())
         scales = [assign(self.graph, plan, self.seen, self.method, tuning) for tuning in (old, new)]
         return scales[0] != scales[1]
 
     def _tried(self, tuning: Tuning) -> Tried:
         with progress.part(tuning.name):
-            anew = tuning.channels or tuning.zeros
+            anew = tuning.spread < np.inf or tuning.zeros
             model = self.model(tuning, self._mended(tuning, self.walked) if anew else self.layers)
             candidate = replace(self._priced(model), name=tuning.name)
             return Tried(candidate, model, tuning, self.state)

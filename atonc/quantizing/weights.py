@@ -12,7 +12,7 @@ from atonc.quantizing.layers import Layer
 
 SHARES = (1.0, 0.97, 0.94, 0.9, 0.86, 0.82)
 LIMIT = 127
-SIMILAR = 6.0  # scales of channels that share a shift without loss
+SPREADS = (36.0, 6.0)  # of the scales of a layer: channels within a factor of 6 share a shift without loss
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,12 @@ def channel_scales(rows: Array, importance: Array | None = None, spread: float =
         better = lost < least * (1 - 1e-9)
         best, least = np.where(better, scales, best), np.where(better, lost, least)
     return best.astype(np.float32)
+
+
+def spread_of(graph: FloatGraph, layer: Layer) -> float:
+    """The largest weight of the loudest channel against that of the quietest."""
+    tops = np.abs(by_channel(layer, graph.constants[layer.weights])).max(1)
+    return float(tops.max() / max(tops.min(), 1e-30))
 
 
 def bias_values(graph: FloatGraph, layer: Layer, stored: Array) -> Array:
