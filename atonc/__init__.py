@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from atonc.boards.checking import Checked
     from atonc.compilation import Compilation
     from atonc.emu.network import EmulatedNetwork
+    from atonc.evaluating.run import Evaluation
     from atonc.hw.board import Board
     from atonc.insight.loss import AccuracyReport
     from atonc.insight.types import NetworkView
@@ -28,6 +29,7 @@ __all__ = [
     "compile",
     "describe_board",
     "errors",
+    "evaluate",
     "explain",
     "explain_accuracy",
     "load",
@@ -71,6 +73,33 @@ def quantize(model: str | PathLike[str], data: str | PathLike[str], **options: A
     wanted = arguments(Settings, options)
     with in_notebook():
         return run_all(Path(model), Path(data), wanted)
+
+
+def evaluate(
+    model: str | PathLike[str],
+    data: str | PathLike[str],
+    *,
+    output: str | PathLike[str] = "evaluation",
+    compiler: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Accuracy on a data set, in the chip's arithmetic, with intervals; beside it the model's own kernels.
+
+    The options are those of `atonc.evaluating.options.EvaluateOptions`; `compiler`: those of `atonc.compile`. What is
+    done is kept in `output`, so an interrupted call goes on where it was.
+    """
+    from pathlib import Path
+
+    from atonc.declare import arguments
+    from atonc.evaluating.options import EvaluateOptions
+    from atonc.evaluating.run import evaluate as run_evaluation
+    from atonc.options import Options
+    from atonc.report.progress_bar import in_notebook
+
+    wanted = arguments(EvaluateOptions, {"data": data, **options})
+    asked = arguments(Options, {"verify": False, **(compiler or {})})
+    with in_notebook():
+        return run_evaluation(Path(model), wanted, asked, Path(output))
 
 
 def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwork:

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from atonc.compare.inputs import make_inputs, make_noise
 from atonc.emulation import Emulation
 from atonc.errors import AtoncError
-from atonc.evaluate.engine import Engine
+from atonc.evaluating.engine import Engine
 from atonc.ir import Array
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file, compile_graph

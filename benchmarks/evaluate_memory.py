@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from atonc.evaluate import evaluate
+from atonc import evaluate
 
 
 def children() -> list[int]:

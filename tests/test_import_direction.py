@@ -46,12 +46,12 @@ ALLOWED = {
         "app.runs", "app.safety", "cost.saved_machine", "verify", *PLAIN,
     },
     "report": {
-        "accuracy", "evaluate", "quantizing", "sweeping", "insight", "boards", "compare", "cost", "deploy", "doctor",
+        "accuracy", "evaluating", "quantizing", "sweeping", "insight", "boards", "compare", "cost", "deploy", "doctor",
         "emit", "emu", "frontends", "hw", "ir", "lower", "place", "plan", "reloc", "schedule", "select",
         "app.comparing", "compilation", "compile_view", "cost.network", "app.judging", "layer_checks", "app.load_run",
         "app.loading", "options", "pipeline", "app.runs", "app.targeting", "app.validating", "verify", *PLAIN,
     },
-    "evaluate": {
+    "evaluating": {
         "workers", "compare", "frontends", "ir", "ops", "lower", "plan", "hw", "report.progress_bar", "app.arrays",
         "declare", "emu", "emulation", "app.images", "app.inputs", "options", "pipeline", "app.references", "app.runs",
         *PLAIN,
@@ -84,7 +84,7 @@ ALLOWED = {
         "app.references", "app.validating", *PLAIN,
     },
     "verbs": {
-        "accuracy", "evaluate", "quantizing", "sweeping", "workers", "boards", "deploy", "doctor", "emu", "frontends",
+        "accuracy", "evaluating", "quantizing", "sweeping", "workers", "boards", "deploy", "doctor", "emu", "frontends",
         "hw", "insight", "place", "probes", "reloc", "report", "wire", "serve.app", "serve.limits", "serve.running",
         "app.board_running", "app.boarding", "cli", "app.comparing", "compile_view", "cost.network", "app.csv_arrays",
         "declare", "app.generating", "app.judging", "app.load_run", "app.load_target", "options", "pipeline",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from atonc import cli, errors
 from atonc.declare import declared
-from atonc.evaluate.options import EvaluateOptions
+from atonc.evaluating.options import EvaluateOptions
 from atonc.hw.safety import all_rules
 from atonc.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.hw.safety.evidence.epochs import any_value

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from atonc.evaluate.metrics.base import Figure
-    from atonc.evaluate.run import Evaluation
+    from atonc.evaluating.metrics.base import Figure
+    from atonc.evaluating.run import Evaluation
 
 SHOWN = 10
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from atonc.declare import declared
-from atonc.evaluate.options import EvaluateOptions
+from atonc.evaluating.options import EvaluateOptions
 from atonc.verbs.common import add_model_options, compiler_options, model_path
 from atonc.verbs.flags import OUTPUT, add_declared, add_output_options, group
 
@@ -28,7 +28,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def _evaluate(options: argparse.Namespace) -> int:
     from atonc.app import preflight
     from atonc.disk import write_files
-    from atonc.evaluate.run import evaluate
+    from atonc.evaluating.run import evaluate
     from atonc.report import evaluate_text
     from atonc.report.html.evaluate_page import page
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from html import escape
 from importlib.resources import files
 
-from atonc.evaluate.datasets import Entry
-from atonc.evaluate.run import Changed, Evaluation
+from atonc.evaluating.datasets import Entry
+from atonc.evaluating.run import Changed, Evaluation
 from atonc.report.evaluate_text import value
 
 MOST_PICTURES, PIXELS = 60, 160

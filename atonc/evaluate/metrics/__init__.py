@@ -1,6 +1,0 @@
-"""What outputs are worth: a record of each sample where it is computed, figures of all records at the end."""
-
-from atonc.evaluate.metrics.base import Figure, Metric
-from atonc.evaluate.metrics.choose import metric_for
-
-__all__ = ["Figure", "Metric", "metric_for"]

@@ -1,0 +1,1 @@
+"""`atonc evaluate`: accuracy on whole data sets, in the chip's own arithmetic."""

@@ -1,0 +1,79 @@
+"""Figures and their intervals, by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atonc.evaluating.datasets.types import Data, Entry
+from atonc.evaluating.metrics.distance import distance, distance_figures
+from atonc.evaluating.metrics.intervals import bootstrap, mean_interval, wilson
+from atonc.evaluating.metrics.iou import MeanIou
+from atonc.evaluating.metrics.keypoints import COCO, Keypoints, similarity
+from atonc.evaluating.metrics.top import Top
+from atonc.evaluating.pictures import Fit
+
+
+def labelled(*labels: int) -> Data:
+    return Data("arrays", tuple(Entry(f"{k}", Path("x"), k, label) for k, label in enumerate(labels)))
+
+
+def test_wilson_is_that_of_the_textbook() -> None:
+    assert wilson(45, 50) == pytest.approx((0.7864, 0.9565), abs=1e-4)
+    assert wilson(0, 20)[0] == 0.0 and wilson(20, 20)[1] == 1.0
+
+
+def test_the_bootstrap_is_the_same_every_time_and_about_right() -> None:
+    values = np.random.default_rng(1).normal(5, 1, 400)
+    low, high = mean_interval(values)
+    assert (low, high) == mean_interval(values)
+    assert high - low == pytest.approx(2 * 1.96 / 20, rel=0.2)
+    assert bootstrap(3, lambda some: float("nan"))[0] != bootstrap(3, lambda some: 1.0)[0]
+
+
+def test_top_1_and_top_5() -> None:
+    metric = Top()
+    records = [metric.record([np.eye(7)[k] + np.arange(7) / 100], None, Fit()) for k in (0, 1, 2)]
+    top1, top5 = metric.figures(records, labelled(0, 6, 2))
+    assert (top1.value, top5.value) == pytest.approx((2 / 3, 1.0))
+    assert not metric.same(records[0], records[1]) and metric.same(records[0], records[0])
+
+
+def test_equal_scores_are_the_first_class() -> None:
+    assert Top().record([np.zeros(3)], None, Fit())["classes"] == [0, 1, 2]
+
+
+def test_mean_iou_of_two_classes() -> None:
+    truth = np.array([[0, 0], [1, 255]])
+    scores = np.zeros((1, 2, 2, 2))
+    scores[0, :, :, 1] = [[-1, 1], [1, 1]]  # classes 0 1 / 1 (1)
+    metric = MeanIou()
+    records = [metric.record([scores], truth, Fit())] * 2
+    mean, pixels = metric.figures(records, labelled(0, 0))
+    assert mean.value == pytest.approx((1 / 2 + 1 / 2) / 2)
+    assert pixels.value == pytest.approx(2 / 3)
+
+
+def test_distance_counts_codes() -> None:
+    rows = [distance([np.array([1.0, 2.0])], [np.array([1.04, 2.2])], [0.1])] * 2
+    cosine, same = distance_figures(rows)
+    assert same.value == 0.5
+    assert cosine.value == pytest.approx((1.04 + 4.4) / np.sqrt(5 * (1.04**2 + 2.2**2)))
+
+
+def test_keypoint_similarity_of_coco() -> None:
+    person = {"keypoints": [v for k in range(17) for v in (10.0 * k, 5.0, 2 if k < 2 else 0)], "area": 400.0}
+    points = [[10.0 * k, 5.0] for k in range(17)]
+    assert similarity(points, person) == 1.0
+    points[1][0] += 3.0
+    assert similarity(points, person) == pytest.approx((1 + np.exp(-9 / (2 * 400 * (2 * COCO[1]) ** 2))) / 2)
+
+
+def test_heat_maps_become_points_of_the_picture() -> None:
+    maps = np.zeros((1, 4, 4, 13))
+    maps[0, 1, 2] = 1.0
+    metric = Keypoints([maps.shape], (64, 64))
+    ((_, points),) = metric.record([maps], None, Fit((0.5, 0.5), (0.0, 0.0), (128, 128), (64, 64)))
+    assert points == [[80.0, 48.0]] * 13
