@@ -14,13 +14,16 @@ from typing import Any
 import pytest
 
 from atonc.app import generating
+from atonc.evaluating.datasets.types import Data
+from atonc.evaluating.run import Evaluation
 from atonc.insight.compare import compare
 from atonc.insight.folder import folder_view
 from atonc.insight.loss import AccuracyReport, Finding, LayerNoise, Remedy
 from atonc.insight.ours import network_view
 from atonc.insight.types import LayerView, Measured, MeasuredBlock, NetworkView
 from atonc.options import Options
-from atonc.report.html import compare_page, html_page, sweep_page
+from atonc.report.html import compare_page, evaluate_page, html_page, sweep_page
+from atonc.report.html.page import POLICY
 from atonc.sweeping.run import Result, Sweep
 
 ROOT = Path(__file__).parent.parent.parent
@@ -62,6 +65,18 @@ def test_nothing_is_loaded_from_elsewhere_and_names_cannot_act(digits: NetworkVi
         assert "https://" not in page
         assert page.count("</script>") == 2
         assert "default-src 'none'" in page
+
+
+def test_every_page_has_the_policy_and_the_same_head(digits: NetworkView) -> None:
+    evaluation = Evaluation("<a> @@DATA@@", 3, "top", {}, {}, "", (), Data("arrays", ()), ())
+    sweep = Sweep("file", (), (), False, 0)
+    pages = [*_pages(digits), sweep_page(sweep).decode(), evaluate_page.page(evaluation).decode()]
+    for page in pages:
+        start, _, rest = page.partition("<title>")
+        assert start.startswith("<!doctype html>") and start.count(f'content="{POLICY}"') == 1
+        assert "Content-Security-Policy" not in rest and "<meta" not in rest
+    assert len({page.partition("<title>")[0] for page in pages}) == 1
+    assert "<title>&lt;a&gt; @@DATA@@: accuracy on 3 samples</title>" in pages[-1]
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ import base64
 import io
 from collections.abc import Iterator
 from html import escape
-from importlib.resources import files
 
 from atonc.evaluating.datasets import Entry
 from atonc.evaluating.run import Changed, Evaluation
 from atonc.report.evaluate_text import value
+from atonc.report.html.page import head
 
 MOST_PICTURES, PIXELS = 60, 160
 _STYLE = """
@@ -23,11 +23,9 @@ figure{margin:0;width:12rem;font-size:.85rem}figure img{width:100%;image-renderi
 
 def page(found: Evaluation) -> bytes:
     """One file; nothing is loaded from elsewhere."""
-    style = files("atonc.report.html").joinpath("assets/style.css").read_text("utf-8")
+    start = head(f"{found.model}: accuracy on {found.samples} samples", _STYLE)
     body = "\n".join(_body(found))
-    title = f"{escape(found.model)}: accuracy on {found.samples} samples"
-    head = f'<meta charset="utf-8"><title>{title}</title><style>{style}{_STYLE}</style>'
-    return f"<!doctype html><html lang='en'><head>{head}</head><body><main>\n{body}\n</main></body></html>\n".encode()
+    return f"{start}\n<body><main>\n{body}\n</main></body></html>\n".encode()
 
 
 def _body(found: Evaluation) -> Iterator[str]:
@@ -55,7 +53,7 @@ def _sample(changed: Changed) -> str:
 
 
 def _picture(entry: Entry) -> str:
-    """Small, inside of the page; arrays have none."""
+    """Small and inside the page; arrays have none."""
     if entry.row is not None:
         return ""
     from PIL import Image

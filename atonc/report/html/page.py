@@ -21,6 +21,17 @@ _SCRIPTS = (
 )
 _COMPARE_SCRIPTS = ("base.js", "compare.js")
 _SWEEP_SCRIPTS = ("base.js", "sweep.js")
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+_HEAD = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<title>{{title}}</title>
+<style>{{style}}</style>
+</head>"""
 
 
 def html_page(network: NetworkView) -> bytes:
@@ -44,15 +55,19 @@ def sweep_page(found: Sweep) -> bytes:
 def _page(template: str, title: str, scripts: Sequence[str], data: Mapping[str, Any]) -> bytes:
     text = json.dumps(data, separators=(",", ":"), sort_keys=False)
     parts = {
-        "TITLE": html.escape(title),
-        "STYLE": _asset("style.css"),
         "SCRIPT": "\n".join(_asset(name) for name in scripts),
         "DATA": text.replace("<", "\\u003c"),  # no text of the model can end the script element
+        "HEAD": head(title),  # the last one, since a title may look like a name of these
     }
     page = _asset(template)
     for name, text in parts.items():
         page = page.replace(f"@@{name}@@", text, 1)
     return page.encode()
+
+
+def head(title: str, style: str = "") -> str:
+    """The start of every page. A policy forbids to load anything from elsewhere, whatever names of a model say."""
+    return _HEAD.format(title=html.escape(title), style=_asset("style.css") + style)
 
 
 def _asset(name: str) -> str:
