@@ -89,7 +89,7 @@ class Options:
     numerics: str = option(
         "best", "--numerics", MAPPING, "2.x: the numbers that ST's compilers 2.x give", choices=("best", "2.x")
     )
-    prefer: str = option("speed", "--prefer", MEMORY, "what to spend memory for", choices=("speed", "memory"))
+    prefer: str = option("speed", "--prefer", MEMORY, "what counts more", choices=("speed", "memory"))
     resident: str = option(
         "",
         "--resident",

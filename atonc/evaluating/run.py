@@ -33,7 +33,7 @@ FUNCTION = "atonc.evaluating.work:compute"
 
 @dataclass(frozen=True)
 class Changed:
-    """A sample for which the NPU answers otherwise than the yardstick."""
+    """A sample for which the NPU's answer differs from the yardstick's."""
 
     entry: Entry
     answers: dict[str, str]  # by side, in words

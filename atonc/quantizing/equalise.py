@@ -1,4 +1,4 @@
-"""Cross-layer equalisation: channels of unlike range inside of one tensor are made alike.
+"""Cross-layer equalisation: channels of one tensor with unlike ranges are made alike.
 
 A channel may be multiplied on one side of a ReLU and divided on the other; the model computes the same. A depthwise
 layer behind it has a scale of its own for every channel, so there it costs nothing.

@@ -1,4 +1,4 @@
-"""A float model as one tidy ONNX graph: shapes fixed, constants folded, BatchNorm inside of the convolutions."""
+"""A float model as one tidy ONNX graph: shapes fixed, constants folded, BatchNorm folded into the convolutions."""
 
 from __future__ import annotations
 

@@ -78,8 +78,9 @@ class Frame:
             out -= self.dtype(self.zero)
 
     def phases(self, features: Array, rows: slice, step: int) -> tuple[list[list[Array]], tuple[int, ...]]:
-        """Centred lines with zeros around; every so manieth line and column, from each of the first ones. All have
-        the shape [samples, lines, columns, channels] and are flat, with room for the last window behind the end."""
+        """Centred lines with zeros around them: every n-th line and column for a stride of n, once from each of the
+        first n on. All have the shape [samples, lines, columns, channels] and are flat, with room for the last window
+        behind the end."""
         view, above = self.lines(features, rows)
         count, left = rows.stop - rows.start, self.padding[1]
         more = [(size - 1) // step for size in self.window]
