@@ -203,13 +203,14 @@ def sweep(file: str | PathLike[str], **options: Any) -> Sweep:
 
 
 def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options: Any) -> Relocated:
-    """A relocatable image of the network in a folder; the options are those of `atonc.reloc.build.RelocOptions`."""
+    """A relocatable image of the network in a folder; the options are those of `atonc.reloc.options.RelocOptions`."""
     from pathlib import Path
 
     from atonc.app.relocating import relocate as build
-    from atonc.reloc.build import RelocOptions
+    from atonc.declare import arguments
+    from atonc.reloc.options import RelocOptions
 
-    return build(Path(folder), Path(output), RelocOptions(**options))
+    return build(Path(folder), Path(output), arguments(RelocOptions, options))
 
 
 def describe_board(board: str = "stm32n6570-dk") -> Board:

@@ -18,8 +18,8 @@ GATES = "gates: exit code 1 where they do not hold"
 STAGES = ("read", "passes", "lower", "schedule", "place")  # what `--dump` shows, in the order of the pipeline
 ALL_FREE = "all"
 _POSITIONS = ("chfirst", "chlast")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m)(i?b)?", re.IGNORECASE)
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m|g)(i?b)?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def names(text: str) -> tuple[str, ...]:

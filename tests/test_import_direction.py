@@ -37,7 +37,7 @@ ALLOWED = {
     "boards": {"emu", "hw", "errors", "disk"},
     "doctor": {"hw", "errors"},
     "wire": {"errors"},
-    "reloc": {"emu", "hw", "firmware.building", *PLAIN},
+    "reloc": {"emu", "hw", "firmware.building", "declare", *PLAIN},
     "probes": {"emit", "place", "schedule", "lower", "plan", "ir", "hw", "firmware.building", "emulation", *PLAIN},
     # all that was found out; reports read it, not the other way round
     "insight": {
@@ -80,8 +80,8 @@ ALLOWED = {
         *PLAIN,
     },
     "serve": {
-        "frontends", "hw", "insight", "place", "report", "verbs", "cli", "compile_view", "app.generating", "options",
-        "app.references", "app.validating", *PLAIN,
+        "frontends", "hw", "insight", "place", "report", "verbs", "cli", "compile_view", "app.generating", "declare",
+        "options", "app.references", "app.validating", *PLAIN,
     },
     "verbs": {
         "accuracy", "evaluating", "quantizing", "sweeping", "workers", "boards", "deploy", "doctor", "emu", "frontends",

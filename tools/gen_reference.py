@@ -24,13 +24,16 @@ from atonc.lower import rules as mapping
 from atonc.options import Options
 from atonc.quantizing.types import Settings
 from atonc.reasons import Rule
+from atonc.reloc.options import RelocOptions
 from atonc.sweeping.options import SweepOptions
 from atonc.verbs.flags import ST_ONLY, default_text
 from atonc.verbs.st_options import COMMON, GENERATE, OPS, VALIDATE, Foreign
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 # verb -> what it declares besides the options of the compiler
-_OWN_OPTIONS = {"evaluate": (EvaluateOptions,), "quantize": (Settings,), "sweep": (SweepOptions,)}
+_OWN_OPTIONS = {
+    "evaluate": (EvaluateOptions,), "quantize": (Settings,), "reloc": (RelocOptions,), "sweep": (SweepOptions,),
+}  # fmt: skip
 HEAD = "<!-- written by tools/gen_reference.py; change the code, not this page -->\n\n"
 
 

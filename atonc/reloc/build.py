@@ -20,25 +20,13 @@ from atonc.reloc.elf import file_bytes, read_linked
 from atonc.reloc.format import CPUS, HASH_BYTES, Flags
 from atonc.reloc.image import Image, read_image
 from atonc.reloc.link import link_image
+from atonc.reloc.options import RelocOptions
 from atonc.reloc.pools import PoolTable, check_modes, pool_table, pool_uses
 from atonc.reloc.sources import ImageFacts
 
 CPU_NUMBERS = {name.lower(): number for number, name in CPUS.items()}
 _VERSION = re.compile(r"LL_ATON_VERSION_(MAJOR|MINOR|MICRO|DEV)\s*!=\s*(\d{1,6})")
 _NAME = re.compile(r"[A-Za-z_]\w{0,95}")
-
-
-@dataclass(frozen=True)
-class RelocOptions:
-    """What the user may ask of `atonc reloc`."""
-
-    name: str = ""  # of the network among several in the folder, and of the image; empty: as the C file
-    secure: bool = True
-    split: bool = False
-    blobs_in_params: bool = False
-    debug_info: bool = True
-    cpu: str = "cortex-m55"
-    runtime: str = ""  # release of LL_ATON that the firmware has; empty: what the network was made for
 
 
 @dataclass(frozen=True)

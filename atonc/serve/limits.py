@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from atonc.errors import ToolError
+from atonc.declare import option
+from atonc.errors import InputError, ToolError
+from atonc.options import positive, size, whole
 
 try:
     import resource
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
+LIMITS = "limits"
 KEPT_FREE_BYTES = 1 << 30  # of the disk: below it nothing new is taken
 
 
@@ -22,15 +25,28 @@ class Limits:
     """Every job: `seconds` of processor time, so that a busy machine fails nobody, `memory_bytes` of address space,
     `file_bytes` for one file that it writes."""
 
-    seconds: float = 600.0
-    memory_bytes: int = 4 << 30
+    seconds: float = option(
+        600.0, "--time-limit", LIMITS, "of a job, in processor time (default 600)", metavar="S", parse=positive
+    )
+    memory_bytes: int = option(
+        4 << 30, "--memory-limit", LIMITS, "of a job (default 4G)", metavar="BYTES", parse=size
+    )
     file_bytes: int = 1 << 30
-    upload_bytes: int = 256 << 20  # model and samples together
+    upload_bytes: int = option(
+        256 << 20, "--max-upload", LIMITS, "model and samples together (default 256M)", metavar="BYTES", parse=size
+    )
     samples: int = 16  # files
     waiting: int = 500  # jobs
-    at_once: int = 0  # 0: one per core, at most four
+    at_once: int = option(
+        0, "--jobs", LIMITS, "at once (default: one per core, at most 4)", metavar="N", parse=whole
+    )
     uploads_at_once: int = 8
     upload_seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        for name in ("memory_bytes", "upload_bytes"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}", remedy="write bytes, or 512M, or 4G")
 
     @property
     def clock_seconds(self) -> float:

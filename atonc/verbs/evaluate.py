@@ -6,10 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
-from atonc.declare import declared
 from atonc.evaluating.options import EvaluateOptions
 from atonc.verbs.common import add_model_options, compiler_options, model_path
-from atonc.verbs.flags import OUTPUT, add_declared, add_output_options, group
+from atonc.verbs.flags import OUTPUT, add_declared, add_output_options, declared_values, group
 
 FOLDER = Path("evaluation")
 
@@ -35,7 +34,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     model = model_path(options)
     preflight.check_folder(options.output)
     preflight.check_reader(model)
-    wanted = EvaluateOptions(**{member.name: getattr(options, member.name) for member, _ in declared(EvaluateOptions)})
+    wanted = declared_values(EvaluateOptions, options)
     found = evaluate(model, wanted, compiler_options(options, verify=False), options.output)
     document = json.dumps(found.as_dict(), indent=1)
     write_files(options.output, {"evaluation.json": f"{document}\n".encode(), "evaluation.html": page(found)})

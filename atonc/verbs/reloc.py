@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from atonc.disk import write_file
 from atonc.errors import InputError, UnsupportedError
+from atonc.reloc.options import RelocOptions
 from atonc.verbs.common import add_output_options, note
-
-if TYPE_CHECKING:
-    from atonc.reloc.build import RelocOptions
+from atonc.verbs.flags import add_declared, declared_values
 
 _CLANG = ("llvm", "st_clang", "compatible_mode", "custom")
 LOG_FILE = "atonc_reloc.log"
@@ -29,20 +27,13 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     reloc.add_argument("positional", nargs="?", type=Path, metavar="DIR", help="folder of generated files")
     reloc.add_argument("-i", "--input", type=Path, metavar="DIR", help="the same as an option (or its network.c)")
     reloc.add_argument("-o", "--output", type=Path, default=Path("build"), metavar="DIR", help="default build")
-    reloc.add_argument("-n", "--name", default="", help="name of the image (default: of the C file)")
     reloc.add_argument("--inspect", type=Path, metavar="FILE", help="header, sections, relocations, pools, checks")
     reloc.add_argument("--at", type=lambda text: int(text, 0), metavar="OFFSET", help="with --inspect: where it begins")
-    reloc.add_argument("--no-secure", action="store_true", help="for the non-secure state of the processor")
-    reloc.add_argument("--split", action="store_true", help="parameters in a file of their own")
-    reloc.add_argument("--ecblob-in-params", action="store_true", help="programs of the NPU beside the parameters")
-    reloc.add_argument("--no-dbg-info", action="store_true", help="for firmware without LL_ATON_EB_DBG_INFO")
+    add_declared(reloc, RelocOptions)
     reloc.add_argument("--gen-c-file", action="store_true", help="also NAME_rel.c and .h: the image as an array")
     reloc.add_argument("--parse-only", action="store_true", help="read and check the generated files, build nothing")
     reloc.add_argument("--no-clean", action="store_true", help="keep the intermediate files in the output folder")
-    runtime = "LL_ATON release of the firmware: 1.1.0, 1.1.1, 1.1.3-8, 1.1.3 (default: the network's, or the newest)"
-    reloc.add_argument("--runtime", default="", metavar="VERSION", help=runtime)
     reloc.add_argument("--pack-dir", type=Path, metavar="DIR", help="ST Edge AI Core, to read that release from")
-    reloc.add_argument("--cpu", choices=["cortex-m55", "cortex-m33"], default="cortex-m55", help="m33: virtual board")
     reloc.add_argument("--cross-compile", default="", metavar="PREFIX", help="of the compiler, as arm-none-eabi-")
     reloc.add_argument("--log", nargs="?", const=LOG_FILE, metavar="FILE", help=f"also write the text ({LOG_FILE})")
     reloc.add_argument("--verbosity", type=int, choices=range(3), default=1, help="0: only errors, 2: more")
@@ -79,18 +70,8 @@ def _folder(options: argparse.Namespace) -> Path:
 
 def _wanted(options: argparse.Namespace) -> RelocOptions:
     from atonc.app import relocating
-    from atonc.reloc.build import RelocOptions
 
-    wanted = RelocOptions(
-        name=options.name,
-        secure=not options.no_secure,
-        split=options.split,
-        blobs_in_params=options.ecblob_in_params,
-        debug_info=not options.no_dbg_info,
-        cpu=options.cpu,
-        runtime=options.runtime,
-    )
-    return relocating.with_pack(wanted, options.pack_dir)
+    return relocating.with_pack(declared_values(RelocOptions, options), options.pack_dir)
 
 
 def _build(options: argparse.Namespace) -> int:

@@ -6,10 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
-from atonc.declare import declared
 from atonc.sweeping.options import SweepOptions
 from atonc.verbs.common import add_output_options
-from atonc.verbs.flags import add_declared
+from atonc.verbs.flags import add_declared, declared_values
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -32,7 +31,7 @@ def _sweep(options: argparse.Namespace) -> int:
     from atonc.report.terminal import show
     from atonc.sweeping.run import sweep
 
-    wanted = SweepOptions(**{member.name: getattr(options, member.name) for member, _ in declared(SweepOptions)})
+    wanted = declared_values(SweepOptions, options)
     preflight.check_folder(Path(wanted.output))
     found = sweep(options.file, wanted)
     document = sweep_text.as_json(found)
