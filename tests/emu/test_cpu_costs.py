@@ -79,3 +79,23 @@ def test_guesses_say_so() -> None:
     assert sub.known and not add.known and sub.cpu_cycles == add.cpu_cycles == 19000
     prelu = call_cost("ll_sw_forward_activ", [sw("LL_SW_PRELU", image, image)])
     assert not prelu.known and prelu.cpu_cycles > 0 and "unmeasured" in prelu.basis
+
+
+def test_own_kernels_with_vectors_cost_less() -> None:
+    """Those that the vectors do not take cost what they did."""
+    byte, real = ({"type": kind, "flags": 0} for kind in (0, 8))
+    rounded = byte | {"flags": 8 | 16}  # in single precision, halves to even: the same loop
+    limited = byte | {"flags": 1}
+    assert call_cost("atonc_convert", [0, rounded, 0, real, 1000]).cpu_cycles == 9000
+    assert call_cost("atonc_convert", [0, limited, 0, real, 1000]).cpu_cycles > 50000
+    rows, columns = ([0, {}, 0, 1, 20, 16, inner, [1.0]] for inner in (1, 8))
+    assert call_cost("atonc_softmax_8", rows).cpu_cycles == 800 + 21 * 320
+    assert call_cost("atonc_softmax_8", columns).cpu_cycles == 98 * 320 * 8
+    sizes = [1, [2, 0, 0], 64, 32, 64, [32, 1, 1, 32]]
+    products = call_cost("atonc_matmul", [0, byte, 0, byte, 0, byte, *sizes])
+    of_floats = call_cost("atonc_matmul", [0, real, 0, real, 0, real, *sizes])
+    assert 10 * products.cpu_cycles < of_floats.cpu_cycles
+    transposed = [0, 0, 1, 2, [16, 64, 1, 64, 1, 16], 0]
+    scattered = [0, 0, 1, 2, [64, 1, 16, 16, 64, 1], 0]
+    assert call_cost("atonc_move", transposed).cpu_cycles == 1024 * 5 + 16 * 80
+    assert call_cost("atonc_move", scattered).cpu_cycles == 1024 * 84

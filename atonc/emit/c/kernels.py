@@ -11,7 +11,8 @@ from importlib import resources
 
 HEADER, SOURCE = "atonc_kernels.h", "atonc_kernels.c"
 PARTS = (
-    "numbers.h", "functions.h", "loops.h", "memory.c", "elementwise.c", "windows.c", "rows.c", "states.c",
+    "numbers.h", "functions.h", "loops.h", "vectors.h", "memory.c", "elementwise.c", "windows.c",
+    "products.c", "rows.c", "states.c",
 )  # fmt: skip
 _SECTION = "/* --- "  # what stands before the first one serves editors, and compilers of a single part
 

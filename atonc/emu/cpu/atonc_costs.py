@@ -1,7 +1,8 @@
 """What calls of our own kernels cost on a Cortex-M55, and in a few words what they do.
 
 No board has measured them. The constants are counted in the code that GCC 12 makes of atonc_kernels.c with -O2, with
-the double precision unit of the core and without waits for memory: cycles = work x constant, and nothing else.
+the double precision unit of the core and without waits for memory: cycles = work x constant, and nothing else. Those
+of kernels with vectors are rounded up from benchmarks/results/cpu_kernels.md: emulated, not yet run on a board.
 """
 
 from __future__ import annotations
@@ -15,13 +16,20 @@ from atonc.emu.cpu.struct_view import StructView, argument, as_int, fail
 from atonc.emu.files.types import CValue
 
 # cycles per unit of work
-BYTE_MOVED = 4
-LOOKED_UP = 6
-QUANTIZED, DEQUANTIZED = 24, 6  # float to byte and byte to float, without limits of a fused activation
+BYTE_MOVED, BYTE_COPIED = 4, 1.5  # in runs of a few bytes, in runs that are worth a vector
+VECTOR_RUN = 8  # bytes of a run that is
+BYTE_GATHERED, WORD_GATHERED = 5, 11  # a transpose: items that end side by side
+RUN_MOVED = 80  # the loops around a run
+LOOKED_UP = 2
+QUANTIZED, DEQUANTIZED = 9, 5  # float to byte and byte to float, without limits of a fused activation
+SHARE, SHARES_TABLE = 21, 800  # softmax of bytes along the last axis: an element, and what a call prepares
+PLAIN_SHARE, LEAST_SHARES = 98, 256  # the same without vectors, and from how many elements on they are used
 VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a rounded result to memory
-MAC_8, MAC_16, MAC_FLOAT = 7, 8, 14
+MAC_VECTOR, MAC_8, MAC_16, MAC_FLOAT = 1, 7, 8, 14
+PRODUCT_MAC, PRODUCT_RESULT, PRODUCT_BYTE = 0.6, 35, 6  # of two tensors of bytes: also each byte of b once
+PRODUCT_DEPTH = 512  # the longest sum that is made of vectors
 RUN = 30  # the taps of one row of a window
-POSITION_COMPARED, BYTE_COMPARED, ROW_COMPARED = 16, 9, 40  # bytes side by side: with a loop of their own
+POSITION_COMPARED, BYTE_COMPARED, ROW_COMPARED = 16, 1, 85  # bytes side by side: with a loop of their own
 CELL = 1400  # of an LSTM: five functions in fixed point, nine multipliers
 _S8, _U8, _S16, _F32 = 0, 1, 2, 8
 
@@ -85,6 +93,8 @@ def _conv(read: _Reader) -> tuple[float, str]:
     k_h, k_w, in_c, groups = read.numbers(8, "k_h", "k_w", "in_c", "groups")
     depth = in_c // max(1, groups)
     mac = {_S8: MAC_8, _U8: MAC_8, _S16: MAC_16}.get(read.type(3), MAC_FLOAT)
+    if mac == MAC_8 and depth * (k_w if groups == 1 else 1) >= VECTOR_RUN:
+        mac = MAC_VECTOR
     cycles = out * (VALUE_WRITTEN + k_h * (RUN + k_w * depth * mac))
     return cycles, f"{mac} per multiply-add, {RUN} per row of a window, {VALUE_WRITTEN} per result"
 
@@ -96,7 +106,11 @@ def _pool(read: _Reader) -> tuple[float, str]:
 
 
 def _matmul(read: _Reader) -> tuple[float, str]:
-    results = read.loops(6, 7, 3) * read.size(8) * read.size(10)
+    rows, depth, columns, batches = read.size(8), read.size(9), read.size(10), read.loops(6, 7, 3)
+    results = batches * rows * columns
+    if read.type(3) in (_S8, _U8) and read.type(5) in (_S8, _U8) and depth <= PRODUCT_DEPTH:
+        cycles = results * (PRODUCT_RESULT + depth * PRODUCT_MAC) + batches * columns * depth * PRODUCT_BYTE
+        return cycles, f"{PRODUCT_MAC} per multiply-add, {PRODUCT_RESULT} per result, {PRODUCT_BYTE} per byte of b"
     return results * (VALUE_WRITTEN + read.size(9) * 2 * VALUE_READ), f"{2 * VALUE_READ} per multiply-add"
 
 
@@ -119,13 +133,15 @@ def _unary(read: _Reader) -> tuple[float, str]:
     return cycles * read.size(4), f"{cycles} per element"
 
 
-def _per_value(cycles: int, *where: int) -> Work:
+def _per_value(cycles: float, *where: int) -> Work:
     return lambda read: (cycles * read.product(*where), f"{cycles} per element")
 
 
-def _softmax(first: int, read_cycles: int) -> Work:
-    cycles = 2 * read_cycles + LOOKED_UP + VALUE_WRITTEN + 20  # three passes, one division
-    return _per_value(cycles, first, 3)
+def _softmax_8(read: _Reader) -> tuple[float, str]:
+    elements = read.product(4, 3)
+    if read.size(6) == 1 and elements >= LEAST_SHARES:
+        return SHARES_TABLE + SHARE * elements, f"{SHARE} per element, {SHARES_TABLE} per call"
+    return PLAIN_SHARE * elements, f"{PLAIN_SHARE} per element"
 
 
 def _resize(read: _Reader) -> tuple[float, str]:
@@ -153,13 +169,20 @@ def _reduce(read: _Reader) -> tuple[float, str]:
 
 
 def _move(read: _Reader) -> tuple[float, str]:
-    runs = read.loops(3, 4, 3)
-    return runs * (20 + BYTE_MOVED * read.size(2)), f"{BYTE_MOVED} per byte, 20 per run"
+    runs, item, rank = read.loops(3, 4, 3), read.size(2), read.size(3)
+    rows = argument(read.args, 4, read.name)
+    inner = [as_int(n, read.name) for n in rows[3 * (rank - 1) : 3 * rank]] if isinstance(rows, list) and rank else []
+    if item in (1, 4) and inner and inner[0] >= 4 and inner[1] == item:
+        cycles = BYTE_GATHERED if item == 1 else WORD_GATHERED
+        return runs * cycles + runs // inner[0] * RUN_MOVED, f"{cycles} per item, {RUN_MOVED} per row"
+    byte = BYTE_COPIED if item >= VECTOR_RUN else BYTE_MOVED
+    return runs * (RUN_MOVED + byte * item), f"{byte} per byte, {RUN_MOVED} per run"
 
 
 def _take(read: _Reader) -> tuple[float, str]:
     runs = prod(read.size(k) for k in (2, 4, 5, 7))
-    return runs * (12 + BYTE_MOVED * read.size(8)), f"{BYTE_MOVED} per byte, 12 per run"
+    byte = BYTE_COPIED if read.size(8) >= VECTOR_RUN else BYTE_MOVED
+    return runs * (12 + byte * read.size(8)), f"{byte} per byte, 12 per run"
 
 
 def _pairs(rank: int, table: int, width: int) -> Work:
@@ -180,7 +203,7 @@ _COUNTS = {
     "atonc_lstm": (2, 3),
 }
 _WORK: dict[str, Work] = {
-    "atonc_copy": _per_value(BYTE_MOVED, 2, 1),
+    "atonc_copy": _per_value(BYTE_COPIED, 2, 1),
     "atonc_fill": _per_value(BYTE_MOVED, 2, 2),
     "atonc_move": _move,
     "atonc_take": _take,
@@ -199,7 +222,7 @@ _WORK: dict[str, Work] = {
     "atonc_average_pool": _pool,
     "atonc_reduce": _reduce,
     "atonc_arg_extreme": _extreme,
-    "atonc_softmax_8": _softmax(4, LOOKED_UP),
+    "atonc_softmax_8": _softmax_8,
     "atonc_softmax": _per_value(3 * VALUE_READ + 2 * EXPONENTIAL + VALUE_WRITTEN + 20, 4, 3),
     "atonc_l2_norm": _per_value(2 * VALUE_READ + VALUE_WRITTEN + 20, 4, 2),
     "atonc_resize_linear": _resize,

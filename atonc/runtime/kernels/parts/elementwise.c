@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "functions.h"
 #include "loops.h"
+#include "vectors.h"
 
 /* --- one value at a time ------------------------------------------------------------------------------------------- */
 
@@ -8,7 +9,13 @@ void atonc_lookup(void *out, const uint8_t *in, uint32_t count, const uint8_t *t
 {
   uint8_t *to = out;
   if (item_bytes_ == 1) {
-    for (uint32_t i = 0; i < count; i++) to[i] = table[in[i]];
+    uint32_t done = 0;
+#ifdef ATONC_VECTORS
+    for (; count - done >= 16; done += 16) {
+      vstrbq_u8(to + done, vldrbq_gather_offset_u8(table, vldrbq_u8(in + done)));
+    }
+#endif
+    for (uint32_t i = done; i < count; i++) to[i] = table[in[i]];
     return;
   }
   for (uint32_t i = 0; i < count; i++) {
@@ -19,18 +26,15 @@ void atonc_lookup(void *out, const uint8_t *in, uint32_t count, const uint8_t *t
 
 /* The two conversions that most networks have at their ends. */
 
-/* Single precision decides where it can: below 1000 its errors stay below 0.0002, and only within 0.001 of a tie could
- * the quotient round otherwise. Everything else, and what is not a number, goes the long way. */
-static void floats_to_bytes(uint8_t *out, const atonc_format *format, const float *in, uint32_t count)
+static void floats_to_bytes_plain(uint8_t *out, const atonc_format *format, const float *in, uint32_t count,
+                                  float factor)
 {
-  int usual = format->scale > 1e-30 && format->scale < 1e30 && !format->first_bits && !format->middle;
-  float factor = usual ? (float)(1.0 / format->scale) : NAN;
   int32_t zero = (int32_t)format->zero, low = (int32_t)format->low, high = (int32_t)format->high;
   for (uint32_t i = 0; i < count; i++) {
     float value = in[i] * factor;
     float whole = floorf(value + 0.5f);
     int32_t code;
-    if (fabsf(value) < 1000.0f && fabsf(value - whole) < 0.499f) {
+    if (fabsf(value) < 1000.0f && fabsf(value - whole) < CERTAIN) {
       code = (int32_t)whole + zero;
       code = code < low ? low : code > high ? high : code;
     } else {
@@ -40,11 +44,55 @@ static void floats_to_bytes(uint8_t *out, const atonc_format *format, const floa
   }
 }
 
+static void floats_to_bytes(uint8_t *out, const atonc_format *format, const float *in, uint32_t count)
+{
+  int usual = single_decides(format);
+  float factor = usual ? (float)(1.0 / format->scale) : NAN;
+  uint32_t done = 0;
+#ifdef ATONC_VECTORS
+  code_range range = code_range_of(format);
+  for (; usual && count - done >= 16; done += 16) {
+    float32x4_t farthest = vdupq_n_f32(0.0f);
+    for (uint32_t i = done; i < done + 16; i += 4) {
+      int32x4_t whole = nearest(vmulq_n_f32(vldrwq_f32(in + i), factor), &farthest);
+      vstrbq_s32((int8_t *)out + i, codes_of(whole, &range));
+    }
+    if (near_a_tie(farthest, CERTAIN)) floats_to_bytes_plain(out + done, format, in + done, 16, factor);
+  }
+#endif
+  floats_to_bytes_plain(out + done, format, in + done, count - done, factor);
+}
+
+#ifdef ATONC_VECTORS
+/* Products of a code and a scale of 24 bits are exact in double precision, so both round once. How many were written:
+ * none where the scale has more bits, or results would be too small for vectors. */
+static uint32_t bytes_to_floats_vector(float *out, const uint8_t *in, const atonc_format *format, uint32_t count)
+{
+  float scale = (float)format->scale;
+  int32_t zero = (int32_t)format->zero, is_signed = format->type == ATONC_S8;
+  uint32_t done = 0;
+  if (scale != format->scale || !(scale > 1e-30f && scale < 1e30f)) return 0;
+  if (zero != format->zero || zero < -256 || zero > 256) return 0;
+  for (; count - done >= 4; done += 4) {
+    int32x4_t codes = is_signed ? vldrbq_s32((const int8_t *)in + done)
+                                : vreinterpretq_s32_u32(vldrbq_u32(in + done));
+    vstrwq_f32(out + done, vmulq_n_f32(vcvtq_f32_s32(vsubq_n_s32(codes, zero)), scale));
+  }
+  return done;
+}
+#endif
+
 /* By a table of all 256 results, 1 KB on the stack, where that pays. */
 static void bytes_to_floats(float *out, const uint8_t *in, const atonc_format *format, uint32_t count)
 {
   float table[256];
   int is_signed = format->type == ATONC_S8;
+#ifdef ATONC_VECTORS
+  uint32_t done = bytes_to_floats_vector(out, in, format, count);
+  out += done;
+  in += done;
+  count -= done;
+#endif
   if (count < 256) {
     for (uint32_t i = 0; i < count; i++) out[i] = (float)real_at(in, i, format);
     return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "numbers.h"
 #include "loops.h"
+#include "vectors.h"
 
 /* --- memory -------------------------------------------------------------------------------------------------------- */
 
@@ -10,6 +11,10 @@ void atonc_copy(void *out, const void *in, uint32_t bytes)
   const uint8_t *from = in;
   if (to == from) return;
   if ((uintptr_t)to < (uintptr_t)from) {
+#ifdef ATONC_VECTORS
+    copy_forward(to, from, bytes, 0);
+    return;
+#endif
     for (uint32_t i = 0; i < bytes; i++) to[i] = from[i];
   } else {
     for (uint32_t i = bytes; i > 0; i--) to[i - 1] = from[i - 1];
@@ -24,16 +29,68 @@ void atonc_fill(void *out, const uint8_t *item, uint32_t item_bytes_, uint32_t c
   }
 }
 
+#ifdef ATONC_VECTORS
+/* One row of loops over single bytes or words that end side by side, `step` bytes apart before: 0 where places do not
+ * fit the lanes. Words are aligned, or nobody could read them. */
+static int gather_items(uint8_t *to, const uint8_t *from, uint32_t item, int32_t count, int32_t step)
+{
+  int32_t k = 0;
+  if (item == 4 && step % 4 == 0 && ((uintptr_t)to | (uintptr_t)from) % 4 == 0) {
+    uint32x4_t places = vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)step);
+    for (; k < count; k += 4) {
+      mve_pred16_t lanes = vctp32q((uint32_t)(count - k));
+      const uint32_t *base = (const uint32_t *)(const void *)(from + (ptrdiff_t)k * step);
+      vstrwq_p_u32((uint32_t *)(void *)(to + 4 * k), vldrwq_gather_offset_z_u32(base, places, lanes), lanes);
+    }
+    return 1;
+  }
+  if (item != 1 || step < 0 || step > 65535 / 8) return 0;
+  uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)step);
+  for (; k < count; k += 8) {
+    mve_pred16_t lanes = vctp16q((uint32_t)(count - k));
+    vstrbq_p_u16(to + k, vldrbq_gather_offset_z_u16(from + (ptrdiff_t)k * step, places, lanes), lanes);
+  }
+  return 1;
+}
+
+/* With the innermost loop at once: 0 where it is not of that kind. */
+static int move_rows(void *out, const void *in, uint32_t item, int32_t rank, const int32_t *loops)
+{
+  const int32_t *inner = loops + 3 * (rank - 1);
+  walker w = start_walk();
+  if (rank < 1 || inner[0] < 4 || inner[1] != (int32_t)item) return 0;
+  do {
+    if (!gather_items((uint8_t *)out + w.at[0], AT(in, w.at[1]), item, inner[0], inner[2])) return 0;
+  } while (advance(&w, rank - 1, loops, 3));
+  return 1;
+}
+#endif
+
+/* Runs of a few bytes are not worth a vector. */
+static void copy_run(uint8_t *to, const uint8_t *from, uint32_t bytes)
+{
+#ifdef ATONC_VECTORS
+  if (bytes >= 8) {
+    copy_forward(to, from, bytes, 0);
+    return;
+  }
+#endif
+  for (uint32_t i = 0; i < bytes; i++) to[i] = from[i];
+}
+
 void atonc_move(void *out, const void *in, uint32_t run_bytes, int32_t rank, const int32_t *loops,
                 const uint8_t *table)
 {
   walker w = start_walk();
   if (is_empty(rank, loops, 3)) return;
+#ifdef ATONC_VECTORS
+  if (table == 0 && move_rows(out, in, run_bytes, rank, loops)) return;
+#endif
   do {
     uint8_t *to = (uint8_t *)out + w.at[0];
     const uint8_t *from = (const uint8_t *)in + w.at[1];
     if (table == 0) {
-      for (uint32_t i = 0; i < run_bytes; i++) to[i] = from[i];
+      copy_run(to, from, run_bytes);
     } else {
       for (uint32_t i = 0; i < run_bytes; i++) to[i] = table[from[i]];
     }
@@ -50,7 +107,8 @@ void atonc_take(void *out, const void *in, int32_t outer, int32_t a_in, int32_t 
         const uint8_t *row = AT(in, (((size_t)o * a_in + a_index[a]) * middle + m) * b_in * run_bytes);
         for (int32_t b = 0; b < b_out; b++) {
           const uint8_t *from = row + (size_t)b_index[b] * run_bytes;
-          for (uint32_t i = 0; i < run_bytes; i++) *to++ = from[i];
+          copy_run(to, from, run_bytes);
+          to += run_bytes;
         }
       }
     }

@@ -7,6 +7,13 @@
 
 #include <math.h>
 
+/* The vectors of a Cortex-M55. Every function that uses them has a plain branch with the same results; that one is
+ * taken elsewhere, and with -DATONC_NO_VECTORS. */
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2) && !defined(ATONC_NO_VECTORS)
+#define ATONC_VECTORS 1
+#include <arm_mve.h>
+#endif
+
 #ifdef __FAST_MATH__
 #error "atonc_kernels.c needs IEEE arithmetic: compile it without -ffast-math"
 #endif

@@ -1,26 +1,141 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "functions.h"
+#include "vectors.h"
 
 /* --- rows ---------------------------------------------------------------------------------------------------------- */
+
+static uint8_t largest_code(const uint8_t *row, uint8_t flip, int32_t count, int32_t inner)
+{
+  uint8_t most = 0;
+  for (int32_t c = 0; c < count; c++) {
+    uint8_t code = row[(size_t)c * inner] ^ flip;
+    if (code > most) most = code;
+  }
+  return most;
+}
+
+/* In the order of memory; `exponentials` begin at the one of the largest code. */
+static double total_of_row(const uint8_t *row, uint8_t flip, uint8_t most, int32_t count, int32_t inner,
+                           const double *exponentials)
+{
+  double total = 0.0;
+  for (int32_t c = 0; c < count; c++) total = total + exponentials[most - (row[(size_t)c * inner] ^ flip)];
+  return total;
+}
+
+#ifdef ATONC_VECTORS
+/* What rows of bytes need: exponentials in single precision, from the smallest to the largest, so that a byte is its
+ * own place in the table; and how near to a tie a quotient may be, which depends on the errors that a sum collects. */
+typedef struct {
+  const atonc_format *format;
+  const double *exact;
+  float exponentials[256];
+  code_range range;
+  float scale, certain;
+  uint8_t flip;
+} softmax_rows;
+
+/* Of four bytes; in a group at the end of a row the others are zero. */
+static inline float32x4_t exponentials_of(const uint8_t *from, const float *place, int is_signed)
+{
+  uint32x4_t bytes = is_signed ? vreinterpretq_u32_s32(vldrbq_s32((const int8_t *)from)) : vldrbq_u32(from);
+  return vldrwq_gather_shifted_offset_f32(place, bytes);
+}
+
+static inline float32x4_t last_exponentials(const uint8_t *from, const float *place, int is_signed, mve_pred16_t lanes)
+{
+  uint32x4_t bytes =
+      is_signed ? vreinterpretq_u32_s32(vldrbq_z_s32((const int8_t *)from, lanes)) : vldrbq_z_u32(from, lanes);
+  return vldrwq_gather_shifted_offset_z_f32(place, bytes, lanes);
+}
+
+/* 0 where some quotient is too near to a tie: then it is to be written again. */
+static inline int put_shares(uint8_t *out, const uint8_t *row, int32_t count, const softmax_rows *s, const float *place,
+                             float factor, int is_signed)
+{
+  float32x4_t farthest = vdupq_n_f32(0.0f);
+  code_range range = s->range;
+  int32_t c = 0;
+  for (; c + 4 <= count; c += 4) {
+    float32x4_t values = vmulq_n_f32(exponentials_of(row + c, place, is_signed), factor);
+    vstrbq_s32((int8_t *)out + c, codes_of(nearest(values, &farthest), &range));
+  }
+  if (c < count) {
+    mve_pred16_t lanes = vctp32q((uint32_t)(count - c));
+    float32x4_t values = vmulq_n_f32(last_exponentials(row + c, place, is_signed, lanes), factor);
+    vstrbq_p_s32((int8_t *)out + c, codes_of(nearest(values, &farthest), &range), lanes);
+  }
+  return !near_a_tie(farthest, s->certain);
+}
+
+static inline void softmax_row(uint8_t *out, const uint8_t *row, int32_t count, const softmax_rows *s, int is_signed)
+{
+  uint8x16_t largest = vdupq_n_u8(0);
+  float32x4_t sums = vdupq_n_f32(0.0f);
+  for (int32_t c = 0; c < count; c += 16) {
+    mve_pred16_t lanes = vctp8q((uint32_t)(count - c));
+    largest = vmaxq_m_u8(largest, largest, veorq_u8(vldrbq_z_u8(row + c, lanes), vdupq_n_u8(s->flip)), lanes);
+  }
+  uint8_t most = vmaxvq_u8(0, largest);
+  /* the largest byte is at the end of the table; places of signed bytes begin at its middle */
+  const float *place = (const float *)((uintptr_t)s->exponentials + 4 * (255u - most + s->flip));
+  int32_t at = 0;
+  for (; at + 4 <= count; at += 4) sums = vaddq_f32(sums, exponentials_of(row + at, place, is_signed));
+  if (at < count) {
+    sums = vaddq_f32(sums, last_exponentials(row + at, place, is_signed, vctp32q((uint32_t)(count - at))));
+  }
+  float factor = 1.0f / (sum_of_lanes(sums) * s->scale);
+  if (put_shares(out, row, count, s, place, factor, is_signed)) return;
+  double total = total_of_row(row, s->flip, most, count, 1, s->exact);
+  for (int32_t c = 0; c < count; c += 4) {
+    int32_t some = count - c < 4 ? count - c : 4;
+    if (put_shares(out + c, row + c, some, s, place, factor, is_signed)) continue;
+    for (int32_t k = c; k < c + some; k++) put(out, k, s->format, s->exact[most - (row[k] ^ s->flip)] / total);
+  }
+}
+
+/* 0 where vectors do not pay or do not decide. */
+static int softmax_vectors(uint8_t *out, const atonc_format *out_format, const uint8_t *in, uint8_t flip, int32_t outer,
+                           int32_t count, const double *exponentials)
+{
+  softmax_rows s;
+  s.format = out_format;
+  s.exact = exponentials;
+  s.range = code_range_of(out_format);
+  s.scale = (float)out_format->scale;
+  s.flip = flip;
+  /* sums of a quarter of the row, each addition and each exponential half a unit off; some more for the rest */
+  float error = (float)(count / 4 + 12) * 6.0e-8f / s.scale;
+  if (!single_decides(out_format) || !(error < 0.05f) || outer * count < 256) return 0;
+  s.certain = CERTAIN - error;
+  for (int32_t k = 0; k < 256; k++) s.exponentials[k] = (float)exponentials[255 - k];
+  for (int32_t o = 0; o < outer; o++) {
+    size_t first = (size_t)o * count;
+    if (flip) {
+      softmax_row(out + first, in + first, count, &s, 1);
+    } else {
+      softmax_row(out + first, in + first, count, &s, 0);
+    }
+  }
+  return 1;
+}
+#endif
 
 void atonc_softmax_8(void *out, const atonc_format *out_format, const uint8_t *in, int32_t is_signed, int32_t outer,
                      int32_t count, int32_t inner, const double *exponentials)
 {
   uint8_t flip = is_signed ? 0x80 : 0; /* signed bytes compare as unsigned ones with the top bit inverted */
+#ifdef ATONC_VECTORS
+  if (inner == 1 && softmax_vectors(out, out_format, in, flip, outer, count, exponentials)) return;
+#endif
   for (int32_t o = 0; o < outer; o++) {
     for (int32_t k = 0; k < inner; k++) {
       size_t first = (size_t)o * count * inner + k;
-      const uint8_t *row = in + first;
-      uint8_t most = 0;
-      double total = 0.0;
+      uint8_t most = largest_code(in + first, flip, count, inner);
+      double total = total_of_row(in + first, flip, most, count, inner, exponentials);
       for (int32_t c = 0; c < count; c++) {
-        uint8_t code = row[(size_t)c * inner] ^ flip;
-        if (code > most) most = code;
-      }
-      for (int32_t c = 0; c < count; c++) total = total + exponentials[most - (row[(size_t)c * inner] ^ flip)];
-      for (int32_t c = 0; c < count; c++) {
-        double value = exponentials[most - (row[(size_t)c * inner] ^ flip)];
-        put(out, first + (size_t)c * inner, out_format, value / total);
+        size_t i = first + (size_t)c * inner;
+        put(out, i, out_format, exponentials[most - (in[i] ^ flip)] / total);
       }
     }
   }

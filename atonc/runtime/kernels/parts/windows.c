@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "functions.h"
 #include "loops.h"
+#include "vectors.h"
 
 /* --- sums ---------------------------------------------------------------------------------------------------------- */
 
@@ -18,10 +19,32 @@ typedef struct {
 
 typedef void (*adder)(products *p);
 
+#ifdef ATONC_VECTORS
+/* The sum of (x - zero) * w over bytes side by side, x signed after `flip`; modulo 2^32, as all parts of it. */
+static int32_t dot_bytes(const uint8_t *x, const int8_t *w, uint32_t count, uint8_t flip, int32_t zero)
+{
+  uint32_t sum = 0, weights = 0;
+  for (uint32_t i = 0; i < count; i += 16) {
+    mve_pred16_t lanes = vctp8q(count - i);
+    int8x16_t taps = vldrbq_z_s8(w + i, lanes); /* zeros behind the end */
+    int8x16_t values = vreinterpretq_s8_u8(veorq_u8(vldrbq_z_u8(x + i, lanes), vdupq_n_u8(flip)));
+    sum = (uint32_t)vmladavaq_s8((int32_t)sum, values, taps);
+    weights = (uint32_t)vaddvaq_s8((int32_t)weights, taps);
+  }
+  return (int32_t)(sum - (uint32_t)zero * weights);
+}
+#endif
+
 static void add_s8(products *p)
 {
   const int8_t *x = p->x, *w = p->weights;
   int32_t part = 0, zero = (int32_t)p->zero;
+#ifdef ATONC_VECTORS
+  if (p->x_step == 1 && p->count >= 8) {
+    p->integers += dot_bytes(p->x, w, (uint32_t)p->count, 0, zero);
+    return;
+  }
+#endif
   for (size_t i = 0; i < p->count; i++) part += (x[i * p->x_step] - zero) * w[i * p->weight_step];
   p->integers += part;
 }
@@ -31,6 +54,12 @@ static void add_u8(products *p)
   const uint8_t *x = p->x;
   const int8_t *w = p->weights;
   int32_t part = 0, zero = (int32_t)p->zero;
+#ifdef ATONC_VECTORS
+  if (p->x_step == 1 && p->count >= 8) {
+    p->integers += dot_bytes(x, w, (uint32_t)p->count, 0x80, zero - 128);
+    return;
+  }
+#endif
   for (size_t i = 0; i < p->count; i++) part += (x[i * p->x_step] - zero) * w[i * p->weight_step];
   p->integers += part;
 }
@@ -190,29 +219,6 @@ void atonc_transpose_conv(void *out, const atonc_format *out_format, const void 
   convolve(add_collected, out, out_format, in, in_format, weights, weight_type, scales, biases, window);
 }
 
-void atonc_matmul(void *out, const atonc_format *out_format, const void *a, const atonc_format *a_format,
-                  const void *b, const atonc_format *b_format, int32_t rank, const int32_t *loops, int32_t rows,
-                  int32_t depth, int32_t columns, const int32_t *steps)
-{
-  walker w = start_walk();
-  size_t i = 0;
-  if (is_empty(rank, loops, 3)) return;
-  do {
-    for (int32_t row = 0; row < rows; row++) {
-      for (int32_t column = 0; column < columns; column++) {
-        double sum = 0.0;
-        for (int32_t k = 0; k < depth; k++) {
-          size_t from_a = (size_t)(w.at[0] + (ptrdiff_t)row * steps[0] + (ptrdiff_t)k * steps[1]);
-          size_t from_b = (size_t)(w.at[1] + (ptrdiff_t)k * steps[2] + (ptrdiff_t)column * steps[3]);
-          double left = load(a, from_a, a_format->type) - a_format->zero;
-          sum = sum + left * (load(b, from_b, b_format->type) - b_format->zero);
-        }
-        put(out, i++, out_format, sum * a_format->scale * b_format->scale);
-      }
-    }
-  } while (advance(&w, rank, loops, 3));
-}
-
 /* --- pools and reductions ------------------------------------------------------------------------------------------ */
 
 static void pool(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
@@ -295,6 +301,19 @@ void atonc_reduce(void *out, const atonc_format *out_format, const void *in, con
 /* Of bytes that lie side by side: with `flip` the one that is asked for is the largest unsigned one. */
 static int32_t extreme_byte(const uint8_t *in, int32_t count, uint32_t flip)
 {
+#ifdef ATONC_VECTORS
+  uint8x16_t largest = vdupq_n_u8(0);
+  for (int32_t c = 0; c < count; c += 16) {
+    mve_pred16_t lanes = vctp8q((uint32_t)(count - c));
+    largest = vmaxq_m_u8(largest, largest, veorq_u8(vldrbq_z_u8(in + c, lanes), vdupq_n_u8((uint8_t)flip)), lanes);
+  }
+  uint8_t wanted = vmaxvq_u8(0, largest) ^ (uint8_t)flip;
+  for (int32_t c = 0;; c += 16) {
+    mve_pred16_t lanes = vctp8q((uint32_t)(count - c));
+    uint32_t found = vcmpeqq_m_n_u8(vldrbq_z_u8(in + c, lanes), wanted, lanes);
+    if (found) return c + __builtin_ctz(found);
+  }
+#else
   uint32_t best = *in++ ^ flip;
   int32_t left = count; /* bytes from the one that was found to the end */
   for (int32_t rest = count - 1; rest > 0; rest--) {
@@ -305,6 +324,7 @@ static int32_t extreme_byte(const uint8_t *in, int32_t count, uint32_t flip)
     }
   }
   return count - left;
+#endif
 }
 
 void atonc_arg_extreme(void *out, int32_t out_type, const void *in, int32_t in_type, int32_t outer, int32_t count,

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+#include "numbers.h"
+
+/* --- vectors ------------------------------------------------------------------------------------------------------- */
+
+/* Where single precision decides about codes of 8 bits: its error stays below 0.0002 for quotients below 1000, so that
+ * only within 0.001 of a tie the exact quotient could round otherwise (a first rounding to 12 bits adds 0.00013). What
+ * is larger ends at a limit either way, and what is not a number is zero either way. So every branch, with vectors or
+ * without, gives the bytes of `put`, and takes the exact way near ties. */
+#define CERTAIN 0.499f
+
+static int single_decides(const atonc_format *format)
+{
+  int is_byte = format->type == ATONC_S8 || format->type == ATONC_U8;
+  int fine = format->first_bits == 0 || format->first_bits[0] >= 12;
+  int limits = format->flags & (ATONC_HAS_LEAST | ATONC_HAS_MOST);
+  return is_byte && fine && !limits && format->scale > 1e-30 && format->scale < 1e30;
+}
+
+#ifdef ATONC_VECTORS
+/* Vectors take the smallest floats for zero; all that are used here are either larger or end at the zero point. */
+
+static inline int32x4_t nearest(float32x4_t value, float32x4_t *farthest)
+{
+  int32x4_t whole = vcvtnq_s32_f32(value);
+  *farthest = vmaxnmq_f32(*farthest, vabdq_f32(value, vcvtq_f32_s32(whole)));
+  return whole;
+}
+
+static inline int near_a_tie(float32x4_t farthest, float certain)
+{
+  return vcmpgeq_n_f32(farthest, certain) != 0;
+}
+
+typedef struct {
+  int32_t zero;
+  int32x4_t low, high;
+} code_range;
+
+static inline code_range code_range_of(const atonc_format *format)
+{
+  code_range range = {(int32_t)format->zero, vdupq_n_s32((int32_t)format->low), vdupq_n_s32((int32_t)format->high)};
+  return range;
+}
+
+/* Four codes, to be stored as bytes. */
+static inline int32x4_t codes_of(int32x4_t whole, const code_range *range)
+{
+  return vmaxq_s32(vminq_s32(vqaddq_n_s32(whole, range->zero), range->high), range->low);
+}
+
+static inline float sum_of_lanes(float32x4_t x)
+{
+  return (vgetq_lane_f32(x, 0) + vgetq_lane_f32(x, 1)) + (vgetq_lane_f32(x, 2) + vgetq_lane_f32(x, 3));
+}
+
+/* Bytes in the order of memory, `flip` on each; the areas do not overlap, or the output begins before the input. */
+static void copy_forward(uint8_t *to, const uint8_t *from, uint32_t bytes, uint8_t flip)
+{
+  for (uint32_t i = 0; i < bytes; i += 16) {
+    mve_pred16_t rest = vctp8q(bytes - i);
+    vstrbq_p_u8(to + i, veorq_u8(vldrbq_z_u8(from + i, rest), vdupq_n_u8(flip)), rest);
+  }
+}
+#endif

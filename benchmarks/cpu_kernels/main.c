@@ -1,0 +1,77 @@
+/* Calls of kernels on plausible data, each between two marks that the trace of an emulator shows. */
+#include "atonc_kernels.h"
+
+#define MARK(name) \
+  __attribute__((noinline, used)) void mark_##name(void) { __asm volatile("nop"); }
+#define MARKED(name, call) \
+  mark_##name();           \
+  call;                    \
+  mark_end()
+MARK(end)
+MARK(quantise_1024)
+MARK(dequantise_1024)
+MARK(lookup_1024)
+MARK(copy_1024)
+MARK(softmax_8_1024_in_64)
+MARK(softmax_8_1024_in_4)
+MARK(softmax_64_in_1)
+MARK(matmul_16384_to_256)
+MARK(matmul_across_16384_to_256)
+MARK(matmul_8192_to_256)
+MARK(conv_16384_to_256)
+MARK(argmax_1024_in_64)
+MARK(argmax_1050_in_50)
+MARK(transpose_bytes_1024)
+MARK(transpose_words_256)
+MARK(runs_of_32_bytes_1024)
+
+static uint8_t in[4096], other[4096], out[4096];
+static float reals[1024];
+static double exponentials[256];
+static uint32_t state = 1;
+
+static uint32_t draw(uint32_t below)
+{
+  state ^= state << 13;
+  state ^= state >> 17;
+  state ^= state << 5;
+  return (state >> 3) % below;
+}
+
+int main(void)
+{
+  static const atonc_format codes = {.type = ATONC_S8, .scale = 0.0235f, .zero = -3, .low = -128, .high = 127};
+  static const atonc_format shares = {.type = ATONC_S8, .scale = 1.0 / 256, .zero = -128, .low = -128, .high = 127};
+  static const atonc_format sums = {.type = ATONC_S8, .scale = 1.0, .zero = 5, .low = -128, .high = 127};
+  static const atonc_format plain = {.type = ATONC_F32, .scale = 1.0};
+  static const double gains[16] = {0.001, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001,
+                                   0.001, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001},
+                      biases[16];
+  static const int32_t once[] = {1, 0, 0}, rows[] = {64, 1, 1, 64}, across[] = {64, 1, 16, 1}, half[] = {32, 1, 1, 32};
+  static const int32_t transpose[] = {16, 64, 1, 64, 1, 16}, words[] = {16, 64, 4, 16, 4, 64}, runs[] = {32, 32, 64};
+  static const atonc_window window = {1, 4, 4, 64, 4, 4, 16, 1, 1, 1, 1, 1, 1, 0, 0, 1};
+  exponentials[0] = 1.0;
+  for (int k = 1; k < 256; k++) exponentials[k] = exponentials[k - 1] * 0.93;
+  for (int k = 0; k < 4096; k++) {
+    in[k] = (uint8_t)draw(256);
+    other[k] = (uint8_t)draw(256);
+  }
+  for (int k = 0; k < 1024; k++) reals[k] = (float)draw(100000) / 17000.0f - 3.0f;
+  MARKED(quantise_1024, atonc_convert(out, &codes, reals, &plain, 1024));
+  MARKED(dequantise_1024, atonc_convert(reals, &plain, in, &codes, 1024));
+  MARKED(lookup_1024, atonc_lookup(out, in, 1024, other, 1));
+  MARKED(copy_1024, atonc_copy(out, in, 1024));
+  MARKED(softmax_8_1024_in_64, atonc_softmax_8(out, &shares, in, 1, 64, 16, 1, exponentials));
+  MARKED(softmax_8_1024_in_4, atonc_softmax_8(out, &shares, in, 1, 4, 256, 1, exponentials));
+  MARKED(softmax_64_in_1, atonc_softmax(out, &plain, reals, &plain, 1, 64, 1, 1.0, 0));
+  MARKED(matmul_16384_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 64, 16, rows));
+  MARKED(matmul_across_16384_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 64, 16, across));
+  MARKED(matmul_8192_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 32, 16, half));
+  MARKED(conv_16384_to_256, atonc_conv(out, &sums, in, &codes, other, ATONC_S8, gains, biases, &window));
+  MARKED(argmax_1024_in_64, atonc_arg_extreme(out, ATONC_S32, in, ATONC_S8, 64, 16, 1, 0));
+  MARKED(argmax_1050_in_50, atonc_arg_extreme(out, ATONC_S32, in, ATONC_S8, 50, 21, 1, 0));
+  MARKED(transpose_bytes_1024, atonc_move(out, in, 1, 2, transpose, 0));
+  MARKED(transpose_words_256, atonc_move(out, in, 4, 2, words, 0));
+  MARKED(runs_of_32_bytes_1024, atonc_move(out, in, 32, 1, runs, 0));
+  return 0;
+}

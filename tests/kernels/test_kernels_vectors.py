@@ -1,0 +1,66 @@
+"""The vector branches of the C kernels on Cortex-M55s that are emulated: the same bytes as the plain branches.
+
+QEMU takes all cases where it is installed, the virtual board some of them.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from atonc.emit.c.kernels import HEADER, SOURCE
+from atonc.firmware import building
+from tests.kernels.three_ways import KERNELS, kernels_folder
+
+HERE = Path(__file__).parent
+needs_compiler = pytest.mark.skipif(shutil.which(building.GCC) is None, reason="no arm-none-eabi-gcc")
+
+
+def compile_both(folder: Path, units: list[building.Unit], main: Path, every: int) -> list[Path]:
+    """Both branches in one firmware: the plain one under names of its own."""
+    kernels, harness = kernels_folder(), building.runtime_folder("harness")
+    names = set(re.findall(r"void (atonc_\w+)\(", (KERNELS / HEADER).read_text()))
+    renamed = {name: name.replace("atonc", "plain") for name in names}
+    plain = folder / "plain.c"
+    plain.write_text(f'#include "{kernels / SOURCE}"\n')
+    units = [
+        *units,
+        building.Unit((main,), (harness, kernels), {"EVERY": str(every)}, strict=True),
+        building.Unit((kernels / SOURCE,), (kernels,), strict=True),
+        building.Unit((plain,), (kernels,), {"ATONC_NO_VECTORS": "", **renamed}, strict=True),
+    ]
+    return building.compile_units(building.find_toolchain(), units, folder, cpu="cortex-m55")
+
+
+@needs_compiler
+def test_on_the_virtual_board(tmp_path: Path) -> None:
+    pytest.importorskip("unicorn", reason="unicorn is not installed: pip install 'atonc[board]'")
+    from atonc.emu.board import Board, read_firmware
+
+    harness = building.runtime_folder("harness")
+    frame = building.Unit((harness / "startup.c", harness / "board_io.c"), (harness,), strict=True)
+    objects = compile_both(tmp_path, [frame], HERE / "vectors_main.c", every=24)
+    elf = building.link(building.find_toolchain(), objects, tmp_path / "program.elf", cpu="cortex-m55")
+    board = Board(read_firmware(elf))
+    assert board.run().number == 2
+    assert board.serial.lines == ["25 cases, 0 wrong"]
+    assert board.core.vectors.executed > 2000
+
+
+@needs_compiler
+@pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="no qemu-system-arm")
+def test_on_qemu(tmp_path: Path) -> None:
+    frame = building.Unit((HERE / "qemu_frame.c",), strict=True)
+    objects = compile_both(tmp_path, [frame], HERE / "vectors_main.c", every=1)
+    options = ["-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", f"-T{HERE / 'qemu_frame.ld'}"]
+    elf = tmp_path / "program.elf"
+    arguments = [*building.machine_options("cortex-m55"), *options, *map(str, objects), "-lm", "-o", str(elf)]
+    building.find_toolchain().run(arguments, "link", str(elf))
+    machine = ["qemu-system-arm", "-M", "mps3-an547", "-nographic", "-monitor", "none", "-serial", "none"]
+    machine += ["-semihosting-config", "enable=on,target=native", "-kernel", str(elf)]
+    done = subprocess.run(machine, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout + done.stderr).splitlines() == ["540 cases, 0 wrong"]
