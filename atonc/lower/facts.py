@@ -30,22 +30,34 @@ class Facts:
         """Tensors that are stored as code + 128: their zero is -128, so that they become features without an offset.
 
         Worth it where a convolution reads them that has a window or many channels, and possible where convolutions
-        write and read them and nobody else does.
+        write and read them and nobody else does. Inputs of type uint8 are stored so by whoever writes them.
         """
         worth = self._summed_in_large_parts if self.numerics == "2.x" else self._worth_shifting
         return frozenset(name for name in self.graph.tensors if worth(name))
 
     def _worth_shifting(self, name: str) -> bool:
         readers = self.graph.consumers.get(name, [])
-        if not self._between_convolutions(name) or any(self._wants_signs(op) for op in readers):
+        if any(self._wants_signs(op) for op in readers if op.kind in CONVOLUTIONS):
             return False
-        return any(self._gains(op) for op in readers)
+        if self._between_convolutions(name):
+            return any(self._gains(op) for op in readers)
+        return self._is_picture(name)
+
+    def _is_picture(self, name: str) -> bool:
+        """An input of type uint8 as int8: its bytes are code + 128 already, and convolutions read them as they come."""
+        producer = self.graph.producers.get(name)
+        return producer is not None and producer.kind == "uint8_to_int8" and self._read_by_convolutions(name, producer)
 
     def _between_convolutions(self, name: str) -> bool:
         """Written and read by convolutions only, as codes whose zero is -128."""
-        tensor, producer = self.tensor(name), self.graph.producers.get(name)
-        readers = self.graph.consumers.get(name, [])
-        if producer is None or producer.kind not in CONVOLUTIONS or name in self.graph.outputs:
+        producer = self.graph.producers.get(name)
+        return (
+            producer is not None and producer.kind in CONVOLUTIONS and self._read_by_convolutions(name, producer)
+        )
+
+    def _read_by_convolutions(self, name: str, producer: Op) -> bool:
+        tensor, readers = self.tensor(name), self.graph.consumers.get(name, [])
+        if name in self.graph.outputs:
             return False
         if tensor.dtype != "int8" or tensor.zero_point != -128 or not readers:
             return False

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.ir import Graph, Op
+from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.lower.context import Context
 from atonc.lower.map_ops import map_ops
 from atonc.lower.registry import Refusal
@@ -279,3 +279,34 @@ def test_engines_on_pictures_that_leave_the_ram_of_the_npu_start_at_aligned_addr
         for use in plan.engines.values():
             if use.buffer in ("x", "y"):
                 assert use.config.address % (16 if use.config.to_memory else 8) == 0, (use.buffer, use.config.address)
+
+
+def picture_graph(zero: int) -> Graph:
+    """A convolution on an input of type uint8."""
+    graph = conv_graph(34, 40, 3, 24, stride=(2, 2), padding=(0, 0, 1, 1), zero=zero)
+    quant = Quantisation.per_tensor(graph.tensors["x"].scale, zero + 128)
+    picture = Tensor("picture", graph.tensors["x"].shape, "uint8", quant)
+    edge = Op("uint8_to_int8", "edge", ("picture",), ("x",), {}, ("edge",))
+    return replace(graph, tensors=graph.tensors | {"picture": picture}, ops=(edge, *graph.ops), inputs=("picture",))
+
+
+@pytest.mark.parametrize(("zero", "batches", "kernels"), [(-128, 3, 8), (-1, 3, 4)])
+def test_pictures_are_read_three_channels_at_a_time(zero: int, batches: int, kernels: int) -> None:
+    """At zero point 0 as they come: no epoch converts them."""
+    graph = picture_graph(zero)
+    plans, _ = lower(graph)
+    units = [c for plan in plans for c in plan.units.values() if c.KIND == "CONVACC"]
+    assert {(c.batch, c.kernels) for c in units} == {(batches, kernels)}
+    assert any("CONVACC" in name for name in plans[0].units) == (zero == -128)
+    codes = np.random.default_rng(4).integers(0, 256, graph.tensors["picture"].shape).astype(np.uint8)
+    apart = run(graph, {"picture": codes})["y"].astype(int) - run_graph(graph, {"picture": codes})["y"]
+    assert np.abs(apart).max() <= 1
+
+
+def test_signed_pictures_lose_their_zero_point_where_that_is_faster() -> None:
+    """A window without zero point holds twice as many kernels: worth a copy of a large picture, not of a small one."""
+    large, small = (conv_graph(n, n, 3, 32, stride=(2, 2), padding=(0, 0, 1, 1), zero=-128) for n in (64, 8))
+    for graph, kernels in ((large, 8), (small, 4)):
+        units = [c for plan in lower(graph)[0] for c in plan.units.values() if c.KIND == "CONVACC"]
+        assert {c.kernels for c in units} == {kernels}
+        check(graph)

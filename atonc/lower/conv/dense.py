@@ -28,8 +28,9 @@ from atonc.lower.conv.partial_sums import Piece, Results, chunks, sum_pieces
 from atonc.lower.conv.requantise import TwoSteps
 from atonc.lower.conv.shift_first import shift_first, worth_shifting
 from atonc.lower.conv.tiling import Tiling, choose
-from atonc.lower.conv.wide import lower_side_by_side
-from atonc.lower.conv.wide_windows import MOST_BATCH
+from atonc.lower.conv.wide import lower_side_by_side, side_by_side_cycles
+from atonc.lower.conv.wide_windows import MOST_BATCH, wide_parts
+from atonc.lower.registry import Refusal
 from atonc.lower.semantics.sums import Chain, Term, record
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
@@ -39,9 +40,11 @@ from atonc.select.choose import choose as choose_form
 from atonc.select.form import Form
 from atonc.select.policy import (
     CHEAP,
+    EPOCH_CYCLES,
     FEW_PIXELS,
     SOME_CHANNELS,
     TOO_COARSE,
+    WINDOW_CHANNELS,
     WORTH_ALWAYS,
     WORTH_MORE,
     WORTH_MUCH,
@@ -55,7 +58,7 @@ from atonc.select.preferences import SHIFTED_COPY, WIDE_WINDOWS
 def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     by = lower_2x if layer.numerics == "2.x" else lower_padded
     layer = one_patch(layer)
-    if not (worth_shifting(layer) or _closer_shifted(layer)):
+    if not (worth_shifting(layer) or _closer_shifted(layer) or _faster_shifted(layer)):
         return by(layer, context, _lower)
 
     def on_a_copy(context: Context) -> list[TaskGroup]:
@@ -89,6 +92,31 @@ def _closer_shifted(layer: Layer) -> bool:
         return False
     cycles = unsigned.cycles + layer.area.height * layer.area.line // 3
     return worth(cycles, after.mean_error, signed.cycles, before.mean_error)
+
+
+def _faster_shifted(layer: Layer) -> bool:
+    """Whether a window over few channels holds so many more kernels without a zero point that a copy pays."""
+    few = layer.area.channels <= WINDOW_CHANNELS and max(layer.weights.shape[1:3]) > 1
+    if layer.zero != -128 or layer.features_shifted or layer.numerics == "2.x" or not (few and layer.area.contiguous):
+        return False
+    signed, unsigned = (_window_cycles(some) for some in (layer, layer.shifted()))
+    if signed is None or unsigned is None:
+        return False
+    return unsigned + EPOCH_CYCLES + layer.area.height * layer.area.line // 3 < signed
+
+
+def _window_cycles(layer: Layer) -> int | None:
+    """Of a kernel that one window holds, or two side by side; None for others."""
+    if layer.area.channels <= MOST_BATCH and wide_parts(layer):
+        return side_by_side_cycles(layer)
+    first, count = max(layer.runs(ROWS), key=lambda run: run[1])
+    try:
+        phases = layer.phases((layer.out.height, layer.out.width))
+        parts = unit_parts(phases[0], first, count)
+    except Refusal:
+        return None
+    tiling = _tiling(layer, parts, first, count) if len(phases) == len(parts) == 1 else None
+    return None if tiling is None else tiling.cycles
 
 
 def _lower(layer: Layer, context: Context) -> list[TaskGroup]:

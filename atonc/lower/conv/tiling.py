@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import lcm
+from math import ceil, gcd, lcm
 
-from atonc.hw.limits import LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
+from atonc.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
+from atonc.hw.machine import stm32n6
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.conv.chains import (
     Form,
@@ -25,7 +26,7 @@ from atonc.lower.conv.chains import (
 )
 from atonc.lower.conv.kernel_parts import MAX_PADDING, Part
 from atonc.plan.streams import Area
-from atonc.select.policy import MOST_TRIED
+from atonc.select.policy import CHEAP, MOST_TRIED
 
 EVEN, PACKED = 2, 4  # words of three bytes were read from even addresses, in steps of pixels and lines by four
 
@@ -117,9 +118,12 @@ def _chosen(
     candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, share, aligned, whole)]
     candidates = [c for c in candidates if memory_loops or c.slots.passes == 1 or (c.form.ring and c.units == 1)]
     candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
-    best = min(candidates, key=lambda c: (c.cycles, c.units, -c.kernels, -c.slots.batch), default=None)
+    best = min(candidates, key=_preference, default=None)
     if best is None:
         return None
+    if best.bank_bound:  # then units that are left for other kernels do more than the last few cycles
+        near = [c for c in candidates if c.slots.passes == best.slots.passes and c.cycles <= CHEAP * best.cycles]
+        best = min(near, key=lambda c: (c.units, *_preference(c)))
     configs = chain_configs(parts, best.mode, best.slots.batch, best.kernels, best.units, best.slots.passes)
     assert configs is not None  # its form was looked up before
     return Tiling(best.mode, best.slots, best.kernels, best.units, configs, best.cycles)
@@ -133,6 +137,11 @@ class Candidate:
     units: int
     form: Form
     cycles: int
+    bank_bound: bool  # by the memory that holds the features
+
+
+def _preference(c: Candidate) -> tuple[int, ...]:
+    return c.cycles, c.units, -c.kernels, -c.slots.batch
 
 
 def _candidates(
@@ -165,8 +174,9 @@ def _candidates(
             form = form_of(tuple(map(shape_of, parts)), mode, units, passes > 1, results < LEAST_READ_BACK)
             if form is not None:
                 frame = max(*(_feature_words(part, mode, batch) for part in parts), results, 1)
-                cycles = frame * -(-outputs // kernels) * passes
-                yield Candidate(mode, slots, kernels, units, form, cycles)
+                bank = ceil(_bank_cycles(parts, batch, units)) if rows > 1 else 0
+                cycles = max(frame, bank) * -(-outputs // kernels) * passes
+                yield Candidate(mode, slots, kernels, units, form, cycles, bank > frame)
 
 
 def _packable(area: Area) -> bool:
@@ -185,6 +195,23 @@ def _feature_words(part: Outline, mode: Mode, batch: int) -> int:
     if not mode.deep:
         return pixels * batch
     return -(-pixels * batch // 3) if mode.packed_frame else pixels * -(-batch // 3)
+
+
+def _bank_cycles(parts: tuple[Outline, ...], batch: int, units: int) -> float:
+    """For one frame of every unit, all of them in the memory that holds the features: runs of few bytes cost a beat of
+    the bus each, or two where they lie across its words."""
+    timing, total = stm32n6().timing, 0.0
+    for part in parts if len(parts) > 1 else parts * units:
+        area = part.area
+        if batch == area.pixel:
+            total += timing.read_beat * area.height * -(-area.width * batch // BUS_BYTES)
+            continue
+        step = gcd(area.pixel, BUS_BYTES)
+        starts = range(area.offset % step, BUS_BYTES, step)
+        beats = sum(-(-(start + batch) // BUS_BYTES) for start in starts) / len(starts)
+        beat = timing.single_read_beat if batch <= BUS_BYTES else timing.read_beat
+        total += beat * beats * area.height * area.width
+    return total
 
 
 def _unit_counts(parts: tuple[Outline, ...], channels: int) -> list[int]:

@@ -23,6 +23,7 @@ from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Frames
 from atonc.plan.task import Task, TaskGroup
 
+LANES = 2  # in an epoch, two units each
 ROUNDINGS = 3  # of both parts and of their sum
 
 
@@ -46,6 +47,18 @@ def lower_side_by_side(layer: Layer, context: Context) -> list[TaskGroup]:
     return plans
 
 
+def side_by_side_cycles(layer: Layer) -> int | None:
+    """Roughly, with two chains in an epoch; None where there is no such form."""
+    parts = wide_parts(layer)
+    try:
+        units = _units(layer, parts, layer.outputs)
+    except Refusal:
+        return None
+    read = layer.area.height * layer.area.width * layer.area.channels
+    written = layer.out.height * layer.out.width * units.kernels
+    return max(read, written) * -(-layer.outputs // (LANES * units.kernels))
+
+
 def _units(layer: Layer, parts: tuple[Part, ...], outputs: int) -> Units:
     """With as many kernels as fit, in groups of one size if possible."""
     for mode in (mode for mode in layer.modes() if not mode.deep):
@@ -65,7 +78,7 @@ def _epochs(
     step = lcm(units.kernels, layer.alignment)
     jobs = ranges(layer, units.mode.offset, ROUNDINGS, first, count, step)
     apart = lcm(units.kernels, BUS_BYTES)
-    lanes = 2 if 2 * ariths <= UNITS["ARITH"] and layer.outputs % BUS_BYTES == 0 else 1
+    lanes = LANES if LANES * ariths <= UNITS["ARITH"] and layer.outputs % BUS_BYTES == 0 else 1
     if lanes > 1 and len(jobs) == 1 and count > apart:
         half = -(-count // 2 // apart) * apart
         jobs = [(first, half), (first + half, count - half)]

@@ -61,9 +61,13 @@ def line_2x(op: Op, context: Context) -> Affine | None:
 
 @recipe("uint8_to_int8", "int8_to_uint8")
 def lower_edge(op: Op, context: Context) -> list[TaskGroup]:
-    """Both directions flip the highest bit."""
+    """Both directions flip the highest bit; where convolutions read the codes as code + 128, the bytes stay."""
     step = 128 if op.kind == "int8_to_uint8" else -128
     context.explain(op, lambda values: [ints(values[0]) + step])
+    source, target = context.buffer(op.inputs[0]), context.buffer(op.outputs[0])
+    if context.buffers[target].offset == 128 and context.may_share(target, source):
+        context.alias(target, source)
+        return []
     return chain_steps(op, context, op.inputs[0], (edge_unit(),))
 
 
