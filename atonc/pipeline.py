@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from atonc import progress, silicon
@@ -41,8 +41,11 @@ from atonc.reasons import Severity, Violation
 from atonc.schedule import check as schedule_check
 from atonc.schedule import schedule
 from atonc.schedule.assign import assign
+from atonc.schedule.pack_ops import Network
+from atonc.schedule.shares import Share, shares
 from atonc.schedule.types import Schedule
 from atonc.select.affinity import resolve
+from atonc.select.cycles import epoch_cycles
 from atonc.select.form import Refused
 from atonc.select.policy import Room
 from atonc.verify import VerifyReport, verify
@@ -84,8 +87,13 @@ class Scheduled:
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """The operator behind each step."""
+        """The operator behind each step, or the first of several."""
         return self.schedule.owners
+
+    @cached_property
+    def shares(self) -> tuple[tuple[Share, ...], ...]:
+        """What each operator has of every step."""
+        return tuple(map(shares, self.schedule.steps, self.plans))
 
 
 def compile_file(path: Path, options: Options | None = None, watch: Watch = nobody) -> Compiled:
@@ -131,7 +139,7 @@ def compile_canonical(
         watch("place", program)
         progress.stage("checking every epoch")
         found = inspect(program, memory.pools)
-        refused = silicon.refused(found.grades, program, scheduled.owners, options)
+        refused = silicon.refused(found.grades, program, scheduled.shares, options)
         if not refused:
             break
         avoided |= refused
@@ -150,7 +158,7 @@ def _map_and_place(
     of them, smaller and smaller layers start their engines at aligned addresses only, which is slower."""
     shortage: PlacementError | None = None
     for room in Room(npu_ram_bytes(memory)).tighter():
-        mapped = lower(room=room)
+        mapped = lower(room=room, without=left_out(options))
         watch("lower", mapped)
         context = mapped.context
         scheduled = schedule_tasks(mapped, options)
@@ -170,11 +178,18 @@ def _map_and_place(
 def schedule_tasks(mapped: Mapped, options: Options) -> Scheduled:
     """Epochs with unit numbers, sound. Chains without evidence are left to the gate of `--silicon`, which sends their
     operators to the CPU."""
-    found = schedule(mapped.works, options.schedule_without)
+    context = mapped.context
+    cycles = partial(epoch_cycles, buffers=context.buffers, machine=machine_of(options))
+    found = schedule(mapped.works, Network(context.buffers, context.aliases, cycles), left_out(options))
     plans = assign(found)
-    findings = schedule_check.check(mapped.works, found, plans, mapped.context.aliases)
+    findings = schedule_check.check(mapped.works, found, plans, context.aliases)
     schedule_check.require_sound(findings, allow_unproven=True)
     return Scheduled(found, plans)
+
+
+def left_out(options: Options) -> tuple[str, ...]:
+    """Passes of the schedule. Most sets of chains side by side are composed of seen ones, not seen themselves."""
+    return (*options.schedule_without, *(("lanes", "pack") if options.silicon == silicon.SEEN else ()))
 
 
 def memories(options: Options) -> Board:

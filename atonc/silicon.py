@@ -9,23 +9,29 @@ from atonc.errors import ToolError
 from atonc.hw.safety.evidence import EpochGrade, Form, Grade
 from atonc.lower import rules
 from atonc.options import Options
+from atonc.schedule.shares import Share
 from atonc.select.form import Refused
 
 SEEN, COMPOSED = "seen", "composed"
 
 
 def refused(
-    grades: Iterable[EpochGrade], program: Program, owners: Sequence[str], options: Options
+    grades: Iterable[EpochGrade], program: Program, shares: Sequence[Sequence[Share]], options: Options
 ) -> dict[str, Refused]:
     """By operator, the first form of its epochs that the options do not allow."""
     least = Grade.COMPOSED if options.silicon == SEEN else Grade.UNSEEN
-    owner = {step.number: name for step, name in zip(program.steps, owners, strict=True)}
+    own = {step.number: some for step, some in zip(program.steps, shares, strict=True)}
     found: dict[str, Refused] = {}
     for epoch in grades:
         for form in epoch.forms if not options.allow_unproven else ():
             if form.graded.grade.rank >= least.rank:
-                found.setdefault(owner[epoch.number], _refusal(form))
+                found.setdefault(_owner(form, own[epoch.number]), _refusal(form))
     return found
+
+
+def _owner(form: Form, shares: Sequence[Share]) -> str:
+    """The operator whose unit has the form; the first of those that share the epoch, if it is about all of it."""
+    return next((share.op for share in shares if form.unit in share.units), shares[0].op)
 
 
 def no_end(refused: Mapping[str, Refused]) -> ToolError:

@@ -77,7 +77,7 @@ def planted(grade: Grade, argument: str = "") -> EpochGrade:
 )
 def test_what_the_gate_refuses(grade: Grade, options: Options, refused: bool) -> None:
     compiled = compile_graph(graph(), Options(verify=False))
-    found = silicon.refused([planted(grade, "S3")], compiled.program, compiled.scheduled.owners, options)
+    found = silicon.refused([planted(grade, "S3")], compiled.program, compiled.scheduled.shares, options)
     assert list(found) == (["conv"] if refused else [])
 
 
@@ -90,7 +90,7 @@ def test_it_ends_when_nothing_helps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _bound():
     compiled = compile_graph(graph(), Options(verify=False))
-    return compiled.program, compiled.scheduled.owners
+    return compiled.program, compiled.scheduled.shares
 
 
 def test_what_is_unseen_is_listed_without_being_asked() -> None:

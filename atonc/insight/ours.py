@@ -16,6 +16,7 @@ from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence.summary import summarise
 from atonc.insight import decide, rules, tensors, wiring
 from atonc.insight.clocked import at_clocks
+from atonc.insight.own_steps import own_steps
 from atonc.insight.types import (
     CPU,
     NOTHING,
@@ -41,9 +42,7 @@ def network_view(view: CompileView) -> NetworkView:
     compiled, layout = view.compiled, view.compiled.layout
     rows = list(zip(compiled.program.steps, view.cost.steps, compiled.scheduled.owners, strict=True))
     external = {pool.name for pool in view.board.pools if is_external(pool)}
-    own: dict[str, list[tuple[ProgramStep, StepCost]]] = {}
-    for step, cost, owner in rows:
-        own.setdefault(owner, []).append((step, cost))
+    own = own_steps(compiled, view.cost.steps)
     listed = (_layer(op, view, own.get(op.name, []), external) for op in _ops(view))
     layers = at_clocks(listed, machine_of(view.options))
     return NetworkView(

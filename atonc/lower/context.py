@@ -31,8 +31,10 @@ class Context:
         on_cpu: Collection[str] = (),
         supplied: Collection[str] = (),
         room: Room = USUAL_ROOM,
+        without: Collection[str] = (),
     ) -> None:
-        self.facts = Facts(graph, numerics, calibrate, frozenset(on_cpu), frozenset(supplied), room)
+        sets = frozenset(on_cpu), frozenset(supplied)
+        self.facts = Facts(graph, numerics, calibrate, *sets, room, frozenset(without))
         self._names = count(1)  # of scratch memories: each is used once, by forms that are refused too
         self.buffers: MutableMapping[str, Buffer] = {}
         self.aliases: MutableMapping[str, str] = {}  # tensor -> tensor in whose memory it lies

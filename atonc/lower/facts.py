@@ -21,6 +21,7 @@ class Facts:
     on_cpu: frozenset[str] = frozenset()  # operators that the user wants there
     supplied: frozenset[str] = frozenset()  # inputs and outputs whose memory the application brings
     room: Room = USUAL_ROOM  # the NPU's own RAM
+    without: frozenset[str] = frozenset()  # passes of the schedule that the user leaves out
 
     def tensor(self, name: str) -> Tensor:
         return self.graph.tensors[name]

@@ -58,13 +58,14 @@ def map_ops(
     supplied: Collection[str] = (),
     avoided: Mapping[str, Refused] | None = None,
     room: Room = USUAL_ROOM,
+    without: Collection[str] = (),
 ) -> Mapped:
     """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect. `avoided`:
     operators whose epochs were refused when the whole program was looked at. `room`: the NPU's own RAM, and from
-    which size on tensors shall fit any memory."""
+    which size on tensors shall fit any memory. `without`: passes of the schedule that are left out."""
     affinity, avoided = affinity or Affinity(), avoided or {}
     on_cpu = affinity.on_cpu | frozenset(avoided)
-    context = Context(graph, numerics, calibrate, on_cpu, supplied, room)
+    context = Context(graph, numerics, calibrate, on_cpu, supplied, room, without)
     for name in graph.inputs:
         context.buffer(name)
     works: list[Work] = []

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 
 from atonc.schedule.order import order
 from atonc.schedule.pack import packed
+from atonc.schedule.pack_ops import Network, pack_ops
 from atonc.schedule.types import EpochOfTasks, Schedule, Step, Work
 
 PASSES = {  # name -> what it does
@@ -17,10 +18,11 @@ PASSES = {  # name -> what it does
 }
 
 
-def schedule(works: Iterable[Work], without: Collection[str] = ()) -> Schedule:
-    """`without`: names of passes that are left out."""
+def schedule(works: Iterable[Work], network: Network | None = None, without: Collection[str] = ()) -> Schedule:
+    """`network`: of all buffers, without which nothing moves. `without`: names of passes that are left out."""
     steps: list[Step] = []
     for work in order(works):
         steps += [work.call] if work.call else []
         steps += [EpochOfTasks(tasks, (work.op,) * len(tasks)) for tasks in packed(work.groups)]
-    return Schedule(tuple(steps))
+    found = Schedule(tuple(steps))
+    return found if network is None or "pack" in without else pack_ops(found, network)

@@ -28,8 +28,8 @@ def assign_epoch(tasks: Sequence[Task]) -> EpochPlan:
     pairs = list(zip(tasks, names, strict=True))
     first = tasks[0]
     return EpochPlan(
-        first.origin,
-        first.title,
+        tuple(dict.fromkeys(node for task in tasks for node in task.origin)),
+        " | ".join(dict.fromkeys(task.title for task in tasks)),
         {own[name]: config for task, own in pairs for name, config in task.units.items()},
         {own[name]: _engine(use, own) for task, own in pairs for name, use in task.engines.items()},
         tuple(_link(wire, own) for task, own in pairs for wire in task.wires),

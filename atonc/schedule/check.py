@@ -1,4 +1,4 @@
-"""Proves a schedule, knowing nothing of how it was made: it imports neither `order` nor `pack` nor `assign`.
+"""Proves a schedule, knowing nothing of how it was made: it imports no pass, and not `assign`.
 
 The tasks of the operators, in the order of the graph, say what is meant. A schedule may move them as it likes, as long
 as every task runs once, whatever touches the same bytes runs in that order and never in the same epoch (but for sums
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, product
 
 from atonc.errors import InternalError
 from atonc.hw.footprint import share_word, touched
@@ -27,6 +28,7 @@ ONCE = "every task runs exactly once"
 SERVES = "a step names the operator that it serves"
 TOPOLOGICAL = "tasks that touch the same bytes run in the order of the graph"
 HAZARD = "no task reads or writes what another one of its epoch writes"
+OWN_WORDS = "no two tasks of an epoch write into the same word of the bus"
 READ_BACK = "a task reads what it writes only where a CONVACC takes its sums back"
 OWN_UNITS = "every task of an epoch has units and engines of its own"
 COUNTS = "an epoch has no more units than the chip"
@@ -52,6 +54,7 @@ def check(
     return [
         *missing,
         *([] if missing else _ordered(works, schedule, aliases)),
+        *_words(schedule),
         *_assigned(schedule, plans),
         *_proven(schedule),
     ]
@@ -155,6 +158,15 @@ def _conflicts(buffer: str, access: _Access, before: Iterable[_Access]) -> Itera
             yield Finding(HAZARD, where, f"{what}, which {other.item.title} {_does(other)} in the same epoch")
         else:
             yield Finding(TOPOLOGICAL, where, f"{what} before {other.item.title} {_does(other)} it")
+
+
+def _words(schedule: Schedule) -> Iterator[Finding]:
+    """Bytes of two writers may lie next to each other in a word in turn, not at the same time."""
+    for number, step in enumerate(schedule.steps, 1):
+        for one, other in () if isinstance(step, CpuPlan) else combinations(step.tasks, 2):
+            for a, b in product(one.writers(), other.writers()):
+                if a.buffer == b.buffer and share_word(a.config, b.config):
+                    yield Finding(OWN_WORDS, f"step {number}, {one.title}", f"{other.title} writes {b.buffer} too")
 
 
 def _does(access: _Access) -> str:

@@ -18,8 +18,8 @@ def pack(group: TaskGroup) -> tuple[tuple[Task, ...], ...]:
     """The longest first, each into the first epoch that has room."""
     epochs: list[tuple[list[Task], Counter[str]]] = []
     for task in sorted(group.tasks, key=lambda task: -task.cost):
-        needed = _units(task)
-        room = next((e for e in epochs if _fits(needed, e[1]) and all(_apart(task, other) for other in e[0])), None)
+        needed = units_of(task)
+        room = next((e for e in epochs if fits(needed, e[1]) and all(apart(task, other) for other in e[0])), None)
         if room is None:
             epochs.append(([task], needed))
         else:
@@ -33,16 +33,16 @@ def packed(groups: Iterable[TaskGroup]) -> list[tuple[Task, ...]]:
     return [epoch for group in groups for epoch in pack(group)]
 
 
-def _fits(needed: Counter[str], used: Counter[str]) -> bool:
+def fits(needed: Counter[str], used: Counter[str]) -> bool:
     return all(count + used[kind] <= _MOST[kind] for kind, count in needed.items())
 
 
-def _units(task: Task) -> Counter[str]:
+def units_of(task: Task) -> Counter[str]:
     count, writers = len(task.engines), len(task.writers())
     return Counter(task.kinds()) + Counter(STRENG=count, writers=writers, readers=count - writers)
 
 
-def _apart(one: Task, other: Task) -> bool:
+def apart(one: Task, other: Task) -> bool:
     """Whether no two writers meet in a word of the bus; buffers begin and end between words."""
     return not any(
         a.buffer == b.buffer and share_word(a.config, b.config) for a in one.writers() for b in other.writers()

@@ -234,6 +234,11 @@ def pool_before_a_table(case: Case) -> Case:
     return case.with_task(2, 0, b.done())
 
 
+def writers_in_one_word(case: Case) -> Case:
+    """Four channels each of a pixel: no byte in common, but words."""
+    return beside_each_other(case, [move("x", "w", 0, 4), move("x", "w", 4, 4)])
+
+
 def two_chains_in_a_task(case: Case) -> Case:
     b = TaskBuilder(("c",), "table c")
     b.write(b.unit(ActivConfig(), b.read("a", WHOLE)), "c", contiguous(64, write=True))
@@ -262,6 +267,7 @@ FAULTS: list[tuple[str, Plant, str]] = [
     ("tasks of one operator in one epoch", together(TABLE, COPY), checker.HAZARD),
     ("overwritten in the epoch that reads it", overwritten_beside, checker.HAZARD),
     ("two writers of one byte", overlapping_writers, checker.HAZARD),
+    ("two writers of one word", writers_in_one_word, checker.OWN_WORDS),
     ("two names of one memory", renamed_memory, checker.HAZARD),
     ("in place", in_place, checker.READ_BACK),
     ("sums from another place", read_back_elsewhere, checker.READ_BACK),

@@ -6,19 +6,15 @@ from dataclasses import replace
 from functools import partial
 from math import lcm
 
-import numpy as np
-from numpy.typing import NDArray
-
-from atonc.hw.limits import ALIGNED, MAX_CHAIN, SYNC_UP_TO
+from atonc.hw.limits import ALIGNED, MAX_CHAIN
 from atonc.hw.units.arith import ROWS
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context
 from atonc.lower.conv.chains import no_setting
 from atonc.lower.conv.channel_groups import ranges
-from atonc.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
+from atonc.lower.conv.dense_chain import add_chain, meaning
 from atonc.lower.conv.forms_2x import lower_2x
 from atonc.lower.conv.kernel_parts import Part, unit_parts
+from atonc.lower.conv.lanes import Job, in_lanes
 from atonc.lower.conv.layer import (
     Layer,
 )
@@ -31,9 +27,9 @@ from atonc.lower.conv.tiling import Tiling, choose
 from atonc.lower.conv.wide import lower_side_by_side, side_by_side_cycles
 from atonc.lower.conv.wide_windows import MOST_BATCH, wide_parts
 from atonc.lower.registry import Refusal
-from atonc.lower.semantics.sums import Chain, Term, record
+from atonc.lower.semantics.sums import record
 from atonc.plan.build import TaskBuilder
-from atonc.plan.streams import Area, Frames, engine
+from atonc.plan.streams import Area
 from atonc.plan.task import TaskGroup
 from atonc.select.choose import attempt, in_order
 from atonc.select.choose import choose as choose_form
@@ -137,36 +133,42 @@ def _in_windows(layer: Layer, context: Context) -> list[TaskGroup]:
 
 
 def _windows(layer: Layer, context: Context) -> list[TaskGroup]:
-    plans: list[TaskGroup] = []
+    jobs: list[Job] = []
+    summed: list[TaskGroup] = []
     size = (layer.out.height, layer.out.width)
     for phase in layer.phases(size):
         target = layer.outputs_of(phase)
         for first, count in layer.runs(ROWS):
-            plans += _output_range(layer, context, unit_parts(phase, first, count), target, first, count)
-    return plans
+            found = _output_range(layer, context, unit_parts(phase, first, count), target, first, count)
+            jobs, summed = [*jobs, *found[0]], [*summed, *found[1]]
+    return [*in_lanes(layer, context, jobs), *summed]
 
 
 def _output_range(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
-) -> list[TaskGroup]:
-    """Output channels first..first+count: whole groups of kernels, then a smaller group for the rest."""
-    plans: list[TaskGroup] = []
+) -> tuple[list[Job], list[TaskGroup]]:
+    """Output channels first..first+count: whole groups of kernels, then a smaller group for the rest. Chains, and
+    tasks of what no single chain does."""
+    jobs: list[Job] = []
+    summed: list[TaskGroup] = []
     while count:
         tiling = None
         if len(parts) <= MAX_CHAIN and len({part.group for part in parts}) == 1:
             tiling = _tiling(layer, parts, first, count)
         if tiling is None:
-            return [*plans, *_summed(layer, context, parts, target, first, count)]
+            return jobs, [*summed, *_summed(layer, context, parts, target, first, count)]
         whole = count // tiling.kernels * tiling.kernels
         step = lcm(tiling.kernels, layer.alignment)
         for start, some in ranges(layer, tiling.mode.offset, tiling.passes, first, whole, step):
             halves = _halves(layer, parts, tiling, start, some)
             for half in halves:
-                plans += _output_range(layer, context, parts, target, *half)
+                found = _output_range(layer, context, parts, target, *half)
+                jobs, summed = [*jobs, *found[0]], [*summed, *found[1]]
             if not halves:
-                plans.append(_epoch(layer, context, parts, target, tiling, start, some))
+                rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, start, some)
+                jobs.append(Job(parts, target, tiling, start, some, rule))
         first, count = first + whole, count - whole
-    return plans
+    return jobs, summed
 
 
 def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Tiling | None:
@@ -226,7 +228,7 @@ def _summed(
     rule = layer.requantisation_of(found[0][1].mode.offset, roundings, first, count)
     pieces = [_piece(layer, chain, tiling, rule.out_shift) for chain, tiling in found]
     plans, order = sum_pieces(context, pieces, Results(layer, target, rule, first, count, group))
-    record(context, layer, [_meaning(*found[k]) for k in order], rule, target, first, count)
+    record(context, layer, [meaning(*found[k]) for k in order], rule, target, first, count)
     return plans
 
 
@@ -259,114 +261,3 @@ def _with_kernels(layer: Layer, kernels: int, subtracted: int, parts: tuple[Part
     modes = [mode for mode in layer.modes() if mode.offset == subtracted]
     tiling = choose(parts, channels, kernels, modes, memory_loops=False)
     return tiling if tiling is not None and tiling.kernels == kernels else None
-
-
-def _epoch(
-    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, tiling: Tiling, first: int, count: int
-) -> TaskGroup:
-    groups, pixels = count // tiling.kernels, target.height * target.width
-    rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, first, count)
-    b = TaskBuilder(layer.origin, f"conv {layer.op.name}")
-    tail = add_chain(b, layer, context, parts, tiling, first, groups, rule.out_shift)
-    gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
-    units = layer.code_units(rule.units(0, count, tiling.kernels, pixels))
-    codes = requantise(b, units, tail, gate)
-    b.write(codes, layer.target, output_engine(target, tiling.kernels, first, groups))
-    record(context, layer, [_meaning(parts, tiling)], rule, target, first, count)
-    return b.alone()
-
-
-def _meaning(parts: tuple[Part, ...], tiling: Tiling) -> Chain:
-    """Which channels every unit sums in every pass."""
-    chains = []
-    for number in range(tiling.passes):
-        ranges = [tiling.slots.own(unit, number) for unit in _readers(parts, tiling)]
-        units = zip(_each(parts, tiling), ranges, strict=True)
-        chains.append(tuple(Term(part, first, end - first) for part, (first, end) in units))
-    return Chain(tuple(chains), tiling.mode.offset)
-
-
-def _each(parts: tuple[Part, ...], tiling: Tiling) -> tuple[Part, ...]:
-    """The part of every unit: one for all of them, or one for each."""
-    return parts * tiling.units if len(parts) == 1 else parts
-
-
-def _readers(parts: tuple[Part, ...], tiling: Tiling) -> list[int]:
-    """Of every unit, whose channels it reads: units with parts of their own all read the same."""
-    return list(range(tiling.units)) if len(parts) == 1 else [0] * tiling.units
-
-
-def add_chain(
-    b: TaskBuilder,
-    layer: Layer,
-    context: Context,
-    parts: tuple[Part, ...],
-    tiling: Tiling,
-    first: int,
-    groups: int,
-    out_shift: int,
-) -> str:
-    """The units that sum all parts and channels; returns the last one."""
-    stream = kernel_bytes(parts, tiling, first, groups)
-    kernels = b.read(context.constant(stream, "kernels"), kernel_engine(len(stream), tiling.mode))
-    tail, head = "", ""
-    for unit, config in enumerate(_with_shifts(tiling, out_shift)):
-        features = b.read(layer.source, _features(parts, tiling, unit, groups))
-        tail = b.unit(config, features, kernels, tail or None)
-        head = head or tail
-    if tiling.loop == "ring":
-        b.link(tail, head, 2)
-    elif tiling.loop == "memory":
-        height, width = parts[0].out_size
-        _loop_through_memory(b, context, tail, head, height * width * tiling.kernels, groups * tiling.passes)
-    return tail
-
-
-def _with_shifts(tiling: Tiling, out_shift: int) -> list[ConvaccConfig]:
-    configs = list(tiling.configs)
-    configs[-1] = replace(configs[-1], out_shift=out_shift)
-    if tiling.passes > 1:
-        configs[0] = replace(configs[0], in_shift=out_shift)
-    return configs
-
-
-def _loop_through_memory(b: TaskBuilder, context: Context, tail: str, head: str, elements: int, frames: int) -> None:
-    scratch = context.scratch(2 * elements, "partial sums")
-    area = Area(1, 1, elements, 2 * elements, 2 * elements, 0, 2)
-    again = Frames(frames, 0)
-    writer = b.write(tail, scratch, engine(area, again, write=True))
-    follows = writer if elements <= SYNC_UP_TO else ""
-    b.link(b.read(scratch, engine(area, again, signed=True), follows), head, 2)
-
-
-def _features(parts: tuple[Part, ...], tiling: Tiling, unit: int, groups: int) -> StrengConfig:
-    """Frames: for every group of kernels all passes."""
-    start = tiling.slots.start(_readers(parts, tiling)[unit])
-    view = _each(parts, tiling)[unit].area.channels_from(start, tiling.batch)
-    return feature_engine(view, Frames(tiling.passes, tiling.slots.step, groups, 0), tiling.mode)
-
-
-def kernel_bytes(parts: tuple[Part, ...], tiling: Tiling, first: int, groups: int) -> bytes:
-    """[group][pass][unit][kernel][row][column][channel]; channels that were read before weigh nothing."""
-    slots, window = tiling.slots, parts[0].window
-    ordered = np.zeros((groups, tiling.passes, tiling.units, tiling.kernels, *window, tiling.batch), np.int8)
-    for unit, (part, reader) in enumerate(zip(_each(parts, tiling), _readers(parts, tiling), strict=True)):
-        weights = part.weights[first : first + groups * tiling.kernels]
-        weights = weights.reshape(groups, tiling.kernels, *window, weights.shape[3])
-        for number in range(tiling.passes):
-            (start, end), at = slots.own(reader, number), slots.start(reader, number)
-            ordered[:, number, unit, ..., start - at : end - at] = weights[..., start:end]
-    if tiling.mode.deep:
-        return _deep_order(ordered.reshape(-1, tiling.kernels, tiling.batch))
-    return ordered.tobytes()
-
-
-def _deep_order(sets: NDArray[np.signedinteger]) -> bytes:
-    """[set][eight kernels][channel][kernel]; every set fills whole words of three bytes."""
-    count, kernels, batch = sets.shape
-    size = -(-kernels * batch // 3) * 3
-    out = np.zeros((count, size), np.int8)
-    for first in range(0, kernels, 8):
-        eight = sets[:, first : first + 8].swapaxes(1, 2).reshape(count, -1)
-        out[:, first * batch : first * batch + eight.shape[1]] = eight
-    return out.tobytes()

@@ -129,6 +129,32 @@ def _chosen(
     return Tiling(best.mode, best.slots, best.kernels, best.units, configs, best.cycles)
 
 
+def narrower(
+    parts: tuple[Part, ...], channels: int, like: Tiling, modes: list[Mode], most_units: int, aligned: int = 1
+) -> Tiling | None:
+    """Other units that compute the same: at most so many, with the same kernels a frame and the same roundings."""
+    alike = tuple(mode for mode in modes if mode.offset == like.mode.offset)
+    outlines = tuple(
+        Outline(replace(p.area, offset=p.area.offset % EVEN), p.window, p.padding, p.stride) for p in parts
+    )
+    return _narrower(outlines, channels, like, alike, most_units, aligned)
+
+
+@lru_cache(maxsize=4096)
+def _narrower(
+    parts: tuple[Outline, ...], channels: int, like: Tiling, modes: tuple[Mode, ...], most_units: int, aligned: int
+) -> Tiling | None:
+    found = [c for mode in modes for c in _candidates(parts, channels, like.kernels, mode, None, aligned, 1)]
+    same = (like.slots.passes, like.kernels)
+    fitting = [c for c in found if c.units <= most_units and (c.slots.passes, c.kernels) == same]
+    fitting = [c for c in fitting if c.slots.passes == 1 or c.form.ring]
+    best = min(fitting, key=lambda c: (c.cycles, c.units, -c.slots.batch), default=None)
+    if best is None:
+        return None
+    configs = chain_configs(parts, best.mode, best.slots.batch, best.kernels, best.units, best.slots.passes)
+    return None if configs is None else Tiling(best.mode, best.slots, best.kernels, best.units, configs, best.cycles)
+
+
 @dataclass(frozen=True)
 class Candidate:
     mode: Mode

@@ -1,0 +1,169 @@
+"""One convolution on several chains of units side by side: some of its kernels each, or some of its rows.
+
+Every lane has engines of its own, on the same features, and a writer of its own, as published programs have them. It
+keeps the rule of the chain that it is cut from, and its roundings, so results are the same bit for bit. Which cut pays
+is asked of the cycle model: lanes share the flash and the banks, and every engine more is a longer program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import gcd
+
+from atonc.hw.limits import ALIGNED, BUS_BYTES, UNITS
+from atonc.hw.safety.evidence.seen import frame_seen
+from atonc.lower.context import Context
+from atonc.lower.conv.bands import bands
+from atonc.lower.conv.chains import chain_configs
+from atonc.lower.conv.dense_chain import add_chain, meaning
+from atonc.lower.conv.engines import output_engine, requantise
+from atonc.lower.conv.kernel_parts import Part
+from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.requantise import Requantisation, TwoSteps
+from atonc.lower.conv.tiling import EVEN, Tiling, narrower
+from atonc.lower.semantics.sums import record
+from atonc.plan.build import TaskBuilder
+from atonc.plan.streams import Area
+from atonc.plan.task import Task, TaskGroup
+from atonc.select.choose import Way, choose
+from atonc.select.policy import FLASH_BYTE_CYCLES, MAX_PIPELINES, MOST_LANE_JOBS, WORTH_LANES
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One chain: output channels that share a shift."""
+
+    parts: tuple[Part, ...]
+    target: Area
+    tiling: Tiling
+    first: int
+    count: int
+    rule: Requantisation | TwoSteps
+
+    @property
+    def sets(self) -> int:
+        return self.count // self.tiling.kernels
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some kernels of a job, on some of its rows."""
+
+    job: Job
+    parts: tuple[Part, ...]
+    target: Area
+    tiling: Tiling
+    first: int  # set of kernels
+    sets: int
+
+    @property
+    def cycles(self) -> int:
+        """At least: the longer of features and results."""
+        longest = max(max(unit.feature_words, unit.out_elements) for unit in self.tiling.configs)
+        return longest * self.tiling.passes * self.sets
+
+
+Groups = list[list[Piece]]
+
+
+def in_lanes(layer: Layer, context: Context, jobs: Sequence[Job]) -> list[TaskGroup]:
+    """The tasks of all jobs: one after the other, or side by side where that is faster."""
+    ways = [("one chain after the other", [[_whole(job)] for job in jobs]), *_ways(layer, context, jobs)]
+    return choose(context, [Way(partial(_build, layer, groups), label) for label, groups in ways])
+
+
+def _whole(job: Job) -> Piece:
+    return Piece(job, job.parts, job.target, job.tiling, 0, job.sets)
+
+
+def _ways(layer: Layer, context: Context, jobs: Sequence[Job]) -> Iterator[tuple[str, Groups]]:
+    if "lanes" in context.facts.without or not 0 < len(jobs) <= MOST_LANE_JOBS:
+        return
+    whole = [_whole(job) for job in jobs]
+    if len(jobs) > 1:
+        yield "chains side by side", [whole]
+    cycles = sum(piece.cycles for piece in whole)
+    if cycles < WORTH_LANES * max(1.0, sum(map(_flash_cycles, jobs))):
+        return
+    ariths = max(_ariths(layer, job) for job in jobs)
+    for lanes in range(2, min(MAX_PIPELINES, UNITS["ARITH"] // ariths) + 1):
+        for by_rows in (False, True):
+            cut = [_cut(layer, job, lanes, _share(job, cycles, lanes), by_rows) for job in jobs]
+            if any(len(pieces) > 1 for pieces in cut):
+                label = f"{lanes} lanes of {'rows' if by_rows else 'kernels'}"
+                yield label, [[piece for pieces in cut for piece in pieces]]
+
+
+def _share(job: Job, cycles: int, lanes: int) -> int:
+    """Into how many pieces a job is cut, so that none is longer than a lane's part of all jobs."""
+    return min(lanes, -(-_whole(job).cycles * lanes // max(1, cycles)))
+
+
+def _flash_cycles(job: Job) -> float:
+    return FLASH_BYTE_CYCLES * job.count * sum(part.weights[0].size for part in job.parts)
+
+
+def _ariths(layer: Layer, job: Job) -> int:
+    return len(layer.code_units(job.rule.units(0, min(job.count, 2), 1, 1)))
+
+
+# --------------------------------------------------------------------------------------------------------------- cuts
+
+
+def _cut(layer: Layer, job: Job, lanes: int, pieces: int, by_rows: bool) -> list[Piece]:
+    """At most so many pieces, on as few units as so many lanes have; the whole job where there is no such cut."""
+    units, engines = UNITS["CONVACC"] // lanes, UNITS["STRENG"] // lanes
+    reads = ALIGNED // 2 if layer.huge else 1
+    tiling = narrower(job.parts, layer.area.channels, job.tiling, layer.modes(), min(units, engines - 2), reads)
+    if tiling is None or pieces < 2:
+        return [_whole(job)]
+    narrow = replace(job, tiling=tiling)
+    found = _by_rows(layer, narrow, pieces) if by_rows else _by_kernels(layer, narrow, pieces)
+    return found if len(found) > 1 else [_whole(job)]
+
+
+def _by_kernels(layer: Layer, job: Job, pieces: int) -> list[Piece]:
+    """Cut where channels begin at whole words: no two writers share one."""
+    kernels = job.tiling.kernels
+    for aligned in (ALIGNED,) if layer.large else (ALIGNED, BUS_BYTES):
+        step = aligned // gcd(aligned, kernels)
+        starts = sorted({job.sets * k // pieces // step * step for k in range(pieces)})
+        if len(starts) == pieces and not (job.target.pixel | job.target.line) % BUS_BYTES:
+            ends = [*starts[1:], job.sets]
+            return [replace(_whole(job), first=a, sets=b - a) for a, b in zip(starts, ends, strict=True)]
+    return []
+
+
+def _by_rows(layer: Layer, job: Job, pieces: int) -> list[Piece]:
+    writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, EVEN if job.tiling.mode.deep else 1)
+    tiling, found = job.tiling, []
+    for parts, target in bands(job.parts, job.target, pieces, writes, reads):
+        configs = chain_configs(parts, tiling.mode, tiling.batch, tiling.kernels, tiling.units, tiling.passes)
+        if configs is None or not all(map(frame_seen, configs)):
+            return []
+        found.append(Piece(job, parts, target, replace(tiling, configs=configs), 0, job.sets))
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------------- tasks
+
+
+def _build(layer: Layer, groups: Groups, context: Context) -> list[TaskGroup]:
+    for job in dict.fromkeys(piece.job for group in groups for piece in group):
+        record(context, layer, [meaning(job.parts, job.tiling)], job.rule, job.target, job.first, job.count)
+    return [TaskGroup(tuple(_task(layer, context, piece) for piece in group)) for group in groups]
+
+
+def _task(layer: Layer, context: Context, piece: Piece) -> Task:
+    job, tiling, target = piece.job, piece.tiling, piece.target
+    start, count = piece.first * tiling.kernels, piece.sets * tiling.kernels
+    b = TaskBuilder(layer.origin, f"conv {layer.op.name}")
+    first = job.first + start
+    tail = add_chain(b, layer, context, piece.parts, tiling, first, piece.sets, job.rule.out_shift)
+    gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
+    units = layer.code_units(job.rule.units(start, count, tiling.kernels, target.height * target.width))
+    codes = requantise(b, units, tail, gate)
+    b.write(codes, layer.target, output_engine(target, tiling.kernels, first, piece.sets))
+    return b.done(piece.cycles)

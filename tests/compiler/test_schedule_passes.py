@@ -1,0 +1,40 @@
+"""Schedules with every pass and without any compute the same bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atonc.compare.inputs import make_inputs
+from atonc.emulation import Emulation
+from atonc.hw.safety.evidence import Grade
+from atonc.ir import Graph
+from atonc.options import Options
+from atonc.pipeline import compile_graph
+from atonc.schedule import PASSES
+from tests.compiler.golden_graphs import GRAPHS
+from tests.compiler.random_graphs import random_graph
+
+SEEDS = (40, 41, 42, 46, 47)
+
+
+def require_same_bits(graph: Graph) -> None:
+    found = [
+        compile_graph(graph, Options(verify=False, schedule_without=without)) for without in ((), tuple(PASSES))
+    ]
+    inputs = make_inputs(graph, 7)
+    one, other = (Emulation(compiled.program, compiled.graph).run(inputs) for compiled in found)
+    for name in graph.outputs:
+        assert np.array_equal(one[name], other[name]), name
+    assert not any(grade.grade == Grade.UNSEEN for grade in found[0].grades)
+    assert {r.name for r in found[0].mapped.reasons} == {r.name for r in found[1].mapped.reasons}
+
+
+@pytest.mark.parametrize("name", ("pointwise", "windows", "residual", "pictures"))
+def test_small_networks(name: str) -> None:
+    require_same_bits(GRAPHS[name]())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_networks(seed: int) -> None:
+    require_same_bits(random_graph(seed))

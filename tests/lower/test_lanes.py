@@ -1,0 +1,75 @@
+"""One convolution on several chains of units: the same bits, sooner, in forms that published programs have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from atonc.compare.inputs import make_inputs
+from atonc.cost.program import program_cost
+from atonc.emulation import Emulation
+from atonc.hw.safety.evidence import Grade
+from atonc.ir import Graph
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_graph, memories
+from tests.compiler.golden_graphs import Sketch
+
+OFF = Options(verify=False, schedule_without=("lanes", "pack"))
+ON = Options(verify=False, schedule_without=("pack",))
+
+
+def layer(shape: tuple[int, int, int], outputs: int, kernel: int = 1, stride: int = 1, zero: int = -5) -> Graph:
+    sketch = Sketch().start(1, *shape, zero=zero)
+    sketch.conv(outputs, (kernel, kernel), stride)
+    return sketch.graph()
+
+
+def chains(compiled: Compiled) -> list[list[int]]:
+    """CONVACCs of every task of every epoch."""
+    steps = compiled.scheduled.schedule.steps
+    return [[task.kinds().count("CONVACC") for task in step.tasks] for step in steps if hasattr(step, "tasks")]
+
+
+def cycles(compiled: Compiled) -> int:
+    return program_cost(compiled.program, compiled.graph, memories(ON).pools).cycles
+
+
+def both(graph: Graph) -> tuple[Compiled, Compiled]:
+    """Without lanes and with them: equal outputs, nothing unseen."""
+    found = compile_graph(graph, OFF), compile_graph(graph, ON)
+    inputs = make_inputs(graph, 3)
+    before, after = (Emulation(one.program, one.graph).run(inputs) for one in found)
+    assert all(np.array_equal(before[name], after[name]) for name in graph.outputs)
+    assert all(grade.grade.rank <= Grade.COMPOSED.rank for one in found for grade in one.grades)
+    assert not any(one.mapped.reasons for one in found)
+    return found
+
+
+LANES: dict[str, tuple[Callable[[], Graph], list[list[int]]]] = {
+    "groups of kernels": (lambda: layer((28, 28, 16), 96), [[1, 1, 1]]),
+    "rows, where the kernels are one group": (lambda: layer((32, 32, 3), 8, 3), [[1, 1]]),
+    "rows of every second line, two units a lane": (lambda: layer((64, 64, 8), 8, 3, 2), [[2, 2]]),
+    "other units in a lane than in one chain": (lambda: layer((28, 28, 96), 144, zero=0), [[1, 1, 1]]),
+}
+
+
+@pytest.mark.parametrize("name", LANES)
+def test_lanes_are_faster_and_give_the_same_bits(name: str) -> None:
+    make, expected = LANES[name]
+    before, after = both(make())
+    assert all(len(epoch) == 1 for epoch in chains(before))
+    assert chains(after) == expected
+    assert cycles(after) < cycles(before)
+
+
+def test_lanes_do_not_help_where_the_flash_is_the_limit() -> None:
+    before, after = both(layer((4, 4, 64), 256))
+    assert chains(before) == chains(after)
+
+
+def test_only_seen_sets_of_chains_with_silicon_seen() -> None:
+    graph = layer((28, 28, 16), 96)
+    strict = compile_graph(graph, Options(verify=False, silicon="seen"))
+    assert all(len(epoch) == 1 for epoch in chains(strict))

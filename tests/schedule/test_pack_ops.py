@@ -1,0 +1,113 @@
+"""Epochs of different operators become one where nothing depends on their order, memory stays, and it is faster."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from atonc.plan.task import Task, TaskGroup
+from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan
+from atonc.schedule import schedule
+from atonc.schedule.assign import assign
+from atonc.schedule.check import check
+from atonc.schedule.pack_ops import Network
+from atonc.schedule.shares import shares
+from atonc.schedule.types import EpochOfTasks, Work
+from atonc.select.cycles import epoch_cycles
+from tests.schedule.small import convolution, move, table, total
+
+SLACK = Work("slack", call=CpuPlan(("slack",), "softmax", "slack", ("large",), ("larger",)))
+
+
+def work(name: str, *tasks: Task) -> Work:
+    return Work(name, tuple(map(TaskGroup.of, tasks)))
+
+
+def network(works: list[Work], aliases: dict[str, str] | None = None, **sizes: int) -> Network:
+    """All buffers of 64 bytes, but for those that are named and those of `SLACK`."""
+    sizes = {"large": 1000, **sizes}
+    tasks = [task for one in works for group in one.groups for task in group.tasks]
+    names = {use.buffer for task in tasks for use in task.engines.values()}
+    names |= {name for one in works if one.call for name in (*one.call.inputs, *one.call.outputs)}
+    found = {name: Buffer(name, sizes.get(name, 64), BufferKind.ACTIVATION) for name in sorted(names)}
+    return Network(found, aliases or {}, partial(epoch_cycles, buffers=found))
+
+
+def packed(works: list[Work], aliases: dict[str, str] | None = None, **sizes: int) -> list[str]:
+    """The operators of every step; what comes out is sound. The last step has the most memory, and is not shown."""
+    works = [*works, SLACK]
+    found = schedule(works, network(works, aliases, **sizes))
+    assert check(works, found, assign(found), aliases or {}) == []
+    return ["+".join(step.ops) if isinstance(step, EpochOfTasks) else step.op for step in found.steps[:-1]]
+
+
+def test_branches_run_side_by_side() -> None:
+    works = [work("one", move("x", "a")), work("other", table("x", "b")), work("sum", total("a", "b", "y"))]
+    assert packed(works) == ["one+other", "sum"]
+    assert [len(step.tasks) for step in schedule(works).steps] == [1, 1, 1]  # type: ignore[union-attr]
+    assert schedule(works, network(works), without=["pack"]) == schedule(works)
+
+
+def test_two_chains_of_operators_run_in_step() -> None:
+    works = [
+        *(work("a1", move("x", "a")), work("a2", move("a", "aa"))),
+        *(work("b1", table("x", "b")), work("b2", table("b", "bb"))),
+        work("sum", total("aa", "bb", "y")),
+    ]
+    assert packed(works) == ["a1+b1", "a2+b2", "sum"]
+
+
+def test_one_epoch_for_all_that_fits() -> None:
+    works = [work(f"t{n}", table("x", f"y{n}")) for n in range(3)]
+    assert packed(works) == ["t0+t1", "t2"]  # two ACTIV units
+
+
+def test_what_reads_the_result_waits() -> None:
+    works = [work("one", move("x", "a")), work("other", move("a", "b"))]
+    assert packed(works) == ["one", "other"]
+
+
+def test_what_overwrites_waits_for_the_reader() -> None:
+    works = [work("reader", move("x", "a")), work("writer", move("z", "x"))]
+    assert packed(works) == ["reader", "writer"]
+    renamed = [work("reader", move("x", "a")), work("writer", move("z", "x2"))]
+    assert packed(renamed, {"x2": "x"}) == ["reader", "writer"]  # one memory under two names
+
+
+def test_writers_share_a_buffer_but_no_word() -> None:
+    apart = [work("one", move("x", "y", 0, 8)), work("other", move("x", "y", 8, 8))]
+    assert packed(apart) == ["one+other"]
+    inside = [work("one", move("x", "y", 0, 4)), work("other", move("x", "y", 4, 4))]
+    assert packed(inside) == ["one", "other"]
+
+
+def test_nothing_moves_past_the_cpu() -> None:
+    call = Work("cpu", call=CpuPlan(("cpu",), "softmax", "cpu", ("s",), ("t",)))
+    works = [work("one", move("x", "a")), call, work("other", table("x", "b"))]
+    assert packed(works) == ["one", "cpu", "other"]
+
+
+def test_the_peak_of_live_bytes_does_not_rise() -> None:
+    """`big` would live beside `a` and `aa`, for the sake of one epoch less."""
+    works = [
+        *(work("a1", move("x", "a")), work("a2", move("a", "aa")), work("a3", move("aa", "aaa"))),
+        *(work("b1", table("x", "big")), work("b2", table("big", "b"))),
+    ]
+    assert packed(works) == ["a1+b1", "a2+b2", "a3"]
+    assert packed(works, a=4000, aa=4000, big=4000) == ["a1", "a2", "a3", "b1", "b2"]
+
+
+def test_units_of_a_shared_epoch_belong_to_their_operators() -> None:
+    works = [work("conv", convolution("x", "a")), work("table", table("x", "b")), SLACK]
+    found = schedule(works, network(works))
+    plan = assign(found)[0]
+    assert isinstance(plan, EpochPlan) and len(found.steps) == 2
+    conv, other = shares(found.steps[0], plan)
+    assert (conv.op, other.op) == ("conv", "table")
+    assert {"CONVACC0", "ARITH0"} < conv.units and "ACTIV0" in other.units and not conv.units & other.units
+    assert conv.units | other.units == {*plan.units, *plan.engines}
+
+
+def test_side_by_side_takes_less_than_one_after_the_other() -> None:
+    one, other = move("x", "a"), table("x", "b")
+    cycles = network([work("both", one, other)]).cycles
+    assert cycles([one, other]) < cycles([one]) + cycles([other])
