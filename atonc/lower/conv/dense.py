@@ -51,6 +51,8 @@ from atonc.select.policy import (
 )
 from atonc.select.preferences import SHIFTED_COPY, WIDE_WINDOWS
 
+BETWEEN_PASSES = "partial sums"  # of a chain that runs several times
+
 
 def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     by = lower_2x if layer.numerics == "2.x" else lower_padded
@@ -73,7 +75,7 @@ def _closer_shifted(layer: Layer) -> bool:
     plain = layer.weights.shape[1:3] == (1, 1) and layer.stride == (1, 1) and not any(layer.padding)
     if layer.features_shifted or layer.numerics == "2.x" or not (plain and layer.area.contiguous):
         return False
-    if layer.area.channels < SOME_CHANNELS:
+    if layer.area.channels < SOME_CHANNELS or layer.whole_bytes:
         return False
     phases = layer.phases((layer.out.height, layer.out.width))
     first, count = max(layer.runs(ROWS), key=lambda run: run[1])
@@ -303,7 +305,7 @@ def _with_shifts(tiling: Tiling, out_shift: int) -> list[ConvaccConfig]:
 
 
 def _loop_through_memory(b: TaskBuilder, context: Context, tail: str, head: str, elements: int, frames: int) -> None:
-    scratch = context.scratch(2 * elements, "partial sums")
+    scratch = context.scratch(2 * elements, BETWEEN_PASSES)
     area = Area(1, 1, elements, 2 * elements, 2 * elements, 0, 2)
     again = Frames(frames, 0)
     writer = b.write(tail, scratch, engine(area, again, write=True))
