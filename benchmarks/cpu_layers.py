@@ -100,7 +100,10 @@ AGAIN = "## Compiled again or for the first time since\n"
 LEFT = """Since the table above, quotients of two tensors run on the NPU, long transpositions take another epoch, and
 float functions behind the model's own dequantisation are looked up. What is left of elementwise operators in these
 models works on float values or on 32-bit positions by the model's own choice: the index arithmetic behind MoveNet's
-arg_max (1 and 17 numbers), the sigmoid of the speech enhancer (a table of 256 floats)."""
+arg_max (1 and 17 numbers), the sigmoid of the speech enhancer (a table of 256 floats).
+
+The later survey (public_models.md, verified programs) has 142 files of the zoo: quantize, dequantize and softmax are
+all that is on the CPU there. So no convolution, pooling, resize or elementwise operator on codes of a zoo model is."""
 
 
 def section(records: list[Record]) -> str:

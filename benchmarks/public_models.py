@@ -52,7 +52,7 @@ DIED = "its process was ended by a signal"
 def judge(model: Path, asked: Record) -> Record:
     started = time.perf_counter()
     try:
-        view = analyze(model, Options(**asked))
+        view = analyze(model, Options(**{name: tuple(v) if isinstance(v, list) else v for name, v in asked.items()}))
         with tempfile.TemporaryDirectory() as folder:
             generate(view, Path(folder))
     except AtoncError as error:

@@ -141,6 +141,14 @@ def _on_cpu(op: Op, context: Context, refusal: Refused) -> tuple[CpuPlan, CpuRea
         raise UnsupportedError(
             f"operator {op.kind} is not supported", where=node, rule=refusal.rule, remedy="remove or replace the node"
         )
+    for name in (*op.inputs, *op.outputs):
+        if name and not context.tensor(name).is_constant and context.tensor(name).dtype == "float16":
+            raise UnsupportedError(
+                f"{op.kind}: {name} has elements of type float16",
+                where=node,
+                rule="what runs on the CPU needs a kernel in atonc_kernels.c, and these know float32 and float64",
+                remedy="export the model with float32 inputs and outputs, or quantise what is float16",
+            )
     inputs = tuple(context.buffer(n) for n in op.inputs if n and not context.tensor(n).is_constant)
     outputs = tuple(context.buffer(n) for n in op.outputs)
     call = CpuPlan(op.origin or (op.name,), f"{op.kind} {op.name}", op.name, inputs, outputs)

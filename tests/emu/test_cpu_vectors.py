@@ -165,6 +165,18 @@ def test_gather_and_tile(suffix: str, dtype: type) -> None:
         assert result[0, h, w, c] == x[0, h % 4, w % 3, c % 2]
 
 
+def test_gather_from_a_vector_whichever_axis_it_lies_on() -> None:
+    """As in a published network: two dimensions, of which the second is stored as the width and named the channels."""
+    bench, x = Bench(), np.array([2.5, -7.0], np.float32).reshape(1, 1, 2, 1)
+    out = bench.output((1, 1, 1, 1), np.float32)
+    info = general("X", bench.tensor(x), out) | {"operand": bench.tensor(np.ones((1, 1, 1, 1), np.int32)), "axis": 1}
+    run_call("ll_sw_forward_gather", [info], bench.memory)
+    assert bench.result(out, np.float32).item() == -7.0
+    beyond = info | {"operand": bench.tensor(np.full((1, 1, 1, 1), 2, np.int32))}
+    with pytest.raises(InputError, match="outside"):
+        run_call("ll_sw_forward_gather", [beyond], bench.memory)
+
+
 @pytest.mark.parametrize(("axis", "position"), [(1, 3), (2, 2), (3, 1)])
 def test_concatenation_layer_counts_axes_its_own_way(axis: int, position: int) -> None:
     bench = Bench()

@@ -233,3 +233,21 @@ def test_a_constant_for_every_element_of_several_rows(kind: str) -> None:
     k = constant("k", _codes((8, 13), 5), 0.03, -7)
     graph = graph_of(op, activation("x", (8, 13), 0.05, 3), k, activation("z", (8, 13), 0.2, -10))
     _compare(op, graph, {"x": _codes((8, 13))})
+
+
+@pytest.mark.parametrize("scales", [(1.0, 1.0, 1.0), (1.0, 0.5, 1 / 127)])
+@pytest.mark.parametrize("zero", [-128, 0])
+def test_products_with_a_scale_for_each_part_of_the_constant(scales: tuple[float, ...], zero: int) -> None:
+    """Equal scales are one, and the codes are as exact as any. Others would be rounded to 8 bits once more: refused
+    where that shows."""
+    shape, step = (1, 3, 8, 32), 1 / 255
+    weights = constant("w", np.array([1, 2, 127], np.int8).reshape(1, 3, 1, 1), scales, 0, axis=1)
+    op = Op("mul", "mul", ("x", "w"), ("y",))
+    graph = graph_of(op, activation("x", shape, step, zero), weights, activation("y", shape, step, zero))
+    codes = np.tile(np.arange(-128, 128, dtype=np.int8).reshape(1, 1, 8, 32), (1, 3, 1, 1))
+    if len(set(scales)) > 1:
+        with pytest.raises(Refusal, match="8 bits"):
+            run(graph, {"x": codes})
+        return
+    wanted = evaluate(graph, op, [codes, weights.data])[0].codes
+    assert np.array_equal(run(graph, {"x": codes})["y"], wanted)

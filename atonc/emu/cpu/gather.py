@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,23 @@ _RUNTIME_AXIS = {0: 0, 1: 3, 2: 2, 3: 1}
 
 
 def _gather(info: StructView, memory: Memory, dtype: np.dtype[Any]) -> None:
-    values, axis = tensor(info, "general.input").read(memory, dtype), onnx_axis(info)
-    target = tensor(info, "general.output")
+    values, target = tensor(info, "general.input").read(memory, dtype), tensor(info, "general.output")
+    axis = _own_axis(values.shape, onnx_axis(info))
     indices = tensor(info, "operand").read(memory, I32).reshape(-1).astype(np.int64)
     indices = np.where(indices < 0, indices + values.shape[axis], indices)
     if np.any((indices < 0) | (indices >= values.shape[axis])):
         raise fail(f"an index outside the {values.shape[axis]} elements of its axis", info.where)
-    if indices.size != target.shape[axis]:
+    found = np.take(values, indices, axis)
+    if found.size != target.elements or (found.size > 1 and indices.size != target.shape[axis]):
         raise not_modelled(f"a gather of {indices.size} indices into {target.shape}", info)
-    target.write(memory, np.take(values, indices, axis), dtype)
+    target.write(memory, found.reshape(target.shape), dtype)
+
+
+def _own_axis(shape: tuple[int, ...], axis: int) -> int:
+    """The second of two dimensions is the channels to the wrapper, where ST's compiler stores it as the width. Its loop
+    steps from value to value (inferred: a published network of 1.1.1 relies on it), so a vector has one axis only."""
+    long = max(range(len(shape)), key=shape.__getitem__)
+    return long if shape[axis] == 1 and prod(shape) == shape[long] else axis
 
 
 @layer("gather")

@@ -72,7 +72,7 @@ def _closer_shifted(layer: Layer) -> bool:
     plain = layer.weights.shape[1:3] == (1, 1) and layer.stride == (1, 1) and not any(layer.padding)
     if layer.features_shifted or layer.numerics == "2.x" or not (plain and layer.area.contiguous):
         return False
-    if layer.area.channels < SOME_CHANNELS:
+    if layer.area.channels < SOME_CHANNELS or layer.whole_bytes:
         return False
     phases = layer.phases((layer.out.height, layer.out.width))
     first, count = max(layer.runs(ROWS), key=lambda run: run[1])

@@ -19,6 +19,8 @@ from atonc.lower.semantics.sums import Chain, Term
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
 
+BETWEEN_PASSES = "partial sums"  # of a chain that runs several times
+
 
 def meaning(parts: tuple[Part, ...], tiling: Tiling) -> Chain:
     """Which channels every unit sums in every pass."""
@@ -75,7 +77,7 @@ def _with_shifts(tiling: Tiling, out_shift: int) -> list[ConvaccConfig]:
 
 
 def _loop_through_memory(b: TaskBuilder, context: Context, tail: str, head: str, elements: int, frames: int) -> None:
-    scratch = context.scratch(2 * elements, "partial sums")
+    scratch = context.scratch(2 * elements, BETWEEN_PASSES)
     area = Area(1, 1, elements, 2 * elements, 2 * elements, 0, 2)
     again = Frames(frames, 0)
     writer = b.write(tail, scratch, engine(area, again, write=True))

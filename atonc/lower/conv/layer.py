@@ -63,6 +63,7 @@ class Layer:
     native: bool = True  # stride 2 in the units, else views of every second pixel
     by_taps: bool = False  # every tap of the kernel by itself
     border: Sides = (0, 0, 0, 0)  # what of the area is padding in memory
+    whole_bytes: int = 0  # of the larger tensor, where this is a band of rows
     room: Room = USUAL_ROOM
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
 
@@ -77,17 +78,17 @@ class Layer:
     @property
     def large(self) -> bool:
         """May have to lie outside the NPU's own RAM, where engines start at aligned addresses only."""
-        return self._largest_bytes > self.room.large_bytes
+        return self.largest_bytes > self.room.large_bytes
 
     @property
     def huge(self) -> bool:
         """Does not fit the NPU's own RAM together with what else lives: all engines start at aligned addresses,
         whatever that costs."""
-        return self._largest_bytes > self.room.huge_bytes
+        return self.largest_bytes > self.room.huge_bytes
 
     @property
-    def _largest_bytes(self) -> int:
-        return max(self.area.height * self.area.line, self.out.height * self.out.line)
+    def largest_bytes(self) -> int:
+        return max(self.area.height * self.area.line, self.out.height * self.out.line, self.whole_bytes)
 
     def shifted(self) -> Layer:
         """The same layer on features stored as code + 128."""

@@ -69,7 +69,7 @@ def _flipped(layer: Layer, copy: str) -> TaskGroup:
 
 def worth_shifting(layer: Layer) -> bool:
     """A window over many channels is twice as fast without zero point; many channels need fewer, rounded passes."""
-    if layer.zero != -128 or layer.features_shifted or not layer.area.contiguous:
+    if layer.zero != -128 or layer.features_shifted or not layer.area.contiguous or layer.whole_bytes:
         return False
     if layer.numerics == "2.x":
         return needs_unsigned(layer.form_2x)

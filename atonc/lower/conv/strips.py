@@ -1,49 +1,120 @@
-"""Pictures too wide for the line buffers of the units: strips of columns, one after the other."""
+"""Pictures too wide for the line buffers of the units: strips of columns, one after the other. And pictures whose sums
+between passes would fill the memory: bands of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from math import gcd
 
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.hw.limits import ALIGNED
 from atonc.lower.context import Context
+from atonc.lower.conv.dense_chain import BETWEEN_PASSES
 from atonc.lower.conv.layer import Layer
+from atonc.lower.move.copies import Move, copy
 from atonc.lower.registry import Refusal
+from atonc.lower.semantics.sums import picture
+from atonc.lower.units.strided_views import StridedView
+from atonc.plan.streams import Area
 from atonc.plan.task import TaskGroup
-from atonc.select.choose import choose, in_order
+from atonc.select.choose import Offer, Way, attempt, choose, in_order, take_best
+from atonc.select.form import Form
 from atonc.select.preferences import FEWEST_STRIPS
 
 Lower = Callable[[Layer, Context], list[TaskGroup]]
+Seen = tuple[int, int, int, int]  # first and end of the pixels that outputs see on one axis, padding before and behind
 
 WIDE = 256  # pixels: narrower pictures fit, whatever else is refused
 COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
 def lower_wide(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
-    """As `lower` does it; where it refuses a wide picture, in as few strips as it takes."""
+    """As `lower` does it; where it refuses a wide picture, in as few strips as it takes; where that needs much memory
+    between passes, in bands of rows if they cost less."""
     counts = COUNTS if layer.area.width >= WIDE and layer.op.kind == "conv" else ()
     draws = [partial(lower, layer), *(partial(_in_strips, layer, lower, count) for count in counts)]
-    return choose(context, in_order(FEWEST_STRIPS, draws))
+    whole = attempt(context, lambda draft: choose(draft, in_order(FEWEST_STRIPS, draws)))
+    count = _bands(layer, context, whole) if isinstance(whole, Form) else 1
+    banded = attempt(context, partial(_in_bands, lower, layer, count)) if count > 1 else None
+    if isinstance(whole, Form) and isinstance(banded, Form):
+        return take_best(context, [Offer(banded, "bands of rows"), Offer(whole, "all rows at once")])
+    return context.take(whole)
+
+
+def _bands(layer: Layer, context: Context, form: Form) -> int:
+    """How many keep the sums between passes small enough to lie in the NPU's own RAM beside all else."""
+    sums = [b.size_bytes for name, b in form.buffers.items() if name.startswith(BETWEEN_PASSES)]
+    if layer.numerics == "2.x" or layer.op.kind != "conv":
+        return 1
+    return -(-max(sums, default=0) // context.room.band_bytes)
 
 
 def _in_strips(layer: Layer, lower: Lower, count: int, context: Context) -> list[TaskGroup]:
     return [group for strip in strips(layer, count) for group in lower(strip, context)]
 
 
+def _in_bands(lower: Lower, layer: Layer, count: int, context: Context) -> list[TaskGroup]:
+    """Features that the NPU's own RAM cannot hold are read once, into a copy, where chains read them several times."""
+    found: list[TaskGroup] = []
+    for band in bands(layer, count):
+        ways = [Way[Context](partial(lower, band), "features as stored")]
+        if _lies_outside(layer, context):
+            ways.append(Way(partial(_on_a_copy, lower, band), "on a copy of its rows"))
+        found += choose(context, ways)
+    return found
+
+
+def _lies_outside(layer: Layer, context: Context) -> bool:
+    return layer.area.height * layer.area.line > context.room.npu_ram_bytes and layer.area.contiguous
+
+
+def _on_a_copy(lower: Lower, band: Layer, context: Context) -> list[TaskGroup]:
+    area = Area.whole(band.area.height, band.area.width, band.area.channels)
+    shape, strides = (area.height, area.width, area.channels), (area.line, area.pixel, 1)
+    copied = context.scratch(area.height * area.line, "rows of features")
+    source = StridedView(band.source, shape, strides, band.area.offset)
+    moved = copy([Move(source, StridedView(copied, shape, strides))], band.origin, f"features of {band.op.name}")
+
+    def stored(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        return picture(band.stored(codes), band.area).reshape(-1)
+
+    return [*moved, *lower(replace(band, source=copied, area=area, stored=stored), context)]
+
+
 def strips(layer: Layer, count: int) -> Iterator[Layer]:
     """The same layer for some columns of the output at a time, on the columns that they see."""
     width = -(-layer.out.width // count)
-    top, left, bottom, _ = layer.padding
-    for first in range(0, layer.out.width, width):
-        some = min(width, layer.out.width - first)
-        start = first * layer.stride[1] - left
-        end = start + (some - 1) * layer.stride[1] + (layer.weights.shape[2] - 1) * layer.dilation[1] + 1
-        inside = max(0, start), min(end, layer.area.width)
-        if inside[0] >= inside[1]:
-            raise Refusal("CONV-PADDING", "outputs that see only padding", "at least one input each", "pad first")
-        yield replace(
-            layer,
-            area=layer.area.columns(inside[0], inside[1] - inside[0]),
-            out=layer.out.columns(first, some),
-            padding=(top, max(0, -start), bottom, max(0, end - layer.area.width)),
-        )
+    top, _, bottom, _ = layer.padding
+    for column in range(0, layer.out.width, width):
+        some = min(width, layer.out.width - column)
+        first, end, left, right = _seen(layer, 1, column, some)
+        area, out = layer.area.columns(first, end - first), layer.out.columns(column, some)
+        yield replace(layer, area=area, out=out, padding=(top, left, bottom, right))
+
+
+def bands(layer: Layer, count: int) -> Iterator[Layer]:
+    """The same for rows, from aligned addresses on."""
+    unit = ALIGNED // gcd(ALIGNED, layer.out.line)
+    height = -(-layer.out.height // count // unit) * unit
+    _, left, _, right = layer.padding
+    for row in range(0, layer.out.height, height):
+        some = min(height, layer.out.height - row)
+        first, end, top, bottom = _seen(layer, 0, row, some)
+        area, out = layer.area.rows(first, end - first), layer.out.rows(row, some)
+        padding = (top, left, bottom, right)
+        yield replace(layer, area=area, out=out, padding=padding, whole_bytes=layer.largest_bytes)
+
+
+def _seen(layer: Layer, axis: int, place: int, count: int) -> Seen:
+    """By so many outputs from `place` on."""
+    size = (layer.area.height, layer.area.width)[axis]
+    start = place * layer.stride[axis] - layer.padding[axis]
+    end = start + (count - 1) * layer.stride[axis] + (layer.weights.shape[1 + axis] - 1) * layer.dilation[axis] + 1
+    inside = max(0, start), min(end, size)
+    if inside[0] >= inside[1]:
+        raise Refusal("CONV-PADDING", "outputs that see only padding", "at least one input each", "pad first")
+    return *inside, max(0, -start), max(0, end - size)

@@ -17,7 +17,15 @@ from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.elementwise.channels import channel_steps, common_block
 from atonc.lower.elementwise.function import chain_wirings, function_for, function_steps, require_int8, table_of
-from atonc.lower.elementwise.operands import Operand, code_operand, operand_codes, operand_of, requantised, swapped
+from atonc.lower.elementwise.operands import (
+    Operand,
+    code_operand,
+    is_of_bytes,
+    operand_codes,
+    operand_of,
+    requantised,
+    swapped,
+)
 from atonc.lower.elementwise.tables import fit_table
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.semantics.arithmetic import ints
@@ -141,7 +149,7 @@ def lower_elementwise(op: Op, context: Context) -> list[TaskGroup]:
     alone = len({op.inputs[k] for k in varying}) == 1 and x.elements == out.elements
     if alone and all(c.elements == 1 for c in constants):
         return function_steps(op, context, x.name, table_of(op, context, varying[0]))
-    streamable = op.kind in _SUMS or (op.kind == "mul" and all(c.dtype == "int8" for c in constants))
+    streamable = op.kind in _SUMS or (op.kind == "mul" and all(is_of_bytes(c) for c in constants))
     block = common_block(constants, out, streamable) if alone else None
     steps = channel_steps(op, context, varying[0], block) if block is not None else None
     if steps is not None:
@@ -262,7 +270,7 @@ def product_form(op: Op, context: Context) -> tuple[Operand, Operand, Product]:
 
 def _require_fine(op: Op, tensor: Tensor, error: float) -> None:
     """A real constant is rounded to 8 bits here: the product must not show it."""
-    if tensor.data is not None and tensor.dtype != "int8" and error > _MOST_CONSTANT_ERROR:
+    if tensor.data is not None and not is_of_bytes(tensor) and error > _MOST_CONSTANT_ERROR:
         raise Refusal(
             "constants of products",
             f"rounding {tensor.name} to 8 bits costs up to {error:.2f} codes",

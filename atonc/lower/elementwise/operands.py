@@ -111,10 +111,17 @@ def operand_of(op: Op, context: Context, name: str, bytes_only: bool = False) ->
     return Operand(context.buffer(name), tensor.scale, tensor.zero_point, found)
 
 
+def is_of_bytes(tensor: Tensor) -> bool:
+    """int8 with one scale and one zero point, written down once or for every channel."""
+    if tensor.dtype != "int8" or tensor.quant is None:
+        return False
+    return all(np.ptp(values) == 0 for values in (tensor.quant.scales, tensor.quant.zero_points))
+
+
 def _constant(op: Op, context: Context, tensor: Tensor, out: tuple[int, ...], bytes_only: bool) -> Operand:
     assert tensor.data is not None
     whole = Repeats(1, 1, int(np.prod(out)))
-    if tensor.dtype == "int8" and tensor.quant is not None and tensor.quant.is_per_tensor:
+    if is_of_bytes(tensor):
         data = np.ascontiguousarray(np.broadcast_to(tensor.data, out))
         return Operand(context.constant(data.tobytes(), tensor.name), tensor.scale, tensor.zero_point, whole)
     real = np.broadcast_to(Arg(tensor, tensor.data).real, out)
