@@ -14,6 +14,7 @@ from atonc.quantizing.assign import Tuning, assign
 from atonc.quantizing.calibrate import calibrate
 from atonc.quantizing.equalise import equalise
 from atonc.quantizing.graph import FloatGraph, own_constants
+from atonc.quantizing.heads import unlike_heads
 from atonc.quantizing.islands import WEIGHTED, Plan, make_plan
 from atonc.quantizing.judge import Judge
 from atonc.quantizing.layers import layers_of
@@ -94,6 +95,7 @@ class Work:
         self.method = settings.calibration
         self.plain = -np.inf  # signal to noise without any art: full ranges, nearest rounding
         self.seen: dict[str, Seen] = {}
+        self.apart: tuple[str, ...] = ()  # outputs whose parts keep scales of their own
         self.unequalised: State | None = None  # where the other was better
 
     @property
@@ -104,7 +106,7 @@ class Work:
         self.graph, self.seen, self.layers, self.walked = state.graph, state.seen, state.layers, state.walked
 
     def plan(self, tuning: Tuning) -> Plan:
-        return make_plan(self.graph, self.settings.float_tails and not tuning.tails)
+        return make_plan(self.graph, self.settings.float_tails and not tuning.tails, self.apart)
 
     def model(self, tuning: Tuning, layers: Mended | None = None) -> Any:
         plan = self.plan(tuning)
@@ -115,7 +117,7 @@ class Work:
 
     def mend(self) -> None:
         self._start(self.graph)
-        best = self._walk(self._ranges(), self._wanted())
+        best = self._walk(self._heads(self._ranges()), self._wanted())
         if self.settings.equalise:
             self._equalise(best)
 
@@ -133,6 +135,17 @@ class Work:
         self.method, self.plain = max(found, key=lambda method: found[method]), found.get("minmax", -np.inf)
         self.steps += [(f"ranges by {one}, nearest rounding", snr, one == self.method) for one, snr in found.items()]
         return found[self.method]
+
+    def _heads(self, best: float) -> float:
+        """Outputs that join boxes and scores stay joined in float, where that helps."""
+        self.apart = unlike_heads(self.graph, self.seen) if self.settings.float_tails else ()
+        if not self.apart:
+            return best
+        found = self.judge.snr(self.model(Tuning()))
+        self.steps.append(("joined outputs keep the scales of their parts", found, found > best))
+        if found <= best:
+            self.apart = ()
+        return max(found, best)
 
     def _start(self, graph: FloatGraph) -> None:
         """Everything that follows from the float weights alone."""
