@@ -25,7 +25,7 @@ from atonc.quantizing.range_check import first_norm, require_trained_range, stil
 from atonc.quantizing.ranges import Seen
 from atonc.quantizing.samples import Feed, Samples, read_samples
 from atonc.quantizing.types import LEAST_SAMPLES, Candidate, Quantised, Settings
-from atonc.quantizing.weights import SPREADS, nearest, spread_of
+from atonc.quantizing.weights import SHARES, SPREADS, WHOLE, nearest, spread_of
 from atonc.quantizing.write import write
 
 WALKS = {
@@ -35,7 +35,7 @@ WALKS = {
 }
 MOST_VALUES = 24 << 20  # of one tensor, over all samples that are mended with
 TUNABLE: tuple[dict[str, Any], ...] = (
-    *({flag: True} for flag in ("tails", "concats", "near_zeros", "adds", "zeros")),
+    *({flag: True} for flag in ("tails", "whole", "concats", "near_zeros", "adds", "zeros")),
     *({"spread": spread} for spread in SPREADS),
 )
 
@@ -168,13 +168,14 @@ class Work:
         return best
 
     def _mended(self, tuning: Tuning, wishes: Wishes) -> Mended:
-        layers = {name: (layer, nearest(self.graph, layer, tuning.spread)) for name, (layer, _) in self.layers.items()}
+        how: dict[str, Any] = {"spread": tuning.spread, "shares": WHOLE if tuning.whole else SHARES}
+        layers = {name: (layer, nearest(self.graph, layer, **how)) for name, (layer, _) in self.layers.items()}
         if wishes == Wishes(False, False):
             return layers
         largest = max(int(np.prod(shape, dtype=np.int64)) for shape in self.graph.shapes.values())
         count = max(LEAST_SAMPLES, MOST_VALUES // max(largest, 1))
         feeds = self.learn[:: -(-len(self.learn) // count)]
-        return mend(self.graph, self.model(tuning, layers), layers, feeds, replace(wishes, spread=tuning.spread))
+        return mend(self.graph, self.model(tuning, layers), layers, feeds, replace(wishes, **how))
 
     def _equalise(self, best: float) -> None:
         """The same with equalised channels, mended as was best without; the better one stays."""
@@ -228,6 +229,8 @@ class Work:
         if new.tails != old.tails:
             return self.plan(new) != self.plan(old)
         plan = self.plan(new)
+        if new.whole != old.whole:
+            return True
         if new.spread != old.spread:
             return any(spread_of(self.graph, layer) > new.spread for layer, _ in self.layers.values())
         scales = [assign(self.graph, plan, self.seen, self.method, tuning) for tuning in (old, new)]
@@ -235,7 +238,7 @@ class Work:
 
     def _tried(self, tuning: Tuning) -> Tried:
         with progress.part(tuning.name):
-            anew = tuning.spread < np.inf or tuning.zeros
+            anew = tuning.spread < np.inf or tuning.zeros or tuning.whole
             model = self.model(tuning, self._mended(tuning, self.walked) if anew else self.layers)
             candidate = replace(self._priced(model), name=tuning.name)
             return Tried(candidate, model, tuning, self.state)
