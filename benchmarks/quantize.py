@@ -251,7 +251,8 @@ def tflite_price(path: Path) -> tuple[float | None, int | None, str]:
     from atonc.options import Options
 
     try:
-        cost = analyze(path, Options(verify=False, allow_float=True)).cost
+        real = {"input_type": "float32", "output_type": "float32"}  # as the ONNX models have them
+        cost = analyze(path, Options(verify=False, allow_float=True, **real)).cost
     except AtoncError as error:
         return None, None, str(error)
     return round(cost.latency_ms, 4), cost.cycles, ""
@@ -345,7 +346,7 @@ def table(rows: dict[str, Any]) -> str:
                f"most those of the least other one on {faster} of {len(names)}.")  # fmt: skip
     lines = [*INTRODUCTION.splitlines(), "", counted]
     if missing:
-        lines.append(f"Not measured: {', '.join(missing)}.")
+        lines.append(f"Not measured for want of processor time: {', '.join(missing)}.")
     lines += ["", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for key in names:
         cells = [_cell(rows[key].get(label)) for label in ("atonc", *OTHERS)]
@@ -371,19 +372,27 @@ def _cell(found: dict[str, Any] | None) -> str:
 
 INTRODUCTION = """# `atonc quantize` against other quantisers
 
-Written by `benchmarks/quantize.py` (2026-11-15, 2-core aarch64 Linux). Each quantiser gets the same 100 samples and
-its default settings (int8 activations, int8 weights by channel); 32 other samples judge. Each cell: mean signal to
-noise of the outputs against float, and cycles of the NPU as this compiler predicts them for the quantised model (float
-parts run on the CPU). onnxruntime gets the model with BatchNorm folded; ai-edge-quantizer takes TFLite only, so it has
-no figure for ONNX models. Its column is not to be trusted yet: of files without a signature, which the script adds
-because ai-edge-quantizer 0.10 calibrates through signatures only, it makes int8 biases that LiteRT refuses ("fails") or
-biases that overflow; whether the script or the package is the cause is not known. That onnxruntime's entropy equals its
-min-max on every model is as measured.
+Written by `benchmarks/quantize.py` (2026-11-16, 2-core aarch64 Linux). Each quantiser gets the same 100 samples and its
+default settings (int8 activations, int8 weights by channel). Each cell: mean signal to noise of the outputs against
+float on held samples, and cycles that this compiler predicts for the quantised model with float inputs and outputs
+(float parts run on the CPU). All cells of a row are of one compiler, rows are of two commits of the same day: the newer
+one counts 62.5 cycles more for every value of a float input (mobilenet_v1, mobilenet_v2, keyword, anomaly).
 
-Samples: random crops of about a hundred real pictures (test data of google-ai-edge/mediapipe; held ones are of other
-files), one-second windows of published speech (mlcommons/tiny), and mixtures of 40 published feature vectors of a
-machine's sound. They are not the data that the models were trained on: figures compare quantisers, they are no
-accuracies."""
+- Held samples: 128 where the input has fewer than 50,000 values, else 32. Nothing was chosen by them; while the
+  quantiser was worked on, a third set of samples judged.
+- onnxruntime gets the model with BatchNorm folded. Its entropy calibration has 128 bins for 128 codes, so that the
+  whole range is its only choice: it equals min-max by construction. For large inputs it was left out: it keeps every
+  value of every sample in memory.
+- ai-edge-quantizer 0.10 takes TFLite only, so it has no figure for ONNX models. It reads the newer of two operator
+  fields alone and leaves int8 weights as they are; the published files are older and have some, so the script fills the
+  field and makes such weights float. Its ranges are a moving average of the samples' extremes, which clips where
+  samples differ in loudness (keyword). Of mobilenet_v1 it makes biases of 2^31 (channels with hardly any weight):
+  TFLite's sums overflow, and this compiler refuses the file.
+
+Samples: random crops of real pictures (to learn from: test data of google-ai-edge/mediapipe; held: test pictures of
+DefTruth/lite.ai.toolkit), one-second windows of one published recording of speech (mlcommons/tiny; held windows begin
+elsewhere in it), and mixtures of 40 published feature vectors of a machine's sound (held: of the last ten). They are
+not the data that the models were trained on: figures compare quantisers, they are no accuracies."""
 CLOSING = """
 What could not be had: YOLOv8n (its float file is larger than what the store of public repositories keeps; YOLOX-nano
 has the same SiLU and split heads), a body pose model (face key points instead), a person segmentation (text

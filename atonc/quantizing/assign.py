@@ -28,6 +28,7 @@ class Tuning:
     adds: bool = False  # one scale for what is added
     near_zeros: bool = False  # zero point 0 where the range is nearly symmetric
     zeros: bool = False  # zero points 0 and -128 only
+    whole: bool = False  # no weight is cut: channels that share a shift stay together
     spread: float = inf  # how far the scales of a layer's channels may be apart
 
     @property
@@ -44,6 +45,7 @@ TITLES = {
     "adds": "one scale where tensors are added",
     "near_zeros": "zero point 0 where that costs little",
     "zeros": "zero points 0 and -128",
+    "whole": "no weight cut",
 }
 NEARLY_SYMMETRIC = 1.15  # by how much the step may grow
 

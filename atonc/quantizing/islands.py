@@ -7,6 +7,7 @@ int8 would spoil (softmax, non-maximum suppression) stay in float.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +36,9 @@ class Plan:
     float_nodes: tuple[str, ...]  # left in float
 
 
-def make_plan(graph: FloatGraph, float_tails: bool = True) -> Plan:
-    kept = _float_nodes(graph, float_tails)
+def make_plan(graph: FloatGraph, float_tails: bool = True, apart: Iterable[str] = ()) -> Plan:
+    """`apart`: nodes at the end that join tensors, to be left in float."""
+    kept = _float_nodes(graph, float_tails) | set(apart)
     roots = _roots(graph, kept)
     wanted = {name for name in graph.inputs if name in graph.floats and _needed(graph, name, roots, kept)}
     wanted |= {name for node in graph.nodes for name in node.output if _needed(graph, name, roots, kept)}

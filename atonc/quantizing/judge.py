@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from atonc.ir import Array
 from atonc.quantizing.graph import FloatGraph
+from atonc.quantizing.heads import parts_of
 from atonc.quantizing.islands import is_move
 from atonc.quantizing.observe import mean_snr_db, outputs, snr_db
 from atonc.quantizing.samples import Feed
@@ -22,12 +25,13 @@ class Judge:
     names: tuple[str, ...]  # of the float graph: its outputs first
     reference: list[list[Array]]
     outputs: int
+    parts: Mapping[str, tuple[int, tuple[int, ...]]]  # of outputs that join several tensors: each part counts
 
     @staticmethod
     def of(graph: FloatGraph, feeds: Sequence[Feed]) -> Judge:
         names = judged(graph)
         reference = outputs(graph.model, feeds, "running the float model", names)
-        return Judge(tuple(feeds), names, reference, len(graph.outputs))
+        return Judge(tuple(feeds), names, reference, len(graph.outputs), parts_of(graph))
 
     @property
     def expected(self) -> list[list[Array]]:
@@ -35,7 +39,18 @@ class Judge:
         return [values[: self.outputs] for values in self.reference]
 
     def snr(self, model: Any) -> float:
-        return mean_snr_db(self.reference, self._seen(model, self.names))
+        """Mean over what is judged; small scores beside large boxes count as much as those."""
+        return mean_snr_db(self._apart(self.reference), self._apart(self._seen(model, self.names)))
+
+    def _apart(self, samples: list[list[Array]]) -> list[list[Array]]:
+        return [[part for name, value in zip(self.names, values, strict=True) for part in self._split(name, value)]
+                for values in samples]  # fmt: skip
+
+    def _split(self, name: str, value: Array) -> list[Array]:
+        if name not in self.parts:
+            return [value]
+        axis, sizes = self.parts[name]
+        return np.split(value, np.cumsum(sizes)[:-1], axis)
 
     def outputs_db(self, model: Any) -> list[float]:
         """Signal to noise of each output of the model."""

@@ -14,6 +14,7 @@ from atonc.quantizing.assign import Tuning, assign
 from atonc.quantizing.calibrate import calibrate
 from atonc.quantizing.equalise import equalise
 from atonc.quantizing.graph import FloatGraph, own_constants
+from atonc.quantizing.heads import unlike_heads
 from atonc.quantizing.islands import WEIGHTED, Plan, make_plan
 from atonc.quantizing.judge import Judge
 from atonc.quantizing.layers import layers_of
@@ -24,7 +25,7 @@ from atonc.quantizing.range_check import first_norm, require_trained_range, stil
 from atonc.quantizing.ranges import Seen
 from atonc.quantizing.samples import Feed, Samples, read_samples
 from atonc.quantizing.types import LEAST_SAMPLES, Candidate, Quantised, Settings
-from atonc.quantizing.weights import SPREADS, nearest, spread_of
+from atonc.quantizing.weights import SHARES, SPREADS, WHOLE, nearest, spread_of
 from atonc.quantizing.write import write
 
 WALKS = {
@@ -34,7 +35,7 @@ WALKS = {
 }
 MOST_VALUES = 24 << 20  # of one tensor, over all samples that are mended with
 TUNABLE: tuple[dict[str, Any], ...] = (
-    *({flag: True} for flag in ("tails", "concats", "near_zeros", "adds", "zeros")),
+    *({flag: True} for flag in ("tails", "whole", "concats", "near_zeros", "adds", "zeros")),
     *({"spread": spread} for spread in SPREADS),
 )
 
@@ -94,6 +95,7 @@ class Work:
         self.method = settings.calibration
         self.plain = -np.inf  # signal to noise without any art: full ranges, nearest rounding
         self.seen: dict[str, Seen] = {}
+        self.apart: tuple[str, ...] = ()  # outputs whose parts keep scales of their own
         self.unequalised: State | None = None  # where the other was better
 
     @property
@@ -104,7 +106,7 @@ class Work:
         self.graph, self.seen, self.layers, self.walked = state.graph, state.seen, state.layers, state.walked
 
     def plan(self, tuning: Tuning) -> Plan:
-        return make_plan(self.graph, self.settings.float_tails and not tuning.tails)
+        return make_plan(self.graph, self.settings.float_tails and not tuning.tails, self.apart)
 
     def model(self, tuning: Tuning, layers: Mended | None = None) -> Any:
         plan = self.plan(tuning)
@@ -115,7 +117,7 @@ class Work:
 
     def mend(self) -> None:
         self._start(self.graph)
-        best = self._walk(self._ranges(), self._wanted())
+        best = self._walk(self._heads(self._ranges()), self._wanted())
         if self.settings.equalise:
             self._equalise(best)
 
@@ -133,6 +135,17 @@ class Work:
         self.method, self.plain = max(found, key=lambda method: found[method]), found.get("minmax", -np.inf)
         self.steps += [(f"ranges by {one}, nearest rounding", snr, one == self.method) for one, snr in found.items()]
         return found[self.method]
+
+    def _heads(self, best: float) -> float:
+        """Outputs that join boxes and scores stay joined in float, where that helps."""
+        self.apart = unlike_heads(self.graph, self.seen) if self.settings.float_tails else ()
+        if not self.apart:
+            return best
+        found = self.judge.snr(self.model(Tuning()))
+        self.steps.append(("joined outputs keep the scales of their parts", found, found > best))
+        if found <= best:
+            self.apart = ()
+        return max(found, best)
 
     def _start(self, graph: FloatGraph) -> None:
         """Everything that follows from the float weights alone."""
@@ -155,13 +168,14 @@ class Work:
         return best
 
     def _mended(self, tuning: Tuning, wishes: Wishes) -> Mended:
-        layers = {name: (layer, nearest(self.graph, layer, tuning.spread)) for name, (layer, _) in self.layers.items()}
+        how: dict[str, Any] = {"spread": tuning.spread, "shares": WHOLE if tuning.whole else SHARES}
+        layers = {name: (layer, nearest(self.graph, layer, **how)) for name, (layer, _) in self.layers.items()}
         if wishes == Wishes(False, False):
             return layers
         largest = max(int(np.prod(shape, dtype=np.int64)) for shape in self.graph.shapes.values())
         count = max(LEAST_SAMPLES, MOST_VALUES // max(largest, 1))
         feeds = self.learn[:: -(-len(self.learn) // count)]
-        return mend(self.graph, self.model(tuning, layers), layers, feeds, replace(wishes, spread=tuning.spread))
+        return mend(self.graph, self.model(tuning, layers), layers, feeds, replace(wishes, **how))
 
     def _equalise(self, best: float) -> None:
         """The same with equalised channels, mended as was best without; the better one stays."""
@@ -215,6 +229,8 @@ class Work:
         if new.tails != old.tails:
             return self.plan(new) != self.plan(old)
         plan = self.plan(new)
+        if new.whole != old.whole:
+            return True
         if new.spread != old.spread:
             return any(spread_of(self.graph, layer) > new.spread for layer, _ in self.layers.values())
         scales = [assign(self.graph, plan, self.seen, self.method, tuning) for tuning in (old, new)]
@@ -222,7 +238,7 @@ class Work:
 
     def _tried(self, tuning: Tuning) -> Tried:
         with progress.part(tuning.name):
-            anew = tuning.spread < np.inf or tuning.zeros
+            anew = tuning.spread < np.inf or tuning.zeros or tuning.whole
             model = self.model(tuning, self._mended(tuning, self.walked) if anew else self.layers)
             candidate = replace(self._priced(model), name=tuning.name)
             return Tried(candidate, model, tuning, self.state)

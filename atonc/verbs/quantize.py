@@ -30,6 +30,8 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     group(parser, DATA).add_argument("--data", type=Path, required=True, metavar="DIR|FILE.npz", help=samples)
     target = "the int8 model, with QuantizeLinear and DequantizeLinear (default: MODEL_int8.onnx)"
     group(parser, OUTPUT).add_argument("-o", "--output", type=Path, metavar="OUT.onnx", help=target)
+    shown = "accuracy against predicted milliseconds as a plot"
+    group(parser, OUTPUT).add_argument("--page", type=Path, metavar="FILE.html", help=shown)
     add_declared(parser, kind=Settings)
     add_output_options(parser)
 
@@ -53,13 +55,19 @@ def _quantize(options: argparse.Namespace) -> int:
     if target.exists() and target.samefile(options.model):
         raise InputError("would overwrite the float model", where=str(target), remedy="name another file with -o")
     preflight.check_file(target)
+    if options.page is not None:
+        preflight.check_file(options.page)
     preflight.check_packages("onnx", "onnxruntime", extra="quantize")
+    from atonc.disk import write_file
     from atonc.quantizing.run import quantize
     from atonc.report import quantize_text
+    from atonc.report.html.quantize_page import page
     from atonc.report.terminal import show
 
     result = quantize(options.model, options.data, settings)
     result.save(target)
+    if options.page is not None:
+        write_file(options.page, page(result))
     for line in result.notes:
         note(line, options)
     if options.json:

@@ -57,6 +57,15 @@ def network(spread: float = 1.0, variance: float = 1.0) -> Any:
     return b.model({"x": (1, 3, 12, 12)}, [b.node("Softmax", [b.node("Gemm", [p, w, bias], "logits")], "y", axis=1)])
 
 
+def detector(pixels: float = 100.0) -> Any:
+    """Boxes in pixels and scores between 0 and 1 in one output, as YOLOv8 has them."""
+    b = Build(3)
+    x = b.node("Relu", [b.conv("x", "c1", (8, 3, 3, 3))], "r1")
+    boxes = b.node("Mul", [b.conv(x, "c2", (4, 8, 1, 1)), b.constant("pixels", pixels)], "boxes")
+    scores = b.node("Sigmoid", [b.conv(x, "c3", (2, 8, 1, 1))], "scores")
+    return b.model({"x": (1, 3, 12, 12)}, [b.node("Concat", [boxes, scores], "y", axis=1)])
+
+
 def save(folder: Path, model: Any, name: str = "float.onnx") -> Path:
     path = folder / name
     path.write_bytes(model.SerializeToString())

@@ -18,6 +18,7 @@ import atonc
 from atonc.cli import main
 from atonc.errors import InputError
 from atonc.quantizing.observe import outputs
+from atonc.report.html.quantize_page import page
 from tests.quantizing.float_models import network, samples, save
 
 
@@ -74,6 +75,16 @@ def test_every_kept_step_helps_and_one_candidate_is_chosen(made: Any) -> None:
     assert result.chosen.milliseconds == min(near)
 
 
+def test_the_page_shows_the_front_as_a_plot(made: Any) -> None:
+    result, _ = made
+    text = page(result).decode()
+    assert text.count("<circle") == len(result.front) and text.count("class='chosen'") == 1
+    assert all(f"{candidate.snr_db:.2f} dB" in text for candidate in result.front)
+    places = [float(word.split("'")[0]) for word in text.split("cx='")[1:]]
+    order = np.argsort([candidate.milliseconds for candidate in result.front], kind="stable")
+    assert list(np.array(places)[order]) == sorted(places)  # slower ones to the right
+
+
 def test_objectives(made: Any) -> None:
     _, folder = made
     accurate = atonc.quantize(folder / "float.onnx", samples(folder), objective="accuracy")
@@ -87,7 +98,9 @@ def test_the_verb_writes_the_file_and_json(made: Any, capsys: pytest.CaptureFixt
     _, folder = made
     target = folder / "verb.onnx"
     words = ["quantize", str(folder / "float.onnx"), "--data", str(samples(folder)), "-o", str(target), "--json"]
+    words += ["--page", str(folder / "front.html")]
     assert main([*words, "--objective", "accuracy", "--no-rounding", "--no-equalisation"]) == 0
+    assert (folder / "front.html").read_text().count("<circle") == 1
     found = json.loads(capsys.readouterr().out)
     assert target.is_file() and found["file"] == str(target) and found["front"][0]["chosen"]
     assert {step["name"] for step in found["steps"] if step["kept"]} <= {

@@ -14,6 +14,7 @@ from atonc.quantizing.assign import Tuning, assign, input_range
 from atonc.quantizing.calibrate import calibrate
 from atonc.quantizing.equalise import equalise
 from atonc.quantizing.graph import FloatGraph, own_constants
+from atonc.quantizing.heads import parts_of, unlike_heads
 from atonc.quantizing.islands import WEIGHTED, make_plan
 from atonc.quantizing.judge import Judge, judged
 from atonc.quantizing.layers import layers_of, matrix, rows
@@ -22,10 +23,11 @@ from atonc.quantizing.observe import outputs, session
 from atonc.quantizing.ranges import Seen, choose, error, scale_of, symmetric
 from atonc.quantizing.rounding import Moments, rounded
 from atonc.quantizing.run import choose as choose_candidate
+from atonc.quantizing.run import quantize
 from atonc.quantizing.types import Candidate, Settings
 from atonc.quantizing.weights import channel_scales
 from tests.frontends.tflite_models import O, T, build
-from tests.quantizing.float_models import Build, network, samples, save
+from tests.quantizing.float_models import Build, detector, network, samples, save
 
 
 def graph_of(folder: Path, spread: float = 1.0) -> FloatGraph:
@@ -180,3 +182,26 @@ def test_speed_is_not_bought_with_less_than_plain_quantisation(plain: float, exp
     assert next(c.name for c in choose_candidate(found, Settings(), plain) if c.chosen) == expected
     fastest = choose_candidate(found, Settings(objective="speed"), plain)
     assert fastest[2].chosen
+
+
+def test_boxes_and_scores_of_one_output_keep_their_scales(tmp_path: Path) -> None:
+    """With one scale the scores have a few codes; in float the joined output is as good as its parts."""
+    path, data = save(tmp_path, detector()), samples(tmp_path)
+    graph = FloatGraph(own_constants(load(path), WEIGHTED))
+    assert parts_of(graph) == {"y": (1, (4, 2))}
+    few = {"objective": "accuracy", "correct_rounding": False, "equalise": False}
+    apart, joined = quantize(path, data, Settings(**few)), quantize(path, data, Settings(**few, float_tails=False))
+    assert ("joined outputs keep the scales of their parts", True) in [(name, used) for name, _, used in apart.steps]
+    assert len(apart.float_nodes) == 1 and not joined.float_nodes
+    feed = feeds(tmp_path)
+    expected = np.concatenate([one[0] for one in outputs(graph.model, feed)])
+    errors = [np.abs(np.concatenate([one[0] for one in outputs(made.model, feed)]) - expected)[:, 4:].max()
+              for made in (apart, joined)]  # fmt: skip
+    assert errors[0] < 0.02 < 0.2 < errors[1]
+    assert apart.chosen.milliseconds is not None  # it compiles
+
+
+def test_parts_of_like_range_share_a_scale(tmp_path: Path) -> None:
+    graph = FloatGraph(own_constants(load(save(tmp_path, detector(0.5))), WEIGHTED))
+    seen = calibrate(graph, make_plan(graph).tensors, layers_of(graph), feeds(tmp_path))
+    assert unlike_heads(graph, seen) == ()
