@@ -136,3 +136,10 @@ def test_a_slower_compiler_is_noticed(mutant: str, monkeypatch: pytest.MonkeyPat
         if figures(compile_graph(GRAPHS[name](), OPTIONS))["cycles"] > 1.1 * kept()[name]["cycles"]
     ]
     assert slower, "by more than 10 %"
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_words_are_counted_as_they_are_written(name: str) -> None:
+    """Choices count the words of an epoch without writing it."""
+    epochs = compile_graph(GRAPHS[name](), OPTIONS).program.epochs
+    assert sum(map(ec_program.epoch_words, epochs)) + len(ec_program.words([])) == len(ec_program.words(epochs))

@@ -7,6 +7,7 @@ writers; unwire; release every unit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
 from itertools import chain
 
 import numpy as np
@@ -51,8 +52,43 @@ def words(epochs: Iterable[Epoch]) -> list[int]:
 
 
 def epoch_words(epoch: Epoch) -> int:
-    """Length of the epoch's part of the program."""
-    return len(_encoded(epoch))
+    """Length of the epoch's part of the program, without writing it: what a unit takes is the same in every epoch."""
+    if epoch.empty:
+        return len(_encoded(epoch))
+    writers = set(epoch.writers())
+    units = [(config, name in writers) for name, config in epoch.units.items()]
+    words = sum(_configure_words(config) + _run_words(config.KIND, writes) for config, writes in units)
+    return _length([Label(epoch.number)]) + words + _switch_words(epoch)
+
+
+@lru_cache(maxsize=1 << 14)
+def _configure_words(config: UnitConfig) -> int:
+    name = _first_of(config.KIND)
+    return _length([_clock(name, 1), *_configure(name, config)])
+
+
+@cache
+def _run_words(kind: str, writes: bool) -> int:
+    """To start, wait for and release one unit."""
+    name = _first_of(kind)
+    wait = [Poll(_id(name), 0, _RUNNING, _RUNNING, _TIMEOUT, 0)] * writes
+    enable = Write(_id(name), 0, 1 << _EN) if kind == "CONVACC" else WriteField(_id(name), 0, _EN, 1, 1)
+    return _length([enable]) + _length([*wait, *_reset(_id(name), 0), _clock(name, 0)])
+
+
+def _switch_words(epoch: Epoch) -> int:
+    registers = sorted(encode_link(link)[0] for link in epoch.links)
+    wires = [Write(_SWITCH, register, 0) for register in registers]
+    return _length([*_reset(_SWITCH, 0), Write(_SWITCH, 0, 1), *wires]) + _length(wires)
+
+
+def _length(trace: Iterable[Instruction | Barrier]) -> int:
+    return len(encode(merge_writes(trace)))
+
+
+@cache
+def _first_of(kind: str) -> str:
+    return next(unit.name for unit in regs.UNIT_BY_NAME.values() if unit.kind == kind)
 
 
 def epoch_trace(epoch: Epoch) -> Iterator[Instruction | Barrier]:
