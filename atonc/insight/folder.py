@@ -10,6 +10,7 @@ from pathlib import Path
 
 from atonc.app.safety import network_context
 from atonc.build_folder import read_whole
+from atonc.cost.macs import epoch_macs
 from atonc.cost.network import NetworkCost, StepCost, network_cost
 from atonc.cost.saved_machine import build_machine
 from atonc.emu.files.c_info import CInfo, fitting_c_info
@@ -17,11 +18,9 @@ from atonc.emu.files.network_c import read_network
 from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import EmulatedNetwork, Step, load, memory_of, plan_steps
 from atonc.errors import AtoncError, InputError, plain
-from atonc.hw.cycles.flow import element_counts
 from atonc.hw.machine import Clocks, Machine, stm32n6
 from atonc.hw.safety.evidence import grade_program
 from atonc.hw.safety.evidence.summary import Summary, summarise
-from atonc.hw.units.convacc import ConvaccConfig
 from atonc.insight import decide, flow, folder_memory, rules, tensors, vendor, wiring
 from atonc.insight.clocked import at_clocks
 from atonc.insight.flow import node_names
@@ -229,20 +228,9 @@ def _step(step: Step, cost: StepCost, macs: int) -> StepView:
         wiring.modes(step.epoch),
         wiring.links(step.epoch),
         wiring.units(step.epoch),
-        _multiplications(step),
+        epoch_macs(step.epoch),
         sum(engine.elements * engine.element_bytes for engine in step.epoch.engines().values()),
     )
-
-
-def _multiplications(step: Step) -> int:
-    """What the convolvers do, padding included."""
-    if step.epoch is None:
-        return 0
-    flow, total = element_counts(step.epoch), 0
-    for name, config in step.epoch.units.items():
-        if isinstance(config, ConvaccConfig):
-            total += flow[name].output.total * config.kernel_height * config.kernel_width * config.batch
-    return total
 
 
 # ------------------------------------------------------------------------------------------------------------- layers
