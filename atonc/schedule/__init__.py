@@ -16,6 +16,10 @@ PASSES = {  # name -> what it does
     "pack": "tasks of different operators side by side",
 }
 
+UNPROVEN = {  # name -> what it does; off unless asked for (`--schedule-with`): no published program shows the form
+    "prefetch": "idle engines copy weights of later layers into free RAM, beside convolutions that read the flash",
+}
+
 
 def schedule(works: Iterable[Work], without: Collection[str] = ()) -> Schedule:
     """`without`: names of passes that are left out."""
