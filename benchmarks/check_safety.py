@@ -20,7 +20,7 @@ from random import Random
 from published import Program, Reading, read_programs
 from safety_mutations import mutations
 
-from atonc.hw.pipelines import proven_pipelines, texts
+from atonc.hw.chains import proven_chains, texts
 from atonc.hw.safety import all_rules, check_epoch, check_program
 from atonc.reasons import Severity, Violation
 
@@ -32,8 +32,8 @@ MEASURED = "2026-11-15, 2-core x86-64 Linux"
 @dataclass
 class Tally(Reading):
     rows: list[tuple[Program, list[Violation], float]] = field(default_factory=list)
-    pipelines: int = 0
-    unknown_pipelines: int = 0
+    chains: int = 0
+    unknown_chains: int = 0
     damaged: Counter[str] = field(default_factory=Counter)
     noticed: Counter[str] = field(default_factory=Counter)
 
@@ -43,8 +43,8 @@ class Tally(Reading):
         self.rows.append((program, found, time.process_time() - started))
         for epoch in program.epochs:
             forms = texts(epoch).values()
-            self.pipelines += len(forms)
-            self.unknown_pipelines += sum(form not in proven_pipelines() for form in forms)
+            self.chains += len(forms)
+            self.unknown_chains += sum(form not in proven_chains() for form in forms)
         self._damage(program)
 
     def _damage(self, program: Program) -> None:
@@ -106,7 +106,7 @@ def report(tally: Tally) -> str:
         "",
         *summary(tally),
         "",
-        f"Pipelines: {tally.pipelines}, of these not among the proven forms: {tally.unknown_pipelines}. "
+        f"Chains: {tally.chains}, of these not among the proven forms: {tally.unknown_chains}. "
         f"Programs equal to one already checked, not counted: {tally.equal}.",
         "",
         "Violations and unproven forms:" if grave else "No violation, nothing unproven.",

@@ -77,16 +77,16 @@ def write_modes(modes: dict[str, list[dict[str, Any]]], compact: Compactor) -> N
     write("modes.json", sections)
 
 
-def write_pipelines(chains: dict[str, Any], compact: Compactor) -> None:
-    pipelines = chains["pipelines"]
+def write_chains(study: dict[str, Any], compact: Compactor) -> None:
+    pipelines = study["pipelines"]
     number = {row["pipeline"]: index for index, row in enumerate(pipelines)}
     write(
-        "pipelines.json",
+        "chains.json",
         {
-            "pipelines": [[row["pipeline"], compact.evidence(row, "count")] for row in pipelines],
+            "chains": [[row["pipeline"], compact.evidence(row, "count")] for row in pipelines],
             "topologies": [
                 [[number[text] for text in row["topology"].split(" || ")], compact.evidence(row, "epochs")]
-                for row in chains["epoch_topologies"]
+                for row in study["epoch_topologies"]
             ],
         },
     )
@@ -110,7 +110,7 @@ def main() -> None:
             "contexts": [compact.context(row) for row in links["context_patterns"]],
         },
     )
-    write_pipelines(chains, compact)
+    write_chains(chains, compact)
     write_modes(modes["modes"], compact)
 
 

@@ -110,7 +110,7 @@ def run_chain(epoch: Epoch, chain: Chain, inputs: dict[str, tuple[Stream, Stream
         raise InputError(
             f"{', '.join(chain.units)} get no whole frame",
             where=f"epoch {epoch.number}",
-            rule="each writer takes exactly what its pipeline produces",
+            rule="each writer takes exactly what its chain produces",
         )
     outputs = _looped(configs, sums) if chain.loop else _straight(configs, sums, None)
     return {

@@ -52,10 +52,10 @@ class _Run:
     def _write(self, name: str, config: stream_engine.StrengConfig, stream: Stream) -> None:
         if stream.elements < config.elements:
             raise InputError(
-                f"{name} waits for {config.elements} elements, its pipeline produces {stream.elements}: "
+                f"{name} waits for {config.elements} elements, its chain produces {stream.elements}: "
                 "on the chip this epoch would never end",
                 where=f"epoch {self.epoch.number}",
-                rule="each writer takes exactly what its pipeline produces",
+                rule="each writer takes exactly what its chain produces",
             )
         config, data, base = self._located(config, name)
         stream_engine.write(config, stream, data, base, name)
@@ -95,7 +95,7 @@ class _Run:
             raise InputError(
                 f"{link.source} sends nothing to {link.destination}: on the chip this epoch would never end",
                 where=f"epoch {self.epoch.number}",
-                rule="each writer takes exactly what its pipeline produces",
+                rule="each writer takes exactly what its chain produces",
             )
         return routed
 

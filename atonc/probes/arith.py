@@ -105,9 +105,9 @@ PROBES = (
         "control-affine",
     ),
     Probe(
-        "pipelines-side-by-side",
+        "chains-side-by-side",
         "two requantisations and a copy side by side in one epoch",
-        "published with other pipelines side by side",
+        "published with other chains side by side",
         _side_by_side,
         "control-affine",
     ),

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from atonc.errors import InternalError
+from atonc.hw.chains import Shape, evidence, texts_of
 from atonc.hw.footprint import share_word, touched
 from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
-from atonc.hw.pipelines import Shape, evidence, texts_of
 from atonc.hw.proven import Level
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig

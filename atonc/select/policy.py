@@ -24,7 +24,7 @@ from atonc.hw.machine import FLASH, HYPERRAM, stm32n6
 # --- cycles
 EPOCH_CYCLES = 5000  # to program and start an epoch: 950 and about 600 words of 7 cycles, as usual convolutions have
 FLASH_BYTE_CYCLES = stm32n6().external_cycles_per_byte(stm32n6().first(FLASH))  # of a constant that is read once
-MAX_PIPELINES = 3  # convolutions side by side, each with its own ARITHs: what published epochs have
+MAX_CHAINS = 3  # convolutions side by side, each with its own ARITHs: what published epochs have
 WORTH_LANES = 1.1  # how much longer than the flash the units of a layer must take: else lanes wait for the same kernels
 MOST_LANE_JOBS = 40  # chains of one layer whose lanes are tried: the search stays short
 PACK_REACH = 16  # epochs over which another one moves to run beside an earlier one: branches are about as long
@@ -32,7 +32,7 @@ NEARLY = 0.9  # of the most that a move saves, where another place leaves more r
 WORTH_CUTTING = 2048  # elements of a part that runs beside others: a shorter one does not pay for its engines
 WORTH_SPLITTING = 4096  # cycles of a copy or a pooling: below, two engines finish no earlier than one
 MOST_MOVES = 320  # pieces of one copy: beyond, the CPU is the better place
-MOST_PARTS = 512  # epochs of one layer or pipelines of one mean; a stride of 16 has 256 phases
+MOST_PARTS = 512  # epochs of one layer or chains of one mean; a stride of 16 has 256 phases
 MOST_TRIED = 6  # sizes of batches, the largest first, so that the search stays short
 FEWEST_ROWS = 4  # of a band: lower ones read more than half of their lines twice
 TURNS_PER_ROW = 4  # loading a coefficient takes as long as streaming so many constants

@@ -195,7 +195,7 @@ def test_unknown_npu_version_is_reported(tmp_path: Path, common: Common) -> None
 
 
 def test_hanging_npu_is_reported_with_its_epoch(tmp_path: Path, common: Common) -> None:
-    """An engine is told to wait for more than its pipeline gives: the watchdog of the runtime ends the inference."""
+    """An engine is told to wait for more than its chain gives: the watchdog of the runtime ends the inference."""
     view = digits()
     rig = rig_of(tmp_path, common, view)
     run = rig.board.npu._run

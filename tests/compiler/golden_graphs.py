@@ -86,7 +86,7 @@ def pictures() -> Graph:
 
 
 def depthwise() -> Graph:
-    """Several pipelines side by side in an epoch."""
+    """Several chains side by side in an epoch."""
     net = Sketch().start(1, 24, 24, 96, zero=-128)
     net.conv(96, (3, 3), depthwise=True, zero=-128)
     net.conv(96, (5, 5), depthwise=True)

@@ -107,7 +107,7 @@ def test_every_figure_belongs_to_a_network() -> None:
 # ------------------------------------------------------------------------------------- mutants that are slower only
 
 SLOWER: dict[str, dict[str, float]] = {
-    "one depthwise pipeline": {"FEW_CYCLES": 8e9, "MAX_PIPELINES": 1},
+    "one depthwise chain": {"FEW_CYCLES": 8e9, "MAX_CHAINS": 1},
     "an epoch for every few channels": {"WORTH": 0.0},
     "copies on the CPU": {"MOST_MOVES": 0},
     "functions on the CPU": {"atonc.lower.elementwise.function.MOST_ERROR": -1},

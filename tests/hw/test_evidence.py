@@ -189,7 +189,7 @@ class TestArguments:
             ("S5", Feature("CONVACC FSUB", "signed", -128)),
             ("S5", Feature("ARITH A of a table", "AFFINE X1", -32_768)),
             ("S6", Feature("ARITH SHIFT RES", "AFFINE dual X2 Y2 O1", 22)),
-            ("S7", Feature("reader and writer", "of one pipeline", "interleaved, no word in common")),
+            ("S7", Feature("reader and writer", "of one chain", "interleaved, no word in common")),
         ],
     )
     def test_composed(self, argument: str, feature: Feature) -> None:
@@ -199,7 +199,7 @@ class TestArguments:
     @pytest.mark.parametrize(
         "feature",
         [
-            Feature("pipelines side by side", "", "IN>OUT || IN>NOTHING"),
+            Feature("chains side by side", "", "IN>OUT || IN>NOTHING"),
             Feature("CONVACC pads left right top bottom", "3x3/2", "0 2 0 0"),
             Feature("CONVACC W", "3x3/1 simd1 F1", 1),
             Feature("CONVACC W", "3x3/1 simd1 F1", 2101),
@@ -211,7 +211,7 @@ class TestArguments:
             Feature("CONVACC FSUB", "signed", 128),
             Feature("ARITH SHIFT RES", "AFFINE X2 O1", 29),
             Feature("ARITH SHIFT RES", "MUL dual X1 Y1 O2", 5),
-            Feature("reader and writer", "of one pipeline", "something else"),
+            Feature("reader and writer", "of one chain", "something else"),
             Feature("no such feature", "", 1),
         ],
     )

@@ -56,7 +56,7 @@ def test_findings_read_well() -> None:
     found = check_epoch(swap(legal.convolution(), STRENG2=writer(NPU_RAM3, 2048, 3)))
     assert str(found[0]) == (
         "epoch 7, STRENG2: violation B01: takes 6144 elements (limit: 4096 arrive). "
-        "Rule: each writer takes exactly as many elements as its pipeline produces."
+        "Rule: each writer takes exactly as many elements as its chain produces."
     )
     assert found[0].as_dict()["evidence"] == "15491 of 15491 writers"
     assert worst(found) == Severity.VIOLATION and worst([]) is None
@@ -173,7 +173,7 @@ def test_slices_may_lie_beside_each_other_in_words_of_their_own() -> None:
     assert [v for v in check_epoch(interleaved(8)) if v.rule.family != "evidence"] == []
 
 
-def test_two_pipelines_in_one_epoch() -> None:
+def test_two_chains_in_one_epoch() -> None:
     epoch = add(
         legal.convolution(),
         "STRENG5 > STRENG6",

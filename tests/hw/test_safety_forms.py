@@ -1,4 +1,4 @@
-"""Links and pipelines as data: texts are canonical, evidence is what the study says."""
+"""Links and chains as data: texts are canonical, evidence is what the study says."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.hw import links, pipelines, proven
+from atonc.hw import chains, links, proven
 from atonc.hw.epoch import Epoch
 from atonc.hw.links import LinkKind
 from atonc.hw.proven import Level
 from atonc.hw.safety import mode_keys
 from atonc.hw.units.switch import Link
 from tests.hw import safety_epochs as legal
-from tests.hw.pipeline_reader import read_pipeline
+from tests.hw.chain_reader import read_chain
 from tests.hw.safety_parts import gated, limited
 
 DATA = Path(proven.__file__).parent / "safety" / "data"
@@ -24,18 +24,18 @@ LARGEST_FILE = 250_000
 
 
 def only_text(epoch: Epoch) -> str:
-    (text,) = pipelines.texts(epoch).values()
+    (text,) = chains.texts(epoch).values()
     return text
 
 
-@pytest.mark.parametrize("text", pipelines.proven_pipelines())
-def test_every_proven_pipeline_reads_and_writes_back(text: str) -> None:
-    assert only_text(read_pipeline(text)) == text
+@pytest.mark.parametrize("text", chains.proven_chains())
+def test_every_proven_chain_reads_and_writes_back(text: str) -> None:
+    assert only_text(read_chain(text)) == text
 
 
-@given(st.sampled_from(sorted(pipelines.proven_pipelines())), st.randoms(use_true_random=False))
+@given(st.sampled_from(sorted(chains.proven_chains())), st.randoms(use_true_random=False))
 def test_the_text_does_not_depend_on_numbers_and_order(text: str, chance: object) -> None:
-    epoch = read_pipeline(text)
+    epoch = read_chain(text)
     names: dict[str, str] = {}
     for kind in {config.KIND for config in epoch.units.values()}:
         mine = [name for name, config in epoch.units.items() if kind == config.KIND]
@@ -59,9 +59,9 @@ def test_texts_of_epochs_built_by_hand() -> None:
 def test_counts_are_those_of_the_study() -> None:
     assert len(proven.networks()) == 114
     assert sum(network.shipped for network in proven.networks()) == 24
-    assert len(pipelines.proven_pipelines()) == 368
-    assert len(pipelines.proven_topologies()) == 805
-    assert sum(found.level == Level.SHIPPED for found in pipelines.proven_pipelines().values()) == 156
+    assert len(chains.proven_chains()) == 368
+    assert len(chains.proven_topologies()) == 805
+    assert sum(found.level == Level.SHIPPED for found in chains.proven_chains().values()) == 156
     assert len(links.proven_links()) == 27
     assert [len(mode_keys.proven_modes(k)) for k in ("CONVACC", "ARITH", "ACTIV", "POOL", "STRENG")] == [
         134,
@@ -105,5 +105,5 @@ def test_forms_of_contexts() -> None:
 
 def test_data_files_stay_small() -> None:
     sizes = {path.name: path.stat().st_size for path in DATA.glob("*.json")}
-    assert set(sizes) == {"evidence.json", "links.json", "modes.json", "networks.json", "pipelines.json"}
+    assert set(sizes) == {"evidence.json", "links.json", "modes.json", "networks.json", "chains.json"}
     assert max(sizes.values()) < LARGEST_FILE

@@ -196,7 +196,7 @@ def test_zero_rows_do_not_show_the_coefficients_of_the_epoch_before() -> None:
     assert not run(graph, {"x": _codes(shape)})["z"][..., 8:].any()
 
 
-def test_long_sums_run_in_three_pipelines() -> None:
+def test_long_sums_run_in_three_chains() -> None:
     _, graph = _binary("add", ((1, 64, 64, 8),) * 3, ((0.1, 0),) * 3)
     (plan,), _ = lower(graph)
     assert sum(name.startswith("ARITH") for name in plan.units) == 3

@@ -60,7 +60,7 @@ def test_clipped(channels) -> None:
     assert np.array_equal(got, exact)
 
 
-def test_slopes_of_one_sign_leave_room_for_two_pipelines() -> None:
+def test_slopes_of_one_sign_leave_room_for_two_chains() -> None:
     _, graph = _model((1, 40, 40, 16), ((0.1, 0), (0.1, 0)), (0.0, 1.0), True)
     (plan,), _ = lower(graph)
     assert sum(name.startswith("ACTIV") for name in plan.units) == 2

@@ -39,19 +39,19 @@ def written(plans: list[StepPlan]) -> list[list[StrengConfig]]:
     ]
 
 
-@pytest.mark.parametrize("channels, pipelines", [(8, 1), (12, 1), (16, 2), (24, 3), (28, 1), (32, 2), (40, 3)])
-def test_depthwise_layers_write_words_of_their_own(channels: int, pipelines: int) -> None:
-    """Pictures too low for bands: slices of channels, in up to three pipelines."""
+@pytest.mark.parametrize("channels, chains", [(8, 1), (12, 1), (16, 2), (24, 3), (28, 1), (32, 2), (40, 3)])
+def test_depthwise_layers_write_words_of_their_own(channels: int, chains: int) -> None:
+    """Pictures too low for bands: slices of channels, in up to three chains."""
     plans, _ = harness.lower(depthwise(6, 5, channels))
     epochs = written(plans)
     assert not any(share_word(a, b) for epoch in epochs for a, b in combinations(epoch, 2))
-    assert max(map(len, epochs)) == pipelines
+    assert max(map(len, epochs)) == chains
 
 
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("channels", [8, 28, 32])
 def test_depthwise_layers_in_bands_of_rows(channels: int, stride: int) -> None:
-    """Where slices would leave pipelines idle."""
+    """Where slices would leave chains idle."""
     graph = depthwise(54, 60, channels, stride)
     plans, _ = harness.lower(graph)
     epochs = written(plans)

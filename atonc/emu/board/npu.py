@@ -28,7 +28,7 @@ _STRENG_EVENT, _STRENG_IRQ = 10, 15
 _ERR_BUSPORT, _ERR_START, _ERR_UNKOP = 1 << 1, 1 << 3, 1 << 5
 _RAW_OFLOW_FRM = 1 << 3
 _MAX_PROGRAM_WORDS = 1 << 22
-SETTLE = 1000  # instructions without a write after which an enabled pipeline counts as complete
+SETTLE = 1000  # instructions without a write after which an enabled chain counts as complete
 
 EpochWatch = Callable[[Epoch, int], None]
 
@@ -133,7 +133,7 @@ class Npu:
             self.clock.schedule(SETTLE, lambda: self._settle_when_quiet(seen))
 
     def settle(self) -> None:
-        """Runs the pipeline that the CPU has enabled, if there is one."""
+        """Runs the chain that the CPU has enabled, if there is one."""
         if not self._pending:
             return
         self._pending = False

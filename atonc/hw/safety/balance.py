@@ -15,7 +15,7 @@ FAMILY = "balance"
 @rule(
     "B01",
     FAMILY,
-    "each writer takes exactly as many elements as its pipeline produces",
+    "each writer takes exactly as many elements as its chain produces",
     proven(15491, "writers"),
     remedy="make frames times frame size of the writer equal to what arrives; a writer that waits for more never ends",
 )

@@ -1,10 +1,10 @@
-"""Forms: links, multicasts, contexts and whole pipelines that public networks were seen to use."""
+"""Forms: links, multicasts, contexts and whole chains that public networks were seen to use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atonc.hw import links, pipelines
+from atonc.hw import chains, links
 from atonc.hw.limits import MOST_READERS, MOST_WRITERS
 from atonc.hw.proven import Level
 from atonc.hw.safety.registry import Finding, rule
@@ -48,15 +48,15 @@ def shipped_links(view: EpochView) -> Iterator[Finding]:
 @rule(
     "P03",
     FAMILY,
-    "a pipeline has a form that public networks use",
+    "a chain has a form that public networks use",
     Evidence(report="368 forms occur, 156 of them in programs that ST ships"),
     severity=Severity.UNPROVEN,
-    remedy="cut the pipeline at a link and go through memory",
+    remedy="cut the chain at a link and go through memory",
 )
-def known_pipelines(view: EpochView) -> Iterator[Finding]:
-    for units, text in view.pipelines.items():
-        if pipelines.evidence(text).level == Level.NEVER:
-            yield Finding(units[0], f"pipeline {text or ', '.join(units)}")
+def known_chains(view: EpochView) -> Iterator[Finding]:
+    for units, text in view.chains.items():
+        if chains.evidence(text).level == Level.NEVER:
+            yield Finding(units[0], f"chain {text or ', '.join(units)}")
 
 
 @rule(

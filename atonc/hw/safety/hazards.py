@@ -167,7 +167,7 @@ def loader_memory(view: EpochView) -> Iterator[Finding]:
     "H10",
     FAMILY,
     "an engine overwrites what another still reads only in place or in an accumulator loop",
-    Evidence(report="104 elementwise pipelines work in place; 106 writers trail a CONVACC feature reader"),
+    Evidence(report="104 elementwise chains work in place; 106 writers trail a CONVACC feature reader"),
     severity=Severity.NOTE,
     remedy="check that the writer stays behind the reader, or use two buffers",
 )

@@ -33,7 +33,7 @@ def configuration_order(view: EpochView) -> Iterator[Finding]:
     FAMILY,
     "units are enabled in the order writers, processing units, readers",
     proven(9526, "epochs"),
-    remedy="enable the end of the pipeline first, so that no element is lost",
+    remedy="enable the end of the chain first, so that no element is lost",
 )
 def enable_order(view: EpochView) -> Iterator[Finding]:
     yield from _out_of_order(view, "enable", _ENABLE)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import TypeVar
 
-from atonc.hw import pipelines
+from atonc.hw import chains
 from atonc.hw.cycles.flow import Flow, Words, element_counts
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
@@ -118,9 +118,9 @@ class EpochView:
         return {name: config.span() for name, config in self.engines.items()}
 
     @cached_property
-    def pipelines(self) -> dict[tuple[str, ...], str]:
-        """Units and canonical text of each pipeline."""
-        return pipelines.texts(self.epoch)
+    def chains(self) -> dict[tuple[str, ...], str]:
+        """Units and canonical text of each chain."""
+        return chains.texts(self.epoch)
 
     @cached_property
     def modes(self) -> dict[str, Key]:

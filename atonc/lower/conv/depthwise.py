@@ -161,7 +161,7 @@ def _epochs(
         for out, some in ranges(layer, cut.mode.offset, cut.roundings, start, count, step):
             for parts, target, form in areas:
                 for job in _jobs(layer, parts, form, out // multiplier, some // cut.outputs):
-                    build = partial(_pipeline, layer, context, parts, target, *job)
+                    build = partial(_chain, layer, context, parts, target, *job)
                     found.append(Wiring(build, cost=job[1] * target.height))
     return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
 
@@ -203,7 +203,7 @@ def _jobs(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks:
     return [(channel + k, 1, single) for k in range(cut.batch)]
 
 
-def _pipeline(
+def _chain(
     layer: Layer,
     context: Context,
     parts: tuple[Part, ...],

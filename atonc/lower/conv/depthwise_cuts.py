@@ -17,7 +17,7 @@ from atonc.lower.conv.chains import Mode, chain_configs, least_batch, limits
 from atonc.lower.conv.kernel_parts import Part
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.wide_windows import frame, side_by_side
-from atonc.select.policy import EPOCH_CYCLES, FLASH_BYTE_CYCLES, MAX_PIPELINES
+from atonc.select.policy import EPOCH_CYCLES, FLASH_BYTE_CYCLES, MAX_CHAINS
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Cut:
         """How many of them an epoch holds, each with so many ARITHs behind the sums."""
         units, kernel_streams = len(self.configs), len(self.configs) if self.joined else 1
         return min(
-            MAX_PIPELINES,
+            MAX_CHAINS,
             UNITS["CONVACC"] // units,
             UNITS["ARITH"] // (ariths + self.joined),
             UNITS["STRENG"] // (units + kernel_streams + 1),

@@ -28,7 +28,7 @@ from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area
 from atonc.plan.task import Task, TaskGroup
 from atonc.select.choose import Way, choose
-from atonc.select.policy import FLASH_BYTE_CYCLES, MAX_PIPELINES, MOST_LANE_JOBS, WORTH_LANES
+from atonc.select.policy import FLASH_BYTE_CYCLES, MAX_CHAINS, MOST_LANE_JOBS, WORTH_LANES
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ def _ways(layer: Layer, context: Context, jobs: Sequence[Job]) -> Iterator[tuple
     if cycles < WORTH_LANES * max(1.0, sum(map(_flash_cycles, jobs))):
         return
     ariths = max(_ariths(layer, job) for job in jobs)
-    for lanes in range(2, min(MAX_PIPELINES, UNITS["ARITH"] // ariths) + 1):
+    for lanes in range(2, min(MAX_CHAINS, UNITS["ARITH"] // ariths) + 1):
         for by_rows in (False, True):
             cut = [_cut(layer, job, lanes, _share(job, cycles, lanes), by_rows) for job in jobs]
             if any(len(pieces) > 1 for pieces in cut):

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from atonc.hw.chains import evidence
 from atonc.hw.limits import BUS_BYTES, MAX_CHAIN, UNITS
-from atonc.hw.pipelines import evidence
 from atonc.hw.proven import Level
 from atonc.hw.units.arith import ArithConfig
 from atonc.lower.context import Context
@@ -30,7 +30,7 @@ from atonc.plan.task import Purpose, TaskGroup
 from atonc.schedule.check import forms
 from atonc.select.choose import attempt
 from atonc.select.form import Form
-from atonc.select.policy import MAX_PIPELINES
+from atonc.select.policy import MAX_CHAINS
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class Piece:
 
     def lanes(self, groups: int) -> int:
         """How many of them an epoch holds, each for some groups of kernels."""
-        most = min(MAX_PIPELINES, UNITS["CONVACC"] // self.units, UNITS["STRENG"] // (self.units + 2))
+        most = min(MAX_CHAINS, UNITS["CONVACC"] // self.units, UNITS["STRENG"] // (self.units + 2))
         return max(1, min(most, groups)) if self.passes == 1 else 1
 
 

@@ -86,12 +86,12 @@ def _epochs(
         lanes = 1
     plans: list[TaskGroup] = []
     for k in range(0, len(jobs), lanes):
-        tasks = [_pipeline(layer, context, parts, units, *job) for job in jobs[k : k + lanes]]
+        tasks = [_chain(layer, context, parts, units, *job) for job in jobs[k : k + lanes]]
         plans.append(TaskGroup(tuple(tasks)))
     return plans
 
 
-def _pipeline(
+def _chain(
     layer: Layer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
 ) -> Task:
     b = TaskBuilder(layer.origin, f"conv {layer.op.name}")

@@ -52,7 +52,7 @@ from atonc.ops.rounding import ONCE, Rounding, lift, rounding_of
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import contiguous
 from atonc.plan.task import TaskGroup
-from atonc.select.policy import MAX_PIPELINES
+from atonc.select.policy import MAX_CHAINS
 
 _SUMS = ("add", "sub", "minimum", "maximum")
 _LARGEST_PRODUCT = 32767  # with what the zero points add
@@ -333,7 +333,7 @@ def _steps(
     target, elements = context.buffer(op.outputs[0]), context.tensor(op.outputs[0]).elements
     after = _clip_units(op, ariths)
     ariths += sum(unit.KIND == "ARITH" for unit in after)
-    ways = min(UNITS["ARITH"] // ariths, MOST_READERS // readers, MAX_PIPELINES)
+    ways = min(UNITS["ARITH"] // ariths, MOST_READERS // readers, MAX_CHAINS)
     block = max(operand.repeats.block for operand in operands)
 
     def build(cut: tuple[int, int], epoch: TaskBuilder) -> None:

@@ -144,19 +144,19 @@ def _steps(op: Op, context: Context, form: Prelu) -> list[TaskGroup]:
     if out.shape[-1] > ROWS:
         negative = context.scratch(out.elements, f"{op.name}:negative")
         before = chain_wirings(source, negative, out.shape, form.units)
-        middle = _sum_pipelines(form, out, (source, negative, raw), form.positive.config, ())
+        middle = _sum_chains(form, out, (source, negative, raw), form.positive.config, ())
     elif len(form.units) > 2:
         positive = context.scratch(out.elements, f"{op.name}:positive")
         before = function.chain_wirings(source, positive, out.elements, (form.positive.config,))
-        middle = _sum_pipelines(form, out, (positive, source, raw), None, form.units)
+        middle = _sum_chains(form, out, (positive, source, raw), None, form.units)
     else:
-        middle = _sum_pipelines(form, out, (source, source, raw), form.positive.config, form.units)
+        middle = _sum_chains(form, out, (source, source, raw), form.positive.config, form.units)
     after = chain_wirings(raw, target, out.shape, [clip(low, high)]) if clipped else []
     stages = ((before, "prelu, one branch"), (middle, op.kind), (after, "prelu, clip"))
     return [step for wirings, title in stages for step in pack(wirings, origin, title)]
 
 
-def _sum_pipelines(
+def _sum_chains(
     form: Prelu,
     out: Tensor,
     buffers: tuple[str, str, str],

@@ -209,10 +209,10 @@ def fill(target: StridedView, code: int, source: str, source_bytes: int) -> list
     """Sets all codes of a view: an ARITH that multiplies whatever it reads from `source` by zero."""
     writer_nest = [(n, far, far) for n, _, far in nest_of(Move(target, target))]
     found = _walks(target, target, writer_nest, SAME)
-    return [_fill_pipeline(part, code, source, source_bytes) for part in found]
+    return [_fill_chain(part, code, source, source_bytes) for part in found]
 
 
-def _fill_pipeline(part: Walk, code: int, source: str, source_bytes: int) -> Wiring:
+def _fill_chain(part: Walk, code: int, source: str, source_bytes: int) -> Wiring:
     reader = _any_bytes(part.writer.elements, source_bytes)
     config = affine_unit(constant_line(code), 0)
 
@@ -236,10 +236,10 @@ def constant_move(context: Context, values: NDArray[np.int8], target: StridedVie
     for axis, (size, step) in enumerate(zip(target.shape, target.strides, strict=True)):
         offsets += (np.arange(size) * step).reshape([-1 if i == axis else 1 for i in range(offsets.ndim)])
     by_place = dict(zip((offsets + target.offset).reshape(-1).tolist(), values.reshape(-1).tolist(), strict=True))
-    return [_constant_pipeline(context, part, by_place, label) for part in found]
+    return [_constant_chain(context, part, by_place, label) for part in found]
 
 
-def _constant_pipeline(context: Context, part: Walk, by_place: dict[int, int], label: str) -> Wiring:
+def _constant_chain(context: Context, part: Walk, by_place: dict[int, int], label: str) -> Wiring:
     places = np.zeros(1, np.int64) + part.target.offset
     for count, _, far in part.nest:
         places = (places[:, None] + np.arange(count) * far).reshape(-1)

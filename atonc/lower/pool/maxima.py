@@ -75,7 +75,7 @@ class Windows:
         parts = [part for strip in self._strips() for part in strip._by_channels(context.room.half_bytes)]
         if len(parts) == 1 and len(self.stages) == 1 and self.source.elements > 2 * WORTH_SPLITTING:
             parts = parts[0][0]._halves(parts[0])
-        return [part._pipeline(context, first, batch, count) for part, first, batch, count in parts]
+        return [part._chain(context, first, batch, count) for part, first, batch, count in parts]
 
     def _strips(self) -> Iterator[Windows]:
         """Columns that fit the line buffer at least for one channel; only pictures without padding are cut."""
@@ -128,7 +128,7 @@ class Windows:
         cut = self._cut(-(-rows // 2), window, stride, self.target.shape[1])
         return [(half, *part[1:]) for half in cut]
 
-    def _pipeline(self, context: Context, first: int, batch: int, count: int) -> Wiring:
+    def _chain(self, context: Context, first: int, batch: int, count: int) -> Wiring:
         near, far = (view.cut(2, first, batch * count).split(2, count, batch) for view in (self.source, self.target))
         reader, writer = (_frames(view, write) for view, write in ((near, False), (far, True)))
         height, width = near.shape[:2]

@@ -209,7 +209,7 @@ def _one_axis(source: StridedView, target: StridedView, axis: int, piece: Piece,
     """[x, y] > ARITH > OUT, bytes to bytes."""
     low, high = (source.cut(axis, first, piece.count, piece.step) for first in (piece.low, piece.high))
     far = target.cut(axis, piece.start, piece.count, piece.ahead)
-    return _pipeline(low, high, far, (_engine(low), _engine(high), _engine(far, write=True)), (), ends.units(piece, 1))
+    return _chain(low, high, far, (_engine(low), _engine(high), _engine(far, write=True)), (), ends.units(piece, 1))
 
 
 def _along_lines(source: StridedView, between: StridedView, piece: Piece) -> Wiring:
@@ -219,7 +219,7 @@ def _along_lines(source: StridedView, between: StridedView, piece: Piece) -> Wir
     first = product_unit(np.array([ONE - piece.weight]), 0)
     second = pair_unit(Pair(1, piece.weight, 0, 0, 0, 0, 0, 2), 2, 1)
     engines = (_engine(low), _engine(high), _engine(far, write=True, word=2))
-    return _pipeline(low, high, far, engines, (first,), (second,))
+    return _chain(low, high, far, engines, (first,), (second,))
 
 
 def _along_columns(between: StridedView, target: StridedView, piece: Piece, ends: Ends) -> Wiring:
@@ -227,7 +227,7 @@ def _along_columns(between: StridedView, target: StridedView, piece: Piece, ends
     low, high = (between.cut(0, first, piece.count, piece.step) for first in (piece.low, piece.high))
     far = target.cut(0, piece.start, piece.count, piece.ahead)
     engines = (_engine(low, word=2, raw=True), _engine(high, word=2, raw=True), _engine(far, write=True))
-    return _pipeline(low, high, far, engines, (), ends.units(piece, 2))
+    return _chain(low, high, far, engines, (), ends.units(piece, 2))
 
 
 def _engine(view: StridedView, write: bool = False, word: int = 1, raw: bool = False) -> StrengConfig:
@@ -237,7 +237,7 @@ def _engine(view: StridedView, write: bool = False, word: int = 1, raw: bool = F
     return found
 
 
-def _pipeline(
+def _chain(
     low: StridedView,
     high: StridedView,
     far: StridedView,

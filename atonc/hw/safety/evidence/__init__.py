@@ -1,6 +1,6 @@
 """Looks at every form of a program: how near is it to what published programs do?
 
-`grade_unit` answers for one unit in its role and is what the lowering asks; `grade_epoch` adds links, pipelines and
+`grade_unit` answers for one unit in its role and is what the lowering asks; `grade_epoch` adds links, chains and
 neighbours in memory; `grade_program` sums up. Data: table.py; arguments for what is composed: arguments.py.
 """
 

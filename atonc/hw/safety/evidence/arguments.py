@@ -34,8 +34,8 @@ def _values(name: str, of: Callable[[str], bool] = lambda role: True) -> tuple[i
 
 def _side_by_side(feature: Feature) -> bool:
     texts = str(feature.value).split(" || ")
-    seen = evidence()["pipeline"][""]
-    return feature.name == "pipelines side by side" and all(seen.grade(text) == Grade.SEEN for text in texts)
+    seen = evidence()["chain"][""]
+    return feature.name == "chains side by side" and all(seen.grade(text) == Grade.SEEN for text in texts)
 
 
 _SIDES = ("left", "right", "top", "bottom")
@@ -127,13 +127,13 @@ def _read_beside_write(feature: Feature) -> bool:
 ARGUMENTS = (
     Argument(
         "S1",
-        "Pipelines side by side",
-        "two or more independent pipelines in one epoch, each of a form that was seen",
-        "Pipelines of one epoch share no unit and no link. What they share is the bus, as the engines of every "
+        "Chains side by side",
+        "two or more independent chains in one epoch, each of a form that was seen",
+        "Chains of one epoch share no unit and no link. What they share is the bus, as the engines of every "
         "epoch do, and the wait for all writers.",
-        "About 500 combinations occur, with up to five pipelines in an epoch; unit numbers do not matter.",
-        "an epoch of two pipelines that hangs or differs although each of them alone runs",
-        ("pipelines-side-by-side",),
+        "About 500 combinations occur, with up to five chains in an epoch; unit numbers do not matter.",
+        "an epoch of two chains that hangs or differs although each of them alone runs",
+        ("chains-side-by-side",),
         _side_by_side,
     ),
     Argument(

@@ -52,11 +52,11 @@ def memory_kind(view: EpochView, engine: str) -> str:
 def epoch_features(view: EpochView) -> Iterator[tuple[str, Feature]]:
     """Features of the epoch as a whole, each with the unit that it is about."""
     yield from _links(view)
-    for units, text in view.pipelines.items():
-        yield units[0], Feature("pipeline", "", text)
-    texts = sorted(view.pipelines.values())
+    for units, text in view.chains.items():
+        yield units[0], Feature("chain", "", text)
+    texts = sorted(view.chains.values())
     if len(texts) > 1:
-        yield "", Feature("pipelines side by side", "", " || ".join(texts))
+        yield "", Feature("chains side by side", "", " || ".join(texts))
     yield from _counts(view)
     yield from _neighbours(view)
 
@@ -81,7 +81,7 @@ def _counts(view: EpochView) -> Iterator[tuple[str, Feature]]:
     yield "", Feature("writers in an epoch", "", len(view.writers))
     for kind, count in Counter(config.KIND for config in view.units.values()).items():
         yield "", Feature("units in an epoch", kind, count)
-    yield "", Feature("pipelines in an epoch", "", len(view.pipelines))
+    yield "", Feature("chains in an epoch", "", len(view.chains))
     if view.epoch.words:
         yield "", Feature("words of an epoch", "", view.epoch.words)
 
@@ -89,12 +89,12 @@ def _counts(view: EpochView) -> Iterator[tuple[str, Feature]]:
 def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:
     for first, second in combinations(view.writers, 2):
         yield first, Feature("two writers", "", str(_relation(view, first, second)))
-    home = {unit: number for number, units in enumerate(view.pipelines) for unit in units}
+    home = {unit: number for number, units in enumerate(view.chains) for unit in units}
     for reader in view.readers:
         purpose = f", {READ_BACK}" if view.role(reader) == READ_BACK else ""
         for writer in view.writers:
-            pipelines = "of one pipeline" if home.get(reader) == home.get(writer) else "of two pipelines"
-            yield reader, Feature("reader and writer", f"{pipelines}{purpose}", str(_relation(view, reader, writer)))
+            chains = "of one chain" if home.get(reader) == home.get(writer) else "of two chains"
+            yield reader, Feature("reader and writer", f"{chains}{purpose}", str(_relation(view, reader, writer)))
 
 
 def _relation(view: EpochView, one: str, other: str) -> Relation:

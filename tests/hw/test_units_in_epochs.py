@@ -128,7 +128,7 @@ def test_a_pool_feeds_a_pool_and_the_writer_transposes() -> None:
 
 
 def test_reads_happen_before_writes() -> None:
-    """In place: a pipeline that writes where it reads sees the old values."""
+    """In place: a chain that writes where it reads sees the old values."""
     x = numbers(("random", 9), 40, "int8")
     double = ArithConfig(a=2, bytes_x=1, out_bytes_x=1, out_bytes=1, saturated=1, rounded=1, round_mode=1)
     units = {"STRENG0": engine(INPUT, 40), "ARITH0": double, "STRENG1": engine(INPUT, 40, to_memory=1)}

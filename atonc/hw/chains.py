@@ -1,8 +1,8 @@
-"""The canonical text of a pipeline: connected units, written from the sinks back to the sources.
+"""The canonical text of a chain: connected units, written from the sinks back to the sources.
 
 `IN`/`OUT` are reading and writing engines; `a>B`: a feeds the only port of B; `[f=.. k=.. a=..]>CONVACC` features,
 kernels, accumulator; `[x=.. y=..]>ARITH`; `~` a gated link; `#n` a unit that feeds several ports, written out where it
-comes first; `;` further sinks of the same pipeline. Unit numbers do not appear: they do not matter on the chip.
+comes first; `;` further sinks of the same chain. Unit numbers do not appear: they do not matter on the chip.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def _label(config: UnitConfig) -> str:
 
 
 def split(epoch: Epoch) -> list[tuple[str, ...]]:
-    """The units of each pipeline: sets that no link leaves."""
+    """The units of each chain: sets that no link leaves."""
     return _split(_shape(epoch))
 
 
 def texts(epoch: Epoch) -> dict[tuple[str, ...], str]:
-    """The canonical text of each pipeline of an epoch, by its units."""
+    """The canonical text of each chain of an epoch, by its units."""
     return dict(texts_of(_shape(epoch)))
 
 
@@ -123,17 +123,17 @@ def _join(label: str, inputs: Mapping[int, str]) -> str:
 
 
 @cache
-def proven_pipelines() -> Mapping[str, Sighting]:
-    return {text: sighting(row) for text, row in load("pipelines")["pipelines"]}
+def proven_chains() -> Mapping[str, Sighting]:
+    return {text: sighting(row) for text, row in load("chains")["chains"]}
 
 
 @cache
 def proven_topologies() -> Mapping[tuple[str, ...], Sighting]:
-    """Pipelines that were seen together in one epoch."""
-    known = [text for text, _ in load("pipelines")["pipelines"]]
-    rows = load("pipelines")["topologies"]
+    """Chains that were seen together in one epoch."""
+    known = [text for text, _ in load("chains")["chains"]]
+    rows = load("chains")["topologies"]
     return {tuple(sorted(known[number] for number in numbers)): sighting(row) for numbers, row in rows}
 
 
 def evidence(text: str) -> Sighting:
-    return proven_pipelines().get(text, NEVER_SEEN)
+    return proven_chains().get(text, NEVER_SEEN)

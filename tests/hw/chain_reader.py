@@ -1,4 +1,4 @@
-"""Reads the canonical text of a pipeline back into an epoch: the inverse that the tests need."""
+"""Reads the canonical text of a chain back into an epoch: the inverse that the tests need."""
 
 from __future__ import annotations
 
@@ -102,5 +102,5 @@ class Reader:
         return found
 
 
-def read_pipeline(text: str) -> Epoch:
+def read_chain(text: str) -> Epoch:
     return Reader(text).read()
