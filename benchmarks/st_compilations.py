@@ -237,14 +237,11 @@ def _bounded() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
 
 
-CAUSES = {  # of what stops, where it was looked into
-    "7107d928a11a": "a Gather along axis 1 of a tensor with two dimensions: ST's wrapper takes that for the channels, "
-    "of which there is one, and its closed loop reads behind them",
-}
+CAUSES: dict[str, str] = {}  # of what stops, where it was looked into
 
 HEAD = """# Networks that ST's tool compiled and people published
 
-Date 2026-11-15, 2-core aarch64 Linux. Scripts: `benchmarks/st_inventory.py` (finds them in the whole history of the
+Date 2026-11-16, 2-core aarch64 Linux. Scripts: `benchmarks/st_inventory.py` (finds them in the whole history of the
 public repositories that could be fetched) and `benchmarks/st_compilations.py` (runs them). A network is counted once by
 the hash of its C file and blobs without their dates. Every epoch is executed, CPU and hybrid ones included, on a
 synthetic input.

@@ -11,7 +11,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.hw.limits import ALIGNED
+from atonc.hw.limits import ALIGNED, READ_ALIGNMENT
 from atonc.lower.context import Context
 from atonc.lower.conv.dense_chain import BETWEEN_PASSES
 from atonc.lower.conv.layer import Layer
@@ -34,23 +34,35 @@ COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 def lower_wide(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     """As `lower` does it; where it refuses a wide picture, in as few strips as it takes; where that needs much memory
-    between passes, in bands of rows if they cost less."""
+    between passes, in bands of rows if they cost less, and where no memory would do, in any case."""
     counts = COUNTS if layer.area.width >= WIDE and layer.op.kind == "conv" else ()
     draws = [partial(lower, layer), *(partial(_in_strips, layer, lower, count) for count in counts)]
     whole = attempt(context, lambda draft: choose(draft, in_order(FEWEST_STRIPS, draws)))
-    count = _bands(layer, context, whole) if isinstance(whole, Form) else 1
-    banded = attempt(context, partial(_in_bands, lower, layer, count)) if count > 1 else None
-    if isinstance(whole, Form) and isinstance(banded, Form):
+    if not isinstance(whole, Form) or layer.numerics == "2.x" or layer.op.kind != "conv":
+        return context.take(whole)
+    if _has_no_place(whole, context) and layer.area.contiguous:
+        count = -(-layer.area.height * layer.area.line // context.room.band_bytes)
+        banded = attempt(context, partial(_in_copied_bands, lower, layer, count))
+        return context.take(banded if isinstance(banded, Form) else whole)
+    count = _bands(context, whole)
+    banded = attempt(context, partial(_in_bands, lower, layer, count)) if count > 1 else whole
+    if banded is not whole and isinstance(banded, Form):
         return take_best(context, [Offer(banded, "bands of rows"), Offer(whole, "all rows at once")])
     return context.take(whole)
 
 
-def _bands(layer: Layer, context: Context, form: Form) -> int:
+def _bands(context: Context, form: Form) -> int:
     """How many keep the sums between passes small enough to lie in the NPU's own RAM beside all else."""
     sums = [b.size_bytes for name, b in form.buffers.items() if name.startswith(BETWEEN_PASSES)]
-    if layer.numerics == "2.x" or layer.op.kind != "conv":
-        return 1
     return -(-max(sums, default=0) // context.room.band_bytes)
+
+
+def _has_no_place(form: Form, context: Context) -> bool:
+    """An engine reads between aligned addresses, which only the NPU's own RAM allows, and that is too small."""
+    uses = [use for group in form.groups for task in group.tasks for use in task.engines.values()]
+    odd = {use.buffer for use in uses if not use.config.to_memory and use.config.address % READ_ALIGNMENT}
+    known = {**context.buffers, **form.buffers}
+    return any(known[name].size_bytes > context.room.npu_ram_bytes for name in odd)
 
 
 def _in_strips(layer: Layer, lower: Lower, count: int, context: Context) -> list[TaskGroup]:
@@ -66,6 +78,10 @@ def _in_bands(lower: Lower, layer: Layer, count: int, context: Context) -> list[
             ways.append(Way(partial(_on_a_copy, lower, band), "on a copy of its rows"))
         found += choose(context, ways)
     return found
+
+
+def _in_copied_bands(lower: Lower, layer: Layer, count: int, context: Context) -> list[TaskGroup]:
+    return [group for band in bands(layer, count) for group in _on_a_copy(lower, band, context)]
 
 
 def _lies_outside(layer: Layer, context: Context) -> bool:
