@@ -57,19 +57,20 @@ def whole(text: str) -> int:
         raise InputError(f"{text[:60]!r} is not a whole number") from None
 
 
-def require_passes(given: tuple[str, ...]) -> None:
-    """They are passes of the schedule."""
-    if not given:
+def require_passes(without: tuple[str, ...], extra: tuple[str, ...]) -> None:
+    """They are passes of the schedule: those that are on by default, and those that are not."""
+    if not without and not extra:
         return
-    from atonc.schedule import PASSES  # late, since most commands schedule nothing
+    from atonc.schedule import PASSES, UNPROVEN  # late, since most commands schedule nothing
 
-    for name in given:
-        if name not in PASSES:
-            raise InputError(
-                f"the schedule has no pass {name[:60]!r}",
-                rule=f"its passes are {', '.join(PASSES)}",
-                remedy=did_you_mean(name, PASSES, "leave it out"),
-            )
+    for given, known in ((without, PASSES), (extra, UNPROVEN)):
+        for name in given:
+            if name not in known:
+                raise InputError(
+                    f"the schedule has no pass {name[:60]!r}",
+                    rule=f"its passes are {', '.join(known)}",
+                    remedy=did_you_mean(name, known, "leave it out"),
+                )
 
 
 def shapes(text: str) -> dict[str, int]:
@@ -167,6 +168,14 @@ class Options:
         metavar="PASSES",
         parse=names,
     )
+    schedule_with: tuple[str, ...] = option(
+        (),
+        "--schedule-with",
+        MAPPING,
+        "passes that no published program proves: prefetch (weights copied ahead into free RAM by idle engines)",
+        metavar="PASSES",
+        parse=names,
+    )
     npu_mhz: float = option(
         0.0, "--npu-mhz", CLOCKS, "clock of the NPU, if it is not the usual one", metavar="MHZ", parse=positive
     )
@@ -177,7 +186,13 @@ class Options:
 
     def __post_init__(self) -> None:
         check(self)
-        require_passes(self.schedule_without)
+        require_passes(self.schedule_without, self.schedule_with)
+        if self.schedule_with and self.silicon == "seen":
+            raise InputError(
+                f"{', '.join(self.schedule_with)} makes epochs that no published program has",
+                rule="--silicon seen allows none",
+                remedy="leave out --schedule-with or --silicon seen",
+            )
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from atonc import progress, silicon
+from atonc import progress, silicon, weights
 from atonc.compare.inputs import make_inputs, make_noise
-from atonc.cost.resident import choose as choose_resident
 from atonc.emit.contexts import safety_contexts
 from atonc.emit.program import Program, bind
 from atonc.errors import CapacityError, InternalError
@@ -26,14 +25,13 @@ from atonc.hw.safety.evidence import EpochGrade
 from atonc.ir import Array, Graph
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.ops import run_graph
-from atonc.options import ALL_FREE, Options, size
+from atonc.options import Options
 from atonc.passes import order
 from atonc.passes.cut_inputs import cut_inputs
 from atonc.place import Board, Layout, board, place, read_board
 from atonc.place import check as place_check
 from atonc.place.explain import NPU_RAM, PlacementError
 from atonc.place.pools import movable_outside, not_secure, npu_ram_bytes
-from atonc.place.resident import free_spans, reading_copies, resident_name, with_residents
 from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
 from atonc.plan.types import StepPlan
@@ -133,8 +131,9 @@ def compile_canonical(
         lower = partial(map_ops, graph, options.numerics, samples, affinity, supplied(graph, options), avoided)
         mapped, scheduled, layout = _map_and_place(lower, graph, memory, options, watch)
         program = _bound(scheduled, layout, graph, memory)
-        if options.resident:
-            scheduled, layout = _keep_resident(program, mapped, scheduled, layout, graph, memory, options)
+        for bring in weights.wanted(options):
+            plans, layout = bring(program, layout, mapped.context, memory, options, machine_of(options))
+            scheduled = replace(scheduled, plans=plans)
             program = _bound(scheduled, layout, graph, memory)
         watch("place", program)
         progress.stage("checking every epoch")
@@ -242,28 +241,6 @@ def _place(mapped: Mapped, scheduled: Scheduled, graph: Graph, memory: Board, op
 def _bound(scheduled: Scheduled, layout: Layout, graph: Graph, memory: Board) -> Program:
     edges = graph.inputs, graph.outputs
     return bind(list(scheduled.plans), layout.placed, *edges, layout.cached_pools, memory.pools)
-
-
-def _keep_resident(
-    program: Program,
-    mapped: Mapped,
-    scheduled: Scheduled,
-    layout: Layout,
-    graph: Graph,
-    memory: Board,
-    options: Options,
-) -> tuple[Scheduled, Layout]:
-    """The weights that are worth most, in RAM that is free from the first step to the last (`--resident`)."""
-    progress.stage("choosing weights for RAM")
-    free = free_spans(layout.placed, memory)
-    room = sum(end - start for start, end in free)
-    budget = room if options.resident == ALL_FREE else min(room, size(options.resident))
-    homes = choose_resident(program, free, budget, machine_of(options))
-    layout = with_residents(layout, homes, memory, len(scheduled.plans))
-    plans = reading_copies(scheduled.plans, {name: resident_name(name) for name in homes})
-    edges = graph.inputs, graph.outputs
-    place_check.require_sound(place_check.check(layout.placed, plans, memory, mapped.context.aliases, *edges))
-    return replace(scheduled, plans=plans), layout
 
 
 def supplied(graph: Graph, options: Options) -> tuple[str, ...]:

@@ -38,6 +38,8 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "default": {},
     "memory": {"prefer": "memory"},
     "resident": {"resident": "all"},
+    "prefetch": {"schedule_with": ("prefetch",)},
+    "resident and prefetch": {"resident": "all", "schedule_with": ("prefetch",)},
 }
 FACTS = (  # the twelve models whose room per lever was measured before anything was built
     "st_yolo_x_nano_480_1.0_0.25_3_st_int8",
@@ -76,6 +78,7 @@ def measure(model: Path, changes: Mapping[str, Any]) -> Record:
         "cpu_steps": len(compiled.mapped.reasons),
         "peak_bytes": compiled.layout.peak_bytes,
         "resident_bytes": compiled.layout.resident_bytes,
+        "prefetched_bytes": compiled.layout.prefetched_bytes,
         "words": len(ec_program.words(compiled.program.epochs)),
         "seconds": round(seconds, 2),
     }

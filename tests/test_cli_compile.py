@@ -67,7 +67,8 @@ def test_json_has_the_keys_that_tools_rely_on(capsys: pytest.CaptureFixture[str]
     assert document["inputs"][0]["shape"] == [1, 8, 8, 1] and document["inputs"][0]["zero_point"] == -128
     assert set(document["epochs"]) == {"total", "npu", "cpu", "hybrid"}
     memory = document["memory"]
-    sizes = {"activations_bytes", "weights_bytes", "resident_bytes", "lower_bound_bytes", "spilled_bytes"}
+    sizes = {"activations_bytes", "weights_bytes", "resident_bytes", "prefetched_bytes"}
+    sizes |= {"lower_bound_bytes", "spilled_bytes"}
     assert set(memory) == {"pools", *sizes}
     assert set(memory["pools"][0]) == {"name", "base", "size_bytes", "used_bytes"}
     assert [set(op) for op in document["cpu_ops"]] == [

@@ -32,19 +32,20 @@ class Weights:
     size_bytes: int  # in whole cache lines
     readers: Mapping[int, tuple[str, ...]]  # number of the step -> engines
     anywhere: bool  # engines start at addresses that any memory takes
+    exact_bytes: int
 
 
 def choose(program: Program, free: Sequence[Span], budget: int, machine: Machine) -> dict[str, int]:
     """Constant -> address of its copy, of the set that saves most within the budget."""
     prices, spans, chosen = _Prices(program, machine), list(free), dict[str, int]()
     queue: list[tuple[float, int]] = []
-    candidates = [weights for weights in _candidates(program, machine) if weights.size_bytes <= budget]
-    for number, weights in enumerate(candidates):
+    listed = [weights for weights in candidates(program, machine) if weights.size_bytes <= budget]
+    for number, weights in enumerate(listed):
         queue.append((-prices.bound(weights) / weights.size_bytes, number))
     heapq.heapify(queue)
     while queue:
         _, number = heapq.heappop(queue)
-        weights = candidates[number]
+        weights = listed[number]
         best = prices.best_place(weights, spans) if weights.size_bytes <= budget else None
         if best is None or best[0] <= 0:
             continue
@@ -59,7 +60,7 @@ def choose(program: Program, free: Sequence[Span], budget: int, machine: Machine
     return dict(sorted(chosen.items(), key=lambda item: item[1]))
 
 
-def _candidates(program: Program, machine: Machine) -> Iterator[Weights]:
+def candidates(program: Program, machine: Machine) -> Iterator[Weights]:
     """Constants outside the chip that engines read; several names of one memory are one."""
     readers: dict[int, dict[int, tuple[str, ...]]] = {}
     aligned: dict[int, bool] = {}
@@ -76,8 +77,9 @@ def _candidates(program: Program, machine: Machine) -> Iterator[Weights]:
             fits = use.config.address % READ_ALIGNMENT == 0
             aligned[home.address] = aligned.get(home.address, True) and fits
     for address, name in names.items():
-        size = -(-program.placed[name].buffer.size_bytes // CPU_CACHE_LINE) * CPU_CACHE_LINE
-        yield Weights(name, address, size, readers[address], aligned[address])
+        exact = program.placed[name].buffer.size_bytes
+        size = -(-exact // CPU_CACHE_LINE) * CPU_CACHE_LINE
+        yield Weights(name, address, size, readers[address], aligned[address], exact)
 
 
 class _Prices:
@@ -106,12 +108,12 @@ class _Prices:
 
     def move(self, weights: Weights, address: int) -> None:
         for number in weights.readers:
-            self.epochs[number] = _moved(self.epochs[number], weights, number, address)
+            self.epochs[number] = moved(self.epochs[number], weights, number, address)
             self.cycles[number] = self._cycles(self.epochs[number])
 
     def _saved(self, weights: Weights, address: int) -> float:
         return sum(
-            self.cycles[number] - self._cycles(_moved(self.epochs[number], weights, number, address))
+            self.cycles[number] - self._cycles(moved(self.epochs[number], weights, number, address))
             for number in weights.readers
         )
 
@@ -129,7 +131,7 @@ class _Prices:
         return all(bank is not None and bank.kind == "npu_ram" for bank in banks)
 
 
-def _moved(epoch: Epoch, weights: Weights, number: int, address: int) -> Epoch:
+def moved(epoch: Epoch, weights: Weights, number: int, address: int) -> Epoch:
     units = dict(epoch.units)
     for unit in weights.readers[number]:
         config = units[unit]

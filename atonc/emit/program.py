@@ -94,14 +94,16 @@ class Program:
 def bind_epoch(plan: EpochPlan, number: int, placed: Mapping[str, Placed], cached_pools: frozenset[str]) -> Epoch:
     """The epoch with all addresses known."""
     units: dict[str, UnitConfig] = dict(plan.units)
+    copied = {link.source for link in plan.links if link.source in plan.engines and link.destination in plan.engines}
     for name, use in plan.engines.items():
         home = placed[use.buffer]
         units[name] = replace(
             with_idle_steps(use.config),
             address=home.address + use.config.address,
             address_limit=home.end + PREFETCH_BYTES - 1,
-            # only constants go through the NPU cache: activations in external RAM are also the CPU's
-            cacheable=int(home.pool in cached_pools and home.buffer.kind == BufferKind.CONSTANT),
+            # only constants go through the NPU cache: activations in external RAM are also the CPU's; what is copied
+            # to RAM is read once, and published copies pass the cache by
+            cacheable=int(home.pool in cached_pools and home.buffer.kind == BufferKind.CONSTANT and name not in copied),
         )
     writers = sorted(name for name, use in plan.engines.items() if use.config.to_memory)
     return Epoch(number, units, plan.links, tuple(writers))

@@ -100,7 +100,7 @@ def _layout(
     board: Board,
 ) -> Layout:
     ranges = [(a, a + item.size) for a, item in zip(packing.addresses, problem.items, strict=True)]
-    used = {pool.name: _union(ranges, pool.base, pool.base + pool.size_bytes) for pool in board.pools}
+    used = {pool.name: covered(ranges, pool.base, pool.base + pool.size_bytes) for pool in board.pools}
     peak = sum(used.values())
     external = {pool.name for pool in board.external_ram}
     moved = {life.buffer.name for life in ram}
@@ -122,7 +122,7 @@ def _layout(
     )
 
 
-def _union(ranges: Sequence[tuple[int, int]], low: int, high: int) -> int:
+def covered(ranges: Sequence[tuple[int, int]], low: int, high: int) -> int:
     """Bytes of [low, high) that some range covers."""
     total, covered = 0, low
     for start, end in sorted(ranges):

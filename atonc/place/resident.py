@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from atonc.hw.limits import CPU_CACHE_LINE
+from atonc.place.layout import covered
 from atonc.place.pools import Board, runs, usable
 from atonc.place.types import Layout, Placed
-from atonc.plan.types import BufferKind, CpuPlan, StepPlan
+from atonc.plan.types import Buffer, BufferKind, CpuPlan, StepPlan
 
 Span = tuple[int, int]  # first address, and the first one behind
 
@@ -21,14 +22,17 @@ def free_spans(placed: Mapping[str, Placed], board: Board) -> list[Span]:
     """What nobody uses at any time of the chip's RAM, in whole cache lines: the processor cleans and drops lines."""
     taken = sorted((_down(home.address), _up(home.end)) for home in placed.values() if not home.supplied)
     found = []
-    for run in runs(board.on_chip):
-        cursor, end = usable(run)
+    for cursor, end in on_chip_spans(board):
         for start, behind in taken:
             if start < end and behind > cursor:
                 found.append((cursor, start))
                 cursor = max(cursor, behind)
         found.append((cursor, end))
     return [(start, end) for start, end in found if end > start]
+
+
+def on_chip_spans(board: Board) -> list[Span]:
+    return [usable(run) for run in runs(board.on_chip)]
 
 
 def _down(address: int) -> int:
@@ -41,6 +45,35 @@ def _up(address: int) -> int:
 
 def resident_name(constant: str) -> str:
     return f"{constant} (resident)"
+
+
+def prefetched_name(constant: str) -> str:
+    return f"{constant} (prefetched)"
+
+
+def with_prefetched(layout: Layout, lives: Sequence[tuple[str, int, int, int]], board: Board) -> Layout:
+    """`lives`: constant, address of its copy, first and last step of the copy."""
+    placed = dict(layout.placed)
+    live = [0] * (max((last for *_, last in lives), default=0) + 1)
+    for name, address, first, last in lives:
+        source = layout.placed[name].buffer
+        buffer = Buffer(prefetched_name(name), source.size_bytes, BufferKind.PREFETCHED)
+        pool = board.pool_name(address, address + buffer.size_bytes)
+        placed[buffer.name] = Placed(buffer, address, pool, first, last)
+        for step in range(first, last + 1):
+            live[step] += _up(buffer.size_bytes)
+    return replace(layout, placed=placed, used_by_pool=_used(placed, layout, board), prefetched_bytes=max(live))
+
+
+def _used(placed: Mapping[str, Placed], layout: Layout, board: Board) -> dict[str, int]:
+    """RAM of the chip anew: copies may lie where other buffers are at other times."""
+    found = dict(layout.used_by_pool)
+    for pool in board.on_chip:
+        ranges = [(home.address, _up(home.end)) for home in placed.values() if not home.supplied]
+        total = covered(ranges, pool.base, pool.base + pool.size_bytes)
+        if total:
+            found[pool.name] = total
+    return found
 
 
 def with_residents(layout: Layout, homes: Mapping[str, int], board: Board, steps: int) -> Layout:

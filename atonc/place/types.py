@@ -21,7 +21,7 @@ class Placed:
     first: int
     last: int
     supplied: bool = False  # by the application at run time: the address only stands for it
-    copy_of: str = ""  # the constant whose bytes a resident buffer holds
+    copy_of: str = ""  # the constant whose bytes a resident buffer holds from the beginning
 
     @property
     def end(self) -> int:
@@ -41,6 +41,7 @@ class Layout:
     cached_pools: frozenset[str] = field(default_factory=frozenset)  # external: engines go through the NPU cache
     solver: str = "greedy"
     proven: bool = False  # no smaller peak exists
+    prefetched_bytes: int = 0  # RAM for weights that are copied during the run, at the same time
     resident_bytes: int = 0  # RAM for copies of constants, made when the network is initialised
 
     @property

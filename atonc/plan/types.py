@@ -15,6 +15,7 @@ class BufferKind(StrEnum):
     ACTIVATION = "activation"
     SCRATCH = "scratch"  # written and read inside one step
     CONSTANT = "constant"
+    PREFETCHED = "prefetched"  # the copy of a constant in RAM, made by engines while earlier steps run
     RESIDENT = "resident"  # the copy of a constant in RAM, made when the network is initialised
     INPUT = "input"
     OUTPUT = "output"

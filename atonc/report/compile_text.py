@@ -17,7 +17,7 @@ from atonc.insight.band import Band, band_of
 from atonc.ir import Graph
 from atonc.lower.map_ops import CpuReason
 from atonc.place.notes import placement_notes
-from atonc.plan.types import CpuPlan
+from atonc.plan.types import BufferKind, CpuPlan
 from atonc.report import silicon_text
 from atonc.report.epoch_table import SLOWEST, Row, epoch_table
 from atonc.report.error_text import error_data, error_lines
@@ -142,6 +142,12 @@ def _memory(view: CompileView) -> list[str]:
             f"  weights in RAM: {layout.resident_bytes:,} bytes of {copies} constants, copied once at initialisation; "
             "published programs hardly show kernels in RAM (3 of 6,046 units)"
         )
+    if layout.prefetched_bytes:
+        fetched = sum(home.buffer.kind == BufferKind.PREFETCHED for home in layout.placed.values())
+        lines.append(
+            f"  weights fetched ahead: {fetched} constants, at most {layout.prefetched_bytes:,} bytes at a time; "
+            "no published program copies from flash beside a convolution"
+        )
     if layout.spilled_bytes:
         lines.append(f"  {layout.spilled_bytes:,} bytes of activations lie outside the chip, where they cost most")
     return [*lines, *(f"  note: {note}" for note in memory_notes(view))]
@@ -252,6 +258,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
             "activations_bytes": layout.peak_bytes,
             "weights_bytes": layout.constant_bytes,
             "resident_bytes": layout.resident_bytes,
+            "prefetched_bytes": layout.prefetched_bytes,
             "lower_bound_bytes": layout.lower_bound_bytes,
             "spilled_bytes": layout.spilled_bytes,
         },

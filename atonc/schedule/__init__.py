@@ -17,6 +17,10 @@ PASSES = {  # name -> what it does
     "pack": "tasks of different operators side by side",
 }
 
+UNPROVEN = {  # name -> what it does; off unless asked for (`--schedule-with`): no published program shows the form
+    "prefetch": "idle engines copy weights of later layers into free RAM, beside convolutions that read the flash",
+}
+
 
 def schedule(works: Iterable[Work], network: Network | None = None, without: Collection[str] = ()) -> Schedule:
     """`network`: of all buffers, without which nothing moves. `without`: names of passes that are left out."""

@@ -1,0 +1,198 @@
+"""Which weights are worth fetching ahead: copied from flash by idle engines, in epochs that leave the flash idle.
+
+Early layers compute long and read few weights, late ones wait for the flash; so weights are fetched tens of epochs
+before they are read, and need RAM for that long. Every choice is priced by the calibrated model on the epochs as they
+would be: those that copy, and those that read the copy. Slots are taken from the latest backwards, which keeps the RAM
+busy for the shortest time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from atonc.cost.program import with_words
+from atonc.cost.resident import Span, Weights, candidates, moved
+from atonc.emit.program import Program
+from atonc.hw.cycles import hardware
+from atonc.hw.epoch import Epoch
+from atonc.hw.limits import CPU_CACHE_LINE, MOST_READERS, MOST_WRITERS, UNITS
+from atonc.hw.machine import Machine
+from atonc.hw.units.switch import Link
+from atonc.plan.streams import contiguous
+
+LEAST_BYTES = 1024  # of a copy that does not end its constant: each costs about 300 cycles of programming
+MOST_BYTES = 1 << 17  # of one copy: longer frames were seen only a few times
+MOST_COPIES = 16  # of one constant
+_ROUNDS = 3  # weights that left the flash make room there for others
+_LINE = CPU_CACHE_LINE
+Key = Callable[[Weights], float]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A part of a constant, copied in one step (index from 0)."""
+
+    step: int
+    offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A constant that is read from a copy; its RAM is taken from the first copy to the last reader."""
+
+    constant: str
+    address: int
+    size_bytes: int
+    first: int
+    last: int
+    copies: tuple[Copy, ...]
+
+
+Taken = list[tuple[int, int, int, int]]  # first address, the one behind, first step, last step
+
+
+def choose(program: Program, windows: Sequence[Span], machine: Machine) -> list[Fetched]:
+    """The better of two orders: what saves most per byte first, or what is read first."""
+    listed = list(candidates(program, machine))
+    plain = _Planner(program, windows, machine)
+    worth = {weights.name: plain.worth(weights) for weights in listed}
+    listed = [weights for weights in listed if worth[weights.name] > 0]
+    found = []
+    for key in (lambda w: -worth[w.name] / w.size_bytes, lambda w: float(min(w.readers))):
+        planner = _Planner(program, windows, machine)
+        planner.run(listed, key)
+        found.append(planner)
+    best = min(found, key=lambda planner: sum(planner.cycles.values()))
+    return sorted(best.fetched, key=lambda one: (one.first, one.address))
+
+
+class _Planner:
+    """Epochs with the copies that are chosen so far, and the RAM that they take."""
+
+    def __init__(self, program: Program, windows: Sequence[Span], machine: Machine) -> None:
+        self.machine, self.windows = machine, windows
+        self.epochs = {step.number: with_words(step.epoch) for step in program.steps if step.epoch is not None}
+        self.cycles = {number: self._cycles(epoch) for number, epoch in self.epochs.items()}
+        homes = (home for home in program.placed.values() if not home.supplied)
+        self.taken: Taken = [(h.address // _LINE * _LINE, _up(h.end), h.first, h.last) for h in homes]
+        self.fetched: list[Fetched] = []
+        self.spare: dict[int, int] = {}  # number of the epoch -> bytes that the flash could bring meanwhile
+        flash = next(bank for bank in machine.memories if bank.kind == "flash")
+        self.per_byte = machine.external_cycles_per_byte(flash)
+
+    def run(self, listed: Sequence[Weights], key: Key) -> None:
+        rest = sorted(listed, key=lambda weights: (key(weights), weights.address))
+        for _ in range(_ROUNDS):
+            left = [weights for weights in rest if not self._try(weights)]
+            if len(left) == len(rest):
+                return
+            rest = left
+
+    def worth(self, weights: Weights) -> float:
+        """Cycles that a copy in the fastest place would save its readers."""
+        address = self.windows[-1][0] if self.windows else 0
+        return sum(self.cycles[n] - self._cycles(moved(self.epochs[n], weights, n, address)) for n in weights.readers)
+
+    def _try(self, weights: Weights) -> bool:
+        copies = self._slots(weights)
+        if not copies:
+            return False
+        first, last = min(copy.step for copy in copies), max(weights.readers) - 1
+        address = self._room(weights, first, last)
+        if address is None:
+            return False
+        changed = {copy.step + 1: with_copy(self.epochs[copy.step + 1], weights, copy, address) for copy in copies}
+        changed |= {n: moved(self.epochs[n], weights, n, address) for n in weights.readers}
+        cycles = {number: self._cycles(epoch) for number, epoch in changed.items()}
+        if sum(cycles.values()) >= sum(self.cycles[number] for number in changed):
+            return False
+        self.epochs |= changed
+        self.cycles |= cycles
+        for number in changed:
+            self.spare.pop(number, None)
+        self.taken.append((address, address + weights.size_bytes, first, last))
+        self.fetched.append(Fetched(weights.name, address, weights.size_bytes, first, last, tuple(copies)))
+        return True
+
+    def _slots(self, weights: Weights) -> list[Copy]:
+        """Parts in the latest epochs before the first reader that have time for them; none if they do not suffice."""
+        found: list[Copy] = []
+        rest = weights.exact_bytes  # copied from the end; parts begin where writers may start
+        least = max(LEAST_BYTES, rest // MOST_COPIES)
+        for number in range(min(weights.readers) - 1, 0, -1):
+            start = _up(max(0, rest - self._spare_bytes(number)))
+            if rest - start < min(rest, least):
+                continue
+            found.append(Copy(number - 1, start, rest - start))
+            rest = start
+            if rest == 0 or len(found) == MOST_COPIES:
+                break
+        return found if rest == 0 else []
+
+    def _spare_bytes(self, number: int) -> int:
+        """What the flash could bring while the epoch does something else."""
+        if number not in self.spare:
+            epoch = self.epochs.get(number)
+            self.spare[number] = 0 if epoch is None or not _has_engines(epoch) else self._idle_bytes(epoch)
+        return self.spare[number]
+
+    def _idle_bytes(self, epoch: Epoch) -> int:
+        parts = hardware.epoch_cycles(epoch, self.machine).detail
+        idle = parts.get("core", 0.0) - parts.get("external", 0.0)
+        return min(MOST_BYTES, int(max(0.0, idle) / self.per_byte))
+
+    def _room(self, weights: Weights, first: int, last: int) -> int | None:
+        """The tightest gap that is free all the time, the NPU's own RAM last: most buffers want to be there."""
+        busy = sorted((low, high) for low, high, start, end in self.taken if start <= last and end >= first)
+        gaps = [(high - low, low) for window in self.windows for low, high in _gaps(window, busy)]
+        fitting = [(size, low) for size, low in gaps if size >= weights.size_bytes]
+        if not weights.anywhere:
+            fitting = [(size, low) for size, low in fitting if self._npu_ram(low)]
+        return min(fitting)[1] if fitting else None
+
+    def _npu_ram(self, address: int) -> bool:
+        bank = self.machine.memory_at(address)
+        return bank is not None and bank.kind == "npu_ram"
+
+    def _cycles(self, epoch: Epoch) -> int:
+        return hardware.epoch_cycles(epoch, self.machine).cycles
+
+
+def _has_engines(epoch: Epoch) -> bool:
+    readers, writers = len(epoch.readers()), len(epoch.writers())
+    return readers + writers + 2 <= UNITS["STRENG"] and readers < MOST_READERS and writers < MOST_WRITERS
+
+
+def free_engines(used: Sequence[str]) -> tuple[str, str]:
+    """The first two that an epoch leaves."""
+    free = [name for k in range(UNITS["STRENG"]) if (name := f"STRENG{k}") not in used]
+    return free[0], free[1]
+
+
+def with_copy(epoch: Epoch, weights: Weights, copy: Copy, address: int) -> Epoch:
+    """As `bind` will make it, close enough for a price."""
+    reader, writer = free_engines(list(epoch.units))
+    source = contiguous(copy.size_bytes, offset=weights.address + copy.offset)
+    target = contiguous(copy.size_bytes, write=True, offset=address + copy.offset)
+    units = {**epoch.units, reader: source, writer: target}
+    links = (*epoch.links, Link(reader, writer, 0))
+    changed = replace(epoch, units=units, links=links, waits=tuple(sorted((*epoch.waits, writer))))
+    return with_words(changed)
+
+
+def _gaps(window: Span, busy: Sequence[Span]) -> Iterator[Span]:
+    cursor, end = window
+    for low, high in busy:
+        if high <= cursor or low >= end:
+            continue
+        if low > cursor:
+            yield cursor, low
+        cursor = max(cursor, high)
+    if cursor < end:
+        yield cursor, end
+
+
+def _up(address: int) -> int:
+    return -(-address // _LINE) * _LINE

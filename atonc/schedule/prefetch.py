@@ -1,0 +1,52 @@
+"""Weights fetched ahead: epochs with a copy beside their work, and epochs that read the copy instead of the flash.
+
+Which, when and where to is chosen by cost (`cost.prefetch`), once it is known what RAM is free when; this file makes
+the steps. A copy is a chain of its own: one engine reads bytes, another writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from atonc.hw.limits import UNITS
+from atonc.hw.units.switch import Link
+from atonc.plan.streams import contiguous
+from atonc.plan.task import ENGINE, EngineUse
+from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
+
+
+@dataclass(frozen=True)
+class Ride:
+    """Bytes of a constant that an epoch copies along."""
+
+    constant: str
+    copy: str
+    offset: int
+    size_bytes: int
+
+
+def with_copies(plans: Sequence[StepPlan], rides: Mapping[int, Sequence[Ride]]) -> tuple[StepPlan, ...]:
+    """`rides`: index of the step -> what it copies beside its work. Every reader of these constants reads the copy."""
+    copies = {ride.constant: ride.copy for listed in rides.values() for ride in listed}
+    return tuple(
+        plan if isinstance(plan, CpuPlan) else _riding(_reading(plan, copies), rides.get(step, ()))
+        for step, plan in enumerate(plans)
+    )
+
+
+def _reading(plan: EpochPlan, copies: Mapping[str, str]) -> EpochPlan:
+    if not plan.reads() & copies.keys():
+        return plan
+    uses = {unit: replace(use, buffer=copies.get(use.buffer, use.buffer)) for unit, use in plan.engines.items()}
+    return replace(plan, engines=uses)
+
+
+def _riding(plan: EpochPlan, rides: Sequence[Ride]) -> EpochPlan:
+    engines, links = dict(plan.engines), list(plan.links)
+    for ride in rides:
+        reader, writer = [name for k in range(UNITS[ENGINE]) if (name := f"{ENGINE}{k}") not in engines][:2]
+        engines[reader] = EngineUse(ride.constant, contiguous(ride.size_bytes, offset=ride.offset))
+        engines[writer] = EngineUse(ride.copy, contiguous(ride.size_bytes, write=True, offset=ride.offset))
+        links.append(Link(reader, writer, 0))
+    return replace(plan, engines=engines, links=tuple(links)) if rides else plan
