@@ -3,11 +3,15 @@
 How far it may be is what the compiler declares: one code (two for function tables), or more where sums go through 16
 bits several times. A layer whose sums may saturate, or that rounds in the vendor's steps (`--numerics 2.x`), is right
 if it gives what its epochs mean, value for value.
+
+What flows from one operator to the next inside an epoch lies nowhere. It is taken as what the first one means, which is
+compared with exact arithmetic like any other layer; the second one, on these values, shows in memory whether that is
+what really flowed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
@@ -46,6 +50,7 @@ class LayerCheck:
     max_diff: float
     differ_percent: float
     limit: float
+    chained: bool = False  # flows on inside an epoch: what it means was compared
     meant: bool = True  # what the mapping says that it computes, where that was looked at
 
     @property
@@ -80,8 +85,11 @@ class Layers:
         `observed`: all tensors as the program left them. `semantics`: layers of the NPU also against what they mean,
         bit by bit."""
         held = self._held(observed)
-        runs = forced_run(self.graph, inputs, held)
-        layers = [self._layer(forced, held[forced.name], semantics) for forced in runs]
+        runs = forced_run(self.graph, inputs, held, self._flowing)
+        layers = [
+            self._layer(forced, forced.got if forced.got is not None else held[forced.name], semantics)
+            for forced in runs
+        ]
         start, computed = start_values(self.graph, inputs), {name for op in self.graph.ops for name in op.outputs}
         plain = [name for name in self.graph.outputs if name not in computed]
         return layers + [_compared(self.graph, name, observed[name], start[name]) for name in plain]
@@ -96,6 +104,15 @@ class Layers:
     def _written(self) -> Mapping[str, ProgramStep]:
         """By buffer: the last step that writes it."""
         return {name: step for step in self.program.steps for name in step.plan.writes()}
+
+    def _flowing(self, op: Op, given: Mapping[str, Array]) -> list[Array] | None:
+        """Results that no step writes, though tasks of the NPU compute them: as they are meant."""
+        form = self.mapped.forms.get(op.name)
+        if form is None or not any(group.tasks for group in form.groups):
+            return None
+        if any(self._owner(name) in self._written or name in self.graph.outputs for name in op.outputs):
+            return None
+        return mapped_op(self.mapped.context, op, given)
 
     def _owner(self, name: str) -> str:
         """The buffer in which a tensor lies."""
@@ -123,6 +140,7 @@ class Layers:
             on_cpu=step is not None and isinstance(step.plan, CpuPlan),
             through=forced.through,
             limit=limit.codes,
+            chained=forced.got is not None,
         )
         if check.bad and limit.coarse and _as_meant(self.mapped, forced, got):
             check = replace(check, limit=check.max_diff)
@@ -152,21 +170,30 @@ class Forced:
     given: Mapping[str, Array]
     exact: Array
     through: int  # operators since the last values of somebody else
+    got: Array | None = None  # what it means, where nobody has it
 
 
-def forced_run(graph: Graph, inputs: Mapping[str, Array], held: Mapping[str, Array]) -> Iterator[Forced]:
-    """The graph, in which every tensor that somebody else has is compared and then replaced by it."""
+Flowing = Callable[[Op, Mapping[str, Array]], list[Array] | None]
+
+
+def forced_run(
+    graph: Graph, inputs: Mapping[str, Array], held: Mapping[str, Array], flowing: Flowing = lambda op, given: None
+) -> Iterator[Forced]:
+    """The graph, in which every tensor that somebody else has is compared and then replaced by it. `flowing` gives
+    results that nobody keeps, where that is known."""
     values, distance = start_values(graph, inputs), dict[str, int]()
     last = {name: number for number, op in enumerate(graph.ops) for name in op.inputs}  # names of operators repeat
     for number, op in enumerate(graph.ops):
         stage("comparing layers with exact arithmetic", number, len(graph.ops))
         through = 1 + max((distance.get(name, 0) for name in op.inputs), default=0)
         given = {name: values[name] for name in op.inputs if name}
+        meant = dict(zip(op.outputs, flowing(op, given) or (), strict=False))
         for name, result in zip(op.outputs, run_op(graph, op, given), strict=True):
             values[name], distance[name] = result.codes, through
-            if name in held:
-                yield Forced(op, name, given, result.codes, through)
-                values[name], distance[name] = held[name].reshape(result.codes.shape), 0
+            if name in held or name in meant:
+                yield Forced(op, name, given, result.codes, through, None if name in held else meant[name])
+                found = held[name] if name in held else meant[name]
+                values[name], distance[name] = found.reshape(result.codes.shape), 0
         for name in given:
             if last[name] == number and name not in graph.outputs:
                 values.pop(name, None)  # pictures need room

@@ -164,7 +164,7 @@ class Options:
         (),
         "--schedule-without",
         MAPPING,
-        "passes of the schedule to leave out, separated by commas: lanes,pack",
+        "passes of the schedule to leave out, separated by commas: fuse,lanes,pack",
         metavar="PASSES",
         parse=names,
     )

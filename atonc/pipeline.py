@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import ec_program, instructions
 from atonc.hw.machine import Machine
 from atonc.hw.mpool import MemoryPool
-from atonc.hw.safety.evidence import EpochGrade
+from atonc.hw.safety.evidence import EpochGrade, Grade
 from atonc.ir import Array, Graph
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.ops import run_graph
@@ -36,14 +36,16 @@ from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
 from atonc.plan.types import StepPlan
 from atonc.reasons import Severity, Violation
+from atonc.schedule import FUSE, schedule
 from atonc.schedule import check as schedule_check
-from atonc.schedule import schedule
+from atonc.schedule import fuse as fusing
 from atonc.schedule.assign import assign
+from atonc.schedule.fuse import Fused, fuse
 from atonc.schedule.pack_ops import Network
 from atonc.schedule.shares import Share, shares
 from atonc.schedule.types import Schedule
 from atonc.select.affinity import resolve
-from atonc.select.cycles import epoch_cycles
+from atonc.select.cycles import cycles_of, epoch_cycles
 from atonc.select.form import Refused
 from atonc.select.policy import Room
 from atonc.verify import VerifyReport, verify
@@ -127,9 +129,10 @@ def compile_canonical(
     affinity = resolve(source, graph, options.on_cpu, options.on_npu)
     samples = partial(typical_runs, graph, memory)
     avoided: dict[str, Refused] = {}
+    apart: set[str] = set()  # operators that shall not be chained to others
     for _ in range(ROUNDS):
         lower = partial(map_ops, graph, options.numerics, samples, affinity, supplied(graph, options), avoided)
-        mapped, scheduled, layout = _map_and_place(lower, graph, memory, options, watch)
+        mapped, scheduled, layout = _map_and_place(lower, graph, memory, options, watch, apart)
         program = _bound(scheduled, layout, graph, memory)
         for bring in weights.wanted(options):
             plans, layout = bring(program, layout, mapped.context, memory, options, machine_of(options))
@@ -141,7 +144,9 @@ def compile_canonical(
         refused = silicon.refused(found.grades, program, scheduled.shares, options)
         if not refused:
             break
-        avoided |= refused
+        chained = scheduled.schedule.chained(refused)
+        apart |= chained
+        avoided |= {name: refusal for name, refusal in refused.items() if name not in chained}
     else:
         raise silicon.no_end(refused)
     findings = require_safe(found, options)
@@ -151,7 +156,12 @@ def compile_canonical(
 
 
 def _map_and_place(
-    lower: Callable[..., Mapped], graph: Graph, memory: Board, options: Options, watch: Watch
+    lower: Callable[..., Mapped],
+    graph: Graph,
+    memory: Board,
+    options: Options,
+    watch: Watch,
+    apart: Collection[str] = (),
 ) -> tuple[Mapped, Scheduled, Layout]:
     """Buffers in which engines start between aligned addresses need the NPU's own RAM. Where that is too small for all
     of them, smaller and smaller layers start their engines at aligned addresses only, which is slower."""
@@ -159,13 +169,8 @@ def _map_and_place(
     for room in Room(npu_ram_bytes(memory)).tighter():
         mapped = lower(room=room, without=left_out(options))
         watch("lower", mapped)
-        context = mapped.context
-        scheduled = schedule_tasks(mapped, options)
-        watch("schedule", scheduled)
-        progress.stage("placing buffers")
-        require_written(scheduled.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
         try:
-            return mapped, scheduled, _place(mapped, scheduled, graph, memory, options)
+            return mapped, *_schedule_and_place(mapped, graph, memory, options, watch, apart)
         except PlacementError as error:
             shortage = shortage or error
             if error.shortage.memory != NPU_RAM:
@@ -174,12 +179,47 @@ def _map_and_place(
     raise shortage
 
 
-def schedule_tasks(mapped: Mapped, options: Options) -> Scheduled:
+def _schedule_and_place(
+    mapped: Mapped, graph: Graph, memory: Board, options: Options, watch: Watch, apart: Collection[str]
+) -> tuple[Scheduled, Layout]:
+    """Longer chains write in other places of their buffers. Where no memory has room for that, nothing is chained."""
+    fused = chains(mapped, graph, options, apart)
+    try:
+        return _placed(mapped, fused, graph, memory, options, watch)
+    except PlacementError:
+        if not fused.merges:
+            raise
+        return _placed(mapped, Fused(mapped.works), graph, memory, options, watch)
+
+
+def _placed(
+    mapped: Mapped, fused: Fused, graph: Graph, memory: Board, options: Options, watch: Watch
+) -> tuple[Scheduled, Layout]:
+    scheduled, context = schedule_tasks(mapped, fused, options), mapped.context
+    watch("schedule", scheduled)
+    progress.stage("placing buffers")
+    require_written(scheduled.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
+    return scheduled, _place(mapped, scheduled, graph, memory, options)
+
+
+def chains(mapped: Mapped, graph: Graph, options: Options, apart: Collection[str] = ()) -> Fused:
+    """Operators behind others in one epoch; `apart`: those that stay alone."""
+    if FUSE in left_out(options):
+        return Fused(mapped.works)
+    context = mapped.context
+    worst = Grade.WITHIN if options.silicon == silicon.SEEN else Grade.COMPOSED
+    price = partial(cycles_of, buffers=context.buffers)
+    network = fusing.Network(context.buffers, context.aliases, graph.outputs, price, worst, apart)
+    return fuse(mapped.works, network)
+
+
+def schedule_tasks(mapped: Mapped, fused: Fused, options: Options) -> Scheduled:
     """Epochs with unit numbers, sound. Chains without evidence are left to the gate of `--silicon`, which sends their
     operators to the CPU."""
     context = mapped.context
     cycles = partial(epoch_cycles, buffers=context.buffers, machine=machine_of(options))
-    found = schedule(mapped.works, Network(context.buffers, context.aliases, cycles), left_out(options))
+    scheduled = schedule(fused.works, Network(context.buffers, context.aliases, cycles), left_out(options))
+    found = replace(scheduled, merges=fused.merges, apart=fused.apart)
     plans = assign(found)
     findings = schedule_check.check(mapped.works, found, plans, context.aliases)
     schedule_check.require_sound(findings, allow_unproven=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from atonc.insight.accuracy import OutputAgreement
 from atonc.insight.pairs import BY_NAME, LayerPair, pair_layers
-from atonc.insight.types import CPU, HYBRID, NPU, LayerView, NetworkView
+from atonc.insight.types import CPU, HYBRID, NOTHING, NPU, LayerView, NetworkView
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Comparison:
         a = {id(one) for pair in self.layers for one in pair.a}
         b = {id(one) for pair in self.layers for one in pair.b}
         return (
-            tuple(layer for layer in self.a.layers if layer.steps and id(layer) not in a),
-            tuple(layer for layer in self.b.layers if layer.steps and id(layer) not in b),
+            tuple(layer for layer in self.a.layers if layer.on != NOTHING and id(layer) not in a),
+            tuple(layer for layer in self.b.layers if layer.on != NOTHING and id(layer) not in b),
         )
 
     @property

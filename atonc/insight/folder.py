@@ -30,6 +30,7 @@ from atonc.insight.types import (
     CPU,
     HYBRID,
     NOTHING,
+    NPU,
     BufferView,
     Decision,
     LayerView,
@@ -248,7 +249,8 @@ def _saved_layer(one: SavedLayer, views: Sequence[StepView]) -> LayerView:
     )
     operators = (tensors.operator(one.kind, one.nodes[-1], one.weights),)
     view = replace(view, label=one.label, attributes=one.attributes, weights=one.weights)
-    return replace(view, operators=operators, error=one.error)
+    behind = any(d.rule is rules.CHAINED for d in one.decisions)  # all of it, if it has no step
+    return replace(view, on=NPU if behind and not own else view.on, operators=operators, error=one.error)
 
 
 def _layers(

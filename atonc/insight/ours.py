@@ -15,6 +15,7 @@ from atonc.frontends.coverage import CONVERSIONS, coverage
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence.summary import summarise
 from atonc.insight import decide, rules, tensors, wiring
+from atonc.insight.chained import has_no_epoch, of_schedule, prepared
 from atonc.insight.clocked import at_clocks
 from atonc.insight.own_steps import own_steps
 from atonc.insight.types import (
@@ -123,7 +124,8 @@ def _step(step: ProgramStep, cost: StepCost, owner: str, pools: tuple[MemoryPool
 def _layer(op: Op, view: CompileView, rows: list[tuple[ProgramStep, StepCost]], external: set[str]) -> LayerView:
     known = view.compiled.graph.tensors
     epochs = [step.epoch for step, _ in rows if step.epoch is not None]
-    on = NOTHING if not rows else NPU if epochs else CPU
+    behind = has_no_epoch(op.name, view.compiled.scheduled.schedule)
+    on = (NPU if behind else NOTHING) if not rows else NPU if epochs else CPU
     cycles = sum(cost.cycles for _, cost in rows)
     shares: Counter[str] = Counter()
     for _, cost in rows:
@@ -171,14 +173,18 @@ def _decisions(
     if on == CPU:
         reasons = [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.name == op.name]
         return decide.merged([*reasons, *_in_float(op, view, reasons), *spilled])
+    chained = list(of_schedule(op.name, compiled.scheduled.schedule))
+    if not rows:
+        return decide.merged([*chained, *spilled])
     own = [(s.epoch, s.plan.purpose) for s, _ in rows if s.epoch is not None and isinstance(s.plan, EpochPlan)]
     shifted = [n for n in op.inputs if n in compiled.layout.placed and compiled.layout.placed[n].buffer.offset]
+    shifted += op.inputs[:1] if prepared(op.name, compiled.scheduled.schedule) else ()
     found = [_bound(bound_by, cycles, view)] if bound_by else []
     epochs, purposes = [epoch for epoch, _ in own], [purpose for _, purpose in own]
     form = compiled.mapped.forms.get(op.name)
     refused = form.refused if form else ()
     found += decide.of_operator(op, compiled.graph.tensors, epochs, purposes, shifted, refused)
-    return decide.merged([*found, *spilled])
+    return decide.merged([*found, *chained, *spilled])
 
 
 def _bound(bound_by: Mapping[str, float], cycles: int, view: CompileView) -> Decision:

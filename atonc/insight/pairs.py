@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from math import prod
 
-from atonc.insight.types import LayerView, OperatorView
+from atonc.insight.types import NOTHING, LayerView, OperatorView
 
 BY_NAME, BY_OPERATOR = "names", "operators in the order of the model"
 _ENOUGH = 0.5  # share of weighted operators that must align, else pairs would be chance
@@ -67,7 +67,7 @@ class _Item:
 
 def pair_layers(a: Sequence[LayerView], b: Sequence[LayerView]) -> tuple[list[LayerPair], str]:
     """Pairs of layers that run, and what they were paired by; empty if the builds are of different models."""
-    left, right = ([layer for layer in side if layer.steps] for side in (a, b))
+    left, right = ([layer for layer in side if layer.on != NOTHING] for side in (a, b))
     links, how = _by_name(left, right), BY_NAME
     if len(links) < _ENOUGH * min(len(left), len(right)):  # some nodes may keep their names by chance
         operators = _by_operator(left, right)

@@ -141,7 +141,7 @@ DEPTHWISE = _rule(
 )
 TABLE = _rule(
     "MODE-TABLE",
-    "a function of one byte runs as pieces of parabolas in ACTIV, one element a cycle, in an epoch of its own",
+    "a function of one byte runs as pieces of parabolas in ACTIV, one element a cycle",
     "ReLU or ReLU6 instead: they are free inside the layer before",
     "24 pieces a function",
     FORM,
@@ -244,6 +244,24 @@ LIBRARY = _rule(
     "compile the model with atonc: `atonc explain MODEL` says which rule applies and what to do",
     "operators that ST's compiler puts on the NPU",
 )
+CHAINED = _rule(
+    "CHAIN-BEHIND",
+    "the work is done on the stream of the layer before, in its epochs, so that nothing goes through memory",
+    "",
+    "chains of units that published programs have, where the cycle model says that they are faster",
+)
+CARRIES = _rule(
+    "CHAIN-CARRIES",
+    "the epochs of this layer also do work of the next one, on the stream of its results",
+    "",
+    "chains of units that published programs have, where the cycle model says that they are faster",
+)
+APART = _rule(
+    "CHAIN-APART",
+    "the work could have followed the layer before in its epochs, and did not",
+    "",
+    "proven chains, enough units, operands in the same order, a gain by the cycle model, no more memory",
+)
 
 RULES: tuple[Rule, ...] = (
     *BOUNDS.values(),
@@ -269,6 +287,9 @@ RULES: tuple[Rule, ...] = (
     RESIZE,
     CONVERSION,
     LIBRARY,
+    CHAINED,
+    CARRIES,
+    APART,
 )
 
 

@@ -30,7 +30,10 @@ def _way(epoch: Epoch, writer: str) -> list[str]:
         kinds.append(config.KIND if config is not None else unit)
         sources = epoch.sources(unit)
         # convolvers in a row hand their sums on by port 2, and only the first has none from outside
-        follow = sources.get(SUMS) if isinstance(config, ConvaccConfig) and SUMS in sources else sources.get(0)
+        port = SUMS if isinstance(config, ConvaccConfig) and SUMS in sources else 0
+        if isinstance(config, ArithConfig) and port in sources and sources[port].source in epoch.engines():
+            port = max(sources)  # of two operands the one that is computed here
+        follow = sources.get(port)
         ring = follow is not None and follow.source == unit
         unit = None if follow is None or ring or follow.source not in epoch.units else follow.source
         if unit is None and isinstance(config, ConvaccConfig):

@@ -74,11 +74,15 @@ def _shares(network: NetworkView) -> str:
     return ", ".join(f"{label} {100 * share:.0f} %" for label, share in list(network.bound_by.items())[:5])
 
 
+def _numbers(layer: LayerView) -> str:
+    return f"epoch {layer.steps[0]}" if len(layer.steps) == 1 else f"epochs {layer.steps[0]} to {layer.steps[-1]}"
+
+
 def layer_lines(layer: LayerView) -> list[str]:
-    if not layer.steps:
+    if layer.on == NOTHING:
         return [f"{layer.kind} {_short(layer.nodes[-1])}: costs nothing, the bytes stay where they are"]
-    numbers = f"epoch {layer.steps[0]}" if len(layer.steps) == 1 else f"epochs {layer.steps[0]} to {layer.steps[-1]}"
-    head = f"{layer.kind} {_short(layer.nodes[-1])}: {layer.on.upper()}, {numbers}, {layer.cycles:,} cycles"
+    numbers = f"{_numbers(layer)}, {layer.cycles:,} cycles" if layer.steps else "in the epochs of another layer"
+    head = f"{layer.kind} {_short(layer.nodes[-1])}: {layer.on.upper()}, {numbers}"
     if layer.macs:
         head += f", {layer.macs_per_cycle:.1f} MAC/cycle"
     out = [head]

@@ -1,4 +1,4 @@
-"""Tasks become epochs: `order`, then `pack`; `assign` gives unit numbers, `check` proves the result.
+"""Tasks become epochs: `fuse`, `order`, then `pack`; `assign` gives unit numbers, `check` proves the result.
 
 `PASSES` names what can be switched off (`--schedule-without`): results are the same bit for bit, only slower.
 """
@@ -12,7 +12,9 @@ from atonc.schedule.pack import packed
 from atonc.schedule.pack_ops import Network, pack_ops
 from atonc.schedule.types import EpochOfTasks, Schedule, Step, Work
 
+FUSE = "fuse"
 PASSES = {  # name -> what it does
+    FUSE: "an operator behind another one in the same epoch",
     "lanes": "one convolution on several chains of units side by side",
     "pack": "tasks of different operators side by side",
 }

@@ -1,8 +1,9 @@
 """Proves a schedule, knowing nothing of how it was made: it imports no pass, and not `assign`.
 
-The tasks of the operators, in the order of the graph, say what is meant. A schedule may move them as it likes, as long
-as every task runs once, whatever touches the same bytes runs in that order and never in the same epoch (but for sums
-that a CONVACC takes back), every task has units of its own, and every chain is one that published programs have.
+The tasks of the operators, in the order of the graph, say what is meant. A schedule may move them as it likes and put
+one behind the other, as long as every merge computes the same (`check_merges`), every task runs once, whatever touches
+the same bytes runs in that order and never in the same epoch (but for sums that a CONVACC takes back), every task has
+units of its own, and every chain is one that published programs have.
 `plan.contents` follows the bytes through the result, `hw.safety` looks at the registers.
 """
 
@@ -22,6 +23,7 @@ from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.task import ENGINE, EngineUse, Task
 from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
+from atonc.schedule.check_merges import prove
 from atonc.schedule.types import Schedule, Step, Work
 
 ONCE = "every task runs exactly once"
@@ -33,6 +35,7 @@ READ_BACK = "a task reads what it writes only where a CONVACC takes its sums bac
 OWN_UNITS = "every task of an epoch has units and engines of its own"
 COUNTS = "an epoch has no more units than the chip"
 FOLLOWED = "a reader waits for the writer that its task names"
+MERGED = "a merged task computes what the two operators mean"
 PROVEN = "every chain has a form that published programs have"
 
 SUMS = 2  # port of a CONVACC
@@ -49,9 +52,11 @@ def check(
     works: Iterable[Work], schedule: Schedule, plans: Sequence[StepPlan], aliases: Mapping[str, str]
 ) -> list[Finding]:
     """All findings; an empty list means that the schedule is sound. `plans` are its steps with unit numbers."""
-    works = list(works)
+    merged = prove(works, schedule.merges, aliases)
+    works = merged.works
     missing = list(_complete(works, schedule))
     return [
+        *(Finding(MERGED, where, seen) for where, seen in merged.faults),
         *missing,
         *([] if missing else _ordered(works, schedule, aliases)),
         *_words(schedule),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +17,29 @@ class Work:
     op: str
     groups: tuple[TaskGroup, ...] = ()
     call: CpuPlan | None = None
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A group of tasks that other tasks do on the way: what they write flows on instead of being read again."""
+
+    producer: str  # operator
+    consumer: str  # operator whose group is gone
+    through: str  # the buffer between them
+    kept: bool  # it is written all the same, since others read it
+    group: TaskGroup  # of the consumer
+    pairs: tuple[tuple[Task, Task], ...]  # tasks of the producer, and what they became
+    saved_cycles: int  # by the calibrated model, in assumed memories
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Why a consumer stays a step of its own behind a producer that it could have followed."""
+
+    producer: str
+    consumer: str
+    rule: str
+    seen: str
 
 
 @dataclass(frozen=True)
@@ -34,8 +58,18 @@ class Schedule:
     """Steps in the order in which they run."""
 
     steps: tuple[Step, ...]
+    merges: tuple[Merge, ...] = ()  # in the order in which they were made
+    apart: tuple[Apart, ...] = ()
 
     @cached_property
     def owners(self) -> tuple[str, ...]:
         """The operator behind each step."""
         return tuple(step.op if isinstance(step, CpuPlan) else step.ops[0] for step in self.steps)
+
+    def chained(self, ops: Collection[str]) -> set[str]:
+        """Those of some operators that share a chain with another one, and the others of these chains."""
+        found: set[str] = set()
+        for merge in self.merges:
+            pair = {merge.producer, merge.consumer}
+            found |= pair if not pair.isdisjoint(ops) else set()
+        return found

@@ -53,7 +53,8 @@ def test_without_our_file_names_come_from_c_info(built: tuple[NetworkView, Path]
     shutil.copytree(built[1], folder)
     (folder / "network_program.json").unlink()
     read = folder_view(folder)
-    assert [layer.nodes[-1] for layer in read.layers] == [layer.nodes[-1] for layer in built[0].layers]
+    nodes = [node for layer in read.layers for node in layer.nodes]  # one layer may do the work of two nodes
+    assert sorted(nodes) == sorted(layer.nodes[-1] for layer in built[0].layers)
     assert all(layer.decisions for layer in read.layers)
 
 

@@ -1,0 +1,34 @@
+"""What the schedule says of an operator: which others share its epochs, what that brought, and why others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from atonc.insight import rules
+from atonc.insight.forms import decision
+from atonc.insight.types import Decision
+from atonc.plan.task import Purpose
+from atonc.schedule.types import Schedule
+
+
+def has_no_epoch(op: str, schedule: Schedule) -> bool:
+    """Whether some of its work runs behind another operator; for one without steps that is all of it."""
+    return any(merge.consumer == op for merge in schedule.merges)
+
+
+def prepared(op: str, schedule: Schedule) -> bool:
+    """Whether another operator writes its features as its units want them."""
+    own = (merge for merge in schedule.merges if merge.consumer == op)
+    return any(task.purpose == Purpose.FEATURES for merge in own for task in merge.group.tasks)
+
+
+def of_schedule(op: str, schedule: Schedule) -> Iterator[Decision]:
+    for merge in schedule.merges:
+        kept = f"; {merge.through[-60:]} is written all the same, for others" if merge.kept else ""
+        if merge.consumer == op:
+            yield decision(rules.CHAINED, f"behind {merge.producer}: {merge.saved_cycles:,} cycles less{kept}")
+        elif merge.producer == op:
+            yield decision(rules.CARRIES, f"{merge.consumer}: {merge.saved_cycles:,} cycles less{kept}")
+    for apart in schedule.apart:
+        if apart.consumer == op:
+            yield decision(rules.APART, f"not behind {apart.producer} ({apart.rule}): {apart.seen}")
