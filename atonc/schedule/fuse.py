@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from itertools import product
 
+from atonc.hw.chains import Shape, evidence, texts_of
 from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
-from atonc.hw.pipelines import Shape, evidence, texts_of
 from atonc.hw.proven import Level
 from atonc.hw.safety.evidence import Grade, unit_grade
 from atonc.plan.streams import with_idle_steps
