@@ -38,7 +38,8 @@ def lower_wide(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     counts = COUNTS if layer.area.width >= WIDE and layer.op.kind == "conv" else ()
     draws = [partial(lower, layer), *(partial(_in_strips, layer, lower, count) for count in counts)]
     whole = attempt(context, lambda draft: choose(draft, in_order(FEWEST_STRIPS, draws)))
-    if not isinstance(whole, Form) or layer.numerics == "2.x" or layer.op.kind != "conv":
+    bands_help = layer.numerics != "2.x" and layer.op.kind == "conv" and context.room.band_bytes > 0
+    if not isinstance(whole, Form) or not bands_help:
         return context.take(whole)
     if _has_no_place(whole, context) and layer.area.contiguous:
         count = -(-layer.area.height * layer.area.line // context.room.band_bytes)
