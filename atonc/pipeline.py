@@ -10,6 +10,7 @@ from pathlib import Path
 
 from atonc import progress, silicon, weights
 from atonc.compare.inputs import make_inputs, make_noise
+from atonc.cost.program import program_cost
 from atonc.emit.contexts import safety_contexts
 from atonc.emit.program import Program, bind
 from atonc.errors import CapacityError, InternalError
@@ -182,14 +183,23 @@ def _map_and_place(
 def _schedule_and_place(
     mapped: Mapped, graph: Graph, memory: Board, options: Options, watch: Watch, apart: Collection[str]
 ) -> tuple[Scheduled, Layout]:
-    """Longer chains write in other places of their buffers. Where no memory has room for that, nothing is chained."""
+    """Longer chains write in other places of their buffers. Where no memory has room for that, nothing is chained. What
+    chains save is reckoned with all buffers on the chip; where some are outside, the finished programs are compared."""
     fused = chains(mapped, graph, options, apart)
+    place = partial(_placed, mapped, graph=graph, memory=memory, options=options, watch=watch)
     try:
-        return _placed(mapped, fused, graph, memory, options, watch)
+        found = place(fused)
     except PlacementError:
         if not fused.merges:
             raise
-        return _placed(mapped, Fused(mapped.works), graph, memory, options, watch)
+        return place(Fused(mapped.works))
+    if not fused.merges or not found[1].spilled_bytes:
+        return found
+    return min(found, place(Fused(mapped.works)), key=lambda one: _cycles(one[0], one[1], graph, memory, options))
+
+
+def _cycles(scheduled: Scheduled, layout: Layout, graph: Graph, memory: Board, options: Options) -> int:
+    return program_cost(_bound(scheduled, layout, graph, memory), graph, memory.pools, machine_of(options)).cycles
 
 
 def _placed(
