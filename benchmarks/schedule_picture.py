@@ -1,0 +1,65 @@
+"""Draws one network before and after the passes of the schedule: which unit is busy when.
+
+    python benchmarks/schedule_picture.py [MODEL]
+
+Writes docs/images/schedule.svg. Every bar is a unit in an epoch, as wide as the epoch takes by the calibrated model.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fetched import corpus_dir
+
+from atonc.cost.program import program_cost
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_file, memories
+from atonc.schedule import PASSES
+
+MODEL = "cifar10__resnet_v1_8_32_tfs_int8.tflite"
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "schedule.svg"
+COLOURS = {"CONVACC": "#2c6fbb", "ARITH": "#d9822b", "ACTIV": "#8e5ea2", "POOL": "#3a9d5d", "STRENG": "#999999"}
+ROWS = [f"CONVACC{k}" for k in range(4)] + [f"ARITH{k}" for k in range(4)] + ["ACTIV0", "ACTIV1", "POOL0", "POOL1"]
+ROWS += [f"STRENG{k}" for k in range(10)]
+WIDTH, LEFT, ROW, GAP, HEAD = 900, 80, 9, 26, 22
+
+
+def panel(compiled: Compiled, title: str, top: int, cycles_wide: int) -> Iterator[str]:
+    cost = program_cost(compiled.program, compiled.graph, memories(Options()).pools)
+    npu = [(s.epoch, c.cycles) for s, c in zip(compiled.program.steps, cost.steps, strict=True) if s.epoch is not None]
+    scale = (WIDTH - LEFT - 10) / cycles_wide
+    total = sum(cycles for _, cycles in npu)
+    said = f"{title}: {len(npu)} epochs, {total:,} cycles of the NPU"
+    yield f'<text x="{LEFT}" y="{top - 6}" font-size="13">{escape(said)}</text>'
+    for k, name in enumerate(ROWS):
+        yield f'<text x="{LEFT - 6}" y="{top + k * ROW + 7}" font-size="7" text-anchor="end">{name}</text>'
+    at = 0
+    for epoch, cycles in npu:
+        for name in epoch.units:
+            colour = COLOURS.get(name.rstrip("0123456789"), "#cccccc")
+            x, wide = LEFT + at * scale, max(cycles * scale - 0.6, 0.4)
+            y = top + ROWS.index(name) * ROW
+            yield f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{ROW - 2}" fill="{colour}"/>'
+        at += cycles
+
+
+def main() -> int:
+    model = Path(sys.argv[1]) if sys.argv[1:] else corpus_dir() / "models" / MODEL
+    plain = compile_file(model, Options(verify=False, schedule_without=tuple(PASSES)))
+    passed = compile_file(model, Options(verify=False))
+    cost = program_cost(plain.program, plain.graph, memories(Options()).pools)
+    wide = sum(c.cycles for s, c in zip(plain.program.steps, cost.steps, strict=True) if s.epoch is not None)
+    high = len(ROWS) * ROW + GAP + HEAD
+    body = [*panel(plain, "without lanes, chains and packing", HEAD, wide), *panel(passed, "as by default", high, wide)]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {2 * high}" font-family="sans-serif">'
+    PICTURE.write_text("\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *body, "</svg>", ""]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
