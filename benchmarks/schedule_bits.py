@@ -1,0 +1,109 @@
+"""Do the passes of the schedule change a value? Every network with all of them and without any, on the emulator.
+
+    python benchmarks/schedule_bits.py [--random COUNT] [--first SEED] [--only TEXT] [--keep FILE] [--write]
+
+One line a network in FILE, so that runs can be interrupted and split. A network counts as equal when every output has
+the same bytes on one input and the same operators run on the NPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fetched import corpus_dir
+
+from atonc.compare.inputs import make_inputs
+from atonc.emulation import Emulation
+from atonc.errors import AtoncError
+from atonc.frontends.read import read
+from atonc.ir import Graph
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_graph
+from atonc.schedule import PASSES
+from tests.compiler.random_graphs import random_graph
+
+RESULTS = Path(__file__).parent / "results" / "schedule_bits.md"
+MEASURED = "2026-11-16, 2-core aarch64 Linux"
+Record = dict[str, Any]
+
+
+def compare(graph: Graph) -> Record:
+    try:
+        made = [compile_graph(graph, Options(verify=False, schedule_without=out)) for out in ((), tuple(PASSES))]
+    except AtoncError as error:
+        return {"refused": str(error)[:200]}
+    inputs = make_inputs(graph, 11)
+    one, other = (Emulation(compiled.program, compiled.graph).run(inputs) for compiled in made)
+    unlike = [name for name in graph.outputs if not np.array_equal(one[name], other[name])]
+    merged = [len(made[k].program.epochs) for k in (1, 0)]
+    return {"unlike": unlike, "moved": sorted(_on_cpu(made[0]) ^ _on_cpu(made[1])), "epochs": merged}
+
+
+def _on_cpu(compiled: Compiled) -> set[str]:
+    return {reason.name for reason in compiled.mapped.reasons}
+
+
+def networks(options: argparse.Namespace) -> Iterator[tuple[str, Graph]]:
+    for seed in range(options.first, options.first + options.random):
+        yield f"random {seed}", random_graph(seed)
+    models = sorted(p for p in (corpus_dir() / "models").iterdir() if p.suffix in (".tflite", ".onnx"))
+    for model in models:
+        if not options.random and options.only in model.name:
+            yield model.name, read(model)
+
+
+def report(kept: Mapping[str, Record]) -> Iterator[str]:
+    yield "# Schedules with and without passes: the same bits?\n"
+    yield f"`python benchmarks/schedule_bits.py`, {MEASURED}. All passes of the schedule on, against all off.\n"
+    for said, rows in (("corpus", _of(kept, False)), ("random networks", _of(kept, True))):
+        done = [r for r in rows if "refused" not in r]
+        before, after = (sum(r["epochs"][k] for r in done) for k in (0, 1))
+        unlike, moved = sum(bool(r["unlike"]) for r in done), sum(bool(r["moved"]) for r in done)
+        yield f"* {said}: {len(done)} compared, {unlike} unlike, {moved} with other operators on the CPU,"
+        yield f"  {len(rows) - len(done)} refused; {before:,} epochs without passes, {after:,} with them."
+    for name, record in kept.items():
+        if record.get("unlike") or record.get("moved"):
+            yield f"* {name}: unlike {record['unlike']}, on the CPU in one of them {record['moved']}"
+
+
+def _of(kept: Mapping[str, Record], random: bool) -> list[Record]:
+    return [record for name, record in kept.items() if name.startswith("random ") == random]
+
+
+def read_kept(lines: Iterable[str]) -> dict[str, Record]:
+    return {record.pop("network"): record for record in map(json.loads, lines)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--random", type=int, default=0, help="so many random networks instead of the corpus")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--keep", type=Path, default=Path("schedule_bits.jsonl"))
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    kept = read_kept(options.keep.read_text().splitlines()) if options.keep.is_file() else {}
+    for name, graph in networks(options):
+        if name not in kept:
+            kept[name] = compare(graph)
+            with options.keep.open("a") as file:
+                file.write(json.dumps({"network": name, **kept[name]}) + "\n")
+            print(name, kept[name], flush=True)
+    text = "\n".join(report(kept)) + "\n"
+    print(text)
+    if options.write:
+        RESULTS.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
