@@ -47,7 +47,7 @@ def test_every_buffer_lives_from_its_first_to_its_last_step(compiled: pipeline.C
 
 def test_a_writer_that_leaves_its_buffer_is_found(compiled: pipeline.Compiled) -> None:
     homes = dict(compiled.program.placed)
-    homes["conv2"] = replace(homes["conv2"], buffer=replace(homes["conv2"].buffer, size_bytes=900))
+    homes["add"] = replace(homes["add"], buffer=replace(homes["add"].buffer, size_bytes=900))
     with pytest.raises(ToolError, match="M15"):
         pipeline.require_safe(pipeline.inspect(replace(compiled.program, placed=homes), POOLS), PLAIN)
 

@@ -276,8 +276,8 @@ def test_what_is_known_of_a_network_is_shown(browser: Any, small_file: Path, tmp
         assert "1\u00d78\u00d78\u00d71" in edges[0] and "int8" in edges[0]
         trust = page.locator("#trust").inner_text()
         assert "verified on the emulator with 2 inputs" in trust and "calibrated on boards" in trust
-        page.fill("#search", "conv_2d_1")
-        page.locator("#table tbody tr.row").first.click()
+        page.fill("#search", "conv_2d_1")  # the layer before it names it, too: it carries a part of its work
+        page.locator("#table tbody tr.row", has_text="CONV_2D_1").first.click()
         detail = page.locator("#detail-body").inner_text()
         assert re.search(r"16.3.3.16 int8; 16 scales, one a channel, -[\d.]+ to [\d.]+\s+conv2_weights", detail)
         assert "codes differ from exact arithmetic" in detail and "measured" in detail

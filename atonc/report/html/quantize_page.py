@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from importlib.resources import files
 from typing import TYPE_CHECKING
+
+from atonc.report.html.page import head
 
 if TYPE_CHECKING:
     from atonc.quantizing.types import Candidate, Quantised
 
 WIDTH, HEIGHT, EDGE = 640, 360, 60
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """
 main{max-width:70rem;margin:2rem auto;padding:0 1rem}svg{max-width:100%;height:auto}
 table{border-collapse:collapse;margin:1rem 0}td,th{padding:.3rem .8rem;text-align:left;border-bottom:1px solid #8884}
@@ -21,11 +21,9 @@ circle{fill:#6b7bd6}circle.chosen{fill:#d6336c}svg text{font:13px sans-serif;fil
 
 def page(result: Quantised) -> bytes:
     """One file; nothing is loaded from elsewhere."""
-    style = files("atonc.report.html").joinpath("assets/style.css").read_text("utf-8")
     body = "\n".join(_body(result))
-    head = f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    head += f"<title>{escape(result.source)}: quantised</title><style>{style}{_STYLE}</style>"
-    return f"<!doctype html><html lang='en'><head>{head}</head><body><main>\n{body}\n</main></body></html>\n".encode()
+    start = head(f"{result.source}: quantised", _STYLE)
+    return f"{start}\n<body><main>\n{body}\n</main></body></html>\n".encode()
 
 
 def _body(result: Quantised) -> Iterator[str]:
