@@ -95,7 +95,7 @@ class Options:
         "",
         "--resident",
         MEMORY,
-        "copy weights into RAM once, at initialisation: BYTES of it, alone all that is free beside activations; "
+        "copy weights into RAM once, at initialisation: BYTES of it, or without BYTES all that activations leave free; "
         "published programs hardly show kernels in RAM",
         metavar="BYTES",
         parse=room,

@@ -41,7 +41,7 @@ def no_end(refused: Mapping[str, Refused]) -> ToolError:
         f"after every attempt some epochs have a form without evidence, first {first.seen} ({first.limit})",
         where=name,
         rule=rules.NO_EVIDENCE.sentence,
-        remedy="report the model; --allow-unproven compiles it all the same",
+        remedy="report the model; --allow-unproven compiles it anyway",
     )
 
 

@@ -58,7 +58,7 @@ def _references(
     """The float graph and the inputs, checked."""
     original = read(float_model) if float_model is not None else None
     if original is not None and any(tensor.quant is not None for tensor in original.tensors.values()):
-        raise InputError("is quantised", where=str(float_model), remedy="give the float model behind --float")
+        raise InputError("is quantised", where=str(float_model), remedy="give the float model after --float")
     given = read_real_samples(compiled.source, inputs, samples or None) if inputs else _made(compiled.source, samples)
     if not given:
         raise InputError("no samples to measure with", remedy="give inputs with at least one sample")

@@ -98,7 +98,7 @@ def _check_members(members: list[zipfile.ZipInfo], size_bytes: int, where: str) 
         if member.flag_bits & 1:
             raise InputError("is encrypted", where=where, remedy="write it with numpy.savez")
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise InputError("is packed as NumPy never does", where=where, remedy="write it with numpy.savez")
+            raise InputError("is packed as NumPy never packs", where=where, remedy="write it with numpy.savez")
     total = sum(member.file_size for member in members)
     if total > min(MAX_BYTES, max(HARMLESS_BYTES, MOST_TIMES * size_bytes)):
         raise InputError(f"its {size_bytes:,} bytes would become {total:,}", where=where, remedy="give fewer samples")

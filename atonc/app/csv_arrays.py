@@ -34,7 +34,7 @@ def parse_csv(data: bytes, where: str) -> NDArray[Any]:
     except ValueError as error:
         raise InputError(f"cannot be read as numbers: {str(error)[:80]}", where=where) from None
     if not np.isfinite(values).all():
-        raise InputError("holds values that are no numbers", where=where)
+        raise InputError("holds values that are not numbers", where=where)
     named = _TYPE.search(" ".join(comments))
     whole = bool(np.array_equal(values, np.rint(values))) and not any("." in row or "e" in row for row in rows)
     return _as_type(values, named[1] if named else "int64" if whole else "float32", where)

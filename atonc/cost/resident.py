@@ -2,7 +2,7 @@
 
 An epoch takes as long as the slower of its flash reads and everything else, so the first weights that leave the flash
 bring more than the last: after every choice the others are weighed again. Gains only shrink as the set grows, so the
-best of the old weights, weighed again, is taken as soon as it is still the best.
+best candidate of the last round is weighed again first, and taken if it is still the best.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def pools_of(document: Any, where: str) -> list[Pool]:
         inputs = _input_pools(document)
         pools = [Pool(str(pool["name"]), int(pool["used_size_bytes"]), pool.get("id") in inputs) for pool in found]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"is no network_c_info.json: {error!r} fails", where=where) from None
+        raise InputError(f"is not a network_c_info.json: {error!r} fails", where=where) from None
     names = [pool.buffer for pool in pools]
     wrong = next((name for name in names if not _NAME.fullmatch(name) or names.count(name) > 1), "")
     if wrong or not pools:

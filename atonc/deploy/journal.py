@@ -103,7 +103,7 @@ def _check_target(root: Path, file: str) -> None:
     if path.exists() and not stat.S_IMODE(path.stat().st_mode) & 0o222:
         raise InputError("is read-only; nothing was changed", where=where, remedy=remedy)
     if path.exists() and not os.access(path, os.W_OK):
-        raise InputError("must not be written by you; nothing was changed", where=where, remedy=remedy)
+        raise InputError("cannot be written: no permission; nothing was changed", where=where, remedy=remedy)
     if root.resolve() not in path.resolve().parents:
         raise InputError("leads out of the project; nothing was changed", where=where)
 

@@ -63,7 +63,7 @@ def _from_conf(root: Path, conf: Path, wanted: str) -> Layout:
         place = _expanded(str(first.get("cproject_location", ".")), values)
         profile = _expanded(str(pool.get("neuralart_user_path", "")), values)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise InputError(f"is no project description: {error!r} fails", where=str(conf)) from None
+        raise InputError(f"is not a project description: {error!r} fails", where=str(conf)) from None
     headers = {name: path for path in copied if (name := path.rpartition("/")[2]) in _HEADERS}
     return Layout(
         root,

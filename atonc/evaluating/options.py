@@ -27,7 +27,7 @@ class EvaluateOptions:
         metavar="DATA",
     )
     images: str = option("", "--images", DATA, "the folder of the pictures that a COCO file names", metavar="DIR")
-    limit: int = option(0, "--limit", DATA, "only so many samples, evenly spread; 0: all", metavar="N", parse=whole)
+    limit: int = option(0, "--limit", DATA, "only this many samples, evenly spread; 0: all", metavar="N", parse=whole)
     resize: str = option(
         "stretch",
         "--resize",

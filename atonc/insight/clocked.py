@@ -34,4 +34,4 @@ def _limits(machine: Machine) -> dict[str, str]:
 
 
 def _rate(mb_per_s: float, npu_mhz: float) -> str:
-    return f"{mb_per_s:g} MB/s: {npu_mhz / mb_per_s:.3g} cycles a byte"
+    return f"{mb_per_s:g} MB/s: {npu_mhz / mb_per_s:.3g} cycles per byte"

@@ -17,39 +17,39 @@ def _rule(id: str, sentence: str, remedy: str, limit: str, evidence: Evidence = 
 BOUNDS = {
     "feature": _rule(
         "BOUND-FEATURE",
-        "the features enter the convolvers one word a cycle, and this takes longest",
+        "the features enter the convolvers one word per cycle, and this takes longest",
         "fewer input channels or pixels; more output channels cost nothing until the output port is as busy",
-        "1 feature word a cycle and convolver (3 bytes in deep 1x1 mode)",
+        "1 feature word per cycle and convolver (3 bytes in deep 1x1 mode)",
     ),
     "read": _rule(
         "BOUND-READ",
-        "an engine reads the data one element a cycle, and this takes longest",
+        "an engine reads the data one element per cycle, and this takes longest",
         "fewer values: drop the layer, or do it where the tensor is smaller",
-        "1 element a cycle and engine; short pieces that lie apart cost more",
+        "1 element per cycle and engine; short pieces that lie apart cost more",
     ),
     "output": _rule(
         "BOUND-OUTPUT",
-        "the results leave the last unit one element a cycle, and this takes longest",
+        "the results leave the last unit one element per cycle, and this takes longest",
         "fewer output channels or pixels; a stride instead of a later pooling",
-        "1 element a cycle",
+        "1 element per cycle",
     ),
     "weights": _rule(
         "BOUND-WEIGHTS",
-        "every weight is used for one or few output pixels, so the kernel port is the choke: one word a cycle",
+        "every weight is used for only a few output pixels, so the kernel port is the bottleneck: one word per cycle",
         "let weights serve more pixels (several time steps or windows in one inference), or make the layer smaller",
-        "1 kernel word a cycle: about 1 MAC a cycle and byte of kernel when a weight is used once",
+        "1 kernel word per cycle: about 1 MAC per cycle and kernel byte when a weight is used once",
     ),
     "compute": _rule(
         "BOUND-COMPUTE",
-        "an elementwise unit takes one element a cycle, and this takes longest",
+        "an elementwise unit takes one element per cycle, and this takes longest",
         "fuse the operation into the layer before (ReLU, clip and scaling cost nothing there)",
-        "1 element a cycle and unit",
+        "1 element per cycle and unit",
     ),
     "convolvers": _rule(
         "BOUND-CONVOLVERS",
         "ST's compiler estimates that the convolvers take longest, and does not say at which of their ports",
         "look at a folder that also holds the C file: there the port that is busy longest is known",
-        "1 word a cycle at every port of a convolver",
+        "1 word per cycle at every port of a convolver",
     ),
     "bank": _rule(
         "BOUND-BANK",
@@ -60,20 +60,20 @@ BOUNDS = {
     "flash": _rule(
         "BOUND-FLASH",
         "weights come from flash more slowly than the convolvers use them",
-        "put the constants into RAM, a faster flash setting (--flash-mbps), or fewer weights",
-        "400 MB/s on the discovery kit: 2.5 cycles a byte",
+        "keep the weights in RAM (--resident), use a faster flash setting (--flash-mbps), or fewer weights",
+        "400 MB/s on the discovery kit: 2.5 cycles per byte",
     ),
     "hyperram": _rule(
         "BOUND-HYPERRAM",
         "data in external RAM moves more slowly than the units work",
         "make the activations fit on the chip: smaller input, uint8 instead of float edges, --prefer memory",
-        "400 MB/s assumed, never measured: 2.5 cycles a byte",
+        "400 MB/s assumed, never measured: 2.5 cycles per byte",
     ),
     "programming": _rule(
         "BOUND-PROGRAMMING",
         "the epoch is so short that writing its registers takes longest",
         "merge small layers: fewer, wider ones cost less than many small ones",
-        "7 cycles a word of the program",
+        "7 cycles per word of the program",
     ),
     "cpu": _rule(
         "BOUND-CPU",
@@ -83,9 +83,9 @@ BOUNDS = {
     ),
     "fixed": _rule(
         "BOUND-FIXED",
-        "start and end of the epoch take longer than its work",
+        "starting and ending the epoch takes longer than its work",
         "merge small layers",
-        "950 cycles an epoch",
+        "950 cycles per epoch",
     ),
 }
 
@@ -94,7 +94,7 @@ ZERO_POINT = _rule(
     "features whose zero point the unit must subtract are 16 bits wide (16x8 SIMD): half as many kernels at once, no "
     "deep 1x1 mode",
     "quantise activations symmetrically, or end the layer before in ReLU (zero point -128 is stored as 0)",
-    "zero point 0, or -128 between convolutions; any where nothing is padded",
+    "zero point 0, or -128 between convolutions; any zero point where nothing is padded",
     FORM,
 )
 AWKWARD_CHANNELS = _rule(
@@ -108,12 +108,12 @@ WIDE_KERNEL = _rule(
     "MODE-WIDE-KERNEL",
     "a kernel larger than 3x3 is cut into pieces whose partial sums meet in a chain or in memory",
     "3x3 kernels, or two 3x3 layers instead of one 5x5",
-    "3x3 a convolver",
+    "3x3 per convolver",
     FORM,
 )
 CHANNEL_PASSES = _rule(
     "MODE-PASSES",
-    "not all input channels fit one pass: partial sums wait until the next channels come",
+    "not all input channels fit into one pass: partial sums wait for the next channels",
     "",
     "kernel memory of a convolver: 576 bytes (3 KB in deep 1x1 mode)",
     FORM,
@@ -134,23 +134,23 @@ DILATED = _rule(
 )
 DEPTHWISE = _rule(
     "MODE-DEPTHWISE",
-    "a depthwise kernel meets one channel: each feature word is used for one kernel only, most multipliers rest",
+    "a depthwise kernel meets one channel: each feature word is used for one kernel only, so most multipliers are idle",
     "one full 3x3 layer instead of this and the 1x1 beside it, where both are small",
-    "9 MAC a cycle and convolver at most",
+    "at most 9 MAC per cycle and convolver",
     FORM,
 )
 TABLE = _rule(
     "MODE-TABLE",
-    "a function of one byte runs as pieces of parabolas in ACTIV, one element a cycle",
+    "a function of one byte runs as pieces of parabolas in ACTIV, one element per cycle",
     "ReLU or ReLU6 instead: they are free inside the layer before",
-    "24 pieces a function",
+    "24 pieces per function",
     FORM,
 )
 MOVE = _rule(
     "MODE-MOVE",
     "data is only moved: nothing is computed",
     "remove the transpose, slice or pad from the model, or move it to the edge",
-    "1 element a cycle and engine",
+    "1 element per cycle and engine",
     FORM,
 )
 SPILL = _rule(
@@ -164,7 +164,7 @@ EXTRA_STEPS = _rule(
     "an epoch before the layer writes its features without their zero point: then the convolvers take 8-bit features, "
     "and long sums need fewer passes",
     "quantise the input of the layer so that its zero point is -128 (end the layer before in ReLU) or 0",
-    "zero point -128 between convolutions, which is stored as 0; any where few channels are summed",
+    "zero point -128 between convolutions, which is stored as 0; any zero point where few channels are summed",
     FORM,
 )
 PADDED = _rule(
@@ -183,7 +183,7 @@ PARTIAL = _rule(
 )
 WIDE_NUMBERS = _rule(
     "MODE-WIDE-NUMBERS",
-    "the features or weights need more than 8 bits in the unit, so it computes fewer products a cycle",
+    "the features or weights need more than 8 bits in the unit, so it computes fewer products per cycle",
     "int8 features with zero point 0 or -128, int8 weights",
     "8x8 SIMD: 8-bit features and weights",
     FORM,
@@ -198,8 +198,8 @@ STATIONARY = _rule(
 GROUPS = _rule(
     "MODE-GROUPS",
     "every group of channels is a convolution of its own, with its own programming",
-    "groups 1, or as many groups as channels (depthwise)",
-    "one group, or one channel a group",
+    "one group, or as many groups as channels (depthwise)",
+    "one group, or one channel per group",
     FORM,
 )
 TRANSPOSED = _rule(
@@ -225,9 +225,9 @@ PIECES = _rule(
 )
 RESIZE = _rule(
     "MODE-RESIZE",
-    "no unit resizes: engines repeat pixels, and bilinear weights are sums of two neighbours along lines, then columns",
+    "no unit resizes: engines repeat pixels, and bilinear values are sums of two neighbours along lines, then columns",
     "nearest neighbours instead of bilinear; factor 2, 4 or 8 where bilinear is needed",
-    "1 element a cycle and engine",
+    "1 element per cycle and engine",
     FORM,
 )
 CONVERSION = _rule(
@@ -258,7 +258,7 @@ CARRIES = _rule(
 )
 APART = _rule(
     "CHAIN-APART",
-    "the work could have followed the layer before in its epochs, and did not",
+    "the work could have been done in the epochs of the layer before, and was not",
     "",
     "proven chains, enough units, operands in the same order, a gain by the cycle model, no more memory",
 )

@@ -40,13 +40,13 @@ BY_NATURE: dict[str, Rule] = {
         "CPU-RESIZE",
         "this bilinear resize has weights that differ from pixel to pixel",
         "a few fixed sets of weights",
-        "an integer scale with half-pixel coordinates, or nearest neighbours",
+        "use an integer scale with half-pixel coordinates, or nearest neighbours",
     ),
     "lstm": _rule(
         "CPU-STATE",
-        "a state goes from step to step in 16 bits, through functions that the NPU has for bytes",
+        "a 16-bit state is carried from step to step, through functions that the NPU has for bytes only",
         "operators without a state",
-        "convolutions over time instead, or an unrolled layer with 8-bit states",
+        "use convolutions over time instead, or an unrolled layer with 8-bit states",
     ),
     "cast": _rule("CPU-CAST", "a change of the number format", "int8 in, int8 out", "keep the tensor int8"),
     "gather": _rule("CPU-GATHER", "addresses that depend on data", "addresses fixed at compile time", _EDGE),
@@ -58,7 +58,7 @@ NO_RECIPE = _rule(
     "CPU-NO-RECIPE",
     "no chain of units computes this operator",
     "operators that `atonc ops` lists for the NPU",
-    "replace it by convolutions, elementwise operators or functions of one value, or keep it at the edge",
+    "replace it with convolutions, elementwise operators or functions of one value, or keep it at the edge",
 )
 NOT_CODES = _rule(
     "CPU-FLOAT",
@@ -78,22 +78,24 @@ ASKED = _rule("ON-CPU", "the user asked for the CPU", "--on cpu NODE", "leave ou
 _REFUSALS: dict[str, Rule] = {
     "odd places in large buffers": _rule(
         "PLACE-ALIGNED",
-        "engines that start between aligned places must stay in NPU RAM, and this tensor is larger than that",
+        "engines that start at unaligned addresses must stay in NPU RAM, and this tensor is larger than that",
         "1.75 MiB of NPU RAM",
-        "channel counts that are multiples of 16",
+        "use channel counts that are multiples of 16",
     ),
-    "codes": _rule("CODES", "a tensor is not int8 with one scale", "int8, one scale a tensor", "quantise it so"),
+    "codes": _rule(
+        "CODES", "a tensor is not int8 with one scale", "int8, one scale per tensor", "quantise it that way"
+    ),
     "int8 activations": _rule(
-        "CODES", "a tensor is not int8 with one scale", "int8, one scale a tensor", "quantise it so"
+        "CODES", "a tensor is not int8 with one scale", "int8, one scale per tensor", "quantise it that way"
     ),
     "pooling window": _rule(
         "POOL-WINDOW",
         "a maximum over so large a window takes too many stages of 3x3",
         "stages of 3x3",
-        "smaller windows",
+        "use smaller windows",
     ),
     "pooling line": _rule(
-        "POOL-LINE", "the lines of the picture are too long for POOL", "line memory", "two dimensions"
+        "POOL-LINE", "the lines of the picture are too long for POOL", "line memory", "pool in two dimensions"
     ),
     "pooling picture": _rule(
         "POOL-PICTURE", "the picture is too large for POOL", "picture registers", "pad or tile it"
@@ -102,11 +104,11 @@ _REFUSALS: dict[str, Rule] = {
         "POOL-SHAPE", "pooling works on one picture", "batch 1, channels last", "fix the batch to 1"
     ),
     "dilated pooling": _rule("POOL-DILATION", "POOL has no dilation", "dilation 1", "dilation 1"),
-    "maximum": _rule("POOL-AXES", "a maximum over these axes is no window", "height and width", "move the axes"),
+    "maximum": _rule("POOL-AXES", "a maximum over these axes is not a window", "height and width", "move the axes"),
     "picture": _rule("PICTURE", "the data does not lie as lines of pixels", "lines of pixels", "copy it first"),
     "raster": _rule(
         "RASTER",
-        "no engine of a public network walks so many lines, pixels or elements",
+        "no engine of a public network walks this many lines, pixels or elements",
         "rasters in public networks",
         "a smaller picture",
         _SEEN,
@@ -121,13 +123,13 @@ _REFUSALS: dict[str, Rule] = {
     "CONV-PADDING": _rule("CONV-PADDING", "some outputs see padding only", "one input pixel each", "less padding"),
     "CONV-PHASES": _rule(
         "CONV-PHASES",
-        "the outputs fall into very many parts that see different weights, an epoch each",
-        "some hundred parts",
+        "the outputs fall into very many parts that see different weights and take an epoch each",
+        "a few hundred parts",
         "a smaller stride or dilation",
     ),
     "CONV-MODE": _rule(
         "CONV-MODE",
-        "no public network uses such a setting of the convolver, so nobody knows that it runs",
+        "no public network uses such a setting of the convolver, so nobody knows whether it works",
         "settings in public networks",
         "another padding or kernel size",
         _SEEN,
@@ -139,16 +141,16 @@ _REFUSALS: dict[str, Rule] = {
     "types of a move": _rule("MOVE-TYPES", "a move between number formats", "equal types", "quantise both to int8"),
     "constant part": _rule("MOVE-CONSTANT", "a constant part that is not int8", "int8", "fold the constant"),
     "gather": _rule("CPU-GATHER", "addresses that depend on data", "constant indices", _EDGE),
-    "pad": _rule("PAD-TYPE", "a border of another number format", "int8", "pad behind the quantisation"),
-    "mean": _rule("MEAN", "the windows of this mean have no form on the NPU", "fixed windows", "smaller windows"),
+    "pad": _rule("PAD-TYPE", "a border of another number format", "int8", "pad after the quantisation"),
+    "mean": _rule("MEAN", "no form of the NPU computes a mean over these windows", "fixed windows", "smaller windows"),
     "steep mean": _rule(
-        "MEAN-STEEP", "one step of the mean is worth several output codes", "codes a step", "a coarser output scale"
+        "MEAN-STEEP", "one step of the mean is worth several output codes", "codes per step", "a coarser output scale"
     ),
     "coefficients": _rule(
         "SCALES", "the scales of input and output differ beyond 16 bits", "16 bits", "check the scales"
     ),
     "broadcast": _rule(
-        "BROADCAST", "an input repeats in a way that one engine cannot walk", "one repeated group", "expand it before"
+        "BROADCAST", "an input repeats in a way that one engine cannot walk", "one repeated group", "expand it first"
     ),
     "elementwise operators": _rule(
         "ELEMENTWISE",
@@ -169,7 +171,7 @@ _REFUSALS: dict[str, Rule] = {
     "slopes of PReLU": _rule("PRELU-SLOPES", "slopes must be constants per channel", "per channel", "LeakyReLU"),
     "bilinear resize": _rule(
         "RESIZE-LINEAR",
-        "this resize is no small set of convolutions",
+        "this resize is not a small set of convolutions",
         "integer scales with few phases",
         "an integer scale with half-pixel coordinates, or nearest neighbours",
     ),
@@ -180,7 +182,7 @@ _REFUSALS: dict[str, Rule] = {
         "an integer scale",
     ),
     "function table": _rule(
-        "TABLE-ERROR", "pieces of parabolas come no nearer to the function", "2 codes", "a smoother function"
+        "TABLE-ERROR", "pieces of parabolas do not come close enough to the function", "2 codes", "a smoother function"
     ),
     "ON-CPU": ASKED,
     "CPU-EVIDENCE": NO_EVIDENCE,

@@ -24,7 +24,7 @@ def cut_inputs(graph: Graph, tensors: Sequence[str], layers: Sequence[str] = ())
     inputs = dict.fromkeys((*(name for name in graph.inputs if name in reached), *starts))
     ops = tuple(op for op in graph.ops if id(op) in needed)
     if not ops:
-        raise InputError("nothing is left of the model behind the cut", where=graph.name)
+        raise InputError("nothing is left of the model after the cut", where=graph.name)
     used = {name for op in ops for name in (*op.inputs, *op.outputs) if name} | set(inputs) | set(graph.outputs)
     left = {name: tensor for name, tensor in graph.tensors.items() if name in used}
     aliases = {name: held for name, held in graph.aliases.items() if held in used}

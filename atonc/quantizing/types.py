@@ -52,7 +52,7 @@ class Settings:
         metavar="M[,M,M]", parse=numbers,
     )  # fmt: skip
     std: tuple[str, ...] = option(
-        (), "--std", DATA, "pixels of pictures are divided by it, behind --mean", metavar="S[,S,S]", parse=numbers
+        (), "--std", DATA, "pixels of pictures are divided by it, after --mean", metavar="S[,S,S]", parse=numbers
     )
     fixed_shapes: dict[str, int] = option(
         dict, "--fix-parametric-shapes", MODEL, "sizes of free dimensions: B=1,T=16 or {'x:2': 48}", metavar="SHAPES",
@@ -69,7 +69,7 @@ class Settings:
         "balanced", "--objective", RESULT, "what counts: accuracy, milliseconds, or both", choices=OBJECTIVES
     )
     max_loss_db: float = option(
-        0.5, "--max-loss", RESULT, "signal to noise that may be given for speed", metavar="DB", parse=number
+        0.5, "--max-loss", RESULT, "signal-to-noise ratio that may be given up for speed", metavar="DB", parse=number
     )
     board: str = option("stm32n6570-dk", "--board", RESULT, "whose milliseconds are predicted", metavar="BOARD")
 

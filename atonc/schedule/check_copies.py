@@ -1,8 +1,8 @@
 """Proves steps that copy weights ahead against the same steps without copies, knowing nothing of how they were made.
 
 Whatever a step did it still does; what is new are copies, byte for byte, of constants; and an engine that reads a copy
-instead of a constant finds all of it written in earlier steps, once. That the RAM of a copy is nobody else's meanwhile
-is a matter of addresses: `place.check` proves it from the lives of buffers.
+instead of a constant finds all of it written in earlier steps, once. That nothing else uses the RAM of a copy in the
+meantime is a matter of addresses: `place.check` proves it from the lives of buffers.
 """
 
 from __future__ import annotations

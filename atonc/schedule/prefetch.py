@@ -1,7 +1,7 @@
 """Weights fetched ahead: epochs with a copy beside their work, and epochs that read the copy instead of the flash.
 
-Which, when and where to is chosen by cost (`cost.prefetch`), once it is known what RAM is free when; this file makes
-the steps. A copy is a chain of its own: one engine reads bytes, another writes them.
+Which, when and where to is chosen by cost (`cost.prefetch`), once it is known which RAM is free at which time; this
+file makes the steps. A copy is a chain of its own: one engine reads bytes, another writes them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What tasks take, before anything has an address: the calibrated model on the epochs that they pack into.
+"""How long tasks take, before anything has an address: the calibrated model on the epochs that they pack into.
 
 Every choice among forms uses these cycles; whoever narrows candidates down before there are tasks (tilings, cuts of
 depthwise convolutions) uses a bound, and says so. Until placement is done, banks are assumed: constants in flash, every

@@ -1,7 +1,7 @@
 """What is worth what: every tuned number of the compiler, with the reason for it.
 
 Forms of the same rank are compared by one figure, `objective`: cycles, and on top of them a price of error and a price
-of memory. Why a rank comes before another, whatever it costs, stands in preferences.py. Inside a form, before there
+of memory. Why one rank comes before another, whatever it costs, is in preferences.py. Inside a form, before there
 are tasks to count cycles of, the same prices are bounds:
 
 - error: settings that are `CLOSER` to exact arithmetic may take up to `CHEAP` times as long, and any layer may take
@@ -9,7 +9,7 @@ are tasks to count cycles of, the same prices are bounds:
 - memory: what may have to lie outside the NPU's own RAM starts its engines at aligned addresses, which costs cycles;
   from which share of that RAM on, `Room` says.
 
-Limits of the hardware stand in hw/limits.py. Numbers here may change without a wrong result, only with slower, larger
+Limits of the hardware are in hw/limits.py. Numbers here may change without a wrong result, only with slower, larger
 or less exact ones; the golden cycles of the tests notice.
 """
 

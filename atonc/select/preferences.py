@@ -1,7 +1,7 @@
 """Where an order of preference stands above cycles: which forms, and why the first that is possible is taken.
 
 `choose` compares forms of one rank by `policy.objective`; forms of a later rank are not even drafted once there is one.
-Each preference here is a reason to leave a faster form untried, so each is worth asking whether it still holds.
+Each preference here may leave a faster form untried, so ask of each, now and then, whether it still holds.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ class Preference:
 
 
 AS_STORED = Preference(
-    "as stored before a signed copy", "a copy takes an epoch and memory, and only forms without one need it"
+    "as stored before a signed copy",
+    "a copy takes an epoch and memory, and is needed only where no form takes the features as stored",
 )
 SHIFTED_COPY = Preference(
     "the shifted copy before features as stored",
-    "whether the copy pays was found before, by tilings and their errors (`dense.lower`)",
+    "whether the copy pays was decided earlier, from tilings and their errors (`dense.lower`)",
 )
-FEWEST_STRIPS = Preference("as few strips as possible", "every strip reads the columns at its sides once more")
+FEWEST_STRIPS = Preference("as few strips as possible", "every strip reads the columns at its edges once more")
 WIDE_WINDOWS = Preference(
     "units side by side before chains of windows", "a wide kernel then goes through the picture once instead of twice"
 )
 WITHOUT_COPY = Preference(
-    "padding by the unit, then tap by tap, then a padded copy", "in the order of what each writes to memory beside it"
+    "padding by the unit, then tap by tap, then a padded copy", "in the order of how much more each writes to memory"
 )
 LIKE_2X = Preference(
-    "forms of --numerics 2.x in the order of their roundings", "numbers shall be those of ST's releases"
+    "forms of --numerics 2.x in the order of their roundings", "the numbers must be those of ST's releases"
 )
 SHORTER_STREAMS = Preference(
     "the shorter streams, of slices of channels and bands of rows",

@@ -29,19 +29,19 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="FILE@ADDRESS[+SKIP]",
         help="put a file into memory first, without its first SKIP bytes; may be given several times",
     )
-    run.add_argument("--serial", default="", metavar="pty[:LINK]|socket:PORT", help="where USART1 is to be reached")
+    run.add_argument("--serial", default="", metavar="pty[:LINK]|socket:PORT", help="where USART1 can be reached")
     run.add_argument(
         "--first-stage",
         choices=["yes", "no"],
         help="clocks as a first-stage loader leaves them (default: yes for firmware that runs from flash)",
     )
-    run.add_argument("--seconds", type=float, metavar="S", help="stop after so many seconds (default: when told to)")
+    run.add_argument("--seconds", type=float, metavar="S", help="stop after this many seconds (default: when told to)")
     run.add_argument(
         "--patience", type=int, default=1000, metavar="M", help="million instructions without a sign of life (1000)"
     )
-    run.add_argument("--registers", action="store_true", help="at the end: registers that no model stands behind")
+    run.add_argument("--registers", action="store_true", help="at the end: registers that nothing models")
     run.add_argument("--json", action="store_true", help="how it ended, as one JSON document on standard output")
-    run.add_argument("-q", "--quiet", action="store_true", help="not what the firmware prints")
+    run.add_argument("-q", "--quiet", action="store_true", help="do not show what the firmware prints")
 
 
 def _add_build(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -52,7 +52,7 @@ def _add_build(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     build.add_argument("-o", "--output", type=Path, metavar="FIRMWARE.elf", help="for the virtual board")
     sources = "write the C files instead, for a project of a real board (docs/validate-on-board.md)"
     build.add_argument("--sources", type=Path, metavar="OUT", help=sources)
-    build.add_argument("--protocol", choices=["3.1", "3.2"], default="3.1", help="what it says it speaks (3.1)")
+    build.add_argument("--protocol", choices=["3.1", "3.2"], default="3.1", help="the version that it announces (3.1)")
     build.add_argument("--baud", type=int, default=921_600, metavar="N", help="speed of the line (921600)")
     build.add_argument("-q", "--quiet", action="store_true", help="only errors")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT = "stm32n6570-dk"
 _BOARD = "name of a board, or its .toml"
-_CHOICE = "name of a board, or its .toml; SET@BOARD: of another pool set than the default"
+_CHOICE = "name of a board, or its .toml; SET@BOARD: a pool set other than the default"
 
 Kinds = argparse._SubParsersAction  # its type argument is known to checkers only
 

@@ -35,7 +35,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     deploy.add_argument("--until", default="", metavar="STEP", help=f"the last step: {_STEPS}")
     deploy.add_argument("--dry-run", action="store_true", help="show every change as a patch, change nothing")
     deploy.add_argument("--no-verify", action="store_true", help="compile without checking each layer")
-    deploy.add_argument("-j", "--jobs", type=int, default=0, help="compilers at the same time (default: one a core)")
+    deploy.add_argument("-j", "--jobs", type=int, default=0, help="compilers at the same time (default: one per core)")
     add_output_options(deploy)
 
 

@@ -37,10 +37,10 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def _add_accuracy(parser: argparse.ArgumentParser) -> None:
     found = group(parser, "where accuracy is lost")
     found.add_argument("--accuracy", action="store_true", help="every layer against float, what costs most, remedies")
-    found.add_argument("--float", type=Path, metavar="FILE", help="the float model that it was made of")
+    found.add_argument("--float", type=Path, metavar="FILE", help="the float model that it was made from")
     inputs = "inputs by name in .npz, or .npy, .csv: real numbers, or codes as integers; else synthetic ones"
     found.add_argument("--input", type=Path, nargs="+", default=[], metavar="FILE", help=inputs)
-    found.add_argument("--samples", type=int, default=0, metavar="N", help="at most so many (default all, or 2)")
+    found.add_argument("--samples", type=int, default=0, metavar="N", help="at most this many (default all, or 2)")
     found.add_argument("--page", type=Path, metavar="FILE.html", help="write the report page with it")
 
 

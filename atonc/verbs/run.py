@@ -21,7 +21,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run.add_argument("--seed", type=int, default=0, help="photo-like input from this number (default 0)")
     run.add_argument("--output", type=Path, metavar="FILE.npz", help="write the outputs")
     run.add_argument("--save-input", type=Path, metavar="FILE.npz", help="write the inputs that were used")
-    run.add_argument("--until", type=int, metavar="E", help="stop behind epoch E")
+    run.add_argument("--until", type=int, metavar="E", help="stop after epoch E")
     run.add_argument("--dump", type=Path, metavar="DIR", help="write every buffer after the epoch that wrote it")
     run.add_argument("--compare", type=Path, metavar="REF", help="--output file or --dump folder; exit 1 if unequal")
     run.add_argument("--layers", type=Path, metavar="MODEL", help="each layer against exact arithmetic")

@@ -42,7 +42,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     shown.add_argument("-o", "--output", type=Path, metavar="DIR", help="write inputs and outputs: NAME_val_io.npz")
     save = f"write them as NAME_val_m_inputs_1.csv and so on too (into {FOLDER} without -o)"
     shown.add_argument("--save-csv", action="store_true", help=save)
-    shown.add_argument("--no-report", action="store_true", help="the same as without: nothing is written unless asked")
+    shown.add_argument("--no-report", action="store_true", help="changes nothing: reports are only written on request")
     add_output_options(validate, verbosity=True)
 
 

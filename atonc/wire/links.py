@@ -40,7 +40,7 @@ def open_link(text: str) -> Link:
     if text == "serial" or text.startswith("serial:"):
         port, baud = _serial_parts(text[7:])
         return SerialLink(port, baud)
-    raise InputError(f"-d {text} is no line to a board", rule="serial[:PORT][:BAUD] or socket:HOST:PORT")
+    raise InputError(f"-d {text} is not a line to a board", rule="serial[:PORT][:BAUD] or socket:HOST:PORT")
 
 
 def _serial_parts(text: str) -> tuple[str, int]:

@@ -125,4 +125,4 @@ def require_scheduler(text: str) -> str:
     """An address as the command line takes it."""
     if text == cluster.LOCAL or text.startswith(("tcp://", "tls://")):
         return text
-    raise InputError(f"{text[:60]!r} is no address of a Dask scheduler", remedy="give tcp://HOST:PORT, or local")
+    raise InputError(f"{text[:60]!r} is not the address of a Dask scheduler", remedy="give tcp://HOST:PORT, or local")

@@ -82,8 +82,8 @@ def test_limits_are_those_of_the_clocks(build: Path) -> None:
     usual, own = folder_view(build, adjust=lambda _: stm32n6()), folder_view(build)
     said = {d.rule.id: d.limit for layer in own.layers for d in layer.decisions if d.rule.id.startswith("BOUND-")}
     before = {d.rule.id: d.limit for layer in usual.layers for d in layer.decisions}
-    assert said.get("BOUND-FLASH") == "400 MB/s: 2 cycles a byte"
-    assert before["BOUND-FLASH"] == "400 MB/s on the discovery kit: 2.5 cycles a byte"
+    assert said.get("BOUND-FLASH") == "400 MB/s: 2 cycles per byte"
+    assert before["BOUND-FLASH"] == "400 MB/s on the discovery kit: 2.5 cycles per byte"
 
 
 def test_a_damaged_note_of_the_clocks_counts_as_absent(build: Path, tmp_path: Path) -> None:

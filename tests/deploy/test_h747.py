@@ -231,7 +231,7 @@ def test_what_cannot_be_patched_stays_as_it_is(root: Path, file: str, old: str, 
         ([pool("a b", 10)], InputError, "is no C"),
         ([pool("A", 10), pool("A", 20)], InputError, "two memory pools"),
         ([pool("A", 10, rights="ACC_READ")], InputError, "no memory pool is written"),
-        ([{"name": "A"}], InputError, "is no network_c_info.json"),
+        ([{"name": "A"}], InputError, "is not a network_c_info.json"),
     ],
 )
 def test_pools_that_make_no_sense(root: Path, pools: list[dict[str, Any]], kind: type[AtoncError], said: str) -> None:

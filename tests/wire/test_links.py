@@ -21,7 +21,7 @@ from tests.emit.generated import DIGITS
     "text", ["", "usb", "socket", "socket:", "socket:localhost", "socket:a:b", "socket:x:1:2", "serial5", "SOCKET:a:1"]
 )
 def test_no_line(text: str) -> None:
-    with pytest.raises(InputError, match="is no line to a board") as error:
+    with pytest.raises(InputError, match="is not a line to a board") as error:
         open_link(text)
     assert "serial[:PORT][:BAUD] or socket:HOST:PORT" in str(error.value)
 

@@ -2,7 +2,7 @@
 
 Every lane has engines of its own, on the same features, and a writer of its own, as published programs have them. It
 keeps the rule of the chain that it is cut from, and its roundings, so results are the same bit for bit. Which cut pays
-is asked of the cycle model: lanes share the flash and the banks, and every engine more is a longer program.
+is asked of the cycle model: lanes share the flash and the banks, and every additional engine makes the program longer.
 """
 
 from __future__ import annotations

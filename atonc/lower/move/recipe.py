@@ -281,7 +281,7 @@ def lower_pad(op: Op, context: Context) -> list[TaskGroup]:
     title = f"{op.kind} {op.name}"
     if mode == "constant":
         if target.dtype != "int8":
-            raise Refusal("pad", f"constant borders of {target.dtype}", "int8", "pad behind the quantisation")
+            raise Refusal("pad", f"constant borders of {target.dtype}", "int8", "pad after the quantisation")
         code = int(np.clip(round(op.attrs.get("value", 0.0) / target.scale) + target.zero_point, -128, 127))
         return pack(
             [*wirings(moves), *pad_view(borders(whole, pads), code, inner.buffer, source.elements)], op.origin, title

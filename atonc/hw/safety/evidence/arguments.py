@@ -132,14 +132,14 @@ ARGUMENTS = (
         "Chains of one epoch share no unit and no link. What they share is the bus, as the engines of every "
         "epoch do, and the wait for all writers.",
         "About 500 combinations occur, with up to five chains in an epoch; unit numbers do not matter.",
-        "an epoch of two chains that hangs or differs although each of them alone runs",
+        "an epoch of two chains that hangs or gives other results although each of them runs alone",
         ("chains-side-by-side",),
         _side_by_side,
     ),
     Argument(
         "S2",
         "Padding side by side",
-        "a combination of paddings left, right, top and bottom of which each side was seen with this kernel and "
+        "a combination of paddings left, right, top and bottom, each of which was seen with this kernel and "
         "stride",
         "The four sides are fields of their own, each compared with its own counter; a tile at the border of a "
         "layer has padding on some sides only.",
@@ -154,26 +154,26 @@ ARGUMENTS = (
         "Larger frames",
         "CONVACC frames wider or taller than seen with this kernel, up to the widest and tallest seen with any; "
         "POOL frames of a size seen with another window; longer frames of sums read back without sync",
-        "Width and height are 16-bit counters. What a width costs is the line buffer; that is judged by itself, "
+        "Width and height are 16-bit counters. What a width costs is the line buffer; that is judged separately, "
         "as W x B. A kernel of one line keeps no lines at all. The longer a frame of sums, the further the "
         "reader stays behind the writer.",
         "CONVACC: width up to 2,100 and W x B up to 33,600 with 1x1, height up to 640 with 6x3. POOL: 2x2 from "
         "6x6 to 224x224, W x B up to 1,792; 3x3 keeps one line more and is allowed half of it.",
-        "a frame that is computed right up to some width or height and wrong above",
+        "a frame that is computed correctly up to some width or height and wrongly above it",
         ("conv-3x3-width-300",),
         _counted,
     ),
     Argument(
         "S4",
         "Steps through memory",
-        "raster engines whose steps relate to each other in another way than seen: lines with gaps (a window of "
-        "a tensor), packed pixels, frames one behind the other, lines aligned as only pixels were; steps up to "
+        "raster engines whose steps relate to each other in a way not seen: lines with gaps (a window of "
+        "a tensor), packed pixels, frames one after the other, lines aligned as only pixels were; steps up to "
         "the largest seen in either direction",
         "Lines, pixels and frames each have a step register; the address generator adds them and does not "
         "compare them. Readers and writers are the same engine with the direction bit changed.",
         "Line steps of writers lie at, above and below width x pixel step; frame offsets of readers lie below, "
         "at and above the size of a frame; line steps reach 82,944 (readers) and 600,000 (writers).",
-        "a reader of a window of a tensor that delivers other bytes than those of the window",
+        "a reader of a window of a tensor that delivers bytes other than those of the window",
         ("reader-window",),
         _walks,
     ),
@@ -186,7 +186,7 @@ ARGUMENTS = (
         "behaviour.",
         "ARITH: A up to 32,767, B from -32,768, C from -32,768 to 32,767, about 5,000 distinct factors. FSUB "
         "takes 167 values from -127 to 127 in a register of 24 bits, the limits of CLIP take 66.",
-        "a layer that is right but for channels with one particular coefficient",
+        "a layer that is right except for channels with one particular coefficient",
         ("conv-zero-point-128", "affine-lowest-factor"),
         _operands,
     ),
@@ -209,7 +209,7 @@ ARGUMENTS = (
         "survive. A byte that nobody writes reads the same at any time.",
         "In-place operation, where reader and writer even have bytes in common, occurs 279 times in at least 47 "
         "programs.",
-        "a copy inside one buffer that reads other bytes than were there",
+        "a copy inside one buffer that reads bytes other than those that were there",
         ("read-beside-write",),
         _read_beside_write,
     ),
@@ -218,7 +218,7 @@ ARGUMENTS = (
         "Windows with the other stride",
         "as many channels and kernels of a CONVACC as were seen with the same window and the other stride",
         "The stride decides which sums leave the unit. Lines, channels and kernels that it holds are the same, "
-        "and what they take of its buffers is judged by itself (W x B and NR x B x KW x KH).",
+        "and what they take of its buffers is judged separately (W x B and NR x B x KW x KH).",
         "5x3 and 5x2 hold 1 or 3 channels with stride 2 and 1 with stride 1; 3x3 holds 1 to 8 with both.",
         "a window of 5x3 over three channels that is right with stride 2 and wrong with stride 1",
         ("conv-5x3-three-channels",),

@@ -12,7 +12,7 @@
     if (layer.epochs.length) rows.push(["time", `${milliseconds(layer.milliseconds)}, ${percent(share(layer))} of the whole; ${format(layer.cycles)} cycles`]);
     const board = measuredOf(layer);
     if (board !== null) rows.push(["measured", `${milliseconds(board)}, ${(board / layer.milliseconds).toFixed(2)} of the prediction`]);
-    if (layer.macs) rows.push(["multiplications", `${format(layer.macs)}, ${layer.macs_per_cycle.toFixed(1)} a cycle`]);
+    if (layer.macs) rows.push(["multiplications", `${format(layer.macs)}, ${layer.macs_per_cycle.toFixed(1)} per cycle`]);
     const tensor = (t, more = "") => el("span", {}, `${tensorText(t)}${more}`, el("small", {}, name(t.name)));
     layer.inputs.forEach((t, i) => rows.push([i ? "" : "takes", tensor(D.tensors[t])]));
     layer.outputs.forEach((t, i) => rows.push([i ? "" : "gives", tensor(D.tensors[t])]));
