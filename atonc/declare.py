@@ -15,6 +15,8 @@ from typing import Any
 from atonc.errors import InputError
 
 KEY = "option"
+PLAIN = "options"  # the group of flags that belong to no other: argparse's own
+AGAIN, SEVERAL = "append", "+"  # a list: the flag once for every value, or all values behind one flag
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Option:
     metavar: str = ""
     parse: Callable[[str], Any] | None = None  # text of the command line -> value
     bare: str = ""  # what the flag alone means; empty: it takes a value
+    many: str = ""  # AGAIN or SEVERAL, where the field is a tuple of parsed values
 
     @property
     def inverted(self) -> bool:
@@ -45,9 +48,10 @@ def option(
     metavar: str = "",
     parse: Callable[[str], Any] | None = None,
     bare: str = "",
+    many: str = "",
 ) -> Any:
     """A field with its flags, separated by spaces; a default that is a type (dict) is made anew for every object."""
-    metadata = {KEY: Option(tuple(flags.split()), group, help, choices, metavar, parse, bare)}
+    metadata = {KEY: Option(tuple(flags.split()), group, help, choices, metavar, parse, bare, many)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)

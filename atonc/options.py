@@ -14,6 +14,7 @@ MEMORY = "board and memory"
 MAPPING = "how operators are mapped"
 CLOCKS = "clocks"
 CHECKS = "checks"
+OUTPUT = "what is written and shown"
 GATES = "gates: exit code 1 where they do not hold"
 STAGES = ("read", "passes", "lower", "schedule", "place")  # what `--dump` shows, in the order of the pipeline
 ALL_FREE = "all"

@@ -74,7 +74,7 @@ ALLOWED = {
         "pipeline", "verify", *PLAIN,
     },
     # what users call
-    "deploy": {"frontends", "hw", "ir", "app.generating", "options", "app.profiles", *PLAIN},
+    "deploy": {"frontends", "hw", "ir", "app.generating", "declare", "options", "app.profiles", *PLAIN},
     "explorer": {
         "compare", "insight", "emulation", "app.generating", "app.inputs", "layer_checks", "options", "pipeline",
         *PLAIN,
@@ -85,7 +85,8 @@ ALLOWED = {
     },
     "verbs": {
         "accuracy", "evaluating", "quantizing", "sweeping", "workers", "boards", "deploy", "doctor", "emu", "frontends",
-        "hw", "insight", "place", "probes", "reloc", "report", "wire", "serve.app", "serve.limits", "serve.running",
+        "hw", "insight", "place", "probes", "reloc", "report", "wire", "serve.app", "serve.limits", "serve.options",
+        "serve.running", "app.run_options", "app.validate_options",
         "app.board_running", "app.boarding", "cli", "app.comparing", "compile_view", "cost.network", "app.csv_arrays",
         "declare", "app.generating", "app.judging", "app.load_run", "app.load_target", "options", "pipeline",
         "app.preflight", "app.profiles", "app.programs", "app.real_board", "app.recording", "app.references",

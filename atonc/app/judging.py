@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from atonc.app.validate_options import MIN_COSINE as MIN_COSINE
 from atonc.app.validating import OutputResult, Validation
 
-MIN_COSINE = 0.98
 CLOSE_PERCENT = 99.0  # within one code; outputs that are nearly all zero have no direction to compare
 MARGIN = 1.25  # times the root mean square distance of the sibling that is furthest from the reference
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.app.arrays import is_arrays, is_csv, read_arrays
+from atonc.app.run_options import RunOptions as RunOptions
 from atonc.disk import read_start, write_file, write_files
 from atonc.emu import network as emulated
 from atonc.emu import tensors
@@ -28,18 +29,6 @@ from atonc.errors import InputError
 from atonc.hw.stream import Stream
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    directory: Path
-    name: str | None = None
-    weights: tuple[Path, ...] = ()
-    blobs: Path | None = None
-    inputs: tuple[Path, ...] = ()
-    seed: int = 0
-    until: int | None = None
-    observe: bool = False  # keep every buffer as the epoch that wrote it left it
 
 
 @dataclass(frozen=True)

@@ -22,24 +22,12 @@ from atonc.deploy.config import DeployConfig
 from atonc.deploy.journal import FOLDER, Contents, digest
 from atonc.deploy.layout import Layout, layout_of
 from atonc.deploy.model_facts import ModelFacts, read_facts
+from atonc.deploy.options import Wishes
 from atonc.disk import read_file
 from atonc.errors import InputError, UnsupportedError
 
 STATE = f"{FOLDER}/state.json"
 _MOST_STATE = 1 << 22
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What the user asks for beside the file."""
-
-    model: Path | None = None
-    project: Path | None = None
-    network: Path | None = None  # files of ST's tool, instead of compiling
-    dialect: str = ""
-    verify: bool = True
-    until: str = ""  # the last step
-    jobs: int = 2
 
 
 @dataclass(frozen=True)

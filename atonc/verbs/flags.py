@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import Field
 from typing import Any, TypeVar
 
-from atonc.declare import Option, declared, default_of
+from atonc.declare import AGAIN, SEVERAL, Option, declared, default_of
+from atonc.options import OUTPUT as OUTPUT
 from atonc.options import Options
 from atonc.verbs.examples import TITLE
 
 T = TypeVar("T")
-OUTPUT = "what is written and shown"
 ST_ONLY = "accepted for scripts of ST's tool, without effect here"
 LEVELS = ("0", "1", "2", "3")
 MANY = 6  # more flags than this are not in the first line of the help
@@ -39,22 +39,25 @@ def _add(target: argparse._ArgumentGroup, member: Field[Any], known: Option) -> 
         action = "store_false" if default else "store_true"
         target.add_argument(*known.flags, dest=member.name, action=action, help=known.help)
         return
+    shape: dict[str, Any] = {"nargs": "?", "const": known.bare} if known.bare else {}
+    if known.many:
+        shape, default = {"action": AGAIN} if known.many == AGAIN else {"nargs": SEVERAL}, list(default)
     target.add_argument(
         *known.flags,
         dest=member.name,
         default=default,
-        nargs="?" if known.bare else None,
-        const=known.bare or None,
         choices=known.choices or None,
         metavar=known.metavar or None,
         type=known.parse or str,
         help=known.help,
+        **shape,
     )
 
 
-def declared_values(kind: type[T], given: argparse.Namespace) -> T:
-    """What the user said for the options of a dataclass."""
-    return kind(**{member.name: getattr(given, member.name) for member, _ in declared(kind)})
+def declared_values(kind: type[T], given: argparse.Namespace, **more: Any) -> T:
+    """What the user said for the options of a dataclass; `more` are its fields that are no flags."""
+    said = {member.name: getattr(given, member.name) for member, _ in declared(kind)}
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}, **more)
 
 
 class NoEffect(argparse.Action):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atonc.app.validate_options import SAMPLES
 from atonc.verbs.common import compiler_options, progress
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from atonc.app.validating import Sample
     from atonc.insight.types import NetworkView
     from atonc.wire.client import Client
-
-SAMPLES = 10
 
 
 def run(options: argparse.Namespace, path: Path) -> int:

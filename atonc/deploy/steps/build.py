@@ -73,7 +73,7 @@ def _make(deployment: Deployment, handle: int) -> Path:
     text = twin_makefile((folder / "Makefile").read_text(errors="surrogateescape"), kernels)
     journal.commit(deployment.root, {twin: text.encode(errors="surrogateescape")})
     folder_name = "BUILD_TOP" if "BUILD_TOP" in text else "BUILD_DIR"
-    command = ["make", "-f", TWIN, f"{folder_name}={_BUILD}", f"-j{deployment.wishes.jobs}"]
+    command = ["make", "-f", TWIN, f"{folder_name}={_BUILD}", f"-j{deployment.wishes.compilers}"]
     tools.run(command, folder, "building the firmware", (handle,))
     return _newest(folder / _BUILD)
 
@@ -95,7 +95,7 @@ def _cmake(deployment: Deployment, handle: int) -> Path:
     folder = deployment.root / deployment.layout.sources
     build = folder / _BUILD
     tools.run(["cmake", "-S", ".", "-B", str(build)], folder, "configuring the firmware", (handle,))
-    command = ["cmake", "--build", str(build), f"-j{deployment.wishes.jobs}"]
+    command = ["cmake", "--build", str(build), f"-j{deployment.wishes.compilers}"]
     tools.run(command, folder, "building the firmware", (handle,))
     return _newest(build)
 

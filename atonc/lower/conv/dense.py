@@ -227,9 +227,9 @@ def _summed(
     roundings = 1 + sum(tiling.passes for _, tiling in found)
     rule = layer.requantisation_of(found[0][1].mode.offset, roundings, first, count)
     pieces = [_piece(layer, chain, tiling, rule.out_shift) for chain, tiling in found]
-    plans, order = sum_pieces(context, pieces, Results(layer, target, rule, first, count, group))
+    groups, order = sum_pieces(context, pieces, Results(layer, target, rule, first, count, group))
     record(context, layer, [meaning(*found[k]) for k in order], rule, target, first, count)
-    return plans
+    return groups
 
 
 def _piece(layer: Layer, parts: tuple[Part, ...], tiling: Tiling, out_shift: int) -> Piece:

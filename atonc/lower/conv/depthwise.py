@@ -58,14 +58,14 @@ def _in_wide_windows(layer: Layer, parts: tuple[Part, ...], context: Context) ->
 
 
 def _in_windows(layer: Layer, context: Context) -> list[TaskGroup]:
-    plans: list[TaskGroup] = []
+    groups: list[TaskGroup] = []
     size = (layer.out.height, layer.out.width)
     for phase in layer.phases(size):
         target, multiplier = layer.outputs_of(phase), layer.outputs // layer.area.channels
         for first, count in layer.runs(layer.outputs, lcm(BLOCK * multiplier, layer.alignment)):
             parts = unit_parts(phase, first, count)
-            plans += _channels(layer, context, parts, target, first // multiplier, count // multiplier)
-    return plans
+            groups += _channels(layer, context, parts, target, first // multiplier, count // multiplier)
+    return groups
 
 
 def _channels(
@@ -78,17 +78,17 @@ def _channels(
     wide: bool = False,
 ) -> list[TaskGroup]:
     """Whole blocks first, then a smaller block for the channels that are left."""
-    plans: list[TaskGroup] = []
+    groups: list[TaskGroup] = []
     while channels:
         chain, cut = (parts, best_cut(layer, parts, channels, True)) if wide else _one_chain(layer, parts, channels)
         if cut is None and wide:
             raise no_setting(parts[0], layer.area.channels, layer.op.name)
         if cut is None:
-            return [*plans, *_summed(layer, context, parts, target, first, channels)]
+            return [*groups, *_summed(layer, context, parts, target, first, channels)]
         blocks = channels // cut.batch
-        plans += _blocks(layer, context, chain, target, cut, first, blocks)
+        groups += _blocks(layer, context, chain, target, cut, first, blocks)
         first, channels = first + blocks * cut.batch, channels % cut.batch
-    return plans
+    return groups
 
 
 def _one_chain(layer: Layer, parts: tuple[Part, ...], channels: int) -> tuple[tuple[Part, ...], Cut | None]:
@@ -105,7 +105,7 @@ def _summed(
 ) -> list[TaskGroup]:
     """Parts in several chains, one after the other, for as many channels as one ARITH has coefficients."""
     multiplier = layer.outputs // layer.area.channels
-    plans: list[TaskGroup] = []
+    groups: list[TaskGroup] = []
     step = max(1, ROWS // multiplier)
     for start in range(first, first + channels, step):
         count = min(step, first + channels - start)
@@ -122,12 +122,12 @@ def _summed(
             b = TaskBuilder(layer.origin, f"part of depthwise conv {layer.op.name}", Purpose.PART)
             tail = _add_units(b, layer, context, chain, cut, rule.out_shift, start, count // cut.batch)
             b.write(tail, sums[-1], engine(flat(target.height * target.width * count * multiplier), write=True))
-            plans.append(b.alone())
+            groups.append(b.alone())
         chains = [_meaning(chain, cut) for chain, cut in found]
         record(context, layer, chains, rule, target, *outputs, multiplier)
         kernels = found[0][1].kernels
-        plans += add_up(context, sums, Results(layer, target, rule, *outputs, kernels))
-    return plans
+        groups += add_up(context, sums, Results(layer, target, rule, *outputs, kernels))
+    return groups
 
 
 def _blocks(

@@ -111,14 +111,14 @@ def sum_pieces(context: Context, pieces: Sequence[Piece], results: Results) -> t
     if isinstance(joined, Form):
         return context.take(joined), [order[-1], *order[:-1]]
     sums: list[str] = []
-    plans = [_part(context, piece, results, sums) for piece in pieces]
-    return [*plans, *add_up(context, sums, results)], list(range(len(pieces)))
+    groups = [_part(context, piece, results, sums) for piece in pieces]
+    return [*groups, *add_up(context, sums, results)], list(range(len(pieces)))
 
 
 def _with_the_last(pieces: Sequence[Piece], results: Results, context: Context) -> list[TaskGroup]:
     """Partial results in memory, which the last chain adds to its own."""
     sums: list[str] = []
-    plans = [_part(context, piece, results, sums) for piece in pieces[:-1]]
+    groups = [_part(context, piece, results, sums) for piece in pieces[:-1]]
     b = TaskBuilder(results.layer.origin, f"conv {results.layer.op.name}")
     total, units = pieces[-1].add(b, context, results.first, results.count), results.units()
     ariths, gate = UNITS["ARITH"], pieces[-1].gate
@@ -131,7 +131,7 @@ def _with_the_last(pieces: Sequence[Piece], results: Results, context: Context) 
     (text,) = forms(task)
     if evidence(text).level == Level.NEVER:
         raise Refusal("CONV-MODE", f"a chain {text}", "chains of public networks", "add up the parts by themselves")
-    return [*plans, TaskGroup.of(task)]
+    return [*groups, TaskGroup.of(task)]
 
 
 def _part(context: Context, piece: Piece, results: Results, sums: list[str]) -> TaskGroup:
@@ -166,15 +166,15 @@ def add_up(context: Context, sums: list[str], results: Results) -> list[TaskGrou
     layer, elements = results.layer, results.pixels * results.count
     units = results.units()
     together = 2 if len(units) < MOST_UNITS else 1  # how many the last epoch takes
-    plans: list[TaskGroup] = []
+    groups: list[TaskGroup] = []
     while len(sums) > together:
         total = context.scratch(2 * elements, "sum of parts")
-        plans.append(_add(layer, sums[0], sums[1], total, elements))
+        groups.append(_add(layer, sums[0], sums[1], total, elements))
         sums = [total, *sums[2:]]
     b = TaskBuilder(layer.origin, f"conv {layer.op.name} from its parts")
     streams = [b.read(buffer, engine(flat(elements))) for buffer in sums]
     results.write(b, requantise(b, units, b.unit(SUM, *streams) if len(streams) > 1 else streams[0], {}))
-    return [*plans, b.alone()]
+    return [*groups, b.alone()]
 
 
 def _add(layer: Layer, left: str, right: str, total: str, elements: int) -> TaskGroup:

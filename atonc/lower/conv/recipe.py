@@ -63,7 +63,7 @@ def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
     if layer.weights.shape[3] == 1 and layer.op.kind == "conv" and groups > 1:
         return lower_wide(layer, context, conv_depthwise.lower)
     parts = [layer] if groups == 1 else _groups(layer, groups)
-    return [plan for part in parts for plan in lower_wide(part, context, conv_dense.lower)]
+    return [group for part in parts for group in lower_wide(part, context, conv_dense.lower)]
 
 
 def _signed_if_need_be(

@@ -23,11 +23,11 @@ from atonc.select.policy import MANY_CHANNELS, WINDOW_CHANNELS, WINDOW_OUTPUTS
 
 def shift_first(layer: Layer, context: Context) -> tuple[list[TaskGroup], Layer]:
     """The epoch that writes the copy, and the layer that reads it."""
-    plans: list[TaskGroup] = []
+    groups: list[TaskGroup] = []
     copy = context.shifted_copies.get(layer.source)
     if copy is None:  # the first reader makes it for all of them
         copy = context.shifted_copies[layer.source] = context.scratch(_size(layer), "features without zero point")
-        plans.append(_flipped(layer, copy))
+        groups.append(_flipped(layer, copy))
 
     def typical() -> tuple[NDArray[np.int64], ...]:
         return tuple(codes + 128 for codes in layer.typical())
@@ -35,7 +35,7 @@ def shift_first(layer: Layer, context: Context) -> tuple[list[TaskGroup], Layer]
     def stored(codes: NDArray[np.int64]) -> NDArray[np.int64]:
         return layer.stored(codes) + 128
 
-    return plans, replace(layer, source=copy, zero=0, features_shifted=True, typical=typical, stored=stored)
+    return groups, replace(layer, source=copy, zero=0, features_shifted=True, typical=typical, stored=stored)
 
 
 def unshift_first(layer: Layer, context: Context) -> tuple[list[TaskGroup], Layer]:

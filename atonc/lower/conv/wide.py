@@ -35,16 +35,16 @@ class Units:
 
 
 def lower_side_by_side(layer: Layer, context: Context) -> list[TaskGroup]:
-    parts, plans = wide_parts(layer), list[TaskGroup]()
+    parts, groups = wide_parts(layer), list[TaskGroup]()
     if not parts:
         raise Refusal("CONV-MODE", f"a kernel of {layer.weights.shape[1:3]}", "5x5", "cut it into windows of 3x3")
     for first, count in layer.runs(ROWS):
         while count:
             units = _units(layer, parts, count)
             whole = count // units.kernels * units.kernels
-            plans += _epochs(layer, context, parts, units, first, whole)
+            groups += _epochs(layer, context, parts, units, first, whole)
             first, count = first + whole, count - whole
-    return plans
+    return groups
 
 
 def side_by_side_cycles(layer: Layer) -> int | None:
@@ -84,11 +84,11 @@ def _epochs(
         jobs = [(first, half), (first + half, count - half)]
     if any(start % BUS_BYTES for start, _ in jobs):
         lanes = 1
-    plans: list[TaskGroup] = []
+    groups: list[TaskGroup] = []
     for k in range(0, len(jobs), lanes):
         tasks = [_chain(layer, context, parts, units, *job) for job in jobs[k : k + lanes]]
-        plans.append(TaskGroup(tuple(tasks)))
-    return plans
+        groups.append(TaskGroup(tuple(tasks)))
+    return groups
 
 
 def _chain(

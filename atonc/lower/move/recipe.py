@@ -286,13 +286,13 @@ def lower_pad(op: Op, context: Context) -> list[TaskGroup]:
         return pack(
             [*wirings(moves), *pad_view(borders(whole, pads), code, inner.buffer, source.elements)], op.origin, title
         )
-    plans: list[TaskGroup] = []
+    groups: list[TaskGroup] = []
     for axis, (before, after) in enumerate(pads):
         if before or after:
-            moves += _mirrored(inner if not plans else None, whole, pads, axis, mode, change)
-            plans += copy(moves, op.origin, title)
+            moves += _mirrored(inner if not groups else None, whole, pads, axis, mode, change)
+            groups += copy(moves, op.origin, title)
             moves = []
-    return plans or copy(moves, op.origin, title)
+    return groups or copy(moves, op.origin, title)
 
 
 def _cropped(source: StridedView, pads: Pads) -> tuple[StridedView, Pads]:

@@ -18,7 +18,7 @@ from atonc.lower.move.copies import Units
 from atonc.lower.move.padding import identity_pad
 from atonc.lower.registry import Refusal
 from atonc.lower.units.access_patterns import walk
-from atonc.lower.units.pool import MOST_HEIGHT, groups, windows_unit
+from atonc.lower.units.pool import MOST_HEIGHT, channel_groups, windows_unit
 from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring
 from atonc.plan.build import TaskBuilder
@@ -106,7 +106,7 @@ class Windows:
             most = 1
         if not self.average:
             most = min(most, *(most_pooled(*stage) for stage in self.stages))
-        for first, batch, count in groups(self.source.shape[2], most):
+        for first, batch, count in channel_groups(self.source.shape[2], most):
             if count > 1 and len(self.stages) == 1:  # for both POOL units
                 half = -(-count // 2)
                 half += (half * batch % ALIGNED > 0) * (half + 1 < count)  # where any memory takes it

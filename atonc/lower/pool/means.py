@@ -204,7 +204,7 @@ def in_parts(means: Means, context: Context, origin: tuple[str, ...], title: str
         wirings += [_part(part, name)]
         parts.append((name, size))
         at += size
-    plans = pack(wirings, origin, title)
+    groups = pack(wirings, origin, title)
     fewest = 2 if means.line.clip is None else 1  # the last average and the line fit one chain, a clip does not
     while len(parts) > fewest:
         joined, pairs = [], []
@@ -212,9 +212,9 @@ def in_parts(means: Means, context: Context, origin: tuple[str, ...], title: str
             name = context.scratch(2 * means.results, f"{title} sum")
             pairs.append(_join(a, b, m, n, means.results, name))
             joined.append((name, m + n))
-        plans += pack(pairs, origin, title)
+        groups += pack(pairs, origin, title)
         parts = joined + (parts[-1:] if len(parts) % 2 else [])
-    return plans + pack([_last(parts, means)], origin, title)
+    return groups + pack([_last(parts, means)], origin, title)
 
 
 def _words(count: int, write: bool = False) -> StrengConfig:

@@ -19,7 +19,7 @@ from atonc.lower.pool.means import Kept, Line, Means, in_parts
 from atonc.lower.pool.pair_maxima import pools_are_seen, widen
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.semantics import means as meaning
-from atonc.lower.units.pool import groups
+from atonc.lower.units.pool import channel_groups
 from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring, computable, pack
 from atonc.ops.rounding import lift, rounding_of
@@ -68,7 +68,7 @@ def _maximum(
     op: Op, context: Context, source: StridedView, target: StridedView, geometry: Geometry, units: Units
 ) -> list[TaskGroup]:
     """By POOL units, or pair by pair where such small pictures were never seen in them."""
-    form = attempt(context, lambda draft: Cascade(op, draft, source, target, geometry, units).plans())
+    form = attempt(context, lambda draft: Cascade(op, draft, source, target, geometry, units).groups())
     if isinstance(form, Refused) or pools_are_seen(form.groups):
         return context.take(form)
     return Cascade(op, context, source, target, geometry, units).by_pairs()
@@ -119,7 +119,7 @@ class Cascade:
         self.now, self.pads = _needed(source, target.shape, geometry)
         self.geometry = geometry
 
-    def plans(self) -> list[TaskGroup]:
+    def groups(self) -> list[TaskGroup]:
         (tall, wide), (down, right) = self.geometry.kernel, self.geometry.stride
         square = min(tall, wide)
         even = tall == wide
@@ -220,7 +220,7 @@ def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
         near, _ = _needed(source, target.shape, geometry)
         windows = Windows(near, target, ((2, 2),), average=True, units=change_between(op, x, y))
         return pack(windows.wirings(context), op.origin, title)
-    plans: list[TaskGroup] = []
+    groups: list[TaskGroup] = []
     found: list[Wiring] = []
     area = geometry.kernel[0] * geometry.kernel[1] if op.attrs.get("count_include_pad", False) else 0
     context.explain(
@@ -233,8 +233,8 @@ def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
             if means.whole_frames:
                 found += [wiring for half in means.halves() for wiring in half.wirings()]
             else:
-                plans += in_parts(means, context, op.origin, title)
-    return pack(found, op.origin, title) + plans
+                groups += in_parts(means, context, op.origin, title)
+    return pack(found, op.origin, title) + groups
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ def _window_means(
     window: tuple[Loop, ...] = ((rows.size, down), (columns.size, right))
     if columns.size * right == down or rows.size == 1:
         window = ((pixels, right),)
-    for first, batch, count in groups(source.shape[2], 8):
+    for first, batch, count in channel_groups(source.shape[2], 8):
         kept = (
             (rows.count, stride[0] * down, far.strides[0]),
             (columns.count, stride[1] * right, far.strides[1]),
@@ -320,16 +320,16 @@ def lower_mean(op: Op, context: Context) -> list[TaskGroup]:
     gain = x.scale / y.scale * (pixels if op.kind == "sum" else 1.0)
     context.explain(op, meaning.means(x, y, axes, line, channels), line.error(gain))
     names = context.buffer(op.inputs[0]), context.buffer(op.outputs[0])
-    title, plans = f"{op.kind} {op.name}", []
+    title, groups = f"{op.kind} {op.name}", []
     found: list[Wiring] = []
-    for first, batch, count in groups(channels, 8):
+    for first, batch, count in channel_groups(channels, 8):
         loops = (*kept, (count, batch, batch))
         means = Means(*names, loops, reduced, batch, pixels, line, first, first)
         if means.whole_frames:
             found += [wiring for half in means.halves() for wiring in half.wirings()]
         else:
-            plans += in_parts(means, context, op.origin, title)
-    return pack(found, op.origin, title) + plans
+            groups += in_parts(means, context, op.origin, title)
+    return pack(found, op.origin, title) + groups
 
 
 def _stretches(shape: Shape, axes: set[int]) -> tuple[tuple[Kept, ...], tuple[Loop, ...], int]:

@@ -119,22 +119,22 @@ def lower_linear(op: Op, context: Context) -> list[TaskGroup]:
     context.explain(op, codes, 256 / ONE * x.scale / y.scale)
     ends = _ends(op, x, y, ONE)
     channels, whole = x.shape[3], -(-x.shape[3] // _ALIGNED_CHANNELS) * _ALIGNED_CHANNELS
-    plans: list[TaskGroup] = []
+    groups: list[TaskGroup] = []
     if channels < whole:
         near = StridedView.whole(
             context.scratch(source.elements // channels * whole, op.name), (*source.shape[:2], whole)
         )
         moves = wirings([Move(source, near.cut(2, 0, channels))])
         fills = pad_view([near.cut(2, channels, whole - channels)], 0, source.buffer, source.elements)
-        plans, source = pack([*moves, *fills], op.origin, title), near
+        groups, source = pack([*moves, *fills], op.origin, title), near
     shape = (source.shape[0], y.shape[2], whole)
     between = StridedView.whole(context.scratch(2 * prod(shape), op.name), shape, 2)
-    plans += pack([_along_lines(source, between, piece) for piece in axes[2]], op.origin, title)
+    groups += pack([_along_lines(source, between, piece) for piece in axes[2]], op.origin, title)
     for first, rows in bands(y.shape[1], prod(y.shape[2:]), y.shape[2] * whole, context.room.band_bytes):
         band = target.cut(0, first, rows)
         parts = [part for piece in axes[1] for part in piece.between(first, first + rows)]
-        plans += _columns(op, context, between, band, parts, ends)
-    return plans
+        groups += _columns(op, context, between, band, parts, ends)
+    return groups
 
 
 def _columns(
@@ -147,8 +147,8 @@ def _columns(
     if channels == whole:
         return pack([_along_columns(between, band, part, ends) for part in parts], op.origin, title)
     far = StridedView.whole(context.scratch(rows * width * whole, op.name), (rows, width, whole))
-    plans = pack([_along_columns(between, far, part, ends) for part in parts], op.origin, title)
-    return plans + copy([Move(far.cut(2, 0, channels), band)], op.origin, title)
+    groups = pack([_along_columns(between, far, part, ends) for part in parts], op.origin, title)
+    return groups + copy([Move(far.cut(2, 0, channels), band)], op.origin, title)
 
 
 def bands(height: int, line_bytes: int, row_bytes: int, most_bytes: int) -> list[tuple[int, int]]:

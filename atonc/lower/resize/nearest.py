@@ -117,12 +117,12 @@ def _one_by_one(
     units: Units,
 ) -> list[TaskGroup]:
     """Axis after axis through scratch memory, the one that shrinks the most first."""
-    plans: list[TaskGroup] = []
+    groups: list[TaskGroup] = []
     order = sorted(axes, key=lambda axis: target.shape[axis] / source.shape[axis])
     for axis in order:
         last = axis == order[-1]
         shape = tuple(target.shape[a] if a == axis else n for a, n in enumerate(source.shape))
         result = target if last else StridedView.whole(context.scratch(prod(shape), op.name), shape)
-        plans += copy(_moves(source, result, maps, [axis], units if last else ()), op.origin, f"{op.kind} {op.name}")
+        groups += copy(_moves(source, result, maps, [axis], units if last else ()), op.origin, f"{op.kind} {op.name}")
         source = result
-    return plans
+    return groups

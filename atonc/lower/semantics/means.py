@@ -12,7 +12,7 @@ from atonc.ir import Op, Tensor
 from atonc.lower.pool.means import Line, average_weights, parts_of
 from atonc.lower.semantics.arithmetic import Ints, clipped, ints, limited, shifted
 from atonc.lower.semantics.moves import changed
-from atonc.lower.units.pool import division, frame_of, groups
+from atonc.lower.units.pool import channel_groups, division, frame_of
 from atonc.ops.windows import Geometry
 
 Codes = Callable[[Sequence[Any]], list[Ints]]
@@ -55,7 +55,7 @@ def averages(y: Tensor, windows: Windows, area: int, line_of: Callable[[int], Li
         inside = _taps(np.ones((*x.shape[:2], 1), np.int64), windows, 0).sum(axis=0)[..., 0]
         result = np.zeros(sums.shape, np.int64)
         for pixels in np.unique(inside).tolist():
-            for first, batch, count in groups(x.shape[2], 8):
+            for first, batch, count in channel_groups(x.shape[2], 8):
                 some = slice(first, first + batch * count)
                 where = inside == pixels
                 if frame_of(pixels, batch) is None:
@@ -78,7 +78,7 @@ def means(x: Tensor, y: Tensor, axes: set[int], line: Line, channels: int) -> Co
         rows = ints(values[0]).transpose(order).reshape(-1, pixels)  # one for every result
         result = np.zeros(rows.shape[0], np.int64)
         places = np.arange(rows.shape[0]) % channels
-        for first, batch, count in groups(channels, 8):
+        for first, batch, count in channel_groups(channels, 8):
             some = (places >= first) & (places < first + batch * count)
             if frame_of(pixels, batch) is None:
                 result[some] = _from_parts(rows[some].T, batch, line)

@@ -70,7 +70,7 @@ def _rounded(a: int, b: int) -> int:
     return (2 * a + b) // (2 * b)
 
 
-def groups(channels: int, most: int) -> Iterator[tuple[int, int, int]]:
+def channel_groups(channels: int, most: int) -> Iterator[tuple[int, int, int]]:
     """(first channel, channels at a time, how often): even groups if they are not small, else a smaller last one."""
     most = min(most, POOL_CHANNELS, channels)
     even = max(n for n in range(1, most + 1) if channels % n == 0)
