@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from atonc.hw.epoch import Epoch
-from atonc.hw.fields import UnitConfig
+from atonc.hw.fields import UnitConfig, changed
 from atonc.hw.limits import PREFETCH_BYTES
 from atonc.hw.mpool import MemoryPool
 from atonc.place.lifetimes import accesses
@@ -97,7 +97,7 @@ def bind_epoch(plan: EpochPlan, number: int, placed: Mapping[str, Placed], cache
     copied = {link.source for link in plan.links if link.source in plan.engines and link.destination in plan.engines}
     for name, use in plan.engines.items():
         home = placed[use.buffer]
-        units[name] = replace(
+        units[name] = changed(
             with_idle_steps(use.config),
             address=home.address + use.config.address,
             address_limit=home.end + PREFETCH_BYTES - 1,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from atonc.hw.fields import UnitConfig
 from atonc.hw.units.stream_engine import StrengConfig
@@ -44,11 +45,27 @@ class Epoch:
 
     def sources(self, unit: str) -> dict[int, Link]:
         """Links into a unit by port."""
-        return {link.port: link for link in self.links if link.destination == unit}
+        return {link.port: link for link in self._into.get(unit, ())}
 
     def destinations(self, unit: str) -> tuple[Link, ...]:
-        return tuple(link for link in self.links if link.source == unit)
+        return self._from.get(unit, ())
+
+    @cached_property
+    def _into(self) -> Mapping[str, tuple[Link, ...]]:
+        return _grouped((link.destination, link) for link in self.links)
+
+    @cached_property
+    def _from(self) -> Mapping[str, tuple[Link, ...]]:
+        return _grouped((link.source, link) for link in self.links)
 
     @property
     def empty(self) -> bool:
         return not self.units
+
+
+def _grouped(links: Iterable[tuple[str, Link]]) -> dict[str, tuple[Link, ...]]:
+    """By unit, in the order of the epoch."""
+    found: dict[str, tuple[Link, ...]] = {}
+    for unit, link in links:
+        found[unit] = (*found.get(unit, ()), link)
+    return found

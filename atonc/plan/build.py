@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from atonc.errors import UnsupportedError
-from atonc.hw.fields import UnitConfig
+from atonc.hw.fields import UnitConfig, changed
 from atonc.hw.limits import UNITS
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.task import ENGINE, EngineUse, Purpose, Task, TaskGroup, Wire
@@ -25,7 +25,7 @@ class TaskBuilder:
     def read(self, buffer: str, config: StrengConfig, follows: str = "") -> str:
         """`follows`: a writer of the same buffer, behind whose frames the reader stays."""
         name = self._next(ENGINE)
-        config = replace(config, sync=1) if follows else config
+        config = changed(config, sync=1) if follows else config
         self.engines[name] = EngineUse(buffer, config, follows)
         return name
 

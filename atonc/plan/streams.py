@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from atonc.hw.fields import changed
 from atonc.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER, StrengConfig, is_seen
 
 Loop = tuple[int, int]  # count, bytes from one turn to the next
@@ -97,7 +98,7 @@ def engine(
 def _raw(base: StrengConfig, area: Area, size: int) -> StrengConfig:
     bytes_per_frame = area.height * area.width * area.channels * area.element_bytes
     elements = -(-bytes_per_frame // size)
-    return replace(base, raw=1, fsize_low=elements & 0xFFFF, fsize_high=elements >> 16)
+    return changed(base, raw=1, fsize_low=elements & 0xFFFF, fsize_high=elements >> 16)
 
 
 def _raster(base: StrengConfig, area: Area, depth: int) -> StrengConfig:
@@ -106,7 +107,7 @@ def _raster(base: StrengConfig, area: Area, depth: int) -> StrengConfig:
     found = given if given.seen(base.to_memory) else shape_raster(body, depth, base.element_bytes, base.to_memory)
     raster = found or given
     (lines, line), (pixels, pixel) = raster.lines, raster.pixels
-    return replace(
+    return changed(
         base,
         fsize_low=pixels,
         fsize_high=lines,
@@ -168,8 +169,8 @@ def _divisor(number: int, most: int) -> int:
 
 def _looped(config: StrengConfig, frames: Frames, looped: bool) -> StrengConfig:
     if frames.outer == 1 and not looped:
-        return replace(config, frame_offset=frames.inner_step)
-    return replace(
+        return changed(config, frame_offset=frames.inner_step)
+    return changed(
         config, frame_offset=frames.inner_step, frame_repeat=frames.inner, repeat_offset=frames.outer_step
     )
 
@@ -183,7 +184,7 @@ def in_frames(config: StrengConfig) -> StrengConfig:
     count, step = (lines, config.line_offset) if lines > 1 else (pixels, config.pixel_offset)
     frames = next((n for n in range(2, count + 1) if count % n == 0), 1)
     lines, pixels = (lines // frames, pixels) if lines > 1 else (1, pixels // frames)
-    return replace(
+    return changed(
         config,
         fsize_high=lines,
         fsize_low=pixels,
@@ -208,7 +209,7 @@ def with_idle_steps(config: StrengConfig) -> StrengConfig:
         return config
     run = (config.frame_elements if config.raw else config.depth) * config.element_bytes
     if config.frames == 1:
-        config = replace(config, frame_offset=run)
+        config = changed(config, frame_offset=run)
     if not config.raw and config.frame_repeat == config.frames:
-        config = replace(config, repeat_offset=config.elements * config.element_bytes)
+        config = changed(config, repeat_offset=config.elements * config.element_bytes)
     return config

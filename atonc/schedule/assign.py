@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from atonc.hw import regs
+from atonc.hw.fields import changed
 from atonc.hw.units.switch import Link
 from atonc.plan.task import ENGINE, EngineUse, Task, Wire
 from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
@@ -51,7 +51,7 @@ def _engine(use: EngineUse, names: Names) -> EngineUse:
     if not use.follows:
         return use
     writer = names[use.follows]
-    config = replace(use.config, sync_source=int(writer.removeprefix(ENGINE)))
+    config = changed(use.config, sync_source=int(writer.removeprefix(ENGINE)))
     return EngineUse(use.buffer, config, writer)
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from atonc.hw.cycles import hardware
 from atonc.hw.ec import ec_program
 from atonc.hw.epoch import Epoch
-from atonc.hw.fields import UnitConfig
+from atonc.hw.fields import UnitConfig, changed
 from atonc.hw.limits import PREFETCH_BYTES
 from atonc.hw.machine import FLASH, HYPERRAM, Machine, stm32n6
 from atonc.plan.streams import with_idle_steps
@@ -47,7 +47,7 @@ def assumed_epoch(tasks: Sequence[Task], buffers: Buffers, machine: Machine) -> 
         start = starts[use.buffer]
         limit = start + buffers[use.buffer].size_bytes + PREFETCH_BYTES - 1
         config = with_idle_steps(use.config)
-        units[name] = replace(config, address=start + config.address, address_limit=limit)
+        units[name] = changed(config, address=start + config.address, address_limit=limit)
     return Epoch(1, units, plan.links, tuple(name for name, use in plan.engines.items() if use.config.to_memory))
 
 

@@ -18,6 +18,7 @@ from atonc.hw.cycles.result import Bound, EpochCycles, slowest
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import BUS_BYTES
 from atonc.hw.machine import CPU_RAM, FLASH, Machine, MemoryBank, stm32n6
+from atonc.hw.memoise import memoise
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
 
@@ -122,14 +123,12 @@ def _stream_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
 def _bank_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
     """Reads and writes of a bank overlap; scattered reads cost more per beat than bursts."""
     timing = machine.timing
-    reads: dict[MemoryBank, float] = {}
-    writes: dict[MemoryBank, float] = {}
+    reads: dict[int, float] = {}
+    writes: dict[int, float] = {}  # by base
     for name, engine in epoch.engines().items():
         used = 1.0 if engine.to_memory else flow.delivered(epoch, name) / max(1, engine.elements)
         count, single = traffic.beats(engine) * used, traffic.run_bytes(engine) <= BUS_BYTES
-        for bank, share in traffic.shares(engine, machine.memories):
-            if bank.external:
-                continue
+        for bank, share in traffic.shares(engine, _on_chip(machine)):
             if bank.kind == CPU_RAM:
                 weight = timing.noc_beat
             elif engine.to_memory:
@@ -137,9 +136,14 @@ def _bank_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
             else:
                 weight = timing.single_read_beat if single else timing.read_beat
             side = writes if engine.to_memory else reads
-            side[bank] = side.get(bank, 0.0) + weight * count * share
-    busy = reads.keys() | writes.keys()
-    return [Bound(max(reads.get(b, 0.0), writes.get(b, 0.0)), b.name) for b in machine.memories if b in busy]
+            side[bank.base] = side.get(bank.base, 0.0) + weight * count * share
+    busy = [bank for bank in _on_chip(machine) if bank.base in reads or bank.base in writes]
+    return [Bound(max(reads.get(b.base, 0.0), writes.get(b.base, 0.0)), b.name) for b in busy]
+
+
+@memoise
+def _on_chip(machine: Machine) -> tuple[MemoryBank, ...]:
+    return tuple(bank for bank in machine.memories if not bank.external)
 
 
 @dataclass(frozen=True)

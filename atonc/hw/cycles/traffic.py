@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol, TypeVar
 
 from atonc.hw.limits import BUS_BYTES
@@ -42,10 +43,16 @@ def run_bytes(engine: StrengConfig) -> int:
 def beats(engine: StrengConfig) -> int:
     """Bus transfers: each run pays for the beats that it touches, given where it starts within a beat."""
     length, loops = _runs(engine)
+    return _beats(engine.address % BUS_BYTES, length, tuple((count, step % BUS_BYTES) for count, step in loops))
+
+
+@lru_cache(maxsize=1 << 14)
+def _beats(start: int, length: int, loops: tuple[tuple[int, int], ...]) -> int:
+    """Of runs of one length; engines of most layers walk alike."""
     starts = [0] * BUS_BYTES  # how many runs start at each position within a beat
-    starts[engine.address % BUS_BYTES] = 1
+    starts[start] = 1
     for count, step in loops:
-        starts = _spread(starts, count, step)
+        starts = _spread(starts, count, step) if step else [runs * count for runs in starts]
     return sum(runs * ((position + length + BUS_BYTES - 1) // BUS_BYTES) for position, runs in enumerate(starts))
 
 

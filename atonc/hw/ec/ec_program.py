@@ -58,11 +58,26 @@ def epoch_words(epoch: Epoch) -> int:
     writers = set(epoch.writers())
     units = [(config, name in writers) for name, config in epoch.units.items()]
     words = sum(_configure_words(config) + _run_words(config.KIND, writes) for config, writes in units)
-    return _length([Label(epoch.number)]) + words + _switch_words(epoch)
+    wired = tuple(sorted(regs.SWITCH_PORTS[link.destination, link.port] for link in epoch.links))
+    return _length([Label(epoch.number)]) + words + _switch_words(wired)
+
+
+def _configure_words(config: UnitConfig) -> int:
+    if isinstance(config, ArithConfig) and config.table:
+        # how many rows there are counts, not what is in them: most layers then ask for what is known already
+        config = fields.changed(config, table=_ones(len(config.rows()), _used_rows(config)))
+    return _plain_configure_words(config)
+
+
+@cache
+def _ones(rows: int, used: int) -> bytes:
+    table = np.zeros((rows, 3), "<i2")
+    table[:used] = 1
+    return table.tobytes()
 
 
 @lru_cache(maxsize=1 << 14)
-def _configure_words(config: UnitConfig) -> int:
+def _plain_configure_words(config: UnitConfig) -> int:
     name = _first_of(config.KIND)
     return _length([_clock(name, 1), *_configure(name, config)])
 
@@ -76,8 +91,8 @@ def _run_words(kind: str, writes: bool) -> int:
     return _length([enable]) + _length([*wait, *_reset(_id(name), 0), _clock(name, 0)])
 
 
-def _switch_words(epoch: Epoch) -> int:
-    registers = sorted(encode_link(link)[0] for link in epoch.links)
+@lru_cache(maxsize=1 << 12)
+def _switch_words(registers: tuple[int, ...]) -> int:
     wires = [Write(_SWITCH, register, 0) for register in registers]
     return _length([*_reset(_SWITCH, 0), Write(_SWITCH, 0, 1), *wires]) + _length(wires)
 

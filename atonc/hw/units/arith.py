@@ -95,7 +95,7 @@ def decode(words: Mapping[int, int], table: NDArray[np.int16] | None = None) -> 
     if not config.is_vector:
         return config
     rows = np.zeros((ROWS, 3), "<i2") if table is None else table
-    return fields.decode(ArithConfig, words, table=rows.astype("<i2").tobytes())
+    return fields.changed(config, table=rows.astype("<i2").tobytes())
 
 
 def encode(config: ArithConfig) -> dict[int, int]:

@@ -7,12 +7,13 @@ unit to unit and from pass to pass.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from atonc.hw.fields import changed
 from atonc.hw.limits import (
     LEAST_DEEP,
     LEAST_PLAIN,
@@ -137,7 +138,7 @@ def chain_configs(
     if form is None:
         return None
     return tuple(
-        replace(
+        changed(
             unit_config(parts[k if len(parts) > 1 else 0], mode, batch, kernels, k, units, passes, form.ring),
             raw_out=form.raw[k],
         )
@@ -148,7 +149,7 @@ def chain_configs(
 def as_seen(config: ConvaccConfig) -> ConvaccConfig | None:
     """The unit with the RAW flag that it was seen with, if its settings were seen."""
     raw = _seen_raw(config) if frame_seen(config) else None
-    return None if raw is None else replace(config, raw_out=raw)
+    return None if raw is None else changed(config, raw_out=raw)
 
 
 def _seen_raw(config: ConvaccConfig) -> int | None:
@@ -156,7 +157,7 @@ def _seen_raw(config: ConvaccConfig) -> int | None:
     if not padding_seen(config):
         return None
     for raw in (config.raw_out, 1 - config.raw_out):
-        if mode_keys.mode_key(replace(config, raw_out=raw)) in mode_keys.proven_modes("CONVACC"):
+        if mode_keys.mode_key(changed(config, raw_out=raw)) in mode_keys.proven_modes("CONVACC"):
             return raw
     return None
 
@@ -216,4 +217,4 @@ def unit_config(
         round_mode=1,
     )
     changes: dict[str, Any] = sums | filters
-    return replace(plain, **changes)
+    return changed(plain, **changes)

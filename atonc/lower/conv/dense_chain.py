@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.hw.fields import changed
 from atonc.hw.limits import SYNC_UP_TO
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
@@ -70,9 +69,9 @@ def add_chain(
 
 def _with_shifts(tiling: Tiling, out_shift: int) -> list[ConvaccConfig]:
     configs = list(tiling.configs)
-    configs[-1] = replace(configs[-1], out_shift=out_shift)
+    configs[-1] = changed(configs[-1], out_shift=out_shift)
     if tiling.passes > 1:
-        configs[0] = replace(configs[0], in_shift=out_shift)
+        configs[0] = changed(configs[0], in_shift=out_shift)
     return configs
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from atonc.hw.fields import changed
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.conv.chains import Mode
@@ -13,7 +12,7 @@ from atonc.plan.streams import Area, Frames, contiguous, engine
 
 
 def kernel_engine(size_bytes: int, mode: Mode) -> StrengConfig:
-    return replace(contiguous(size_bytes, word_bytes=3 if mode.deep else 1), continuous=1)
+    return changed(contiguous(size_bytes, word_bytes=3 if mode.deep else 1), continuous=1)
 
 
 def feature_engine(view: Area, frames: Frames, mode: Mode) -> StrengConfig:
@@ -21,7 +20,7 @@ def feature_engine(view: Area, frames: Frames, mode: Mode) -> StrengConfig:
     if not mode.deep:
         return require_seen(engine(view, frames, signed=mode.simd == 2, looped=True))
     depth = 0 if mode.packed_frame else -(-view.channels // 3)
-    return require_seen(replace(engine(view, frames, word_bytes=3, depth=depth, looped=True), raw_out=1))
+    return require_seen(changed(engine(view, frames, word_bytes=3, depth=depth, looped=True), raw_out=1))
 
 
 SHIFT_CODES = ArithConfig(  # (x + 128) mod 256, exactly as every public network writes it

@@ -14,6 +14,7 @@ from math import ceil, floor, log2
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.hw.fields import changed
 from atonc.hw.fixed import finish
 from atonc.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT
 from atonc.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
@@ -46,7 +47,7 @@ class Requantisation:
         """For `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
         part = slice(first, first + count)
         unit = _unit(self.factors[part], self.addends[part], batch, pixels)
-        return _clipped(replace(unit, shift_out=self.shift), self.clip)
+        return _clipped(changed(unit, shift_out=self.shift), self.clip)
 
     def apply(self, sums: Ints) -> Ints:
         """What the units compute from exact sums [..., channels]."""
@@ -169,8 +170,8 @@ class TwoSteps:
         same = np.full(count, self.bias_factor)
         zeros = np.zeros(count, np.int64)
         scale = _unit(self.factors[part], zeros, batch, pixels)
-        scale = replace(scale, combine_bc=0, shift_out=self.shift, out_bytes=2, a=1 if scale.is_vector else scale.a)
-        bias = replace(_unit(same, self.addends[part], batch, pixels), shift_out=self.bias_shift)
+        scale = changed(scale, combine_bc=0, shift_out=self.shift, out_bytes=2, a=1 if scale.is_vector else scale.a)
+        bias = changed(_unit(same, self.addends[part], batch, pixels), shift_out=self.bias_shift)
         return [scale, *_clipped(bias, self.clip)]
 
 
@@ -242,7 +243,7 @@ def channel_table(factors: Ints, addends: Ints) -> bytes:
 def _clipped(unit: ArithConfig, clip: tuple[int, int] | None) -> list[ArithConfig]:
     """Units with tables clip what they give; behind scalar coefficients there is a unit for that."""
     if clip is None or unit.is_vector:
-        return [unit if clip is None else replace(unit, clip_out=1, clip_min=clip[0], clip_max=clip[1])]
+        return [unit if clip is None else changed(unit, clip_out=1, clip_min=clip[0], clip_max=clip[1])]
     return [unit, clip_unit(*clip)]
 
 
@@ -262,8 +263,8 @@ def _unit(factors: Ints, addends: Ints, batch: int, pixels: int) -> ArithConfig:
     )
     if count == 1:  # tables of one row were never seen
         low = int(addends[0]) & 0xFFFF
-        return replace(plain, a=int(factors[0]), b=int(addends[0]) >> 16, c=low - (low >> 15 << 16))
-    return replace(
+        return changed(plain, a=int(factors[0]), b=int(addends[0]) >> 16, c=low - (low >> 15 << 16))
+    return changed(
         plain,
         vector_a=1,
         vector_b=1,

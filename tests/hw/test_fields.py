@@ -1,0 +1,34 @@
+"""Configurations of units are copied with other values: like the constructor, only quicker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from atonc.hw.epoch import Epoch
+from atonc.hw.fields import changed
+from atonc.hw.units.arith import ArithConfig
+from atonc.hw.units.stream_engine import StrengConfig
+from atonc.hw.units.switch import Link
+
+
+def test_changed_is_replace() -> None:
+    engine = StrengConfig(to_memory=1, frames=3, unmodelled=(("CTRL.X", 1),))
+    other = changed(engine, frames=5, address=64)
+    assert other == replace(engine, frames=5, address=64) and hash(other) == hash(replace(engine, frames=5, address=64))
+    assert type(other) is StrengConfig and engine.frames == 3
+    assert changed(ArithConfig(a=2), table=b"1") == ArithConfig(a=2, table=b"1")
+
+
+def test_a_field_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(TypeError, match="no field width"):
+        changed(StrengConfig(), width=1)
+
+
+def test_links_of_a_unit_keep_their_order() -> None:
+    links = (Link("STRENG0", "CONVACC0", 0), Link("STRENG1", "CONVACC0", 1), Link("STRENG0", "CONVACC1", 0))
+    epoch = Epoch(1, {}, links, ())
+    assert epoch.destinations("STRENG0") == (links[0], links[2]) and epoch.destinations("CONVACC0") == ()
+    assert epoch.sources("CONVACC0") == {0: links[0], 1: links[1]} and epoch.sources("STRENG0") == {}
+    assert replace(epoch, links=links[:1]).destinations("STRENG0") == links[:1]
