@@ -142,8 +142,10 @@ def _candidates(state: _State, place: Place) -> Iterator[_Candidate | Apart]:
     if work is None or any(other < place for other in _touching(state, work.target)):
         return
     for name in dict.fromkeys(work.readers.values()):
-        producers = state.writers[network.root(name)]
-        if _is_chainable(state, name, producers, place):
+        root = network.root(name)
+        producers = state.writers[root]
+        whole = network.buffers[root].size_bytes == network.buffers[work.target].size_bytes  # not a slice of it
+        if whole and _is_chainable(state, name, producers, place):
             yield _follow(state, place, work, name, sorted(producers))
 
 
