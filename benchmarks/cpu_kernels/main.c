@@ -21,6 +21,10 @@ MARK(matmul_8192_to_256)
 MARK(conv_16384_to_256)
 MARK(argmax_1024_in_64)
 MARK(argmax_1050_in_50)
+MARK(argmax_1008_in_48_to_int64)
+MARK(argmax_1024_in_8)
+MARK(argmax_1032_in_8)
+MARK(argmax_2400_in_4)
 MARK(transpose_bytes_1024)
 MARK(transpose_words_256)
 MARK(runs_of_32_bytes_1024)
@@ -70,6 +74,10 @@ int main(void)
   MARKED(conv_16384_to_256, atonc_conv(out, &sums, in, &codes, other, ATONC_S8, gains, biases, &window));
   MARKED(argmax_1024_in_64, atonc_arg_extreme(out, ATONC_S32, in, ATONC_S8, 64, 16, 1, 0));
   MARKED(argmax_1050_in_50, atonc_arg_extreme(out, ATONC_S32, in, ATONC_S8, 50, 21, 1, 0));
+  MARKED(argmax_1008_in_48_to_int64, atonc_arg_extreme(out, ATONC_S64, in, ATONC_S8, 48, 21, 1, 0));
+  MARKED(argmax_1024_in_8, atonc_arg_extreme(out, ATONC_S32, in, ATONC_S8, 8, 128, 1, 0));
+  MARKED(argmax_1032_in_8, atonc_arg_extreme(out, ATONC_S32, in, ATONC_S8, 8, 129, 1, 0));
+  MARKED(argmax_2400_in_4, atonc_arg_extreme(out, ATONC_S32, in, ATONC_S8, 4, 600, 1, 0));
   MARKED(transpose_bytes_1024, atonc_move(out, in, 1, 2, transpose, 0));
   MARKED(transpose_words_256, atonc_move(out, in, 4, 2, words, 0));
   MARKED(runs_of_32_bytes_1024, atonc_move(out, in, 32, 1, runs, 0));

@@ -91,6 +91,10 @@ def test_own_kernels_with_vectors_cost_less() -> None:
     rows, columns = ([0, {}, 0, 1, 20, 16, inner, [1.0]] for inner in (1, 8))
     assert call_cost("atonc_softmax_8", rows).cpu_cycles == 800 + 21 * 320
     assert call_cost("atonc_softmax_8", columns).cpu_cycles == 98 * 320 * 8
+    short, long, few = ([0, 6, 0, 0, *sizes, 1, 0] for sizes in ((19, 20), (19, 200), (3, 20)))
+    assert call_cost("atonc_arg_extreme", short).cpu_cycles == 16 * (11 + 20 * 2.3) + 3 * (105 + 30)
+    assert call_cost("atonc_arg_extreme", long).cpu_cycles == 19 * (105 + 300)
+    assert call_cost("atonc_arg_extreme", few).cpu_cycles == 3 * (105 + 30)
     sizes = [1, [2, 0, 0], 64, 32, 64, [32, 1, 1, 32]]
     products = call_cost("atonc_matmul", [0, byte, 0, byte, 0, byte, *sizes])
     of_floats = call_cost("atonc_matmul", [0, real, 0, real, 0, real, *sizes])

@@ -192,6 +192,21 @@ static void extremes(void)
   }
 }
 
+/* Short rows are taken several at a time; some are left over. */
+static void short_rows(void)
+{
+  static const int32_t results[] = {ATONC_S32, ATONC_S64, ATONC_U8};
+  for (int32_t count = 1; count < 140; count += EVERY) {
+    int32_t type = draw(2) ? ATONC_S8 : ATONC_U8, smallest = (int32_t)draw(2), from = (int32_t)draw(4);
+    int32_t outer = 8 + (int32_t)draw(16), result = results[count % 3];
+    random_bytes();
+    for (uint32_t k = 0; k < 64; k++) in[draw(BYTES)] = draw(2) ? 0 : 255;
+    atonc_arg_extreme(out_at(0, 8), result, in + from, type, outer, count, 1, smallest);
+    plain_arg_extreme(out_at(1, 8), result, in + from, type, outer, count, 1, smallest);
+    compare("argmax of short rows");
+  }
+}
+
 static void moves(void)
 {
   for (int32_t k = 0; k < 60; k += EVERY) {
@@ -215,6 +230,7 @@ int main(void)
   products();
   convolutions();
   extremes();
+  short_rows();
   moves();
   board_print_number(cases);
   board_print(" cases, ");

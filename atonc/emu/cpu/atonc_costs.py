@@ -29,9 +29,11 @@ MAC_VECTOR, MAC_8, MAC_16, MAC_FLOAT = 1, 7, 8, 14
 PRODUCT_MAC, PRODUCT_RESULT, PRODUCT_BYTE = 0.6, 35, 6  # of two tensors of bytes: also each byte of b once
 PRODUCT_DEPTH = 512  # the longest sum that is made of vectors
 RUN = 30  # the taps of one row of a window
-POSITION_COMPARED, BYTE_COMPARED, ROW_COMPARED = 16, 1, 85  # bytes side by side: with a loop of their own
+POSITION_COMPARED, BYTE_COMPARED, ROW_COMPARED = 16, 1.5, 105  # bytes side by side: with a loop of their own
+BYTE_TOGETHER, ROW_TOGETHER = 2.3, 11  # short rows of them, several at a time, for places of 32 or 64 bits
+SHORT_ROW, ROWS_TOGETHER = 128, 8
 CELL = 1400  # of an LSTM: five functions in fixed point, nine multipliers
-_S8, _U8, _S16, _F32 = 0, 1, 2, 8
+_S8, _U8, _S16, _S32, _S64, _F32 = 0, 1, 2, 4, 6, 8
 
 Work = Callable[["_Reader"], tuple[float, str]]
 
@@ -153,7 +155,10 @@ def _resize(read: _Reader) -> tuple[float, str]:
 def _extreme(read: _Reader) -> tuple[float, str]:
     outer, count, inner = (read.size(k) for k in (4, 5, 6))
     if read.size(3) in (_S8, _U8) and inner == 1:
-        return outer * (ROW_COMPARED + count * BYTE_COMPARED), f"{BYTE_COMPARED} per element, {ROW_COMPARED} per row"
+        together = outer - outer % ROWS_TOGETHER if count <= SHORT_ROW and read.size(1) in (_S32, _S64) else 0
+        each, row = (BYTE_TOGETHER, ROW_TOGETHER) if together else (BYTE_COMPARED, ROW_COMPARED)
+        alone = (outer - together) * (ROW_COMPARED + count * BYTE_COMPARED)
+        return together * (row + count * each) + alone, f"{each} per element, {row} per row"
     return POSITION_COMPARED * outer * count * inner, f"{POSITION_COMPARED} per element"
 
 

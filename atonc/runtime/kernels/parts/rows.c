@@ -212,3 +212,92 @@ void atonc_resize_linear(void *out, const atonc_format *out_format, const void *
   }
 }
 
+/* Of bytes that lie side by side: with `flip` the one that is asked for is the largest unsigned one. */
+static int32_t extreme_byte(const uint8_t *in, int32_t count, uint32_t flip)
+{
+#ifdef ATONC_VECTORS
+  uint8x16_t largest = vdupq_n_u8(0);
+  for (int32_t c = 0; c < count; c += 16) {
+    mve_pred16_t lanes = vctp8q((uint32_t)(count - c));
+    largest = vmaxq_m_u8(largest, largest, veorq_u8(vldrbq_z_u8(in + c, lanes), vdupq_n_u8((uint8_t)flip)), lanes);
+  }
+  uint8_t wanted = vmaxvq_u8(0, largest) ^ (uint8_t)flip;
+  for (int32_t c = 0;; c += 16) {
+    mve_pred16_t lanes = vctp8q((uint32_t)(count - c));
+    uint32_t found = vcmpeqq_m_n_u8(vldrbq_z_u8(in + c, lanes), wanted, lanes);
+    if (found) return c + __builtin_ctz(found);
+  }
+#else
+  uint32_t best = *in++ ^ flip;
+  int32_t left = count; /* bytes from the one that was found to the end */
+  for (int32_t rest = count - 1; rest > 0; rest--) {
+    uint32_t value = *in++ ^ flip;
+    if (value > best) {
+      best = value;
+      left = rest;
+    }
+  }
+  return count - left;
+#endif
+}
+
+#ifdef ATONC_VECTORS
+#define ROWS_AT_ONCE 8
+#define SHORT_ROW 128 /* above it each row alone takes less */
+
+/* Of eight short rows: a byte and what is left of 255 behind its place make a number of 16 bits, so that the largest
+ * one is the largest byte, and the first of equal ones. The byte with `flip` is the byte times 1 or -1 plus `flip`.
+ * Places are written as numbers of 32 or 64 bits. */
+static void extremes_of_rows(void *out, size_t first, int32_t out_type, const uint8_t *in, int32_t count, uint32_t flip)
+{
+  uint16_t places[ROWS_AT_ONCE];
+  uint16x8_t rows = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)count);
+  uint16x8_t factor = vdupq_n_u16(flip & 1 ? 0xFF00 : 0x0100), largest = vdupq_n_u16(0);
+  uint32_t behind = (flip << 8) + 255;
+  for (const uint8_t *end = in + count; in < end; in++) {
+    largest = vmaxq_u16(largest, vmlasq_n_u16(vldrbq_gather_offset_u16(in, rows), factor, (uint16_t)behind--));
+  }
+  vstrhq_u16(places, vbicq_n_u16(vmvnq_u16(largest), 0xFF00));
+  if (out_type == ATONC_S32) {
+    vstrwq_u32((uint32_t *)out + first, vldrhq_u32(places));
+    vstrwq_u32((uint32_t *)out + first + 4, vldrhq_u32(places + 4));
+  } else {
+    uint32x4x2_t low = {{vldrhq_u32(places), vdupq_n_u32(0)}}, high = {{vldrhq_u32(places + 4), vdupq_n_u32(0)}};
+    vst2q_u32((uint32_t *)out + 2 * first, low);
+    vst2q_u32((uint32_t *)out + 2 * first + 8, high);
+  }
+}
+#endif
+
+void atonc_arg_extreme(void *out, int32_t out_type, const void *in, int32_t in_type, int32_t outer, int32_t count,
+                       int32_t inner, int32_t smallest)
+{
+  size_t i = 0;
+  if ((in_type == ATONC_S8 || in_type == ATONC_U8) && inner == 1 && count > 0) {
+    uint32_t flip = (in_type == ATONC_S8 ? 0x80 : 0) ^ (smallest ? 0xFF : 0);
+    int32_t o = 0;
+#ifdef ATONC_VECTORS
+    int together = count <= SHORT_ROW && (out_type == ATONC_S32 || out_type == ATONC_S64);
+    for (; together && o + ROWS_AT_ONCE <= outer; o += ROWS_AT_ONCE, i += ROWS_AT_ONCE) {
+      extremes_of_rows(out, i, out_type, AT(in, (size_t)o * count), count, flip);
+    }
+#endif
+    for (; o < outer; o++) store(out, i++, out_type, extreme_byte(AT(in, (size_t)o * count), count, flip));
+    return;
+  }
+  for (int32_t o = 0; o < outer; o++) {
+    for (int32_t k = 0; k < inner; k++) {
+      size_t first = (size_t)o * count * inner + k;
+      double best = load(in, first, in_type);
+      int32_t found = 0;
+      for (int32_t c = 1; c < count && best == best; c++) {
+        double value = load(in, first + (size_t)c * inner, in_type);
+        if ((smallest ? value < best : value > best) || value != value) {
+          best = value;
+          found = c;
+        }
+      }
+      store(out, i++, out_type, found);
+    }
+  }
+}
