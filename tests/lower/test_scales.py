@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atonc.ir import Graph, Op
-from atonc.lower.conv.requantise import requantisation
+from atonc.lower.conv.requantise import requantisation, with_shifts
 from atonc.lower.pool.means import Line, mean_codes
 from atonc.lower.units.affine import CODES, fit_sum
 from atonc.ops import run_graph
@@ -76,3 +76,16 @@ def test_means_of_four_by_four_round_ties_as_the_model_does() -> None:
     sums = np.arange(-128 * 16, 0)
     exact = round_half_away(sums / 16 + 128) - 128
     assert np.array_equal(mean_codes(sums, 16, line), exact)
+
+
+@pytest.mark.parametrize("channels", (1, 24, 300))
+def test_shifts_that_are_tried_together_give_what_each_gives_alone(channels: int) -> None:
+    rng = np.random.default_rng(channels)
+    scale, offset = np.exp(rng.uniform(-14, 0, channels)), rng.normal(0, 60, channels)
+    needed, usual = np.exp(rng.uniform(5, 17, channels)), rng.normal(0, 40, channels)
+    for one in with_shifts(scale, offset, needed, range(6), 2, usual):
+        (alone,) = with_shifts(scale, offset, needed, [one.out_shift], 2, usual)
+        assert np.array_equal(one.factors, alone.factors) and np.array_equal(one.addends, alone.addends)
+        assert (one.shift, one.error, one.mean_error, one.short) == (
+            alone.shift, alone.error, alone.mean_error, alone.short,
+        )  # fmt: skip

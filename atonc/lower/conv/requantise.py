@@ -8,6 +8,7 @@ the sums that matter, or from the largest possible sum if that is smaller.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, log2
 
@@ -75,7 +76,7 @@ def requantisation(
     usual = offset if usual is None else usual
     fits = max(0, ceil(log2(max(float(needed.max()), 1.0) / 32767.0)))  # nothing saturates from here on
     shifts = range(min(max(0, fits - 2), MOST_OUT_SHIFT), min(fits + 2, MOST_OUT_SHIFT) + 1)
-    candidates = [_with_shift(scale, offset, needed, out_shift, sums, usual) for out_shift in shifts]
+    candidates = with_shifts(scale, offset, needed, shifts, sums, usual)
     allowed = min(rule.error for rule in candidates) + TOLERATED
     best = min((rule for rule in candidates if rule.error <= allowed), key=lambda rule: rule.mean_error)
     return replace(best, clip=narrowed(clip))
@@ -93,29 +94,32 @@ def _require_usable(scale: Real, offset: Real) -> None:
         )
 
 
-def _with_shift(
-    scale: Real, offset: Real, needed: Real, out_shift: int, sums: int, usual: Real
-) -> Requantisation:
-    unit = scale * 2.0**out_shift  # codes per step of the 16-bit accumulator
-    shift = _shift(unit, offset)
-    factors = np.rint(unit * 2.0**shift).astype(np.int64)
-    reach = needed / 2.0**out_shift
+def with_shifts(
+    scale: Real, offset: Real, needed: Real, shifts: Sequence[int], sums: int, usual: Real
+) -> list[Requantisation]:
+    """A rule for each; arrays have a row for every shift, as layers have few channels and many rules are tried."""
+    steepest, farthest = float(np.abs(scale).max()), float(np.abs(offset).max())
+    fine = [_shift(steepest * 2.0**out_shift, farthest) for out_shift in shifts]
+    coarse, parts = (np.ldexp(1.0, np.array(some))[:, None] for some in (shifts, fine))
+    cut = np.array(shifts)[:, None] > 0
+    unit = scale * coarse  # codes per step of the 16-bit accumulator
+    factors = np.rint(unit * parts).astype(np.int64)
+    reach = needed / coarse
     steep = np.maximum(np.abs(unit), 1e-30)
     most = np.minimum(reach, 32767.0)
     middle = np.clip((usual - offset) / np.where(unit == 0, 1e-30, unit), -most, most)
-    missing = unit * 2.0**shift - factors
-    addends = np.rint(offset * 2.0**shift + missing * middle).astype(np.int64)
+    missing = unit * parts - factors
+    addends = np.rint(offset * parts + missing * middle).astype(np.int64)
     lost = np.maximum(reach - 32767.0, 0.0) * steep  # by saturation
-    skew = np.abs(missing) / 2.0**shift  # by the short factors, per step away from the usual accumulator
-    rounded = 0.5 * sums * steep if out_shift else 0.0
+    skew = np.abs(missing) / parts  # by the short factors, per step away from the usual accumulator
+    rounded = np.where(cut, 0.5 * sums * steep, 0.0)
     short = skew * np.minimum(reach + np.abs(middle), _CODES / steep)
-    error = lost + short + rounded + 0.5 / 2.0**shift
-    spread = np.sqrt(sums / (6 * np.pi)) * steep if out_shift else 0.0  # mean size of a normal error
-    mean = lost + skew * np.minimum(reach / 2, SPREAD / steep) + spread + 0.25 / 2.0**shift
-    ordinary = float(np.max(short, where=steep < 1.0, initial=0.0))
-    return Requantisation(
-        out_shift, factors, addends, shift, None, float(np.max(error)), float(np.mean(mean)), ordinary
-    )
+    error = (lost + short + rounded + 0.5 / parts).max(axis=1)
+    spread = np.where(cut, np.sqrt(sums / (6 * np.pi)) * steep, 0.0)  # mean size of a normal error
+    mean = lost + skew * np.minimum(reach / 2, SPREAD / steep) + spread + 0.25 / parts
+    ordinary = np.max(short, axis=1, where=steep < 1.0, initial=0.0)
+    errors = [(float(error[k]), float(np.mean(mean[k])), float(ordinary[k])) for k in range(len(shifts))]
+    return [Requantisation(s, factors[k], addends[k], fine[k], None, *errors[k]) for k, s in enumerate(shifts)]
 
 
 def cut_costs(scale: Real, largest: Real) -> Real:
@@ -139,11 +143,10 @@ def matters(scale: Real, offset: Real) -> Real:
     return np.maximum(*ends)
 
 
-def _shift(unit: Real, offset: Real) -> int:
+def _shift(steepest: float, farthest: float) -> int:
     """As large as the 16-bit factors and the 32-bit addends allow."""
-    steepest = max(float(np.abs(unit).max()), 1e-30)
-    by_factor = floor(log2(_A_MAX / steepest))
-    by_addend = floor(log2(_C_MAX / max(float(np.abs(offset).max()), 1.0)))
+    by_factor = floor(log2(_A_MAX / max(steepest, 1e-30)))
+    by_addend = floor(log2(_C_MAX / max(farthest, 1.0)))
     return max(0, min(by_factor, by_addend, MOST_TABLE_SHIFT))
 
 
