@@ -42,7 +42,7 @@ from atonc.place import board
 from tests.compiler.random_graphs import random_graph
 
 RESULTS = Path(__file__).parent / "results" / "silicon.md"
-MEASURED = "2026-11-15, 2-core aarch64 Linux"
+MEASURED = "2026-11-16, 2-core aarch64 Linux"
 ANY = "any"
 FEW_MOVED = 50
 ARGUMENT = re.compile(r"argument S\d+")
