@@ -15,7 +15,7 @@ from atonc.errors import ToolError
 from atonc.hw.footprint import Flags, view, walks
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
-from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, StepPlan
+from atonc.plan.types import FILLED, Buffer, CpuPlan, EpochPlan, StepPlan
 
 FEATURES, SUMS = 0, 2  # ports of a CONVACC
 
@@ -98,7 +98,7 @@ def strays(
     """All of them; in the end the application reads the outputs."""
     contents = Contents(buffers, aliases)
     for name, buffer in buffers.items():
-        if name in inputs or buffer.kind == BufferKind.CONSTANT:
+        if name in inputs or buffer.kind in FILLED:
             contents.fill(name, buffer.size_bytes)
     for step, plan in enumerate(plans, 1):
         if isinstance(plan, CpuPlan):

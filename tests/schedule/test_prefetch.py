@@ -39,6 +39,15 @@ def test_the_same_results_and_never_slower() -> None:
     assert all(np.array_equal(results[0][name], results[1][name]) for name in graph.outputs)
 
 
+def test_beside_weights_that_stay() -> None:
+    graph = random_graph(29)
+    before, after = compile_graph(graph, PLAIN), compile_graph(graph, replace(AHEAD, resident="2k"))
+    assert after.layout.prefetched_bytes > 0 and 0 < after.layout.resident_bytes <= 2048
+    values = random_inputs(before.graph, 2)
+    results = [Emulation(one.program, one.graph).run(values) for one in (before, after)]
+    assert all(np.array_equal(results[0][name], results[1][name]) for name in graph.outputs)
+
+
 def steps() -> tuple[Steps, Buffer]:
     """Three epochs; the last one reads weights."""
     found = Steps()
