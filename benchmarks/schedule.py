@@ -59,6 +59,7 @@ INPUTS: Mapping[str, Mapping[str, Any]] = {  # of the type that ST's figure used
     "yunetn_320_qdq_int8.onnx": {"input_type": "uint8"},  # ST's activations are smaller than its input in floats
 }
 Record = dict[str, Any]
+Records = Mapping[str, Record]
 
 
 def measure(model: Path, changes: Mapping[str, Any]) -> Record:
@@ -145,21 +146,25 @@ def above(ratios: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.3f}" for value, name in found) or "none"
 
 
-def variant_lines(variant: str, now: Mapping[str, Record], default: Mapping[str, Record]) -> Iterator[str]:
-    """A variant against the default of the same commit."""
-    yield "| model | ms | to default | activations | to default |"
-    yield "|---|---:|---:|---:|---:|"
-    times, sizes = {}, {}
+def variant_lines(variant: str, now: Mapping[str, Record], default: Records, before: Records) -> Iterator[str]:
+    """A variant against the default of the same commit, and against before."""
+    yield "| model | ms | to default | to before | activations | to default | weights in RAM |"
+    yield "|---|---:|---:|---:|---:|---:|---:|"
+    times, older, sizes = {}, {}, {}
     for name, record in sorted(now.items()):
         if "ms" not in record:
             yield f"| {name} | refused: {record['refused'][:120]} |"
             continue
         plain = default.get(name)
         times[name], sizes[name] = ratio(record, plain, "ms"), ratio(record, plain, "peak_bytes")
-        cells = [name, f"{record['ms']:.3f}", cell(times[name]), f"{record['peak_bytes']:,}", cell(sizes[name])]
-        yield "| " + " | ".join(cells) + " |"
+        older[name] = ratio(record, before.get(name), "ms")
+        weights = record.get("resident_bytes", 0) + record.get("prefetched_bytes", 0)
+        cells = [name, f"{record['ms']:.3f}", cell(times[name]), cell(older[name]), f"{record['peak_bytes']:,}"]
+        yield "| " + " | ".join([*cells, cell(sizes[name]), f"{weights:,}"]) + " |"
     yield ""
-    yield f"{variant}: time {mean(v for v in times.values() if v)}, activations {mean(v for v in sizes.values() if v)}."
+    against = [f"{what} {mean(v for v in found.values() if v)}" for what, found in
+               (("time to default", times), ("to before", older), ("activations", sizes))]  # fmt: skip
+    yield f"{variant}: {', '.join(against)}."
 
 
 def report(records: Mapping[str, Mapping[str, Record]], before: Mapping[str, Mapping[str, Record]]) -> str:
@@ -169,7 +174,8 @@ def report(records: Mapping[str, Mapping[str, Record]], before: Mapping[str, Map
     lines += ["## As by default", "", *default_lines(default, before.get("default", {}))]
     for variant in VARIANTS:
         if variant != "default" and records.get(variant):
-            lines += ["", f"## {variant}", "", *variant_lines(variant, records[variant], default)]
+            rows = variant_lines(variant, records[variant], default, before.get("default", {}))
+            lines += ["", f"## {variant}", "", *rows]
     return "\n".join(lines) + "\n"
 
 
