@@ -184,7 +184,7 @@ def main() -> int:
     parser.add_argument("--variant", nargs="+", default=["default"], choices=list(VARIANTS))
     parser.add_argument("--only", default="")
     parser.add_argument("--shard", default="0/1", help="K/N, from 0")
-    parser.add_argument("--keep", type=Path, default=Path("/tmp/schedule.json"))
+    parser.add_argument("--keep", type=Path, default=Path("schedule.json"))
     parser.add_argument("--before", type=Path)
     parser.add_argument("--fresh", action="store_true", help="measure what is kept already, too")
     parser.add_argument("--write", action="store_true")

@@ -10,6 +10,7 @@ from typing import Any
 
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.lower.facts import Facts
+from atonc.plan.aliases import root
 from atonc.plan.task import TaskGroup, tasks_of
 from atonc.plan.types import Buffer, BufferKind
 from atonc.select.form import Form, Outbid, Refusal, Refused, Semantics
@@ -128,9 +129,7 @@ class Context:
         return not sharing or not supplied & {output, *sharing}
 
     def _owner(self, name: str) -> str:
-        while name in self.aliases:
-            name = self.aliases[name]
-        return name
+        return root(name, self.aliases)
 
     def alias(self, output: str, source: str) -> None:
         """The output is the same bytes as the source: no movement, one memory."""

@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.place.lifetimes import Lifetime, accesses, root
+from atonc.place.lifetimes import Lifetime, accesses
 from atonc.place.pools import Board
+from atonc.plan.aliases import root
 from atonc.plan.types import Buffer, BufferKind, CpuPlan, StepPlan
 
 Ints = NDArray[np.int64]

@@ -11,10 +11,11 @@ from atonc.place import explain
 from atonc.place.constants import ConstantLayout, place_constants
 from atonc.place.cost import traffic_of
 from atonc.place.greedy import Item, Problem
-from atonc.place.lifetimes import Lifetime, lifetimes, root, with_scratch
+from atonc.place.lifetimes import Lifetime, lifetimes, with_scratch
 from atonc.place.packing import Job, Packing, pack
 from atonc.place.pools import Board, usable
 from atonc.place.types import USER_BASE, USER_BYTES, USER_POOL, Layout, Placed
+from atonc.plan.aliases import root
 from atonc.plan.types import Buffer, BufferKind, StepPlan
 
 _SMALL_BYTES = 1 << 16

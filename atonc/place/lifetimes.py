@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from atonc.errors import ModelError
 from atonc.hw.limits import ALIGNED, CPU_CACHE_LINE, READ_ALIGNMENT, WRITE_ALIGNMENT
+from atonc.plan.aliases import root
 from atonc.plan.types import Buffer, BufferKind, CpuPlan, StepPlan
 
 
@@ -97,15 +98,6 @@ def lifetimes(
             first, last = 0, last_step
         found.append(Lifetime(buffer, first, last, tuple(shared), used, name in starts or name in ends))
     return found
-
-
-def root(name: str, aliases: Mapping[str, str]) -> str:
-    """The buffer whose memory `name` shares."""
-    for _ in range(len(aliases) + 1):
-        if name not in aliases:
-            return name
-        name = aliases[name]
-    raise ModelError("buffers share memory in a circle", where=name)
 
 
 def with_scratch(plans: Sequence[StepPlan], buffers: Mapping[str, Buffer]) -> dict[str, Buffer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from atonc.errors import UnsupportedError
-from atonc.place.lifetimes import root
+from atonc.plan.aliases import root
 
 
 def supplied_edges(

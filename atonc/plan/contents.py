@@ -15,6 +15,7 @@ from atonc.errors import ToolError
 from atonc.hw.footprint import Flags, view, walks
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
+from atonc.plan.aliases import root
 from atonc.plan.types import FILLED, Buffer, CpuPlan, EpochPlan, StepPlan
 
 FEATURES, SUMS = 0, 2  # ports of a CONVACC
@@ -73,15 +74,13 @@ class Contents:
         return 0 if flags is None else int(size_bytes - np.count_nonzero(flags[:size_bytes]))
 
     def _root(self, name: str) -> str:
-        while name in self.aliases:
-            name = self.aliases[name]
-        return name
+        return root(name, self.aliases)
 
     def _flags(self, name: str) -> Flags | None:
-        root = self._root(name)
-        if root not in self.flags:
-            self.flags[root] = np.zeros(self.sizes[root], np.bool_)
-        return self.flags[root]
+        memory = self._root(name)
+        if memory not in self.flags:
+            self.flags[memory] = np.zeros(self.sizes[memory], np.bool_)
+        return self.flags[memory]
 
     def _settle(self, name: str, flags: Flags) -> None:
         if flags.all():

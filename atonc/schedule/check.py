@@ -21,6 +21,7 @@ from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.hw.proven import Level
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
+from atonc.plan.aliases import root
 from atonc.plan.task import ENGINE, EngineUse, Task
 from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
 from atonc.schedule.check_merges import prove
@@ -126,18 +127,12 @@ def _ordered(works: list[Work], schedule: Schedule, aliases: Mapping[str, str]) 
     for work in works:
         for item in _items(work):
             for name, access in _accesses(item, steps[id(item)]):
-                root = _root(name, aliases)
-                before = known.setdefault(root, [])
-                if access.step <= latest.get(root, 0):
-                    yield from _conflicts(root, access, before)
+                memory = root(name, aliases)
+                before = known.setdefault(memory, [])
+                if access.step <= latest.get(memory, 0):
+                    yield from _conflicts(memory, access, before)
                 before.append(access)
-                latest[root] = max(latest.get(root, 0), access.step)
-
-
-def _root(name: str, aliases: Mapping[str, str]) -> str:
-    while name in aliases:
-        name = aliases[name]
-    return name
+                latest[memory] = max(latest.get(memory, 0), access.step)
 
 
 def _accesses(item: Task | CpuPlan, step: int) -> Iterator[tuple[str, _Access]]:

@@ -19,6 +19,7 @@ from atonc.hw.units import arith
 from atonc.hw.units.activ import ActivConfig
 from atonc.hw.units.arith import AFFINE, ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
+from atonc.plan.aliases import root
 from atonc.plan.task import EngineUse, Task, TaskGroup
 from atonc.plan.types import CpuPlan
 from atonc.schedule.types import Merge, Work
@@ -73,9 +74,7 @@ class _Judge:
         self.groups = {_key(group): work.op for work in works for group in work.groups}
 
     def root(self, name: str) -> str:
-        while name in self.aliases:
-            name = self.aliases[name]
-        return name
+        return root(name, self.aliases)
 
     def faults(self) -> Iterator[str]:
         merge = self.merge

@@ -17,10 +17,11 @@ from atonc.hw.chains import Shape, evidence, texts_of
 from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.hw.proven import Level
 from atonc.hw.safety.evidence import Grade, unit_grade
+from atonc.plan.aliases import root
 from atonc.plan.streams import with_idle_steps
 from atonc.plan.task import ENGINE, Task, TaskGroup
 from atonc.plan.types import Buffer
-from atonc.schedule.lives import Lives, Place, root
+from atonc.schedule.lives import Lives
 from atonc.schedule.pointwise import Pointwise, follow, mirrored, pointwise
 from atonc.schedule.types import Apart, Merge, Work
 
@@ -31,6 +32,9 @@ NO_CHAIN = "a chain is one that published programs have"
 NO_GAIN = "a merge takes fewer cycles than the two epochs"
 NO_ROOM = "a merge leaves the peak of the activations as it is"
 NO_ORDER = "the other operand is there before the producer begins"
+
+
+Place = tuple[int, int]  # numbers of a work and of its group; -1 is its call
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,9 @@ class _State:
     def __init__(self, works: list[Work], network: Network) -> None:
         self.works, self.network = works, network
         self.gone: set[Place] = set()
-        self.lives = Lives(works, network.buffers, network.aliases)
+        touched = list(_touched(works))
+        self.number = {place: number for number, (place, _) in enumerate(touched)}
+        self.lives = Lives((names for _, names in touched), network.buffers, network.aliases)
         self.readers: dict[str, set[Place]] = defaultdict(set)
         self.writers: dict[str, set[Place]] = defaultdict(set)
         for number, work in enumerate(works):
@@ -101,9 +107,13 @@ class _State:
     def group(self, place: Place) -> TaskGroup:
         return self.works[place[0]].groups[place[1]]
 
+    def earlier(self, target: str, first: Place, last: Place) -> tuple[int, int, int]:
+        """How many bytes live longer if a result begins at `first`, instead of at `last`; both as numbers."""
+        return self.lives.size_bytes(target), self.number[first], self.number[last]
+
     def apply(self, found: _Candidate) -> None:
         if found.merge.kept:
-            self.lives.begin(found.target, min(found.groups), found.place)
+            self.lives.begin(*self.earlier(found.target, min(found.groups), found.place))
         self._leave(found.place)
         self.gone.add(found.place)
         for place, group in found.groups.items():
@@ -128,6 +138,14 @@ class _State:
         for known in (self.readers, self.writers):
             for places in known.values():
                 places.discard(place)
+
+
+def _touched(works: Iterable[Work]) -> Iterator[tuple[Place, list[str]]]:
+    """The buffers of every place, in the order of the graph."""
+    for number, work in enumerate(works):
+        yield (number, -1), [*work.call.inputs, *work.call.outputs] if work.call else []
+        for place, group in enumerate(work.groups):
+            yield (number, place), [use.buffer for task in group.tasks for use in task.engines.values()]
 
 
 # ------------------------------------------------------------------------------------------------- candidates
@@ -188,7 +206,7 @@ def _follow(
     saved = network.cycles(before) - network.cycles(groups.values())
     if saved <= 0:
         return Apart(producer, consumer, NO_GAIN, f"{-saved:,} cycles more")
-    if keep and state.lives.grows(work.target, producers[0], place):
+    if keep and state.lives.grows(*state.earlier(work.target, producers[0], place)):
         return Apart(producer, consumer, NO_ROOM, f"{name} is kept for others beside {work.target}")
     merge = Merge(producer, consumer, name, keep, state.group(place), tuple((t, c) for _, t, c in pairs), saved)
     return _Candidate(merge, place, work.target, groups)

@@ -1,53 +1,43 @@
-"""How many bytes of activations live at each place of the works, in the order of the graph."""
+"""How many bytes of activations live at each place of a schedule, and whether a move would raise their peak."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from atonc.plan.aliases import root
 from atonc.plan.types import Buffer, BufferKind
-from atonc.schedule.types import Work
-
-Place = tuple[int, int]  # numbers of a work and of its group; -1 is its call
 
 
 class Lives:
-    def __init__(self, works: Sequence[Work], buffers: Mapping[str, Buffer], aliases: Mapping[str, str]) -> None:
+    """Each buffer from the first to the last place that touches it."""
+
+    def __init__(
+        self, touched: Iterable[Iterable[str]], buffers: Mapping[str, Buffer], aliases: Mapping[str, str]
+    ) -> None:
         self.buffers, self.aliases = buffers, aliases
-        self.number: dict[Place, int] = {}
-        spans: dict[str, tuple[int, int]] = {}
-        for number, (place, names) in enumerate(_touched(works)):
-            self.number[place] = number
+        self.first: dict[str, int] = {}  # place where a memory begins to live
+        last: dict[str, int] = {}
+        places = 0
+        for place, names in enumerate(touched):
+            places = place + 1
             for name in {root(name, aliases) for name in names}:
-                spans[name] = spans.get(name, (number, 0))[0], number
-        self.bytes = np.zeros(len(self.number), np.int64)
-        for name, (first, last) in spans.items():
-            self.bytes[first : last + 1] += self._size(name)
+                self.first.setdefault(name, place)
+                last[name] = place
+        self.bytes = np.zeros(places, np.int64)
+        for name, place in self.first.items():
+            self.bytes[place : last[name] + 1] += self.size_bytes(name)
 
-    def grows(self, name: str, first: Place, last: Place) -> bool:
-        """Whether the peak is higher if a buffer lives from `first` on, instead of from `last`."""
-        part = self.bytes[self.number[first] : self.number[last]]
-        return bool(part.max(initial=0) + self._size(name) > self.bytes.max(initial=0))
+    def grows(self, size_bytes: int, first: int, last: int) -> bool:
+        """Whether the peak is higher if so much lives from `first` on, instead of from `last`."""
+        return bool(self.bytes[first:last].max(initial=0) + size_bytes > self.bytes.max(initial=0))
 
-    def begin(self, name: str, first: Place, last: Place) -> None:
-        """The buffer lives from `first` on, instead of from `last`."""
-        self.bytes[self.number[first] : self.number[last]] += self._size(name)
+    def begin(self, size_bytes: int, first: int, last: int) -> None:
+        """So much lives from `first` on, instead of from `last`."""
+        self.bytes[first:last] += size_bytes
 
-    def _size(self, name: str) -> int:
+    def size_bytes(self, name: str) -> int:
+        """Of the memory of a buffer; constants live outside."""
         buffer = self.buffers[root(name, self.aliases)]
         return 0 if buffer.kind == BufferKind.CONSTANT else buffer.size_bytes
-
-
-def root(name: str, aliases: Mapping[str, str]) -> str:
-    """The buffer in whose memory another one lies."""
-    while name in aliases:
-        name = aliases[name]
-    return name
-
-
-def _touched(works: Sequence[Work]) -> Iterator[tuple[Place, list[str]]]:
-    for number, work in enumerate(works):
-        yield (number, -1), [*work.call.inputs, *work.call.outputs] if work.call else []
-        for place, group in enumerate(work.groups):
-            yield (number, place), [use.buffer for task in group.tasks for use in task.engines.values()]

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from atonc.plan.aliases import root
 from atonc.plan.task import Task
-from atonc.plan.types import Buffer, BufferKind, CpuPlan
+from atonc.plan.types import Buffer, CpuPlan
+from atonc.schedule.lives import Lives
 from atonc.schedule.pack import apart, fits, units_of
 from atonc.schedule.types import EpochOfTasks, Schedule, Step
 from atonc.select.policy import NEARLY, PACK_REACH
@@ -30,25 +30,19 @@ class Network:
     cycles: Callable[[Sequence[Task]], int]
 
     def root(self, name: str) -> str:
-        while name in self.aliases:
-            name = self.aliases[name]
-        return name
-
-    def live_bytes(self, name: str) -> int:
-        buffer = self.buffers[name]
-        return 0 if buffer.kind == BufferKind.CONSTANT else buffer.size_bytes
+        return root(name, self.aliases)
 
 
 def pack_ops(schedule: Schedule, network: Network) -> Schedule:
-    lives = _Lives(schedule.steps, network)
+    moves = _Moves(schedule.steps, network)
     slots: list[_Slot] = []
     for number, step in enumerate(schedule.steps):
         slot = _Slot.of(number, step, network)
-        place, joined = _home(slot, slots, lives, network)
+        place, joined = _home(slot, slots, moves, network)
         if joined is None:
             slots.append(slot)
         else:
-            lives.move(slot, joined)
+            moves.move(slot, joined)
             slots[place] = joined
     return Schedule(tuple(slot.step for slot in slots))
 
@@ -88,12 +82,12 @@ def _touched(step: Step) -> tuple[set[str], set[str]]:
     return reads, {use.buffer for task in step.tasks for use in task.writers()}
 
 
-def _home(slot: _Slot, slots: Sequence[_Slot], lives: _Lives, network: Network) -> tuple[int, _Slot | None]:
+def _home(slot: _Slot, slots: Sequence[_Slot], moves: _Moves, network: Network) -> tuple[int, _Slot | None]:
     """Which epoch it joins, and what that becomes: the first that saves nearly as much as the best one, so that what
     follows the slot can move as far."""
     found = []
     for k in _reachable(slot, slots):
-        if _fit_together(slot, slots[k]) and not lives.grow(slot, slots[k]):
+        if _fit_together(slot, slots[k]) and not moves.grow(slot, slots[k]):
             joined = slots[k].beside(slot, network)
             found.append((k, joined, slot.cycles + slots[k].cycles - joined.cycles))
     most = max((saved for _, _, saved in found), default=0)
@@ -130,28 +124,19 @@ def _fit_together(one: _Slot, other: _Slot) -> bool:
     return fits(needed, used)
 
 
-class _Lives:
-    """Bytes that are alive at every step: each buffer from the first to the last step that touches it."""
+class _Moves:
+    """What steps write first begins to live where they move to."""
 
     def __init__(self, steps: Sequence[Step], network: Network) -> None:
-        first: dict[str, int] = {}
-        last: dict[str, int] = {}
-        for number, step in enumerate(steps):
-            for name in map(network.root, sorted(set().union(*_touched(step)))):
-                first.setdefault(name, number)
-                last[name] = number
-        self.bytes = np.zeros(len(steps), np.int64)
+        self.lives = Lives((set().union(*_touched(step)) for step in steps), network.buffers, network.aliases)
         self._begun = Counter[int]()  # bytes of what a step writes first
-        for name, number in first.items():
-            self.bytes[number : last[name] + 1] += network.live_bytes(name)
-            self._begun[number] += network.live_bytes(name)
-        self._peak = int(self.bytes.max(initial=0))
+        for name, number in self.lives.first.items():
+            self._begun[number] += self.lives.size_bytes(name)
 
     def grow(self, slot: _Slot, home: _Slot) -> bool:
-        """Whether the peak is higher if what a step writes begins to live where it moves to."""
-        between = self.bytes[home.number : slot.number]
-        return bool(between.max(initial=0) + self._begun[slot.number] > self._peak)
+        """Whether the peak of live bytes becomes higher."""
+        return self.lives.grows(self._begun[slot.number], home.number, slot.number)
 
     def move(self, slot: _Slot, home: _Slot) -> None:
-        self.bytes[home.number : slot.number] += self._begun[slot.number]
+        self.lives.begin(self._begun[slot.number], home.number, slot.number)
         self._begun[home.number] += self._begun.pop(slot.number, 0)
