@@ -14,13 +14,13 @@ from atonc.sweeping.run import Result, Sweep
 
 FIGURES: Mapping[str, Callable[[Any], str]] = {  # columns of the table, with their titles in the text
     "latency_ms": lambda value: f"{value:.3f} ms",
-    "activations_bytes": lambda value: f"{value / 1024:,.0f} KiB",
+    "ram_bytes": lambda value: f"{value / 1024:,.0f} KiB",
     "weights_bytes": lambda value: f"{value / 1024:,.0f} KiB",
     "cpu_layers": str,
     "outputs_db": lambda value: f"{value:.1f} dB",
 }
 _TITLES = {
-    "latency_ms": "latency", "activations_bytes": "RAM", "weights_bytes": "weights", "cpu_layers": "on CPU",
+    "latency_ms": "latency", "ram_bytes": "RAM", "weights_bytes": "weights", "cpu_layers": "on CPU",
     "outputs_db": "accuracy",
 }  # fmt: skip
 _MOST_NAME = 44
@@ -67,6 +67,8 @@ def _safe(text: str) -> str:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -94,5 +96,6 @@ def name(found: Sweep, result: Result) -> str:
     """What tells the row from others."""
     boards = {other.board for other in found.results}
     parts = [result.model[:_MOST_NAME], result.size, Path(result.board).name if len(boards) > 1 else ""]
-    parts += [f"{key}={_text(result.options[key])}" for key in found.varied if key in result.options]
+    varied = ((key, result.options.get(key)) for key in found.varied)
+    parts += [f"{key}={_text(value)}" for key, value in varied if value not in (None, "", [], ())]
     return plain(" ".join(filter(None, parts)))

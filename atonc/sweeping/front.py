@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-MEMORY = "activations_bytes"
+MEMORY = "ram_bytes"
 
 
 def on_front(figures: Sequence[Mapping[str, Any] | None]) -> list[bool]:

@@ -17,7 +17,7 @@ from atonc.options import Options
 MOST_ROWS = 10_000
 KEYS = ("models", "boards", "sizes", "options", "accuracy", "float", "inputs", "samples", "verify")
 MODELS = (".onnx", ".tflite")
-_OWN = ("board", "fixed_shapes", "verify")  # options with a key of their own
+OWN_KEYS = ("board", "fixed_shapes", "verify")  # options with a key of their own
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _combinations(options: Table | None) -> Iterator[dict[str, Any]]:
     if options is None:
         yield {}
         return
-    names = [member.name for member, _ in declared(Options) if member.name not in _OWN]
+    names = [member.name for member, _ in declared(Options) if member.name not in OWN_KEYS]
     _require_known(options, options.data, (*names, "on_cpu", "on_npu"))
     tuples = {member.name for member, _ in declared(Options) if member.default == ()} | {"on_cpu", "on_npu"}
     choices = [_choices(value, name in tuples) for name, value in options.data.items()]

@@ -76,6 +76,7 @@ def _figures(unit: Unit) -> dict[str, Any]:
         "cycles": cost.cycles,
         "macs": view.macs,
         "activations_bytes": layout.peak_bytes,
+        "ram_bytes": layout.peak_bytes + layout.resident_bytes + layout.prefetched_bytes,  # with weights that are there
         "weights_bytes": layout.constant_bytes,
         "spilled_bytes": layout.spilled_bytes,
         "cpu_layers": len(compiled.mapped.reasons),

@@ -12,7 +12,7 @@ from atonc import progress, workers
 from atonc.errors import AtoncError, InputError, plain
 from atonc.sweeping.front import on_front
 from atonc.sweeping.options import SweepOptions
-from atonc.sweeping.plan import Row, read_plan
+from atonc.sweeping.plan import Plan, Row, read_plan
 from atonc.sweeping.row import FUNCTION, unit_of
 from atonc.workers.run import require_scheduler
 
@@ -47,8 +47,10 @@ class Sweep:
 
 
 def sweep(file: Path, options: SweepOptions | None = None) -> Sweep:
-    options = options or SweepOptions()
-    plan = read_plan(file)
+    return run(read_plan(file), options or SweepOptions())
+
+
+def run(plan: Plan, options: SweepOptions) -> Sweep:
     units = [unit_of(plan, row) for row in plan.rows]
     cache = Path(options.cache) if options.cache else workers.default_folder()
     if options.scheduler:

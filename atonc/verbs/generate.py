@@ -45,6 +45,10 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     written.add_argument("--stai", action="store_true", help="also stai_NAME.c, .h, for applications of Core 3.0 on")
     reports = "also write the reports and NAME_c_info.json into this folder"
     group(analyze, OUTPUT).add_argument("-o", "--output", type=Path, metavar="DIR", help=reports)
+    front = "RAM against time instead: the model with --prefer, --resident and prefetch each way, as a table and a page"
+    group(analyze, OUTPUT).add_argument(
+        "--pareto", nargs="?", const=Path("pareto.html"), type=Path, metavar="FILE.html", help=front
+    )
     for parser in (generate, analyze):
         _add_checks(parser)
         add_picture_options(parser)
@@ -64,7 +68,28 @@ def _generate(options: argparse.Namespace) -> int:
 
 
 def _analyze(options: argparse.Namespace) -> int:
-    return _compile(options, None)
+    return _pareto(options) if options.pareto else _compile(options, None)
+
+
+def _pareto(options: argparse.Namespace) -> int:
+    from atonc.app import preflight
+    from atonc.disk import write_file
+    from atonc.report import sweep_text
+    from atonc.report.html import sweep_page
+    from atonc.report.terminal import show
+    from atonc.sweeping.options import SweepOptions
+    from atonc.sweeping.trade_offs import pareto
+
+    model = model_path(options)
+    preflight.check_reader(model)
+    preflight.check_file(options.pareto)
+    found = pareto(model, compiler_options(options, options.verify), SweepOptions())
+    write_file(options.pareto, sweep_page(found))
+    if options.json:
+        print(json.dumps(sweep_text.as_json(found), indent=1))
+    elif not options.quiet:
+        show([*sweep_text.lines(found), "", f"written: {options.pareto}"])
+    return 0 if len(found.refused) < len(found.results) else 1
 
 
 def _compile(options: argparse.Namespace, folder: Path | None) -> int:

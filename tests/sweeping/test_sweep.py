@@ -13,11 +13,13 @@ import pytest
 import atonc
 from atonc.cli import main
 from atonc.errors import InputError
+from atonc.options import Options
 from atonc.report import sweep_text
 from atonc.report.html import sweep_page
 from atonc.sweeping.front import on_front
-from atonc.sweeping.plan import read_plan
+from atonc.sweeping.plan import compiler_options, read_plan
 from atonc.sweeping.row import unit_of
+from atonc.sweeping.trade_offs import trade_offs
 
 DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits"
 
@@ -116,7 +118,31 @@ def test_the_key_of_a_row_follows_every_file_of_the_board(folder: Path) -> None:
 
 def test_the_front() -> None:
     rows = [(1.0, 9), (2.0, 5), (2.0, 6), (3.0, 5), (9.0, 1)]
-    figures = [{"latency_ms": ms, "activations_bytes": size} for ms, size in rows]
+    figures = [{"latency_ms": ms, "ram_bytes": size} for ms, size in rows]
     assert on_front([*figures, None]) == [True, True, False, False, True, False]
     better = [figures[0] | {"outputs_db": 20.0}, figures[2] | {"outputs_db": 30.0}, figures[1] | {"outputs_db": 10.0}]
     assert on_front(better) == [True, True, True]
+
+
+def test_the_front_of_one_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = folder / "front.html"
+    assert main(["analyze", str(folder / "digits.tflite"), "--no-verify", "--json", "--pareto", str(page)]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    figures = [row["figures"] for row in rows]
+    assert [one["ram_bytes"] for one in figures] == sorted(one["ram_bytes"] for one in figures)
+    assert len({json.dumps(one) for one in figures}) == len(figures) > 1
+    resident = next(row["figures"] for row in rows if row["options"]["resident"] == "all")
+    plain = {"prefer": "speed", "resident": "", "schedule_with": []}
+    usual = next(row["figures"] for row in rows if row["options"] == plain)
+    assert resident["latency_ms"] < usual["latency_ms"] and resident["ram_bytes"] > usual["ram_bytes"]
+    assert b"front-plot" in page.read_bytes()
+
+
+def test_the_front_keeps_what_else_was_asked_for() -> None:
+    asked = Options(numerics="2.x", silicon="seen", fixed_shapes={"B": 1}, cut_outputs=("a",), resident="4096")
+    plan = trade_offs(Path("model.onnx"), asked)
+    assert {row.size for row in plan.rows} == {"B=1"}
+    assert all(compiler_options(row, True).cut_outputs == ("a",) for row in plan.rows)
+    assert all(compiler_options(row, True).numerics == "2.x" for row in plan.rows)
+    assert not any(row.options["schedule_with"] for row in plan.rows)  # of which no published program has any
+    assert "4096" not in {row.options["resident"] for row in plan.rows}
