@@ -1,4 +1,5 @@
-"""What the schedule says of an operator: which others share its epochs, what that brought, and why others do not."""
+"""What was weighed for an operator: which others share its epochs, what that brought, why others do not, and which
+forms it could have had."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from atonc.insight.forms import decision
 from atonc.insight.types import Decision
 from atonc.plan.task import Purpose
 from atonc.schedule.types import Schedule
+from atonc.select.form import Form, Outbid
 
 
 def has_no_epoch(op: str, schedule: Schedule) -> bool:
@@ -32,3 +34,20 @@ def of_schedule(op: str, schedule: Schedule) -> Iterator[Decision]:
     for apart in schedule.apart:
         if apart.consumer == op:
             yield decision(rules.APART, f"not behind {apart.producer} ({apart.rule}): {apart.seen}")
+    for one in schedule.beside:
+        for mine, others in ((one.ops, one.others), (one.others, one.ops)):
+            if op in mine:
+                names = ", ".join(other for other in others if other != op) or "another part of itself"
+                yield decision(rules.BESIDE, f"beside {names[-200:]}: {one.saved_cycles:,} cycles less")
+                break
+
+
+def of_form(form: Form | None) -> Iterator[Decision]:
+    """What was taken, and what else was possible at which cost. Forms without a name differ in details only."""
+    rivals: dict[str, list[Outbid]] = {}
+    for one in form.outbid if form else ():
+        if one.label and one.chosen and not one.because:
+            rivals.setdefault(one.chosen, []).append(one)
+    for chosen, others in rivals.items():
+        dearer = ", ".join(f"{one.label} {one.form.cycles:,}" for one in others)
+        yield decision(rules.CHEAPEST, f"{chosen}: {others[0].chosen_form.cycles:,} cycles; {dearer}")

@@ -15,7 +15,7 @@ from atonc.frontends.coverage import CONVERSIONS, coverage
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence.summary import summarise
 from atonc.insight import decide, rules, tensors, wiring
-from atonc.insight.chained import has_no_epoch, of_schedule, prepared
+from atonc.insight.chained import has_no_epoch, of_form, of_schedule, prepared
 from atonc.insight.clocked import at_clocks
 from atonc.insight.own_steps import own_steps
 from atonc.insight.types import (
@@ -184,7 +184,7 @@ def _decisions(
     form = compiled.mapped.forms.get(op.name)
     refused = form.refused if form else ()
     found += decide.of_operator(op, compiled.graph.tensors, epochs, purposes, shifted, refused)
-    return decide.merged([*found, *chained, *spilled])
+    return decide.merged([*found, *of_form(form), *chained, *spilled])
 
 
 def _bound(bound_by: Mapping[str, float], cycles: int, view: CompileView) -> Decision:

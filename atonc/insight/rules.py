@@ -263,6 +263,19 @@ APART = _rule(
     "proven chains, enough units, operands in the same order, a gain by the cycle model, no more memory",
 )
 
+BESIDE = _rule(
+    "PACK-BESIDE",
+    "epochs of this layer run beside independent work, of other layers or of its own, on units that would stand idle",
+    "",
+    "enough units, no word of the bus with two writers, a gain by the cycle model, no higher peak of memory",
+)
+CHEAPEST = _rule(
+    "FORM-CHEAPEST",
+    "several forms were possible, and the cheapest by the cycle model was taken",
+    "",
+    "cycles, and the prices of rounding and of scratch memory",
+)
+
 RULES: tuple[Rule, ...] = (
     *BOUNDS.values(),
     ZERO_POINT,
@@ -290,6 +303,8 @@ RULES: tuple[Rule, ...] = (
     CHAINED,
     CARRIES,
     APART,
+    BESIDE,
+    CHEAPEST,
 )
 
 

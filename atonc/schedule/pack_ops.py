@@ -16,7 +16,7 @@ from atonc.plan.task import Task
 from atonc.plan.types import Buffer, CpuPlan
 from atonc.schedule.lives import Lives
 from atonc.schedule.pack import apart, fits, units_of
-from atonc.schedule.types import EpochOfTasks, Schedule, Step
+from atonc.schedule.types import Beside, EpochOfTasks, Schedule, Step
 from atonc.select.policy import NEARLY, PACK_REACH
 
 
@@ -36,6 +36,7 @@ class Network:
 def pack_ops(schedule: Schedule, network: Network) -> Schedule:
     moves = _Moves(schedule.steps, network)
     slots: list[_Slot] = []
+    beside: list[Beside] = []
     for number, step in enumerate(schedule.steps):
         slot = _Slot.of(number, step, network)
         place, joined = _home(slot, slots, moves, network)
@@ -43,8 +44,9 @@ def pack_ops(schedule: Schedule, network: Network) -> Schedule:
             slots.append(slot)
         else:
             moves.move(slot, joined)
+            beside.append(Beside(slot.ops, slots[place].ops, slot.cycles + slots[place].cycles - joined.cycles))
             slots[place] = joined
-    return Schedule(tuple(slot.step for slot in slots))
+    return Schedule(tuple(slot.step for slot in slots), beside=tuple(beside))
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,10 @@ class _Slot:
     @property
     def tasks(self) -> tuple[Task, ...]:
         return () if isinstance(self.step, CpuPlan) else self.step.tasks
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        return () if isinstance(self.step, CpuPlan) else tuple(dict.fromkeys(self.step.ops))
 
     def beside(self, other: _Slot, network: Network) -> _Slot:
         """Both in one epoch."""

@@ -43,6 +43,15 @@ class Apart:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """An epoch that became part of an earlier one, which works for other operators or for another part of the same."""
+
+    ops: tuple[str, ...]  # that moved
+    others: tuple[str, ...]
+    saved_cycles: int  # by the calibrated model, in assumed memories
+
+
+@dataclass(frozen=True)
 class EpochOfTasks:
     """Tasks side by side, and the operator that each of them serves."""
 
@@ -60,6 +69,7 @@ class Schedule:
     steps: tuple[Step, ...]
     merges: tuple[Merge, ...] = ()  # in the order in which they were made
     apart: tuple[Apart, ...] = ()
+    beside: tuple[Beside, ...] = ()
 
     @cached_property
     def owners(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from atonc.insight.ours import network_view
 from atonc.ir import Graph, Op
 from atonc.plan.task import Purpose
 from atonc.plan.types import EpochPlan
+from tests.compiler.golden_graphs import Sketch
 from tests.insight.views import compile_view
 from tests.lower import harness
 
@@ -47,3 +48,15 @@ def test_titles_decide_nothing() -> None:
     steps = tuple(replace(step, plan=replace(step.plan, title="?")) for step in view.compiled.program.steps)
     program = replace(view.compiled.program, steps=steps)
     assert decisions(replace(view, compiled=replace(view.compiled, program=program))) == before
+
+
+def test_lanes_say_what_else_was_possible() -> None:
+    sketch = Sketch().start(1, 28, 28, 16, zero=-5)  # so few channels that one chain leaves convolvers idle
+    sketch.conv(96, (1, 1))
+    view = compile_view(sketch.graph())
+    (seen,) = (seen for _, rule, seen in decisions(view) if rule == "FORM-CHEAPEST")
+    (form,) = (form for form in view.compiled.mapped.forms.values() if form.outbid)
+    outbid = form.outbid
+    assert seen.startswith(f"{outbid[0].chosen}: {outbid[0].chosen_form.cycles:,} cycles; ")
+    assert f"one chain after the other {outbid[0].form.cycles:,}" in seen
+    assert all(one.form.cost >= one.chosen_form.cost for one in outbid)

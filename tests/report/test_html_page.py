@@ -170,6 +170,7 @@ def test_the_page_works(browser: Any, page_file: Path, size: tuple[int, int]) ->
         assert min(_loading(page) for _ in range(3)) < 2.0
         for selector in ("#memory-pools rect.mark", "#memory-live path", "#roofline-plot circle", "#edges tbody tr"):
             assert page.locator(selector).count() > 0, selector
+        assert page.locator("#timeline-plot .beside").count() > 0, "chains side by side"
         assert "live in epoch" in page.locator("#memory-peak summary").inner_text()
         assert "Weights by layer" in page.locator("#memory-weights summary").inner_text()
         assert page.locator("#detail-body svg rect").count() > 1, "the wiring of the selected epoch"
@@ -307,7 +308,7 @@ def test_where_accuracy_is_lost_is_shown_if_it_was_asked(browser: Any, small_fil
 def test_a_sweep_is_drawn_and_sorted(browser: Any, tmp_path: Path, size: tuple[int, int]) -> None:
     figures = {"cpu_ms": 0.0, "weights_bytes": 7, "spilled_bytes": 0, "cpu_layers": 0, "notes": []}
     rows = [
-        Result(name, "b", "", {}, {**figures, "latency_ms": ms, "activations_bytes": size_bytes}, on_front=best)
+        Result(name, "b", "", {}, {**figures, "latency_ms": ms, "ram_bytes": size_bytes}, on_front=best)
         for name, ms, size_bytes, best in (("<b>.onnx", 2.0, 4096, True), ("b.onnx", 1.0, 8192, True))
     ]
     refused = Result("c.onnx", "b", "", {}, None, "is broken")

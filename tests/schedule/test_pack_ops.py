@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from atonc.insight.chained import of_schedule
 from atonc.plan.task import Task, TaskGroup
 from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan
 from atonc.schedule import schedule
@@ -45,6 +46,17 @@ def test_branches_run_side_by_side() -> None:
     assert packed(works) == ["one+other", "sum"]
     assert [len(step.tasks) for step in schedule(works).steps] == [1, 1, 1]  # type: ignore[union-attr]
     assert schedule(works, network(works), without=["pack"]) == schedule(works)
+
+
+def test_who_runs_beside_whom_is_told() -> None:
+    works = [work("one", move("x", "a")), work("other", table("x", "b")), work("sum", total("a", "b", "y"))]
+    found = schedule([*works, SLACK], network([*works, SLACK]))
+    assert [(one.ops, one.others) for one in found.beside] == [(("other",), ("one",))]
+    assert found.beside[0].saved_cycles > 0
+    for op, other in (("one", "other"), ("other", "one")):
+        said = [(d.rule.id, d.seen) for d in of_schedule(op, found)]
+        assert said == [("PACK-BESIDE", f"beside {other}: {found.beside[0].saved_cycles:,} cycles less")]
+    assert not list(of_schedule("sum", found))
 
 
 def test_two_chains_of_operators_run_in_step() -> None:

@@ -1,6 +1,31 @@
-// Epochs over time: one lane for the NPU, one for the CPU.
+// Epochs over time: one row for the NPU, one for the CPU. What runs side by side in an epoch is a bar of its own.
 (function () {
-  const host = $("timeline-plot"), HEIGHT = 118;
+  const host = $("timeline-plot"), HEIGHT = 118, TALL = 30, COPY = "#9aa3b2";
+  const carries = new Set(D.layers.filter(l => l.decisions.some(d => d.rule === "CHAIN-CARRIES")).flatMap(l => l.epochs));
+  const beside = D.steps.map(chainsOf);
+
+  // chains of an epoch: units that are linked, copies (engines alone) last
+  function chainsOf(step) {
+    const home = Object.fromEntries(Object.keys(step.units).map(unit => [unit, unit]));
+    const root = unit => home[unit] === unit ? unit : root(home[unit]);
+    for (const [from, to] of step.links) if (from in home && to in home) home[root(from)] = root(to);
+    const found = {};
+    for (const unit in home) (found[root(unit)] ??= []).push(unit);
+    return Object.values(found).map(units => units.every(unit => unit.startsWith("STRENG"))).sort();
+  }
+
+  // lines between the bars of chains, copies beside others in their own colour, a line above chains of several layers
+  function inside(step, i, x, width) {
+    const copies = beside[i], tall = TALL / copies.length, marks = [];
+    if (width < 3 || step.on !== "npu") return marks;
+    copies.forEach((copy, k) => {
+      const y = 22 + k * tall, none = { "pointer-events": "none" };
+      if (copy && !copies[0]) marks.push(svg("rect", { x, y, width, height: tall, fill: COPY, class: "copy", ...none }));
+      if (k) marks.push(svg("line", { x1: x, x2: x + width, y1: y, y2: y, stroke: "var(--card)", "stroke-width": 1.5, class: "beside", ...none }));
+    });
+    if (carries.has(step.n)) marks.push(svg("line", { x1: x, x2: x + width, y1: 20, y2: 20, stroke: "currentColor", "stroke-width": 2, class: "chain" }));
+    return marks;
+  }
 
   function draw() {
     const width = host.clientWidth || 800, { from, to } = shown, scale = (width - LEFT - RIGHT) / (to - from);
@@ -13,8 +38,8 @@
       if (x + w < LEFT || x > width) return;
       const left = Math.max(LEFT, x);
       const mark = svg("rect", { x: left, y: step.on === "npu" ? 22 : 64, width: Math.max(0.6, Math.min(x + w, width - RIGHT) - left - (w > 3 ? 0.5 : 0)),
-        height: 30, fill: colour(step), class: "mark" + (i === selected ? " chosen" : ""), "data-step": i });
-      marks.append(mark);
+        height: TALL, fill: colour(step), class: "mark" + (i === selected ? " chosen" : ""), "data-step": i });
+      marks.append(mark, ...inside(step, i, left, +mark.getAttribute("width")));
     });
     picture.append(svg("clipPath", { id: "lane" }, svg("rect", { x: LEFT, y: 0, width: width - LEFT - RIGHT + 1, height: HEIGHT })), marks);
     host.replaceChildren(picture);
@@ -66,6 +91,7 @@
   });
 
   for (const name of new Set(D.steps.map(boundKey))) $("legend").append(key(COLOURS[name], name));
+  if (beside.some(copies => copies.at(-1) && !copies[0])) $("legend").append(key(COPY, "copy beside"));
   const redraw = later(draw);
   onShow(redraw);
   onSelect(() => {
