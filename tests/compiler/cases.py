@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from atonc.errors import AtoncError
 from atonc.ir import Graph
 from tests.compiler.layer_checks import Layer, Outcome, Output, compile_checked, run_checked
+from tests.compiler.other_schedules import Other, other_schedules
 from tests.compiler.random_graphs import random_inputs
 
 INPUTS = 2
@@ -21,6 +22,7 @@ class Verdict:
     outputs: tuple[Output, ...] = ()
     epochs: int = 0
     on_cpu: tuple[str, ...] = ()  # kinds of operators
+    schedules: tuple[Other, ...] = ()  # where they were asked for
 
     @property
     def kind(self) -> str:
@@ -36,11 +38,14 @@ def is_plain(graph: Graph) -> bool:
     return graph.name.startswith("plain")
 
 
-def judge(graph: Graph, seed: int) -> Verdict:
-    """Any error is a problem: the graphs are valid."""
+def judge(graph: Graph, seed: int, schedules: bool = False) -> Verdict:
+    """Any error is a problem: the graphs are valid. `schedules`: other ones too have to give the same bytes."""
     try:
         compiled = compile_checked(graph)
-        outcomes = [run_checked(compiled, random_inputs(compiled.graph, INPUTS * seed + k)) for k in range(INPUTS)]
+        inputs = [random_inputs(compiled.graph, INPUTS * seed + k) for k in range(INPUTS)]
+        outcomes = [run_checked(compiled, values) for values in inputs]
+        usual = {name: got for name, (got, _) in outcomes[0].outputs.items()}
+        others = other_schedules(compiled, inputs[0], usual) if schedules else ()
     except AtoncError as error:
         return Verdict(f"{type(error).__name__}: {error}")
     except AssertionError as error:
@@ -51,7 +56,8 @@ def judge(graph: Graph, seed: int) -> Verdict:
     outputs = tuple(output for outcome in outcomes for output in outcome.free)
     steps = compiled.program.steps
     epochs, kinds = sum(s.epoch is not None for s in steps), tuple(r.op for r in compiled.mapped.reasons)
-    return Verdict(_problem(outcomes, is_plain(graph)), layers, outputs, epochs, kinds)
+    problem = next((other.problem for other in others if other.problem), "")
+    return Verdict(_problem(outcomes, is_plain(graph)) or problem, layers, outputs, epochs, kinds, others)
 
 
 def _problem(outcomes: list[Outcome], plain: bool) -> str:

@@ -1,0 +1,71 @@
+"""The same network under other schedules: without any pass, and with weights in RAM. Not a bit of its outputs changes.
+
+The canonical graph is the same for all, so it is made once; placement and the rest follow from the schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from atonc import weights
+from atonc.emit.program import Program, bind
+from atonc.emulation import Emulation
+from atonc.ir import Array
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_canonical, machine_of, memories
+from atonc.schedule import PASSES
+from tests.compiler.layer_checks import soil
+
+NO_PASSES = Options(verify=False, schedule_without=tuple(PASSES))
+IN_RAM = Options(verify=False, resident="4096", schedule_with=(weights.PREFETCH,))  # some stay, others are fetched
+
+
+@dataclass(frozen=True)
+class Other:
+    """Another schedule, compared with the usual one."""
+
+    name: str
+    epochs: int
+    copies: int  # of weights in RAM
+    unlike: tuple[str, ...]  # outputs that have other bytes
+    moved: tuple[str, ...]  # operators that run on the CPU in one of the two only
+
+    @property
+    def problem(self) -> str:
+        if not self.unlike and not self.moved:
+            return ""
+        return f"schedule: {self.name}, other bytes in {list(self.unlike)}, elsewhere {list(self.moved)}"
+
+
+def other_schedules(compiled: Compiled, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> tuple[Other, ...]:
+    """`outputs`: of the usual program on these inputs."""
+    plain = compile_canonical(compiled.source, compiled.graph, NO_PASSES, memories(NO_PASSES))
+    programs = {"without passes": (plain, plain.program), "weights in RAM": (compiled, weights_in_ram(compiled))}
+    found = []
+    for name, (source, program) in programs.items():
+        emulation = Emulation(program, compiled.graph)
+        soil(emulation)
+        got = emulation.run(inputs)
+        unlike = tuple(n for n, wanted in outputs.items() if got[n].tobytes() != wanted.tobytes())
+        copies = len(program.placed.keys() - source.program.placed.keys())
+        moved = tuple(sorted(_on_cpu(source) ^ _on_cpu(compiled)))
+        found.append(Other(name, _epochs(program), copies, unlike, moved))
+    return tuple(found)
+
+
+def weights_in_ram(compiled: Compiled) -> Program:
+    """The same steps; what fits is copied once or by idle engines."""
+    memory, graph, program, layout = memories(IN_RAM), compiled.graph, compiled.program, compiled.layout
+    for bring in weights.wanted(IN_RAM):
+        plans, layout = bring(program, layout, compiled.mapped.context, memory, IN_RAM, machine_of(IN_RAM))
+        program = bind(list(plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools, memory.pools)
+    return program
+
+
+def _on_cpu(compiled: Compiled) -> set[str]:
+    return {reason.name for reason in compiled.mapped.reasons}
+
+
+def _epochs(program: Program) -> int:
+    return sum(step.epoch is not None for step in program.steps)
