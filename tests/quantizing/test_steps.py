@@ -27,7 +27,7 @@ from atonc.quantizing.run import quantize
 from atonc.quantizing.types import Candidate, Settings
 from atonc.quantizing.weights import channel_scales
 from tests.frontends.tflite_models import O, T, build
-from tests.quantizing.float_models import Build, detector, network, samples, save
+from tests.quantizing.float_models import Build, detector, nested_detector, network, samples, save
 
 
 def graph_of(folder: Path, spread: float = 1.0) -> FloatGraph:
@@ -188,7 +188,7 @@ def test_boxes_and_scores_of_one_output_keep_their_scales(tmp_path: Path) -> Non
     """With one scale the scores have a few codes; in float the joined output is as good as its parts."""
     path, data = save(tmp_path, detector()), samples(tmp_path)
     graph = FloatGraph(own_constants(load(path), WEIGHTED))
-    assert parts_of(graph) == {"y": (1, (4, 2))}
+    assert np.array_equal(parts_of(graph)["y"], np.repeat([0, 1], [4, 2]).reshape(1, 6, 1, 1) + np.zeros((12, 12)))
     few = {"objective": "accuracy", "correct_rounding": False, "equalise": False}
     apart, joined = quantize(path, data, Settings(**few)), quantize(path, data, Settings(**few, float_tails=False))
     assert ("joined outputs keep the scales of their parts", True) in [(name, used) for name, _, used in apart.steps]
@@ -199,6 +199,27 @@ def test_boxes_and_scores_of_one_output_keep_their_scales(tmp_path: Path) -> Non
               for made in (apart, joined)]  # fmt: skip
     assert errors[0] < 0.02 < 0.2 < errors[1]
     assert apart.chosen.milliseconds is not None  # it compiles
+
+
+def test_joins_of_joins_keep_the_scales_of_their_parts(tmp_path: Path) -> None:
+    """As YOLOX: boxes and scores joined at each size, then the sizes, then turned."""
+    path, data = save(tmp_path, nested_detector()), samples(tmp_path)
+    graph = FloatGraph(own_constants(load(path), WEIGHTED))
+    owners = parts_of(graph)["y"]
+    assert owners.shape == (1, 144 + 36, 6)
+    assert [np.unique(owners[0, rows, columns]).tolist() for rows in (slice(0, 144), slice(144, None))
+            for columns in (slice(0, 4), slice(4, None))] == [[0], [1], [2], [3]]  # fmt: skip
+    seen = calibrate(graph, make_plan(graph).tensors, layers_of(graph), feeds(tmp_path))
+    kinds = [graph.nodes[index].op_type for index, node in enumerate(graph.nodes)
+             if node.name in unlike_heads(graph, seen)]  # fmt: skip
+    assert kinds.count("Concat") == 3 and "Transpose" in kinds and not {"Conv", "Sigmoid", "Mul"} & set(kinds)
+    few = {"objective": "accuracy", "correct_rounding": False, "equalise": False}
+    made = quantize(path, data, Settings(**few))
+    assert ("joined outputs keep the scales of their parts", True) in [(name, used) for name, _, used in made.steps]
+    feed = feeds(tmp_path)
+    pairs = zip(outputs(graph.model, feed), outputs(made.model, feed), strict=True)
+    assert max(np.abs(one[0] - other[0])[..., 4:].max() for one, other in pairs) < 0.02
+    assert made.chosen.milliseconds is not None  # it compiles
 
 
 def test_parts_of_like_range_share_a_scale(tmp_path: Path) -> None:
