@@ -30,12 +30,14 @@ class Tuning:
     zeros: bool = False  # zero points 0 and -128 only
     whole: bool = False  # no weight is cut: channels that share a shift stay together
     spread: float = inf  # how far the scales of a layer's channels may be apart
+    layers: frozenset[str] | None = None  # that keep to it; None: all
 
     @property
     def name(self) -> str:
         titles = [title for flag, title in TITLES.items() if getattr(self, flag)]
         if self.spread < inf:
-            titles.append(f"scales of channels within a factor of {self.spread:g}")
+            where = "" if self.layers is None else f" in {len(self.layers)} layer{'s' * (len(self.layers) > 1)}"
+            titles.append(f"scales of channels within a factor of {self.spread:g}{where}")
         return ", ".join(titles) or "free scales"
 
 

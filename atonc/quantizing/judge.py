@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from atonc.ir import Array
 from atonc.quantizing.graph import FloatGraph
 from atonc.quantizing.heads import parts_of
@@ -25,7 +23,7 @@ class Judge:
     names: tuple[str, ...]  # of the float graph: its outputs first
     reference: list[list[Array]]
     outputs: int
-    parts: Mapping[str, tuple[int, tuple[int, ...]]]  # of outputs that join several tensors: each part counts
+    parts: Mapping[str, Array]  # of outputs that join several tensors: whose each value is; each part counts
 
     @staticmethod
     def of(graph: FloatGraph, feeds: Sequence[Feed]) -> Judge:
@@ -49,8 +47,8 @@ class Judge:
     def _split(self, name: str, value: Array) -> list[Array]:
         if name not in self.parts:
             return [value]
-        axis, sizes = self.parts[name]
-        return np.split(value, np.cumsum(sizes)[:-1], axis)
+        owners = self.parts[name]
+        return [value[owners == part] for part in range(int(owners.max()) + 1)]
 
     def outputs_db(self, model: Any) -> list[float]:
         """Signal to noise of each output of the model."""

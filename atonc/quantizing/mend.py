@@ -19,7 +19,7 @@ from atonc.quantizing.layers import Layer, is_matrix, matrix, rows, stored_form
 from atonc.quantizing.rounding import Moments, rounded
 from atonc.quantizing.samples import Feed
 from atonc.quantizing.segments import Pieces
-from atonc.quantizing.weights import SHARES, Weights
+from atonc.quantizing.weights import FREE, Bounds, Weights
 
 Mended = dict[str, tuple[Layer, Weights]]
 ROWS_A_SAMPLE = 64
@@ -29,12 +29,10 @@ ROWS_A_SAMPLE = 64
 class Wishes:
     rounding: bool = True
     biases: bool = True
-    spread: float = np.inf
-    shares: tuple[float, ...] = SHARES
 
 
 def mend(graph: FloatGraph, quantised: Any, layers: Mapping[str, tuple[Layer, Weights]], feeds: Sequence[Feed],
-         wishes: Wishes) -> Mended:  # fmt: skip
+         wishes: Wishes, bounds: Bounds = FREE) -> Mended:  # fmt: skip
     """New weights for the quantised model, which was written with `layers`."""
     exact, coded = Pieces(graph.model, feeds), Pieces(quantised, feeds)
     found = dict(layers)
@@ -43,7 +41,7 @@ def mend(graph: FloatGraph, quantised: Any, layers: Mapping[str, tuple[Layer, We
         real_node, coded_node = exact.advance(name), coded.advance(name)
         real = exact.apply([real_node])[layer.output]
         if wishes.rounding:
-            weights = _rounded(graph, layer, weights, coded.values[coded_node.input[0]], wishes)
+            weights = _rounded(graph, layer, weights, coded.values[coded_node.input[0]], bounds)
         seen = coded.apply([coded_node], _real_constants(layer, weights, coded_node))[coded_node.output[0]]
         if wishes.biases and layer.kind != "MatMul":
             difference = _means(real) - _means(seen)
@@ -56,7 +54,7 @@ def mend(graph: FloatGraph, quantised: Any, layers: Mapping[str, tuple[Layer, We
     return found
 
 
-def _rounded(graph: FloatGraph, layer: Layer, weights: Weights, source: list[Array], wishes: Wishes) -> Weights:
+def _rounded(graph: FloatGraph, layer: Layer, weights: Weights, source: list[Array], bounds: Bounds) -> Weights:
     stored = graph.constants[layer.weights].astype(np.float64)
     if not is_matrix(layer, stored):
         return weights
@@ -68,7 +66,7 @@ def _rounded(graph: FloatGraph, layer: Layer, weights: Weights, source: list[Arr
     if moments is None:
         return weights
     try:
-        codes, scales, shift = rounded(matrix(layer, stored), moments, wishes.spread, wishes.shares)
+        codes, scales, shift = rounded(matrix(layer, stored), moments, bounds.of(layer.name))
     except np.linalg.LinAlgError:  # inputs that do not vary: nothing to learn
         return weights
     return Weights(stored_form(layer, codes, stored).copy(), scales.reshape(-1), weights.bias + shift.reshape(-1))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from atonc import progress
 from atonc.cost.program import program_cost
 from atonc.errors import AtoncError
 from atonc.frontends.onnx_qdq import read_onnx
+from atonc.insight.own_steps import own_steps
 from atonc.options import Options
 from atonc.pipeline import compile_graph, machine_of, memories
 
@@ -18,6 +20,7 @@ class Price:
     milliseconds: float | None
     cycles: int | None
     refusal: str = ""
+    by_layer: Mapping[str, int] = field(default_factory=dict)  # cycles of each operator of the compiled model
 
 
 def price(model: Any, board: str = "stm32n6570-dk") -> Price:
@@ -30,4 +33,6 @@ def price(model: Any, board: str = "stm32n6570-dk") -> Price:
         cost = program_cost(compiled.program, compiled.graph, memories(options).pools, machine_of(options))
     except AtoncError as error:
         return Price(None, None, str(error))
-    return Price(round(cost.latency_ms, 4), round(sum(step.cycles for step in cost.steps)))
+    own = own_steps(compiled, cost.steps)
+    by_layer = {name: sum(step.cycles for _, step in rows) for name, rows in own.items()}
+    return Price(round(cost.latency_ms, 4), round(sum(step.cycles for step in cost.steps)), "", by_layer)

@@ -11,6 +11,7 @@ from atonc.quantizing.types import Scale
 
 LOW, HIGH = -128, 127
 STEPS = (1.0, 0.97, 0.94, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6, 0.5, 0.4)  # shares of the widest range that are tried
+CAREFUL = 0.75  # of it that stays, where other data than the samples' is thought of
 ROUNDS = 3
 PERCENTILE = 99.99
 # Of histograms. With onnxruntime's own 128 bins entropy has one range to choose from, the whole one.
@@ -57,7 +58,7 @@ def error(seen: Seen, scale: Scale) -> float:
 
 
 def choose(seen: Seen, method: str, is_symmetric: bool = False) -> tuple[float, float]:
-    """The range: lowest and highest value that codes can say."""
+    """The range: lowest and highest value that codes can say. `careful` is `output` that cuts a quarter at most."""
     if method == "minmax":
         return seen.low, seen.high
     if method in ("percentile", "entropy"):
@@ -66,9 +67,10 @@ def choose(seen: Seen, method: str, is_symmetric: bool = False) -> tuple[float, 
     make = symmetric if is_symmetric else scale_of
     low, high = min(seen.low, 0.0), max(seen.high, 0.0)
     best, least = (low, high), error(plain, make(low, high))
+    steps = [share for share in STEPS if share >= CAREFUL] if method == "careful" else STEPS
     for _ in range(ROUNDS):
         before = best
-        for share in STEPS:
+        for share in steps:
             for trial in ((low * share, best[1]), (best[0], high * share), (low * share, high * share)):
                 found = error(plain, make(*trial))
                 if found < least:

@@ -8,13 +8,12 @@ was tried: with a hundred samples it learns their noise and loses 2 to 10 dB.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from atonc.ir import Array
-from atonc.quantizing.weights import LIMIT, SHARES, channel_scales
+from atonc.quantizing.weights import FREE, LIMIT, Bounds, channel_scales
 
 DAMPING = 0.05  # of the mean variance of the inputs: few samples must not make weights wild
 
@@ -43,9 +42,7 @@ class Moments:
         return mean, self.products / max(self.count, 1) - mean[:, :, None] * mean[:, None, :]
 
 
-def rounded(
-    weights: Array, moments: Moments, spread: float = np.inf, shares: Sequence[float] = SHARES
-) -> tuple[Array, Array, Array]:
+def rounded(weights: Array, moments: Moments, bounds: Bounds = FREE) -> tuple[Array, Array, Array]:
     """group x outputs x inputs -> codes, scales (group x outputs) and what to add to the bias."""
     mean, within = moments.centred()
     inputs = weights.shape[2]
@@ -53,7 +50,7 @@ def rounded(
     damping = np.maximum(DAMPING * diagonal.mean(1), 1e-12)
     within = within + damping[:, None, None] * np.eye(inputs)
     importance = np.repeat(diagonal + damping[:, None], weights.shape[1], axis=0)
-    scales = channel_scales(weights.reshape(-1, inputs), importance, spread, shares).reshape(weights.shape[:2])
+    scales = channel_scales(weights.reshape(-1, inputs), importance, bounds).reshape(weights.shape[:2])
     codes = _one_by_one(weights, within, scales)
     shift = np.einsum("gok,gk->go", weights - codes * scales[:, :, None], mean)
     return codes, scales, shift

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,12 @@ from atonc.quantizing.judge import Judge
 from atonc.quantizing.layers import layers_of
 from atonc.quantizing.loading import read, tidy
 from atonc.quantizing.mend import Mended, Wishes, mend
-from atonc.quantizing.price import price
+from atonc.quantizing.price import Price, price
 from atonc.quantizing.range_check import first_norm, require_trained_range, still_outputs
 from atonc.quantizing.ranges import Seen
 from atonc.quantizing.samples import Feed, Samples, read_samples
 from atonc.quantizing.types import LEAST_SAMPLES, Candidate, Quantised, Settings
-from atonc.quantizing.weights import SHARES, SPREADS, WHOLE, nearest, spread_of
+from atonc.quantizing.weights import SHARES, SPREADS, WHOLE, Bounds, nearest, spread_of
 from atonc.quantizing.write import write
 
 WALKS = {
@@ -33,6 +33,10 @@ WALKS = {
     Wishes(True, False): "weights rounded by the layer's output",
     Wishes(False, True): "biases corrected",
 }
+METHODS = ("output", "careful", "mse", "minmax")
+NARROW, EARNED_DB = ("output", "mse"), 0.3
+RANGES = {"careful": "output, a quarter cut at most"}
+NOTHING = Wishes(False, False)
 MOST_VALUES = 24 << 20  # of one tensor, over all samples that are mended with
 TUNABLE: tuple[dict[str, Any], ...] = (
     *({flag: True} for flag in ("tails", "whole", "concats", "near_zeros", "adds", "zeros")),
@@ -82,6 +86,7 @@ class Tried:
     model: Any
     tuning: Tuning
     state: State
+    by_layer: Mapping[str, int]  # cycles
 
 
 class Work:
@@ -91,7 +96,7 @@ class Work:
         self.graph, self.settings, self.learn, self.judge = graph, settings, learn, judge
         self.steps: list[tuple[str, float, bool]] = []
         self.layers: Mended = {}
-        self.walked = Wishes(False, False)  # how those were made
+        self.walked = NOTHING  # how those were made
         self.method = settings.calibration
         self.plain = -np.inf  # signal to noise without any art: full ranges, nearest rounding
         self.seen: dict[str, Seen] = {}
@@ -127,13 +132,16 @@ class Work:
         return [way for way in ways if way in WALKS]
 
     def _ranges(self) -> float:
-        """The way to choose ranges that the outputs like best; `output` tries the simpler ones, too."""
-        methods = ("output", "mse", "minmax") if self.settings.calibration == "output" else (self.settings.calibration,)
+        """The way to choose ranges that the outputs like best; `output` tries others, too."""
+        methods = METHODS if self.settings.calibration == "output" else (self.settings.calibration,)
         found: dict[str, float] = {}
         for self.method in methods:
             found[self.method] = self.judge.snr(self.model(Tuning()))
-        self.method, self.plain = max(found, key=lambda method: found[method]), found.get("minmax", -np.inf)
-        self.steps += [(f"ranges by {one}, nearest rounding", snr, one == self.method) for one, snr in found.items()]
+        self.method, self.plain = best_ranges(found), found.get("minmax", -np.inf)
+        self.steps += [
+            (f"ranges by {RANGES.get(one, one)}, nearest rounding", snr, one == self.method)
+            for one, snr in found.items()
+        ]
         return found[self.method]
 
     def _heads(self, best: float) -> float:
@@ -157,7 +165,7 @@ class Work:
 
     def _walk(self, best: float, ways: Sequence[Wishes], title: str = "") -> float:
         """Weights and biases that make up for the rest: rounded by the layers' outputs, or biases alone."""
-        self.walked = Wishes(False, False)
+        self.walked = NOTHING
         for wishes in ways:
             name = WALKS[wishes]
             trial = self._mended(Tuning(), wishes)
@@ -168,14 +176,14 @@ class Work:
         return best
 
     def _mended(self, tuning: Tuning, wishes: Wishes) -> Mended:
-        how: dict[str, Any] = {"spread": tuning.spread, "shares": WHOLE if tuning.whole else SHARES}
-        layers = {name: (layer, nearest(self.graph, layer, **how)) for name, (layer, _) in self.layers.items()}
-        if wishes == Wishes(False, False):
+        bounds = Bounds(tuning.spread, WHOLE if tuning.whole else SHARES, tuning.layers)
+        layers = {name: (layer, nearest(self.graph, layer, bounds)) for name, (layer, _) in self.layers.items()}
+        if wishes == NOTHING:
             return layers
         largest = max(int(np.prod(shape, dtype=np.int64)) for shape in self.graph.shapes.values())
         count = max(LEAST_SAMPLES, MOST_VALUES // max(largest, 1))
         feeds = self.learn[:: -(-len(self.learn) // count)]
-        return mend(self.graph, self.model(tuning, layers), layers, feeds, replace(wishes, **how))
+        return mend(self.graph, self.model(tuning, layers), layers, feeds, wishes, bounds)
 
     def _equalise(self, best: float) -> None:
         """The same with equalised channels, mended as was best without; the better one stays."""
@@ -202,7 +210,7 @@ class Work:
         current = tried[0]
         models = {current.model.SerializeToString(deterministic=True)}
         for more in TUNABLE:
-            tuning = replace(current.tuning, **more)
+            tuning = self._where_it_pays(current, replace(current.tuning, **more))
             if not self._changes(current.tuning, tuning):
                 continue
             trial = self._tried(tuning)
@@ -225,6 +233,15 @@ class Work:
         name = f"{found.candidate.name}, channels not equalised"
         return [replace(found, candidate=replace(found.candidate, name=name))]
 
+    def _where_it_pays(self, current: Tried, tuning: Tuning) -> Tuning:
+        """Scales of channels are bounded in those layers alone that are faster with it: elsewhere it only loses."""
+        if tuning.spread == current.tuning.spread or not self._changes(current.tuning, tuning):
+            return tuning
+        with progress.part(tuning.name):
+            found = price(self.model(tuning, self._mended(tuning, NOTHING)), self.settings.board).by_layer
+        faster = {name for name, cycles in found.items() if cycles < current.by_layer.get(name, 0)}
+        return replace(tuning, layers=frozenset(faster & self.layers.keys()))
+
     def _changes(self, old: Tuning, new: Tuning) -> bool:
         if new.tails != old.tails:
             return self.plan(new) != self.plan(old)
@@ -232,7 +249,8 @@ class Work:
         if new.whole != old.whole:
             return True
         if new.spread != old.spread:
-            return any(spread_of(self.graph, layer) > new.spread for layer, _ in self.layers.values())
+            layers = [layer for layer, _ in self.layers.values() if new.layers is None or layer.name in new.layers]
+            return any(spread_of(self.graph, layer) > new.spread for layer in layers)
         scales = [assign(self.graph, plan, self.seen, self.method, tuning) for tuning in (old, new)]
         return scales[0] != scales[1]
 
@@ -240,12 +258,11 @@ class Work:
         with progress.part(tuning.name):
             anew = tuning.spread < np.inf or tuning.zeros or tuning.whole
             model = self.model(tuning, self._mended(tuning, self.walked) if anew else self.layers)
-            candidate = replace(self._priced(model), name=tuning.name)
-            return Tried(candidate, model, tuning, self.state)
+            cost = price(model, self.settings.board)
+            return Tried(self._candidate(tuning.name, model, cost), model, tuning, self.state, cost.by_layer)
 
-    def _priced(self, model: Any) -> Candidate:
-        cost = price(model, self.settings.board)
-        return Candidate("", self.judge.snr(model), cost.milliseconds, cost.cycles, cost.refusal)
+    def _candidate(self, name: str, model: Any, cost: Price) -> Candidate:
+        return Candidate(name, self.judge.snr(model), cost.milliseconds, cost.cycles, cost.refusal)
 
     def learnt_again(self, tried: Tried, feeds: Sequence[Feed]) -> tuple[Candidate, Any]:
         """The chosen way once more from all samples, kept where it is no slower and not worse.
@@ -256,12 +273,20 @@ class Work:
         self.learn, walked = feeds, self.walked
         self._start(self.graph)
         model = self.model(tried.tuning, self._mended(tried.tuning, walked))
-        found, old = self._priced(model), tried.candidate
+        old = tried.candidate
+        found = self._candidate(old.name, model, price(model, self.settings.board))
         better = found.snr_db >= old.snr_db and not _faster(old, found)
         self.steps.append(("learnt from all samples", found.snr_db, better))
         if not better:
             return old, tried.model
         return replace(old, milliseconds=found.milliseconds, cycles=found.cycles, refusal=found.refusal), model
+
+
+def best_ranges(found: Mapping[str, float]) -> str:
+    """Ranges that are cut much must earn it: data unlike the samples may need what is cut."""
+    best = max(found, key=lambda method: found[method])
+    little = "careful" in found and found[best] < found["careful"] + EARNED_DB
+    return "careful" if best in NARROW and little else best
 
 
 def _copied(model: Any) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +14,21 @@ SHARES = (1.0, 0.97, 0.94, 0.9, 0.86, 0.82)
 WHOLE = (1.0,)
 LIMIT = 127
 SPREADS = (36.0, 6.0)  # of the scales of a layer: channels within a factor of 6 share a shift without loss
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the scales of a layer's channels keep to."""
+
+    spread: float = np.inf  # no scale is smaller than the largest by more than this
+    shares: tuple[float, ...] = SHARES  # of the whole range, that are tried
+    layers: frozenset[str] | None = None  # that keep to the spread; None: all
+
+    def of(self, layer: str) -> Bounds:
+        return self if self.layers is None or layer in self.layers else replace(self, spread=np.inf)
+
+
+FREE = Bounds()
 
 
 @dataclass(frozen=True)
@@ -34,17 +48,12 @@ def back(layer: Layer, rows: Array, like: Array) -> Array:
     return np.moveaxis(rows.reshape(moved), 0, layer.axis)
 
 
-def channel_scales(
-    rows: Array, importance: Array | None = None, spread: float = np.inf, shares: Sequence[float] = SHARES
-) -> Array:
-    """The scale of each row that loses least; `importance` says how much an error of each weight counts.
-
-    `spread`: no scale is smaller than the largest by more than this. `shares`: of the whole range, that are tried.
-    """
+def channel_scales(rows: Array, importance: Array | None = None, bounds: Bounds = FREE) -> Array:
+    """The scale of each row that loses least; `importance` says how much an error of each weight counts."""
     top = np.abs(rows).max(1)
-    top = np.maximum(top, max(top.max() / spread, 1e-8))
+    top = np.maximum(top, max(top.max() / bounds.spread, 1e-8))
     best, least = top / LIMIT, np.full(len(rows), np.inf)
-    for share in shares:
+    for share in bounds.shares:
         scales = top * share / LIMIT
         errors = np.square(rows - np.clip(np.rint(rows / scales[:, None]), -LIMIT, LIMIT) * scales[:, None])
         lost = (errors if importance is None else errors * importance).sum(1)
@@ -65,9 +74,9 @@ def bias_values(graph: FloatGraph, layer: Layer, stored: Array) -> Array:
     return np.broadcast_to(bias.astype(np.float64), (channels,)).copy()
 
 
-def nearest(graph: FloatGraph, layer: Layer, spread: float = np.inf, shares: Sequence[float] = SHARES) -> Weights:
+def nearest(graph: FloatGraph, layer: Layer, bounds: Bounds = FREE) -> Weights:
     stored = graph.constants[layer.weights].astype(np.float64)
     rows = by_channel(layer, stored)
-    scales = channel_scales(rows, spread=spread, shares=shares)
+    scales = channel_scales(rows, None, bounds.of(layer.name))
     codes = np.clip(np.rint(rows / scales[:, None]), -LIMIT, LIMIT).astype(np.int8)
     return Weights(back(layer, codes, stored), scales, bias_values(graph, layer, stored))

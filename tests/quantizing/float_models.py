@@ -66,6 +66,22 @@ def detector(pixels: float = 100.0) -> Any:
     return b.model({"x": (1, 3, 12, 12)}, [b.node("Concat", [boxes, scores], "y", axis=1)])
 
 
+def nested_detector(pixels: float = 100.0) -> Any:
+    """The same at two sizes, each joined and made a row, then joined and turned, as YOLOX has them."""
+    b = Build(4)
+    x = b.node("Relu", [b.conv("x", "c1", (8, 3, 3, 3))], "r1")
+    rows = []
+    for size, places in ((x, 144), (b.node("Relu", [b.conv(x, "c2", (8, 8, 3, 3), strides=[2, 2])], "r2"), 36)):
+        factor = b.constant(f"p{places}", pixels)
+        boxes = b.node("Mul", [b.conv(size, f"b{places}", (4, 8, 1, 1)), factor], f"m{places}")
+        scores = b.node("Sigmoid", [b.conv(size, f"s{places}", (2, 8, 1, 1))], f"g{places}")
+        both = b.node("Concat", [boxes, scores], f"j{places}", axis=1)
+        b.constants.append(numpy_helper.from_array(np.array([1, 6, places]), f"n{places}"))
+        rows.append(b.node("Reshape", [both, f"n{places}"], f"t{places}"))
+    y = b.node("Transpose", [b.node("Concat", rows, "j", axis=2)], "y", perm=[0, 2, 1])
+    return b.model({"x": (1, 3, 12, 12)}, [y])
+
+
 def save(folder: Path, model: Any, name: str = "float.onnx") -> Path:
     path = folder / name
     path.write_bytes(model.SerializeToString())

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("onnxruntime")
 pytest.importorskip("tflite")
 
+from atonc.quantizing import run
 from atonc.quantizing.assign import Tuning, assign, input_range
 from atonc.quantizing.calibrate import calibrate
 from atonc.quantizing.equalise import equalise
@@ -20,14 +21,15 @@ from atonc.quantizing.judge import Judge, judged
 from atonc.quantizing.layers import layers_of, matrix, rows
 from atonc.quantizing.loading import load
 from atonc.quantizing.observe import outputs, session
+from atonc.quantizing.price import Price
 from atonc.quantizing.ranges import Seen, choose, error, scale_of, symmetric
 from atonc.quantizing.rounding import Moments, rounded
+from atonc.quantizing.run import Tried, Work, best_ranges, quantize
 from atonc.quantizing.run import choose as choose_candidate
-from atonc.quantizing.run import quantize
 from atonc.quantizing.types import Candidate, Settings
-from atonc.quantizing.weights import channel_scales
+from atonc.quantizing.weights import Bounds, channel_scales
 from tests.frontends.tflite_models import O, T, build
-from tests.quantizing.float_models import Build, detector, network, samples, save
+from tests.quantizing.float_models import Build, detector, nested_detector, network, samples, save
 
 
 def graph_of(folder: Path, spread: float = 1.0) -> FloatGraph:
@@ -83,6 +85,17 @@ def test_ranges_by_error_cut_outliers_and_weigh_channels() -> None:
         assert high - low < 0.95 * (seen.high - seen.low)  # really a choice
 
 
+def test_careful_ranges_keep_three_quarters_and_are_taken_unless_narrow_ones_earn_it() -> None:
+    seen = Seen(-20.0, 20.0, np.random.default_rng(0).normal(0, 1, (10_000, 1)))  # once it was 20
+    (low, high), cut = choose(seen, "careful"), choose(seen, "output")
+    assert low <= 0.74 * seen.low and high >= 0.74 * seen.high and cut[1] - cut[0] < high - low
+    found = {"output": 20.2, "careful": 20.0, "mse": 19.0, "minmax": 15.0}
+    assert best_ranges(found) == "careful"
+    assert best_ranges(found | {"output": 20.4}) == "output"
+    assert best_ranges(found | {"minmax": 20.3}) == "minmax"
+    assert best_ranges({"mse": 3.0}) == "mse"
+
+
 def test_rounding_by_outputs_beats_nearest() -> None:
     random = np.random.default_rng(1)
     mixing = random.normal(size=(24, 24)) * np.geomspace(1, 0.01, 24)
@@ -102,9 +115,25 @@ def test_rounding_by_outputs_beats_nearest() -> None:
 
 def test_similar_scales_have_a_bounded_spread() -> None:
     weights = np.random.default_rng(2).normal(size=(5, 9)) * np.geomspace(1, 1e-4, 5)[:, None]
-    scales = channel_scales(weights, spread=6.0)
+    scales = channel_scales(weights, bounds=Bounds(spread=6.0))
     assert scales.max() / scales.min() <= 6.0 * 1.25
     assert channel_scales(weights).max() / channel_scales(weights).min() > 1000
+
+
+def test_scales_are_bounded_only_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graph_of(tmp_path, spread=8.0)
+    work = Work(graph, Settings(), feeds(tmp_path), Judge.of(graph, feeds(tmp_path)))
+    work._start(graph)
+    names = list(work.layers)
+    before = Tried(Candidate("", 0.0, 1.0, 1), None, Tuning(), work.state, dict.fromkeys(names, 100))
+    monkeypatch.setattr(run, "price", lambda *_: Price(1.0, 1, "", {names[0]: 90, names[1]: 110, "x": 1}))
+    tuning = work._where_it_pays(before, Tuning(spread=2.0))
+    assert tuning.layers == {names[0]} and tuning.name == "scales of channels within a factor of 2 in 1 layer"
+    free, bounded = work._mended(Tuning(), run.NOTHING), work._mended(tuning, run.NOTHING)
+    spreads = [made[names[0]][1].scales.max() / made[names[0]][1].scales.min() for made in (free, bounded)]
+    assert spreads[1] <= 2.0 * 1.25 < spreads[0]
+    assert all(np.array_equal(free[name][1].scales, bounded[name][1].scales) for name in names[1:])
+    assert work._where_it_pays(before, Tuning(whole=True)) == Tuning(whole=True)
 
 
 def test_equalisation_keeps_the_function_and_evens_the_channels(tmp_path: Path) -> None:
@@ -188,7 +217,7 @@ def test_boxes_and_scores_of_one_output_keep_their_scales(tmp_path: Path) -> Non
     """With one scale the scores have a few codes; in float the joined output is as good as its parts."""
     path, data = save(tmp_path, detector()), samples(tmp_path)
     graph = FloatGraph(own_constants(load(path), WEIGHTED))
-    assert parts_of(graph) == {"y": (1, (4, 2))}
+    assert np.array_equal(parts_of(graph)["y"], np.repeat([0, 1], [4, 2]).reshape(1, 6, 1, 1) + np.zeros((12, 12)))
     few = {"objective": "accuracy", "correct_rounding": False, "equalise": False}
     apart, joined = quantize(path, data, Settings(**few)), quantize(path, data, Settings(**few, float_tails=False))
     assert ("joined outputs keep the scales of their parts", True) in [(name, used) for name, _, used in apart.steps]
@@ -199,6 +228,27 @@ def test_boxes_and_scores_of_one_output_keep_their_scales(tmp_path: Path) -> Non
               for made in (apart, joined)]  # fmt: skip
     assert errors[0] < 0.02 < 0.2 < errors[1]
     assert apart.chosen.milliseconds is not None  # it compiles
+
+
+def test_joins_of_joins_keep_the_scales_of_their_parts(tmp_path: Path) -> None:
+    """As YOLOX: boxes and scores joined at each size, then the sizes, then turned."""
+    path, data = save(tmp_path, nested_detector()), samples(tmp_path)
+    graph = FloatGraph(own_constants(load(path), WEIGHTED))
+    owners = parts_of(graph)["y"]
+    assert owners.shape == (1, 144 + 36, 6)
+    assert [np.unique(owners[0, rows, columns]).tolist() for rows in (slice(0, 144), slice(144, None))
+            for columns in (slice(0, 4), slice(4, None))] == [[0], [1], [2], [3]]  # fmt: skip
+    seen = calibrate(graph, make_plan(graph).tensors, layers_of(graph), feeds(tmp_path))
+    kinds = [graph.nodes[index].op_type for index, node in enumerate(graph.nodes)
+             if node.name in unlike_heads(graph, seen)]  # fmt: skip
+    assert kinds.count("Concat") == 3 and "Transpose" in kinds and not {"Conv", "Sigmoid", "Mul"} & set(kinds)
+    few = {"objective": "accuracy", "correct_rounding": False, "equalise": False}
+    made = quantize(path, data, Settings(**few))
+    assert ("joined outputs keep the scales of their parts", True) in [(name, used) for name, _, used in made.steps]
+    feed = feeds(tmp_path)
+    pairs = zip(outputs(graph.model, feed), outputs(made.model, feed), strict=True)
+    assert max(np.abs(one[0] - other[0])[..., 4:].max() for one, other in pairs) < 0.02
+    assert made.chosen.milliseconds is not None  # it compiles
 
 
 def test_parts_of_like_range_share_a_scale(tmp_path: Path) -> None:
