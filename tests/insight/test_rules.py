@@ -35,7 +35,10 @@ def test_refusals_name_known_rules() -> None:
 
 
 # the best form there is, or another rule of the same layer has the remedy
-WITHOUT_REMEDY = {"BOUND-CPU", "MODE-PASSES", "MODE-STATIONARY", "CHAIN-BEHIND", "CHAIN-CARRIES", "CHAIN-APART"}
+WITHOUT_REMEDY = {
+    "BOUND-CPU", "MODE-PASSES", "MODE-STATIONARY", "CHAIN-BEHIND", "CHAIN-CARRIES", "CHAIN-APART", "ROWS-IN-TURN",
+    "ROWS-AT-ONCE",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("rule", [*mapping.RULES.values(), *shaping.RULES], ids=lambda rule: rule.id)
