@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 
-from atonc import progress, silicon, weights
+from atonc import progress, silicon, striping, weights
 from atonc.compare.inputs import make_inputs, make_noise
 from atonc.cost.program import program_cost
 from atonc.emit.contexts import safety_contexts
@@ -97,6 +97,9 @@ class Scheduled:
         return tuple(map(shares, self.schedule.steps, self.plans))
 
 
+Found = tuple[Mapped, Scheduled, Layout]  # one way to do it all
+
+
 def compile_file(path: Path, options: Options | None = None, watch: Watch = nobody) -> Compiled:
     options = options or Options()
     source = read_model(path, options)
@@ -128,12 +131,13 @@ def compile_canonical(
     """From the canonical graph on; other views change it or the memories to see what that would bring."""
     started = started or time.perf_counter()
     affinity = resolve(source, graph, options.on_cpu, options.on_npu)
-    samples = partial(typical_runs, graph, memory)
+    samples = cache(partial(typical_runs, graph, memory))
     avoided: dict[str, Refused] = {}
     apart: set[str] = set()  # operators that shall not be chained to others
+    whole: set[str] = set()  # operators whose rows shall not be computed in turn
     for _ in range(ROUNDS):
         lower = partial(map_ops, graph, options.numerics, samples, affinity, supplied(graph, options), avoided)
-        mapped, scheduled, layout = _map_and_place(lower, graph, memory, options, watch, apart)
+        mapped, scheduled, layout = _map_and_place(lower, graph, memory, options, watch, apart, whole)
         program = _bound(scheduled, layout, graph, memory)
         for bring in weights.wanted(options):
             plans, layout = bring(program, layout, mapped.context, memory, options, machine_of(options))
@@ -147,7 +151,9 @@ def compile_canonical(
             break
         chained = scheduled.schedule.chained(refused)
         apart |= chained
-        avoided |= {name: refusal for name, refusal in refused.items() if name not in chained}
+        striped = {name for stripe in mapped.stripes for name in stripe.ops} & set(refused)
+        whole |= striped
+        avoided |= {name: refusal for name, refusal in refused.items() if name not in chained | striped}
     else:
         raise silicon.no_end(refused)
     findings = require_safe(found, options)
@@ -163,7 +169,8 @@ def _map_and_place(
     options: Options,
     watch: Watch,
     apart: Collection[str] = (),
-) -> tuple[Mapped, Scheduled, Layout]:
+    whole: Collection[str] = (),
+) -> Found:
     """Buffers in which engines start between aligned addresses need the NPU's own RAM. Where that is too small for all
     of them, smaller and smaller layers start their engines at aligned addresses only, which is slower."""
     shortage: PlacementError | None = None
@@ -171,13 +178,45 @@ def _map_and_place(
         mapped = lower(room=room, without=left_out(options))
         watch("lower", mapped)
         try:
-            return mapped, *_schedule_and_place(mapped, graph, memory, options, watch, apart)
+            found = mapped, *_schedule_and_place(mapped, graph, memory, options, watch, apart)
         except PlacementError as error:
             shortage = shortage or error
             if error.shortage.memory != NPU_RAM:
                 break
+            continue
+        again = partial(lower, room=room, without=left_out(options))
+        return _striped(again, found, graph, memory, options, watch, apart, whole)
     assert shortage is not None
     raise shortage
+
+
+def _striped(
+    lower: Callable[..., Mapped],
+    plain: Found,
+    graph: Graph,
+    memory: Board,
+    options: Options,
+    watch: Watch,
+    apart: Collection[str],
+    whole: Collection[str],
+) -> Found:
+    """The same with rows of several layers in turn, where that is better."""
+    mapped, _, layout = plain
+    if striping.PASS in left_out(options) or options.numerics == "2.x":
+        return plain
+    stripes = striping.wanted(graph, mapped, layout, memory, whole)
+    mapped = lower(stripes=stripes) if stripes else mapped
+    if not mapped.stripes:
+        return plain
+    try:
+        found = mapped, *_schedule_and_place(mapped, graph, memory, options, nobody, apart)
+    except PlacementError:
+        return plain
+    if _cycles(*found[1:], graph, memory, options) >= _cycles(*plain[1:], graph, memory, options):
+        return plain
+    watch("lower", mapped)
+    watch("schedule", found[1])
+    return found
 
 
 def _schedule_and_place(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from atonc.insight import rules
 from atonc.insight.forms import decision
 from atonc.insight.types import Decision
+from atonc.lower.map_ops import Mapped
 from atonc.plan.task import Purpose
 from atonc.schedule.types import Schedule
 from atonc.select.form import Form, Outbid
@@ -22,6 +23,16 @@ def prepared(op: str, schedule: Schedule) -> bool:
     """Whether another operator writes its features as its units want them."""
     own = (merge for merge in schedule.merges if merge.consumer == op)
     return any(task.purpose == Purpose.FEATURES for merge in own for task in merge.group.tasks)
+
+
+def of_stripes(op: str, mapped: Mapped) -> Iterator[Decision]:
+    for stripe in mapped.stripes:
+        if op in stripe.ops:
+            first, last = stripe.ops[0], stripe.ops[-1]
+            seen = f"{stripe.bands} bands of rows, {len(stripe.ops)} layers in turn, {first} to {last}"
+            yield decision(rules.STRIPED, seen)
+    if op in mapped.unstriped:
+        yield decision(rules.UNSTRIPED, mapped.unstriped[op].seen)
 
 
 def of_schedule(op: str, schedule: Schedule) -> Iterator[Decision]:

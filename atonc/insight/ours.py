@@ -15,7 +15,7 @@ from atonc.frontends.coverage import CONVERSIONS, coverage
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence.summary import summarise
 from atonc.insight import decide, rules, tensors, wiring
-from atonc.insight.chained import has_no_epoch, of_form, of_schedule, prepared
+from atonc.insight.chained import has_no_epoch, of_form, of_schedule, of_stripes, prepared
 from atonc.insight.clocked import at_clocks
 from atonc.insight.own_steps import own_steps
 from atonc.insight.types import (
@@ -173,7 +173,7 @@ def _decisions(
     if on == CPU:
         reasons = [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.name == op.name]
         return decide.merged([*reasons, *_in_float(op, view, reasons), *spilled])
-    chained = list(of_schedule(op.name, compiled.scheduled.schedule))
+    chained = [*of_schedule(op.name, compiled.scheduled.schedule), *of_stripes(op.name, compiled.mapped)]
     if not rows:
         return decide.merged([*chained, *spilled])
     own = [(s.epoch, s.plan.purpose) for s, _ in rows if s.epoch is not None and isinstance(s.plan, EpochPlan)]

@@ -262,6 +262,18 @@ APART = _rule(
     "",
     "proven chains, enough units, operands in the same order, a gain by the cycle model, no more memory",
 )
+STRIPED = _rule(
+    "ROWS-IN-TURN",
+    "this layer and its neighbours compute some rows at a time, in turn, so that what lies between them is never whole",
+    "",
+    "convolutions one behind the other; bands that round as the whole layer does; a faster or smaller program",
+)
+UNSTRIPED = _rule(
+    "ROWS-AT-ONCE",
+    "this layer and its neighbours could compute their rows in turn, and do not",
+    "",
+    "convolutions one behind the other; bands that round as the whole layer does; a faster or smaller program",
+)
 
 BESIDE = _rule(
     "PACK-BESIDE",
@@ -305,6 +317,8 @@ RULES: tuple[Rule, ...] = (
     APART,
     BESIDE,
     CHEAPEST,
+    STRIPED,
+    UNSTRIPED,
 )
 
 

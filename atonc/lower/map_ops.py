@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -11,6 +11,7 @@ from atonc.ir import Array, Graph, Op
 from atonc.lower import rules
 from atonc.lower.context import Context
 from atonc.lower.registry import recipe_for
+from atonc.lower.stripes import Stripe, lower_stripe
 from atonc.ops import kinds
 from atonc.ops.functions import FUNCTIONS
 from atonc.ops.values import same_codes
@@ -44,6 +45,8 @@ class Mapped:
     context: Context
     reasons: tuple[CpuReason, ...]
     forms: Mapping[str, Form] = field(default_factory=dict)  # of operators on the NPU
+    stripes: tuple[Stripe, ...] = ()  # whose bands are computed in turn
+    unstriped: Mapping[str, Refused] = field(default_factory=dict)  # why others are not, by first operator
 
     @property
     def on_cpu(self) -> frozenset[str]:
@@ -59,10 +62,12 @@ def map_ops(
     avoided: Mapping[str, Refused] | None = None,
     room: Room = USUAL_ROOM,
     without: Collection[str] = (),
+    stripes: Sequence[Stripe] = (),
 ) -> Mapped:
     """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect. `avoided`:
     operators whose epochs were refused when the whole program was looked at. `room`: the NPU's own RAM, and from
-    which size on tensors shall fit any memory. `without`: passes of the schedule that are left out."""
+    which size on tensors shall fit any memory. `without`: passes of the schedule that are left out. `stripes`:
+    operators whose rows shall be computed in turn, where they can."""
     affinity, avoided = affinity or Affinity(), avoided or {}
     on_cpu = affinity.on_cpu | frozenset(avoided)
     context = Context(graph, numerics, calibrate, on_cpu, supplied, room, without)
@@ -71,8 +76,13 @@ def map_ops(
     works: list[Work] = []
     forms: dict[str, Form] = {}
     reasons: list[CpuReason] = []
+    striped = _Striped(stripes)
     for number, op in enumerate(graph.ops):
         stage("mapping operators", number, len(graph.ops))
+        if op.name in striped.begin(graph.ops[number:], context):
+            forms[op.name] = striped.forms[op.name]
+            works.append(striped.work(op.name))
+            continue
         form, reason = _where_wanted(op, context, affinity, avoided)
         if isinstance(form, Form):
             forms[op.name] = form
@@ -82,7 +92,36 @@ def map_ops(
         reasons += [reason] if reason else []
     for name in graph.outputs:
         context.buffer(name)
-    return Mapped(tuple(works), context, tuple(reasons), forms)
+    return Mapped(tuple(works), context, tuple(reasons), forms, tuple(striped.kept), striped.refused)
+
+
+class _Striped:
+    """The wanted stripes as far as they are lowered."""
+
+    def __init__(self, wanted: Sequence[Stripe]) -> None:
+        self.wanted = {stripe.ops[0]: stripe for stripe in wanted}
+        self.kept: list[Stripe] = []
+        self.forms: dict[str, Form] = {}
+        self.refused: dict[str, Refused] = {}
+
+    def begin(self, ops: Sequence[Op], context: Context) -> Collection[str]:
+        """Lowers all operators of the stripe that begins with the first of these; all that were ever lowered so."""
+        stripe = self.wanted.get(ops[0].name)
+        if stripe is None:
+            return self.forms
+        found = lower_stripe(ops[: len(stripe.ops)], stripe.bands, context)
+        if isinstance(found, Refused):
+            self.refused[stripe.ops[0]] = found
+            return self.forms
+        for form in found:
+            context.take(form)
+        self.kept.append(stripe)
+        self.forms |= dict(zip(stripe.ops, found, strict=True))
+        return self.forms
+
+    def work(self, op: str) -> Work:
+        number = next(k for k, stripe in enumerate(self.kept, 1) if op in stripe.ops)
+        return Work(op, self.forms[op].groups, stripe=number)
 
 
 def _where_wanted(

@@ -127,6 +127,12 @@ _REFUSALS: dict[str, Rule] = {
         "a few hundred parts",
         "a smaller stride or dilation",
     ),
+    "CONV-ROWS": _rule(
+        "CONV-ROWS",
+        "a copy of the features for all rows does not serve some of them",
+        "all rows of a layer at once",
+        "--schedule-without stripe",
+    ),
     "CONV-MODE": _rule(
         "CONV-MODE",
         "no public network uses such a setting of the convolver, so nobody knows whether it works",

@@ -95,6 +95,7 @@ class TaskGroup:
     """Tasks of one operator that do not depend on each other; all of them come before those of its next group."""
 
     tasks: tuple[Task, ...]
+    band: int = 0  # of rows, from 1 on, where several operators compute their rows in turn
 
     @staticmethod
     def of(*tasks: Task) -> TaskGroup:

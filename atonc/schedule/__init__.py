@@ -17,6 +17,7 @@ PASSES = {  # name -> what it does
     FUSE: "an operator behind another one in the same epoch",
     "lanes": "one convolution on several chains of units side by side",
     "pack": "tasks of different operators side by side",
+    "stripe": "rows of several convolutions in turn, where the tensors between them have no room on the chip",
 }
 
 UNPROVEN = {  # name -> what it does; off unless asked for (`--schedule-with`): no published program shows the form

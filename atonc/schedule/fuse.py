@@ -200,7 +200,8 @@ def _follow(
         pairs.append((at, task, chained))
     became = {id(task): chained for _, task, chained in pairs}
     groups = {
-        at: TaskGroup(tuple(became.get(id(task), task) for task in state.group(at).tasks)) for at in producers
+        at: replace(state.group(at), tasks=tuple(became.get(id(task), task) for task in state.group(at).tasks))
+        for at in producers
     }
     before = [*(state.group(at) for at in producers), state.group(place)]
     saved = network.cycles(before) - network.cycles(groups.values())

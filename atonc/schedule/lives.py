@@ -11,7 +11,8 @@ from atonc.plan.types import Buffer, BufferKind
 
 
 class Lives:
-    """Each buffer from the first to the last place that touches it."""
+    """Each buffer from the first to the last place that touches it; the application writes inputs before all of them
+    and reads outputs behind."""
 
     def __init__(
         self, touched: Iterable[Iterable[str]], buffers: Mapping[str, Buffer], aliases: Mapping[str, str]
@@ -25,6 +26,12 @@ class Lives:
             for name in {root(name, aliases) for name in names}:
                 self.first.setdefault(name, place)
                 last[name] = place
+        for buffer in buffers.values():
+            owner = root(buffer.name, aliases)
+            if buffer.kind == BufferKind.INPUT and owner in last:
+                self.first[owner] = 0
+            elif buffer.kind == BufferKind.OUTPUT and owner in last:
+                last[owner] = places - 1
         self.bytes = np.zeros(places, np.int64)
         for name, place in self.first.items():
             self.bytes[place : last[name] + 1] += self.size_bytes(name)

@@ -17,6 +17,7 @@ class Work:
     op: str
     groups: tuple[TaskGroup, ...] = ()
     call: CpuPlan | None = None
+    stripe: int = 0  # from 1 on: operators with the same number compute their bands of rows in turn
 
 
 @dataclass(frozen=True)

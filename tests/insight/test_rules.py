@@ -37,7 +37,7 @@ def test_refusals_name_known_rules() -> None:
 # the best form there is, or another rule of the same layer has the remedy
 WITHOUT_REMEDY = {
     *("BOUND-CPU", "MODE-PASSES", "MODE-STATIONARY"),
-    *("CHAIN-BEHIND", "CHAIN-CARRIES", "CHAIN-APART", "PACK-BESIDE", "FORM-CHEAPEST"),
+    *("CHAIN-BEHIND", "CHAIN-CARRIES", "CHAIN-APART", "PACK-BESIDE", "FORM-CHEAPEST", "ROWS-IN-TURN", "ROWS-AT-ONCE"),
 }
 
 

@@ -10,6 +10,7 @@ from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan
 from atonc.schedule import schedule
 from atonc.schedule.assign import assign
 from atonc.schedule.check import check
+from atonc.schedule.lives import Lives
 from atonc.schedule.pack_ops import Network
 from atonc.schedule.shares import shares
 from atonc.schedule.types import EpochOfTasks, Work
@@ -123,3 +124,15 @@ def test_side_by_side_takes_less_than_one_after_the_other() -> None:
     one, other = move("x", "a"), table("x", "b")
     cycles = network([work("both", one, other)]).cycles
     assert cycles([one, other]) < cycles([one]) + cycles([other])
+
+
+def test_outputs_live_until_the_application_reads_them() -> None:
+    """And inputs from the beginning, whoever touches them first and last."""
+    sizes = {"big": 900, "a": 500, "b": 500, "x": 64, "y": 64}
+    kinds = {"x": BufferKind.INPUT, "a": BufferKind.OUTPUT, "b": BufferKind.OUTPUT}
+    found = {n: Buffer(n, size, kinds.get(n, BufferKind.ACTIVATION)) for n, size in sizes.items()}
+    lives = Lives([["x", "big"], ["big", "a"], ["x", "b"], ["y"]], found, {})
+    assert lives.bytes.tolist() == [964, 1464, 1064, 1064]
+    assert lives.first["x"] == 0
+    later = Lives([["y"], ["x", "big"]], found, {})
+    assert later.bytes.tolist() == [128, 1028 - 64]

@@ -54,5 +54,5 @@ def _worth(layer: Layer, subtracted: int, roundings: int, piece: tuple[int, int]
     if isinstance(rule, Requantisation) and rule.error > GOOD_ENOUGH:
         return WORTH_ALWAYS
     phases = layer.dilation[0] * layer.dilation[1]  # each would need the epoch
-    small = max(1.0, USUAL_RESULTS / (layer.out.height * layer.out.width * layer.outputs))  # an epoch counts more there
+    small = max(1.0, USUAL_RESULTS / layer.results)  # an epoch counts more there
     return WORTH * layer.outputs * phases * small if pieces < MOST_PIECES else np.inf

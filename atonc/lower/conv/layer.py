@@ -64,6 +64,8 @@ class Layer:
     by_taps: bool = False  # every tap of the kernel by itself
     border: Sides = (0, 0, 0, 0)  # what of the area is padding in memory
     whole_bytes: int = 0  # of the larger tensor, where this is a band of rows
+    whole_results: int = 0  # of all rows, where this is a band of them that rounds as all do
+    skipped_bytes: int = 0  # of the result: what comes before the rows that `target` holds
     room: Room = USUAL_ROOM
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
 
@@ -89,6 +91,10 @@ class Layer:
     @property
     def largest_bytes(self) -> int:
         return max(self.area.height * self.area.line, self.out.height * self.out.line, self.whole_bytes)
+
+    @property
+    def results(self) -> int:
+        return max(self.out.height * self.out.width * self.outputs, self.whole_results)
 
     def shifted(self) -> Layer:
         """The same layer on features stored as code + 128."""

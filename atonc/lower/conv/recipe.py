@@ -24,7 +24,12 @@ from atonc.select.preferences import AS_STORED
 
 @recipe("conv")
 def lower_conv(op: Op, context: Context) -> list[TaskGroup]:
-    return _signed_if_need_be(layer_of(op, context), context, _lower)
+    return lower_layer(layer_of(op, context), context)
+
+
+def lower_layer(layer: Layer, context: Context) -> list[TaskGroup]:
+    """A convolution, or some rows of one."""
+    return _signed_if_need_be(layer, context, _lower)
 
 
 @recipe("transpose_conv")

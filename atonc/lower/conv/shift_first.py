@@ -14,6 +14,7 @@ from atonc.lower.context import Context
 from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.passes_2x import needs_unsigned
+from atonc.lower.registry import Refusal
 from atonc.lower.units.parts import parts
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import contiguous
@@ -58,6 +59,8 @@ def _size(layer: Layer) -> int:
 
 def _flipped(layer: Layer, copy: str) -> TaskGroup:
     """The highest bit of every byte: that is both directions."""
+    if layer.area.offset:
+        raise Refusal("CONV-ROWS", "some rows of the features", "all rows in the copy", "--schedule-without stripe")
     tasks = []
     for offset, count in parts(_size(layer), 3):
         b = TaskBuilder(layer.origin, f"features of {layer.op.name}", Purpose.FEATURES)

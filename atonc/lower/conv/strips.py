@@ -108,7 +108,7 @@ def strips(layer: Layer, count: int) -> Iterator[Layer]:
     top, _, bottom, _ = layer.padding
     for column in range(0, layer.out.width, width):
         some = min(width, layer.out.width - column)
-        first, end, left, right = _seen(layer, 1, column, some)
+        first, end, left, right = seen(layer, 1, column, some)
         area, out = layer.area.columns(first, end - first), layer.out.columns(column, some)
         yield replace(layer, area=area, out=out, padding=(top, left, bottom, right))
 
@@ -120,13 +120,13 @@ def bands(layer: Layer, count: int) -> Iterator[Layer]:
     _, left, _, right = layer.padding
     for row in range(0, layer.out.height, height):
         some = min(height, layer.out.height - row)
-        first, end, top, bottom = _seen(layer, 0, row, some)
+        first, end, top, bottom = seen(layer, 0, row, some)
         area, out = layer.area.rows(first, end - first), layer.out.rows(row, some)
         padding = (top, left, bottom, right)
         yield replace(layer, area=area, out=out, padding=padding, whole_bytes=layer.largest_bytes)
 
 
-def _seen(layer: Layer, axis: int, place: int, count: int) -> Seen:
+def seen(layer: Layer, axis: int, place: int, count: int) -> Seen:
     """By so many outputs from `place` on."""
     size = (layer.area.height, layer.area.width)[axis]
     start = place * layer.stride[axis] - layer.padding[axis]

@@ -4,7 +4,7 @@ codes."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,7 +115,8 @@ class Layered:
 
     def __call__(self, values: Sequence[Any]) -> list[Ints]:
         wanted = int(np.prod(self.shape))
-        written = max(piece.target.height * piece.target.line for piece in self.pieces)  # perhaps one more row
+        targets = [piece.target for piece in self.pieces]
+        written = max(target.offset + target.height * target.line for target in targets)  # perhaps one more row
         result = np.full(max(wanted, written), 1 << 40, np.int64)  # no code: what nobody computes shows
         codes = np.ascontiguousarray(ints(values[0])).reshape(-1)
         for piece in self.pieces:
@@ -135,6 +136,7 @@ def record(
 ) -> None:
     """One more piece of a layer."""
     known = context.semantics.get(layer.op.name)
+    target = replace(target, offset=target.offset + layer.skipped_bytes)
     pieces = known.codes.pieces if known and isinstance(known.codes, Layered) else []
     piece = Sums(layer.stored, tuple(chains), rule, target, first, count, multiplier)
     # a new list: what a recipe tried before it was refused must not stay

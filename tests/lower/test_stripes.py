@@ -1,0 +1,202 @@
+"""Rows of several layers in turn: the same bits as whole layers, where tensors would leave the chip, and proven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from atonc.compile_view import CompileView
+from atonc.cost.program import program_cost
+from atonc.emulation import Emulation
+from atonc.hw.safety.evidence import Grade
+from atonc.insight import rules
+from atonc.insight.ours import network_view
+from atonc.ir import Graph, Op
+from atonc.lower.map_ops import Mapped, map_ops
+from atonc.lower.stripes import Stripe
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_canonical, memories
+from atonc.place import Board
+from atonc.plan.contents import strays
+from atonc.plan.task import Task
+from atonc.schedule import schedule
+from atonc.schedule.assign import assign
+from atonc.schedule.check import ONCE, TOPOLOGICAL, check
+from atonc.schedule.types import EpochOfTasks, Schedule, Step
+from atonc.select.form import Refused
+from tests.lower.harness import activation, constant
+
+RUN = ("expand", "depthwise", "project")
+
+
+@cache
+def network(height: int = 64, expanded: int = 120, branch: bool = False) -> Graph:
+    """A block of a mobile network: many channels between few. With a branch something else reads what lies between."""
+    rng = np.random.default_rng(3)
+    half = height // 2
+    tensors = [
+        activation("x", (1, height, 64, 8)),
+        activation("e", (1, height, 64, expanded), 0.03, -128),
+        activation("d", (1, half, 32, expanded), 0.03, -128),
+        activation("p", (1, half, 32, 16), 0.1, 3),
+    ]
+    ops = []
+    layers = (
+        ("expand", "x", "e", 8, expanded, 1),
+        ("depthwise", "e", "d", 1, expanded, 3),
+        ("project", "d", "p", expanded, 16, 1),
+    )
+    for name, x, y, inputs, channels, window in layers:
+        wide = window > 1
+        attrs = {
+            "layout": "NHWC", "dilation": (1, 1), "groups": expanded if wide else 1,
+            "stride": (2, 2) if wide else (1, 1), "padding": (0, 0, 1, 1) if wide else (0, 0, 0, 0),
+        }  # fmt: skip
+        weights = rng.integers(-127, 128, (channels, window, window, inputs)).astype(np.int8)
+        tensors += [
+            constant(f"{name}.w", weights, rng.uniform(0.002, 0.006, channels), axis=0),
+            constant(f"{name}.b", rng.integers(-2000, 2000, channels).astype(np.int32)),
+        ]
+        ops.append(Op("conv", name, (x, f"{name}.w", f"{name}.b"), (y,), attrs, (name,)))
+    outputs: tuple[str, ...] = ("p",)
+    if branch:
+        tensors.append(activation("m", (1, half, 32, expanded), 0.03, -128))
+        ops.append(Op("add", "sum", ("d", "d"), ("m",), {}, ("sum",)))
+        outputs = ("p", "m")
+    return Graph({t.name: t for t in tensors}, tuple(ops), ("x",), outputs)
+
+
+def small_board(options: Options) -> Board:
+    """One bank of the NPU's RAM; all else lies outside the chip."""
+    board = memories(options)
+    kept = [p for p in board.pools if not p.writable or p in board.external_ram or p.name == "npuRAM3"]
+    return replace(board, pools=tuple(kept))
+
+
+@cache
+def compiled(without: tuple[str, ...] = (), branch: bool = False) -> Compiled:
+    options, graph = Options(schedule_without=without), network(branch=branch)
+    return compile_canonical(graph, graph, options, small_board(options))
+
+
+def outputs_of(one: Compiled) -> list[np.ndarray]:
+    x = np.random.default_rng(5).integers(-128, 128, one.graph.tensors["x"].shape).astype(np.int8)
+    found = Emulation(one.program, one.graph).run({"x": x})
+    return [found[name] for name in one.graph.outputs]
+
+
+def test_what_would_leave_the_chip_is_computed_in_turn() -> None:
+    striped, whole = compiled(), compiled(("stripe",))
+    assert [stripe.ops for stripe in striped.mapped.stripes] == [RUN] and not whole.mapped.stripes
+    assert whole.layout.spilled_bytes > 400_000 and not striped.layout.spilled_bytes
+    assert striped.report is not None and {check.tensor for check in striped.report.checks} == {"e", "d", "p"}
+    assert not any(grade.grade == Grade.UNSEEN for grade in striped.grades)
+    for one, other in zip(outputs_of(striped), outputs_of(whole), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_explain_says_so() -> None:
+    one, board = compiled(), small_board(Options())
+    cost = program_cost(one.program, one.graph, board.pools)
+    for layer in network_view(CompileView("model", "network", board, one, cost, 0)).layers:
+        found = [d for d in layer.decisions if d.rule is rules.STRIPED]
+        assert len(found) == 1 and "3 layers in turn, expand to project" in found[0].seen
+
+
+def test_what_others_read_stays_whole() -> None:
+    """The sum reads what the depthwise layer writes: only rows of what lies before it can go in turn."""
+    assert [stripe.ops for stripe in compiled(branch=True).mapped.stripes] == [RUN[:2]]
+    for one, other in zip(outputs_of(compiled(branch=True)), outputs_of(compiled(("stripe",), True)), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("bands", (2, 3, 7))
+def test_any_number_of_bands_means_the_same(bands: int) -> None:
+    graph = network(40, 24)
+    mapped, whole = striped_works(bands), map_ops(graph)
+    assert [stripe.bands for stripe in mapped.stripes] == [bands]
+    values = {"x": np.random.default_rng(bands).integers(-128, 128, (1, 40, 64, 8))}
+    for op in graph.ops:
+        results = [m.context.semantics[op.name].codes([values[op.inputs[0]]])[0] for m in (mapped, whole)]
+        assert np.array_equal(*results), op.name
+        values[op.outputs[0]] = results[0]
+
+
+def test_bands_that_round_otherwise_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atonc.lower.stripes.roundings", id)
+    mapped = striped_works(3)
+    assert not mapped.stripes and isinstance(mapped.unstriped["expand"], Refused)
+    assert "rounded otherwise" in mapped.unstriped["expand"].seen
+
+
+# --- planted faults: what the checks of every compilation say of wrong stripes
+
+
+def striped_works(bands: int = 3) -> Mapped:
+    return map_ops(network(40, 24), stripes=[Stripe(RUN, bands)])
+
+
+def first_of(op: str, steps: list[Step], band: int) -> int:
+    """The step with the first epoch of a band."""
+    own = [n for n, step in enumerate(steps) if isinstance(step, EpochOfTasks) and op in step.ops]
+    assert len(own) == 3
+    return own[band]
+
+
+def late_rows(steps: list[Step]) -> list[Step]:
+    """The depthwise layer before the rows that it sees."""
+    one, other = first_of("expand", steps, 1), first_of("depthwise", steps, 1)
+    steps[one], steps[other] = steps[other], steps[one]
+    return steps
+
+
+def lost_band(steps: list[Step]) -> list[Step]:
+    del steps[first_of("project", steps, 2)]
+    return steps
+
+
+def early_results(steps: list[Step]) -> list[Step]:
+    """The last layer reads a band that is not computed yet."""
+    one, other = first_of("depthwise", steps, 2), first_of("project", steps, 2)
+    steps[one], steps[other] = steps[other], steps[one]
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("plant", "rule"), ((late_rows, TOPOLOGICAL), (lost_band, ONCE), (early_results, TOPOLOGICAL))
+)
+def test_wrong_orders_are_found(plant: Callable[[list[Step]], list[Step]], rule: str) -> None:
+    mapped = striped_works()
+    sound = schedule(mapped.works)
+    assert not check(mapped.works, sound, assign(sound), mapped.context.aliases)
+    planted = Schedule(tuple(plant(list(sound.steps))))
+    assert rule in {f.rule for f in check(mapped.works, planted, assign(planted), mapped.context.aliases)}
+
+
+def moved(task: Task, by: int) -> Task:
+    """All that it writes, so many bytes further."""
+    uses = {
+        name: replace(use, config=replace(use.config, address=use.config.address + by * bool(use.config.to_memory)))
+        for name, use in task.engines.items()
+    }
+    return replace(task, engines=uses)
+
+
+@pytest.mark.parametrize("op", RUN)
+def test_rows_in_the_wrong_place_are_found(op: str) -> None:
+    """A row further: it ends beyond the band, or rows are missing that somebody reads."""
+    mapped, graph = striped_works(), network(40, 24)
+    sound = schedule(mapped.works)
+    known = mapped.context.buffers, mapped.context.aliases, graph.inputs, graph.outputs
+    assert not list(strays(assign(sound), *known))
+    steps = list(sound.steps)
+    number = first_of(op, steps, 1)
+    step = steps[number]
+    assert isinstance(step, EpochOfTasks)
+    line = 64 * 24 if op == "expand" else 32 * (24 if op == "depthwise" else 16)
+    steps[number] = replace(step, tasks=tuple(moved(task, line) for task in step.tasks))
+    assert list(strays(assign(Schedule(tuple(steps))), *known))
