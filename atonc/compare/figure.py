@@ -11,6 +11,7 @@ Real = NDArray[np.float64]
 Point = tuple[float, float]  # (down, right) in units of the body height, from the top of the head
 
 SOFTNESS = 0.003  # of the picture's height
+UNSEEN = 40.0  # times the softness away from a limb, float64 cannot tell the picture from one without the limb
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,22 @@ def draw_person(picture: Real, rng: np.random.Generator, centre: float, top: flo
     x = ((np.arange(width) + 0.5) / width - centre)[None, :] / size * (width / height)
     paint = colours(rng)
     light = 1.0 + 0.25 * np.clip(x / 0.2, -1.0, 1.0)[..., None]
+    picture = picture.copy()
     for limb in body(rng):
-        mask = _coverage(limb, y, x, SOFTNESS / size)[..., None]
-        picture = picture * (1.0 - mask) + mask * np.clip(paint[limb.colour] * light, 0.0, 1.0)
+        rows, columns = _near(limb, y, x, UNSEEN * SOFTNESS / size)
+        mask = _coverage(limb, y[rows], x[:, columns], SOFTNESS / size)[..., None]
+        part = picture[rows, columns]
+        part *= 1.0 - mask
+        part += mask * np.clip(paint[limb.colour] * light[:, columns], 0.0, 1.0)
     return picture
+
+
+def _near(limb: Limb, y: Real, x: Real, margin: float) -> tuple[slice, slice]:
+    """The rows and columns that are no further than `margin` from the limb."""
+    ends = zip((y.ravel(), x.ravel()), limb.start, limb.end, strict=True)
+    reach = margin + limb.radius
+    found = [np.searchsorted(places, (min(a, b) - reach, max(a, b) + reach)) for places, a, b in ends]
+    return slice(*map(int, found[0])), slice(*map(int, found[1]))
 
 
 def _coverage(limb: Limb, y: Real, x: Real, softness: float) -> Real:

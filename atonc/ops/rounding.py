@@ -54,13 +54,16 @@ class Rounding:
         if self.to_even:
             return np.rint(steps)
         if self.first_bits is not None:
-            steps = np.floor(steps * 2.0**self.first_bits + 0.5) * 0.5**self.first_bits
+            steps = steps * 2.0**self.first_bits
+            steps += 0.5
+            steps = np.floor(steps)
+            steps *= 0.5**self.first_bits
         return round_half_away(steps - self.zero) + self.zero if self.zero else round_half_away(steps)
 
 
 def round_half_away(values: Real) -> Real:
     """Nearest integer, ties away from zero: the rounding of the NPU and of TFLite."""
-    return np.copysign(np.floor(np.abs(values) + 0.5), values)
+    return np.trunc(values + np.copysign(0.5, values))
 
 
 ONCE = Rounding()

@@ -130,7 +130,9 @@ def to_codes(steps: Real, tensor: Tensor, rounding: Rounding = ONCE) -> Array:
         return steps != 0
     low, high = tensor.code_range
     dtype = _code_type(tensor)
-    rounded = np.where(np.isnan(steps), 0.0, rounding(steps))  # what is not a number counts as zero
+    rounded = np.asarray(rounding(steps))
+    if np.isnan(rounded.sum()):  # what is not a number counts as zero; infinities of both signs end here too
+        rounded = np.where(np.isnan(steps), 0.0, rounded)
     if dtype.itemsize == 8:  # the limits of 64 bit are not float64 numbers
         return _saturated(rounded, dtype)
     rounded += _zero(tensor, steps.ndim)
