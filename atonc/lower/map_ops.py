@@ -59,13 +59,15 @@ def map_ops(
     avoided: Mapping[str, Refused] | None = None,
     room: Room = USUAL_ROOM,
     without: Collection[str] = (),
+    asked: Collection[str] = (),
 ) -> Mapped:
     """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect. `avoided`:
     operators whose epochs were refused when the whole program was looked at. `room`: the NPU's own RAM, and from
-    which size on tensors shall fit any memory. `without`: passes of the schedule that are left out."""
+    which size on tensors shall fit any memory. `without`: passes of the schedule that are left out; `asked`: forms that
+    no published program proves and the user wants."""
     affinity, avoided = affinity or Affinity(), avoided or {}
     on_cpu = affinity.on_cpu | frozenset(avoided)
-    context = Context(graph, numerics, calibrate, on_cpu, supplied, room, without)
+    context = Context(graph, numerics, calibrate, on_cpu, supplied, room, without, asked)
     for name in graph.inputs:
         context.buffer(name)
     works: list[Work] = []
