@@ -173,7 +173,8 @@ class Options:
         (),
         "--schedule-with",
         MAPPING,
-        "passes that no published program proves: prefetch (weights copied ahead into free RAM by idle engines)",
+        "passes that no published program proves: prefetch (weights copied ahead into free RAM by idle engines), "
+        "attention (products of two activations as convolutions whose kernels are read from RAM)",
         metavar="PASSES",
         parse=names,
     )

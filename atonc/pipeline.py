@@ -175,7 +175,7 @@ def _map_and_place(
     of them, smaller and smaller layers start their engines at aligned addresses only, which is slower."""
     shortage: PlacementError | None = None
     for room in Room(npu_ram_bytes(memory)).tighter():
-        mapped = lower(room=room, without=left_out(options))
+        mapped = lower(room=room, without=left_out(options), asked=options.schedule_with)
         watch("lower", mapped)
         try:
             found = mapped, *_schedule_and_place(mapped, graph, memory, options, watch, apart)

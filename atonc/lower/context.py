@@ -33,9 +33,10 @@ class Context:
         supplied: Collection[str] = (),
         room: Room = USUAL_ROOM,
         without: Collection[str] = (),
+        asked: Collection[str] = (),
     ) -> None:
         sets = frozenset(on_cpu), frozenset(supplied)
-        self.facts = Facts(graph, numerics, calibrate, *sets, room, frozenset(without))
+        self.facts = Facts(graph, numerics, calibrate, *sets, room, frozenset(without), frozenset(asked))
         self._names = count(1)  # of scratch memories: each is used once, by forms that are refused too
         self.buffers: MutableMapping[str, Buffer] = {}
         self.aliases: MutableMapping[str, str] = {}  # tensor -> tensor in whose memory it lies

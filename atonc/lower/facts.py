@@ -22,6 +22,7 @@ class Facts:
     supplied: frozenset[str] = frozenset()  # inputs and outputs whose memory the application brings
     room: Room = USUAL_ROOM  # the NPU's own RAM
     without: frozenset[str] = frozenset()  # passes of the schedule that the user leaves out
+    asked: frozenset[str] = frozenset()  # what no published program proves and the user wants all the same
 
     def tensor(self, name: str) -> Tensor:
         return self.graph.tensors[name]

@@ -63,14 +63,16 @@ def map_ops(
     room: Room = USUAL_ROOM,
     without: Collection[str] = (),
     stripes: Sequence[Stripe] = (),
+    asked: Collection[str] = (),
 ) -> Mapped:
     """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect. `avoided`:
     operators whose epochs were refused when the whole program was looked at. `room`: the NPU's own RAM, and from
-    which size on tensors shall fit any memory. `without`: passes of the schedule that are left out. `stripes`:
-    operators whose rows shall be computed in turn, where they can."""
+    which size on tensors shall fit any memory. `without`: passes of the schedule that are left out; `asked`: forms that
+    no published program proves and the user wants. `stripes`: operators whose rows shall be computed in turn, where
+    they can."""
     affinity, avoided = affinity or Affinity(), avoided or {}
     on_cpu = affinity.on_cpu | frozenset(avoided)
-    context = Context(graph, numerics, calibrate, on_cpu, supplied, room, without)
+    context = Context(graph, numerics, calibrate, on_cpu, supplied, room, without, asked)
     for name in graph.inputs:
         context.buffer(name)
     works: list[Work] = []

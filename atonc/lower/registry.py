@@ -19,7 +19,7 @@ __all__ = ["Recipe", "Refusal", "recipe", "recipe_for"]
 
 Recipe = Callable[[Op, "Context"], list[TaskGroup]]
 
-FAMILIES = ("conv", "elementwise", "move", "pool", "resize")
+FAMILIES = ("conv", "elementwise", "move", "pool", "product", "resize")
 
 _RECIPES: dict[str, Recipe] = {}
 

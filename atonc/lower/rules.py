@@ -140,6 +140,31 @@ _REFUSALS: dict[str, Rule] = {
         "another padding or kernel size",
         _SEEN,
     ),
+    "PRODUCT-UNPROVEN": _rule(
+        "PRODUCT-UNPROVEN",
+        "a product of two activations is a convolution whose kernels are read from RAM",
+        "kernels in flash, as in all but three units of published programs",
+        "try --schedule-with attention on a board",
+        _SEEN,
+    ),
+    "PRODUCT-SMALL": _rule(
+        "PRODUCT-SMALL",
+        "the CPU is done with so few products before the kernels are packed",
+        "tens of thousands of products",
+        "nothing: it is the faster way",
+    ),
+    "PRODUCT-DEPTH": _rule(
+        "PRODUCT-DEPTH",
+        "sums of more products than the channels of one unit would be rounded on the way",
+        "128 products",
+        "cut the sum into parts and add them",
+    ),
+    "PRODUCT-SHAPE": _rule(
+        "PRODUCT-SHAPE",
+        "the factors are not matrices that fit the lines of a unit",
+        "matrices, a few at a time",
+        "reshape the factors",
+    ),
     "scattered copy": _rule(
         "MOVE-SCATTERED", "the data moves in too many small pieces", "pieces of one epoch", "move larger blocks"
     ),
@@ -222,6 +247,7 @@ MAY_REFUSE: dict[str, tuple[str, ...]] = {
     "elementwise.prelu": ("PRELU-SLOPES", "TABLE-ERROR", *_BYTES),
     "move.recipe": (*_MOVES, "CPU-GATHER", "PAD-TYPE"),
     "pool.recipe": (*_POOLS, *_MEANS, *_MAXIMA, "POOL-AXES"),
+    "product.recipe": ("PRODUCT-UNPROVEN", "PRODUCT-SMALL", "PRODUCT-DEPTH", "PRODUCT-SHAPE", "CONV-MODE", *_BYTES),
     "resize.nearest": ("RESIZE-NEAREST", *_MOVES),
     "resize.linear": ("RESIZE-LINEAR", "CPU-RESIZE", *_BYTES),
 }

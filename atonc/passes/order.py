@@ -23,6 +23,7 @@ from atonc.passes.make_integer_biases import make_integer_biases
 from atonc.passes.make_tables import make_tables
 from atonc.passes.merge_constants import merge_constants
 from atonc.passes.merge_dilation import merge_dilation
+from atonc.passes.merge_groups import merge_groups
 from atonc.passes.merge_repeats import merge_repeats
 from atonc.passes.move_reshapes import move_reshapes
 from atonc.passes.move_transposes import move_transposes
@@ -70,6 +71,7 @@ PASSES: tuple[Pass, ...] = (
     split_leaky,
     fold_pads,
     merge_dilation,
+    merge_groups,
     name_reductions,
     make_tables,
     split_formats,

@@ -22,6 +22,7 @@ PASSES = {  # name -> what it does
 
 UNPROVEN = {  # name -> what it does; off unless asked for (`--schedule-with`): no published program shows the form
     "prefetch": "idle engines copy weights of later layers into free RAM, beside convolutions that read the flash",
+    "attention": "products of two activations as convolutions whose kernels are read from RAM",
 }
 
 

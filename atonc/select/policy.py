@@ -31,6 +31,7 @@ PACK_REACH = 16  # epochs over which another one moves to run beside an earlier 
 NEARLY = 0.9  # of the most that a move saves, where another place leaves more room for the moves that follow
 WORTH_CUTTING = 2048  # elements of a part that runs beside others: a shorter one does not pay for its engines
 WORTH_SPLITTING = 4096  # cycles of a copy or a pooling: below, two engines finish no earlier than one
+LEAST_PRODUCT = 1 << 15  # products of two activations: the CPU does as many in the time that packing kernels takes
 MOST_MOVES = 320  # pieces of one copy: beyond, the CPU is the better place
 MOST_PARTS = 512  # epochs of one layer or chains of one mean; a stride of 16 has 256 phases
 MOST_TRIED = 6  # sizes of batches, the largest first, so that the search stays short

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -21,6 +22,7 @@ from atonc.passes.lower_dense import lower_dense
 from atonc.passes.lower_packs import lower_packs
 from atonc.passes.make_channel_last import make_channel_last
 from atonc.passes.merge_dilation import merge_dilation
+from atonc.passes.merge_groups import merge_groups
 from atonc.passes.merge_repeats import merge_repeats
 from atonc.passes.move_reshapes import move_reshapes
 from atonc.passes.move_transposes import move_transposes
@@ -254,6 +256,34 @@ def test_space_to_batch_around_a_convolution_is_dilation(crops: tuple[tuple[int,
     s.op("batch_to_space", ["b"], s.value("y", made), blocks=(2, 2), crops=crops)
     graph = equal_after(s.graph("y"), merge_dilation)
     assert kinds(graph) == ["conv"] and graph.ops[0].attrs["dilation"] == (2, 2)
+
+
+def split_convs(outputs: int = 2, **last: object) -> Graph:
+    """Four parts of two channels, each with a convolution of its own; `last`: what differs in one of them."""
+    s = Small()
+    x = s.input((1, 6, 5, 8))
+    parts = [s.value(f"p{k}", (1, 6, 5, 2)) for k in range(4)]
+    s.op("split", [x], parts, axis=3)
+    for k, part in enumerate(parts):
+        kind = {"scale": 0.4, "zero": 9, **(last if k == 3 else {})}
+        s.conv(part, s.value(f"c{k}", (1, 6, 5, outputs), **kind), outputs)  # type: ignore[arg-type]
+    s.op("concat", [f"c{k}" for k in range(4)], s.value("y", (1, 6, 5, 4 * outputs), scale=0.4, zero=9), axis=3)
+    return s.graph("y")
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+def test_convolutions_of_the_parts_of_a_split_are_groups(outputs: int) -> None:
+    graph = equal_after(split_convs(outputs), merge_groups)
+    assert kinds(graph) == ["conv"] and graph.ops[0].attrs["groups"] == 4
+
+
+def test_parts_in_another_format_or_order_stay_apart() -> None:
+    assert "concat" in kinds(merge_groups(split_convs(scale=0.3)))
+    graph = split_convs()
+    turned = tuple(replace(op, inputs=op.inputs[::-1]) if op.kind == "concat" else op for op in graph.ops)
+    assert "concat" in kinds(merge_groups(replace(graph, ops=turned)))
+    read_twice = replace(graph, outputs=("y", "c1"))
+    assert "concat" in kinds(merge_groups(read_twice))
 
 
 def test_dense_layers_see_one_row() -> None:

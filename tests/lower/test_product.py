@@ -1,0 +1,156 @@
+"""Products of two activations on the NPU (`--schedule-with attention`): bit for bit what the recipe says it means, and
+at most one code from exact arithmetic, for every pair of zero points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atonc.emulation import Emulation
+from atonc.frontends.onnx_qdq import read_onnx
+from atonc.frontends.tflite import read_tflite
+from atonc.ir import Graph, Op
+from atonc.lower.product.terms import Features, Kernels, known, terms_of
+from atonc.lower.semantics.run import run_mapped
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_canonical, compile_graph, memories
+from tests.compiler.layer_checks import soil
+from tests.frontends.onnx_models import Net
+from tests.frontends.tflite_models import O, T, build
+from tests.lower.harness import activation, graph_of
+
+ASKED = Options(verify=False, schedule_with=("attention",))
+Shape = tuple[int, ...]
+
+
+def product(a: Shape, b: Shape, turned: tuple[bool, bool], zeros: tuple[int, int, int], spread: float = 40.0) -> Graph:
+    rows, depth = (a[-1], a[-2]) if turned[0] else (a[-2], a[-1])
+    columns = b[-2] if turned[1] else b[-1]
+    shape = (*np.broadcast_shapes(a[:-2], b[:-2]), rows, columns)
+    op = Op("matmul", "product", ("a", "b"), ("y",), {"transpose_a": turned[0], "transpose_b": turned[1]})
+    out = activation("y", shape, 0.02 * 0.03 * depth**0.5 * spread, zeros[2])
+    return graph_of(op, activation("a", a, 0.02, zeros[0]), activation("b", b, 0.03, zeros[1]), out)
+
+
+def exact(graph: Graph, values: dict[str, Any]) -> Any:
+    attrs = graph.ops[0].attrs
+    a, b = (values[n].astype(np.int64) - graph.tensors[n].zero_point for n in "ab")
+    a = a.swapaxes(-1, -2) if attrs["transpose_a"] else a
+    b = b.swapaxes(-1, -2) if attrs["transpose_b"] else b
+    y = graph.tensors["y"]
+    return np.clip(np.floor((a @ b) * (0.02 * 0.03 / y.scale) + y.zero_point + 0.5), -128, 127)
+
+
+def random_codes(graph: Graph, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {n: rng.integers(-128, 128, graph.tensors[n].shape).astype(np.int8) for n in graph.inputs}
+
+
+def check(graph: Graph, values: dict[str, Any], options: Options = ASKED) -> Compiled:
+    """On the NPU, only forms with evidence, as meant, near exact arithmetic."""
+    compiled = compile_canonical(graph, graph, options, memories(options))
+    assert not compiled.mapped.reasons and not compiled.findings
+    emulation = Emulation(compiled.program, graph)
+    soil(emulation)
+    got = emulation.run(values)["y"]
+    assert np.array_equal(got, run_mapped(graph, compiled.mapped, values)["y"])
+    apart = np.abs(got - exact(graph, values))
+    assert apart.max() <= 1 and (apart > 0).mean() < 0.02
+    return compiled
+
+
+CASES = [  # shapes, which are turned, zero points
+    ((1, 2, 64, 32), (1, 2, 64, 32), (False, True), (-8, -8, -28)),  # scores of YOLO11n at 256
+    ((1, 2, 49, 49), (1, 2, 49, 64), (False, False), (-128, 5, 11)),  # values, at 224
+    ((1, 2, 64, 49), (1, 2, 49, 49), (False, True), (5, -128, 11)),  # as models write that
+    ((2, 50, 33), (2, 33, 37), (False, False), (0, 0, 0)),
+    ((1, 32, 64), (1, 32, 64), (True, False), (7, -128, -128)),
+    ((1, 30, 40), (1, 45, 30), (True, True), (-127, 1, 3)),
+    ((64, 20), (20, 70), (False, False), (127, 127, 0)),  # fewer channels than units take
+    ((3, 40, 40), (40, 40), (False, True), (-128, -128, 5)),  # one factor for all batches
+    ((1, 2, 64, 128), (1, 2, 64, 128), (False, True), (3, -3, 0)),  # as many channels as units take
+]
+
+
+@pytest.mark.parametrize(("a", "b", "turned", "zeros"), CASES, ids=range(len(CASES)))
+def test_products(a: Shape, b: Shape, turned: tuple[bool, bool], zeros: tuple[int, int, int]) -> None:
+    graph = product(a, b, turned, zeros)
+    check(graph, random_codes(graph))
+
+
+@pytest.mark.parametrize("zeros", [(-128, -128, 0), (127, 127, 0), (-128, 127, 0), (127, -128, 0)])
+@pytest.mark.parametrize("codes", [(-128, -128), (127, 127), (127, -128)])
+def test_largest_sums(zeros: tuple[int, int, int], codes: tuple[int, int]) -> None:
+    """Nothing saturates between the units, whatever the zero points and the codes."""
+    graph = product((32, 128), (128, 16), (False, False), zeros, spread=40 * 12.0)
+    check(graph, {n: np.full(graph.tensors[n].shape, code, np.int8) for n, code in zip("ab", codes, strict=True)})
+
+
+def test_terms_are_the_product() -> None:
+    rng = np.random.default_rng(1)
+    for zero, kernel_zero in [(0, 0), (0, -128), (128, 0), (255, -128), (120, 127), (255, -1)]:
+        f, b = rng.integers(0, 256, 50), rng.integers(-128, 128, 50)
+        total = known(zero, kernel_zero, 50)
+        for term in terms_of(zero, kernel_zero):
+            left = f if term.features is Features.CODES else np.full(50, zero)
+            right = {Kernels.CODES: b, Kernels.COMPLEMENTS: -1 - b, Kernels.VALUE: np.full(50, term.value)}
+            total += int((left * right[term.kernels]).sum())
+            assert abs(term.value) < 128
+        assert total == int(((f - zero) * (b - kernel_zero)).sum())
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "rule"),
+    [
+        ((4, 8), (8, 4), "PRODUCT-SMALL"),
+        ((64, 129), (129, 64), "PRODUCT-DEPTH"),
+        ((70, 8, 64), (70, 64, 8), "PRODUCT-SHAPE"),
+    ],
+)
+def test_what_stays_on_the_cpu(a: Shape, b: Shape, rule: str) -> None:
+    graph = product(a, b, (False, False), (0, 0, 0))
+    compiled = compile_canonical(graph, graph, ASKED, memories(ASKED))
+    assert [reason.rule for reason in compiled.mapped.reasons] == [rule]
+
+
+def test_only_on_request() -> None:
+    graph = product((64, 64), (64, 64), (False, False), (0, 0, 0))
+    plain = Options(verify=False)
+    compiled = compile_canonical(graph, graph, plain, memories(plain))
+    assert [reason.rule for reason in compiled.mapped.reasons] == ["PRODUCT-UNPROVEN"]
+
+
+def attention_onnx() -> bytes:
+    """Scores, softmax, values: two heads, from three inputs."""
+    net = Net()
+    q, k, v = (net.qdq(name, 0.05, zero) for name, zero in (("q", 5), ("k", 5), ("v", -7)))
+    turned = net.node("Transpose", [k], perm=[0, 1, 3, 2])[0]
+    scores = net.qdq(net.node("MatMul", [q, turned])[0], 0.4, -20)
+    shares = net.qdq(net.node("Softmax", [scores], axis=-1)[0], 1 / 256, -128)
+    y = net.qdq(net.node("MatMul", [shares, v])[0], 0.04, 3)
+    return net.model({"q": (1, 2, 36, 32), "k": (1, 2, 36, 32), "v": (1, 2, 36, 48)}, [y])
+
+
+def attention_tflite() -> bytes:
+    """The same with BATCH_MATMUL, whose second factor is turned by an option."""
+    q, k = (T(name, (1, 2, 36, 32), "int8", 0.05, 5) for name in "qk")
+    v = T("v", (1, 2, 36, 48), "int8", 0.05, -7)
+    scores = T("scores", (1, 2, 36, 36), "int8", 0.4, -20)
+    shares = T("shares", (1, 2, 36, 36), "int8", 1 / 256, -128)
+    y = T("y", (1, 2, 36, 48), "int8", 0.04, 3)
+    ops = [
+        O("BATCH_MATMUL", ["q", "k"], ["scores"], "BatchMatMulOptions", {1: ("b", 1)}),
+        O("SOFTMAX", ["scores"], ["shares"], "SoftmaxOptions", {0: ("f", 1.0)}),
+        O("BATCH_MATMUL", ["shares", "v"], ["y"], "BatchMatMulOptions", {}),
+    ]
+    return build([q, k, v, scores, shares, y], ops, ["q", "k", "v"], ["y"])
+
+
+@pytest.mark.parametrize("source", [attention_onnx, attention_tflite])
+def test_attention_of_model_files(source: Any) -> None:
+    read = read_onnx if source is attention_onnx else read_tflite
+    compiled = compile_graph(read(source()), Options(schedule_with=("attention",)))
+    assert {reason.op for reason in compiled.mapped.reasons} <= {"softmax", "quantize", "dequantize"}
+    assert compiled.report is not None and not compiled.findings
