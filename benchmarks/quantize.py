@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 from quantize_table import table
 
-from atonc.quantizing import observe
 from atonc.quantizing.graph import FloatGraph
 from atonc.quantizing.loading import load
-from atonc.quantizing.observe import mean_snr_db, outputs
-from atonc.quantizing.price import price
+from atonc.quantizing.observe import mean_snr_db, outputs, threads
+from atonc.quantizing.price import Price, price
 from atonc.quantizing.run import quantize
-from atonc.quantizing.types import Settings
+from atonc.quantizing.types import Candidate, Settings
 
 SAMPLES = 100
-HELD, HELD_SMALL, SMALL = 32, 128, 50_000  # so many samples judge; more where the input has few values
-SEEDS = {"learn": 0, "dev": 1, "held": 2}
+SMALL, LARGE = 50_000, 400_000  # values of an input
+HELD_SMALL, HELD, HELD_LARGE = 128, 32, 16  # so many samples judge
+SEEDS = {"learn": 0, "dev": 1, "held": 3}
 IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 
 
@@ -81,6 +81,8 @@ def pictures(model: Model, folder: Path, shape: tuple[int, ...], count: int, spl
     if split != "held":
         files = [file for index, file in enumerate(files) if (index % 4 == 3) == (split == "dev")]
     random = np.random.default_rng(SEEDS[split])
+    if split == "held":  # in no order: neighbours are of one folder
+        files = [files[index] for index in random.permutation(len(files))]
     last = shape[3] in (1, 3)
     height, width = shape[1:3] if last else shape[2:]
     found = []
@@ -100,7 +102,7 @@ def speech(folder: Path, count: int, split: str) -> np.ndarray:
     """MFCC of one-second windows of recorded speech, every quarter second; other splits begin in between."""
     with wave.open(str(folder / ("kws_10s.wav"))) as file:
         sound = np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float64) / 32768
-    random, offset = np.random.default_rng(10 + SEEDS[split]), {"learn": 0, "dev": 2000, "held": 1000}[split]
+    random, offset = np.random.default_rng(10 + SEEDS[split]), {"learn": 0, "dev": 2000, "held": 3000}[split]
     found = []
     for index in range(count):
         start = int((index % 36) * 4000 + offset + random.integers(0, 500))
@@ -135,7 +137,9 @@ def machine(folder: Path, count: int, split: str) -> np.ndarray:
 
 
 def samples(model: Model, folder: Path, shape: tuple[int, ...], split: str) -> np.ndarray:
-    count = SAMPLES if split == "learn" else HELD_SMALL if np.prod(shape) < SMALL else HELD
+    values = int(np.prod(shape))
+    judging = HELD_SMALL if values < SMALL else HELD if values < LARGE else HELD_LARGE
+    count = SAMPLES if split == "learn" else judging
     if model.data == "pictures":
         return pictures(model, folder, shape, count, split)
     return (speech if model.data == "speech" else machine)(folder, count, split)
@@ -282,18 +286,18 @@ def measure(key: str, folder: Path, keep: Path | None = None) -> dict[str, Any]:
         print(key, label, row[label], flush=True)
         row[label]["snr_db"] = held
 
-    def judged_onnx(label: str, data: bytes, started: float) -> None:
-        cost = price(data)
+    def judged_onnx(label: str, data: bytes, started: float, cost: Candidate | Price | None = None) -> None:
+        cost = cost or price(data)
         judged(label, lambda some: outputs(data, some), (cost.milliseconds, cost.cycles, cost.refusal), started)
 
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch) / "samples.npz"
         np.savez(data, **{name: learnt})
         started = time.process_time()
-        made = quantize(path, data, Settings(fixed_shapes=model.shapes))
+        made = quantize(path, data, Settings(fixed_shapes=model.shapes, threads=1))
         row["steps"] = [[title, round(figure, 2), used] for title, figure, used in made.steps]
         row["front"] = [candidate.as_dict() for candidate in made.front]
-        judged_onnx("atonc", made.model, started)
+        judged_onnx("atonc", made.model, started, made.chosen)
         if keep:
             made.save(keep / f"{key}.onnx")
         for label, method in (("ort_minmax", "MinMax"), ("ort_entropy", "Entropy")):
@@ -324,11 +328,11 @@ def main() -> None:
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--table", type=Path)
     options = parser.parse_args()
-    observe.THREADS = 1  # other work runs beside it
     rows = json.loads(options.results.read_text()) if options.results.exists() else {}
     if options.models:
         for key in options.only or MODELS:
-            rows[key] = measure(key, options.models, options.keep)
+            with threads(1):  # other work runs beside it
+                rows[key] = measure(key, options.models, options.keep)
             options.results.write_text(json.dumps(rows, indent=1))
     if options.table:
         options.table.write_text(table(rows, MODELS))

@@ -62,7 +62,8 @@ ALLOWED = {
         "app.validating", *PLAIN,
     },
     "quantizing": {
-        "frontends", "ir", "ops", "app.arrays", "declare", "app.images", "options", "pipeline", "cost.program", *PLAIN,
+        "workers", "frontends", "insight.own_steps", "ir", "ops", "app.arrays", "declare", "app.images", "options",
+        "pipeline", "cost.program", *PLAIN,
     },
     "sweeping": {
         "accuracy", "workers", "frontends", "hw", "declare", "app.generating", "options", "pipeline", *PLAIN,

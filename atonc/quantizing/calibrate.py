@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +18,35 @@ from atonc.quantizing.samples import Feed
 VALUES_A_SAMPLE, PLACES_AT_LEAST = 400, 4  # of each tensor
 
 
+@dataclass(frozen=True)
+class Look:
+    """What one tensor held in some of the samples."""
+
+    low: float
+    high: float
+    values: Array  # a few
+    tops: Array | None  # per channel: the largest, without its sign
+
+
+Looks = dict[str, Look]
+
+
 def calibrate(
-    graph: FloatGraph, names: Sequence[str], layers: Sequence[Layer], feeds: Sequence[Feed]
+    graph: FloatGraph, names: Sequence[str], layers: Sequence[Layer], feeds: Sequence[Feed], scheduler: str = ""
 ) -> dict[str, Seen]:
+    """`scheduler`: of a Dask cluster that runs the samples; what is found is the same."""
+    if scheduler:
+        from atonc.quantizing.calibrate_apart import looks_from_cluster
+
+        looks = looks_from_cluster(graph.model, names, feeds, scheduler)
+    else:
+        looks = [look(graph.model, names, feeds)]
+    weights = channel_weights(graph, layers)
+    return {name: _together([one[name] for one in looks], weights.get(name)) for name in names}
+
+
+def look(model: Any, names: Sequence[str], feeds: Sequence[Feed], first: int = 0) -> Looks:
+    """`first`: number of the first of these among all samples."""
     kept: dict[str, list[Array]] = {name: [] for name in names}
     tops: dict[str, Array] = {}
     lows, highs = dict.fromkeys(names, np.inf), dict.fromkeys(names, -np.inf)
@@ -28,15 +56,19 @@ def calibrate(
             lows[name], highs[name] = min(lows[name], float(value.min())), max(highs[name], float(value.max()))
             if value.ndim == 4:
                 tops[name] = np.maximum(tops.get(name, 0.0), np.abs(value).max((0, 2, 3)))
-            kept[name].append(some_values(value, np.random.default_rng((index, number))))
+            kept[name].append(some_values(value, np.random.default_rng((first + index, number))))
 
-    watch(graph.model, feeds, names, see, "calibrating")
-    weights = channel_weights(graph, layers)
-    return {
-        name: Seen(lows[name], highs[name], np.concatenate(kept[name]), _fitting(weights.get(name), kept[name][0]),
-                   tops.get(name))
-        for name in names
-    }  # fmt: skip
+    watch(model, feeds, names, see, "calibrating")
+    return {name: Look(lows[name], highs[name], np.concatenate(kept[name]), tops.get(name)) for name in names}
+
+
+def _together(looks: Sequence[Look], weights: Array | None) -> Seen:
+    values = np.concatenate([one.values for one in looks])
+    tops = [one.tops for one in looks if one.tops is not None]
+    return Seen(
+        min(one.low for one in looks), max(one.high for one in looks), values, _fitting(weights, values),
+        np.max(tops, axis=0) if tops else None,
+    )  # fmt: skip
 
 
 def some_values(value: Array, random: np.random.Generator) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from atonc.disk import read_file
 from atonc.errors import AtoncError, ModelError, ToolError, UnsupportedError
 from atonc.frontends import limits
 from atonc.frontends.fixed_shapes import require_names
+from atonc.frontends.onnx_cut import find_cuts, needed_nodes
 from atonc.frontends.onnx_qdq import constant_data
 from atonc.frontends.read import is_tflite
 from atonc.quantizing.fold_norms import fold_norms
@@ -27,7 +28,7 @@ def load(path: Path, fixed_shapes: Mapping[str, int] | None = None) -> Any:
     return tidy(read(path, fixed_shapes), path.name)
 
 
-def read(path: Path, fixed_shapes: Mapping[str, int] | None = None) -> Any:
+def read(path: Path, fixed_shapes: Mapping[str, int] | None = None, cut_outputs: Sequence[str] = ()) -> Any:
     """The model as it was exported, with its shapes; what cannot be quantised is refused here."""
     progress.stage("reading the model")
     data = read_file(path, limits.MAX_FILE_BYTES)
@@ -37,6 +38,8 @@ def read(path: Path, fixed_shapes: Mapping[str, int] | None = None) -> Any:
         model = read_float(data, path.stem)
     else:
         model = parse(data, path.name)
+    if cut_outputs:
+        cut(model, cut_outputs)
     require_float(model, path.name)
     return fixed(model, fixed_shapes or {}, path.name)
 
@@ -55,6 +58,24 @@ def parse(data: bytes, name: str) -> Any:
     for proto in model.graph.initializer:
         constant_data(proto)  # refuses what is stored elsewhere, and sizes that are no sizes
     return model
+
+
+def cut(model: Any, names: Sequence[str]) -> None:
+    """The model ends with these tensors; what only others need is left out."""
+    from onnx import TensorProto, helper
+
+    graph = model.graph
+    outputs = find_cuts(graph, names)
+    needed = needed_nodes(graph, outputs)
+    kept = [node for index, node in enumerate(graph.node) if index in needed]
+    known = {value.name: value for value in (*graph.output, *graph.value_info)}
+    made = [known.get(name) or helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    read = {name for node in kept for name in node.input}
+    constants = [proto for proto in graph.initializer if proto.name in read]
+    for field, values in ((graph.node, kept), (graph.output, made), (graph.initializer, constants)):
+        copies = [type(value).FromString(value.SerializeToString()) for value in values]
+        del field[:]
+        field.extend(copies)
 
 
 def require_float(model: Any, name: str) -> None:

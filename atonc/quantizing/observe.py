@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,23 @@ from atonc.errors import ModelError
 from atonc.ir import Array
 from atonc.quantizing.samples import Feed
 
-THREADS = 0  # onnxruntime's own choice
+_THREADS: ContextVar[int] = ContextVar("threads", default=0)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """So many for one run of a model; 0: what OMP_NUM_THREADS says, else one per core."""
+    before = _THREADS.set(count)
+    try:
+        yield
+    finally:
+        _THREADS.reset(before)
+
+
+def thread_count() -> int:
+    """As onnxruntime takes it: 0 is its own choice, one per core."""
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return _THREADS.get() or (int(said) if said.isdigit() else 0)
 
 
 def session(model: Any, exact: bool = True) -> Any:
@@ -21,7 +40,7 @@ def session(model: Any, exact: bool = True) -> Any:
 
     settings = ort.SessionOptions()
     settings.log_severity_level = 4
-    settings.intra_op_num_threads = THREADS
+    settings.intra_op_num_threads = thread_count()
     if exact:
         settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     data = model if isinstance(model, bytes) else model.SerializeToString()

@@ -20,6 +20,7 @@ from atonc.quantizing.judge import Judge
 from atonc.quantizing.layers import layers_of
 from atonc.quantizing.loading import read, tidy
 from atonc.quantizing.mend import Mended, Wishes, mend
+from atonc.quantizing.observe import threads
 from atonc.quantizing.price import Price, price
 from atonc.quantizing.range_check import first_norm, require_trained_range, still_outputs
 from atonc.quantizing.ranges import Seen
@@ -27,6 +28,7 @@ from atonc.quantizing.samples import Feed, Samples, read_samples
 from atonc.quantizing.types import LEAST_SAMPLES, Candidate, Quantised, Settings
 from atonc.quantizing.weights import SHARES, SPREADS, WHOLE, Bounds, nearest, spread_of
 from atonc.quantizing.write import write
+from atonc.workers.run import require_scheduler
 
 WALKS = {
     Wishes(True, True): "weights rounded by the layer's output, biases corrected",
@@ -46,7 +48,14 @@ TUNABLE: tuple[dict[str, Any], ...] = (
 
 def quantize(model: Path, data: Path, settings: Settings | None = None) -> Quantised:
     settings = settings or Settings()
-    exported = read(model, settings.fixed_shapes)
+    if settings.scheduler:
+        require_scheduler(settings.scheduler)
+    with threads(settings.threads):
+        return _quantize(model, data, settings)
+
+
+def _quantize(model: Path, data: Path, settings: Settings) -> Quantised:
+    exported = read(model, settings.fixed_shapes, settings.cut_outputs)
     norm = first_norm(exported)
     graph = FloatGraph(own_constants(tidy(exported, model.name), WEIGHTED))
     samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
@@ -160,7 +169,7 @@ class Work:
         self.graph = graph
         layers, plans = layers_of(graph), [make_plan(graph, tails) for tails in (True, False)]
         names = tuple(dict.fromkeys(name for plan in plans for name in plan.tensors))
-        self.seen = calibrate(graph, names, layers, self.learn)
+        self.seen = calibrate(graph, names, layers, self.learn, self.settings.scheduler)
         self.layers = {layer.name: (layer, nearest(graph, layer)) for layer in layers}
 
     def _walk(self, best: float, ways: Sequence[Wishes], title: str = "") -> float:

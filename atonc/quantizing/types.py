@@ -9,9 +9,10 @@ from typing import Any
 
 from atonc.declare import check, option
 from atonc.errors import InputError
-from atonc.options import MODEL, shapes
+from atonc.options import MODEL, names, shapes
 
 DATA, METHOD, RESULT = "calibration data", "how scales and weights are chosen", "what is preferred"
+WORK = "how the work is done"
 CALIBRATIONS = ("output", "mse", "minmax", "percentile", "entropy")
 OBJECTIVES = ("accuracy", "balanced", "speed")
 LEAST_SAMPLES, USUAL_SAMPLES = 8, 100
@@ -58,6 +59,10 @@ class Settings:
         dict, "--fix-parametric-shapes", MODEL, "sizes of free dimensions: B=1,T=16 or {'x:2': 48}", metavar="SHAPES",
         parse=shapes,
     )  # fmt: skip
+    cut_outputs: tuple[str, ...] = option(
+        (), "--cut-output-tensors", MODEL, "the model ends with these tensors: tails such as NMS are left to the "
+        "application", metavar="NAMES", parse=names,
+    )  # fmt: skip
     calibration: str = option(
         "output", "--calibration", METHOD, "how ranges of activations are chosen", choices=CALIBRATIONS
     )
@@ -70,6 +75,13 @@ class Settings:
     )
     max_loss_db: float = option(
         0.5, "--max-loss", RESULT, "signal-to-noise ratio that may be given up for speed", metavar="DB", parse=number
+    )
+    threads: int = option(
+        0, "--threads", WORK, "of one run of the model; 0: as OMP_NUM_THREADS says, else one per core", metavar="N",
+        parse=count,
+    )  # fmt: skip
+    scheduler: str = option(
+        "", "--scheduler", WORK, "a Dask cluster calibrates: tcp://HOST:PORT, or local", metavar="ADDRESS"
     )
     board: str = option("stm32n6570-dk", "--board", RESULT, "whose milliseconds are predicted", metavar="BOARD")
 
