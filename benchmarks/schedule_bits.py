@@ -1,9 +1,10 @@
 """Do the passes of the schedule change a value? Every network with all of them and without any, on the emulator.
 
-    python benchmarks/schedule_bits.py [--random COUNT] [--first SEED] [--only TEXT] [--keep FILE] [--write]
+    python benchmarks/schedule_bits.py [--only TEXT] [--keep FILE] [--write]
 
-One line a network in FILE, so that runs can be interrupted and split. A network counts as equal when every output has
-the same bytes on one input and the same operators run on the NPU.
+The models of the corpus; random_graphs.py does the same for random networks. One line a network in FILE, so that runs
+can be interrupted and split. A network counts as equal when every output has the same bytes on one input and the same
+operators run on the NPU.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from atonc.ir import Graph
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
 from atonc.schedule import PASSES
-from tests.compiler.random_graphs import random_graph
 
 RESULTS = Path(__file__).parent / "results" / "schedule_bits.md"
 MEASURED = "2026-11-16, 2-core aarch64 Linux"
@@ -53,30 +53,24 @@ def _on_cpu(compiled: Compiled) -> set[str]:
 
 
 def networks(options: argparse.Namespace) -> Iterator[tuple[str, Graph]]:
-    for seed in range(options.first, options.first + options.random):
-        yield f"random {seed}", random_graph(seed)
     models = sorted(p for p in (corpus_dir() / "models").iterdir() if p.suffix in (".tflite", ".onnx"))
     for model in models:
-        if not options.random and options.only in model.name:
+        if options.only in model.name:
             yield model.name, read(model)
 
 
 def report(kept: Mapping[str, Record]) -> Iterator[str]:
     yield "# Schedules with and without passes: the same bits?\n"
     yield f"`python benchmarks/schedule_bits.py`, {MEASURED}. All passes of the schedule on, against all off.\n"
-    for said, rows in (("corpus", _of(kept, False)), ("random networks", _of(kept, True))):
-        done = [r for r in rows if "refused" not in r]
-        before, after = (sum(r["epochs"][k] for r in done) for k in (0, 1))
-        unlike, moved = sum(bool(r["unlike"]) for r in done), sum(bool(r["moved"]) for r in done)
-        yield f"* {said}: {len(done)} compared, {unlike} unlike, {moved} with other operators on the CPU,"
-        yield f"  {len(rows) - len(done)} refused; {before:,} epochs without passes, {after:,} with them."
+    done = [record for record in kept.values() if "refused" not in record]
+    before, after = (sum(record["epochs"][k] for record in done) for k in (0, 1))
+    unlike, moved = (sum(bool(record[what]) for record in done) for what in ("unlike", "moved"))
+    yield f"* Corpus: {len(done)} compared, {unlike} unlike, {moved} with other operators on the CPU,"
+    yield f"  {len(kept) - len(done)} refused; {before:,} epochs without passes, {after:,} with them."
+    yield "* Random networks: [random_graphs.md](random_graphs.md)."
     for name, record in kept.items():
         if record.get("unlike") or record.get("moved"):
             yield f"* {name}: unlike {record['unlike']}, on the CPU in one of them {record['moved']}"
-
-
-def _of(kept: Mapping[str, Record], random: bool) -> list[Record]:
-    return [record for name, record in kept.items() if name.startswith("random ") == random]
 
 
 def read_kept(lines: Iterable[str]) -> dict[str, Record]:
@@ -85,8 +79,6 @@ def read_kept(lines: Iterable[str]) -> dict[str, Record]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--random", type=int, default=0, help="so many random networks instead of the corpus")
-    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", type=Path, default=Path("schedule_bits.jsonl"))
     parser.add_argument("--write", action="store_true")
