@@ -218,9 +218,11 @@ def chains(mapped: Mapped, graph: Graph, options: Options, apart: Collection[str
         return Fused(mapped.works)
     context = mapped.context
     worst = Grade.WITHIN if options.silicon == silicon.SEEN else Grade.COMPOSED
-    price = partial(cycles_of, buffers=context.buffers)
-    network = fusing.Network(context.buffers, context.aliases, graph.outputs, price, worst, apart)
-    return fuse(mapped.works, network)
+    network = fusing.Network(context.buffers, context.aliases, graph.outputs, cycles_of, worst, apart)
+    fused = fuse(mapped.works, network)
+    for name, taller in fused.taller.items():
+        context.share(taller, name)
+    return fused
 
 
 def schedule_tasks(mapped: Mapped, fused: Fused, options: Options) -> Scheduled:

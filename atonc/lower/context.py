@@ -12,7 +12,7 @@ from atonc.ir import Array, Graph, Op, Tensor
 from atonc.lower.facts import Facts
 from atonc.plan.aliases import root
 from atonc.plan.task import TaskGroup, tasks_of
-from atonc.plan.types import Buffer, BufferKind
+from atonc.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.select.form import Form, Outbid, Refusal, Refused, Semantics
 from atonc.select.policy import USUAL_ROOM, Room
 
@@ -154,6 +154,17 @@ class Context:
         name = f"{label}#{next(self._names)}"
         self.buffers[name] = Buffer(name, size_bytes, BufferKind.SCRATCH)
         return name
+
+    def taller(self, name: str, more_bytes: int) -> str:
+        """The memory of a buffer and some more behind it, for results that nobody reads."""
+        taller = taller_buffer(self.buffers[name], more_bytes)
+        self.share(taller, name)
+        return taller.name
+
+    def share(self, buffer: Buffer, name: str) -> None:
+        """A buffer in the memory of another one, which grows if need be."""
+        self.buffers[buffer.name] = buffer
+        self.aliases[buffer.name] = name
 
 
 def _above(below: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
