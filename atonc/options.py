@@ -165,7 +165,7 @@ class Options:
         (),
         "--schedule-without",
         MAPPING,
-        "passes of the schedule to leave out, separated by commas: fuse,lanes,pack",
+        "passes of the schedule to leave out, separated by commas: borders,fuse,lanes,pack",
         metavar="PASSES",
         parse=names,
     )

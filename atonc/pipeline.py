@@ -239,8 +239,9 @@ def schedule_tasks(mapped: Mapped, fused: Fused, options: Options) -> Scheduled:
 
 
 def left_out(options: Options) -> tuple[str, ...]:
-    """Passes of the schedule. Most sets of chains side by side are composed of seen ones, not seen themselves."""
-    return (*options.schedule_without, *(("lanes", "pack") if options.silicon == silicon.SEEN else ()))
+    """Passes of the schedule. Most sets of chains side by side are composed of seen ones, not seen themselves, and so
+    is padding on one side of a window."""
+    return (*options.schedule_without, *(("borders", "lanes", "pack") if options.silicon == silicon.SEEN else ()))
 
 
 def memories(options: Options) -> Board:

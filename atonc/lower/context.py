@@ -10,6 +10,7 @@ from typing import Any
 
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.lower.facts import Facts
+from atonc.lower.sizes import item_bytes
 from atonc.plan.aliases import root
 from atonc.plan.task import TaskGroup, tasks_of
 from atonc.plan.types import Buffer, BufferKind, taller_buffer
@@ -175,12 +176,3 @@ def _above(below: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
 def _own(mapping: MutableMapping[str, Any]) -> Mapping[str, Any]:
     """What was written into it."""
     return dict(mapping.maps[0] if isinstance(mapping, ChainMap) else mapping)
-
-
-_ITEM_BYTES = {
-    "int8": 1, "uint8": 1, "bool": 1, "int16": 2, "uint16": 2, "float16": 2, "int64": 8, "uint64": 8, "float64": 8,
-}  # fmt: skip
-
-
-def item_bytes(tensor: Tensor) -> int:
-    return _ITEM_BYTES.get(tensor.dtype, 4)

@@ -19,7 +19,7 @@ from atonc.lower.context import Context
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.pad_first import Lower, lower_padded, pad_first
 from atonc.lower.registry import Refusal
-from atonc.plan.task import TaskGroup
+from atonc.plan.task import Purpose, TaskGroup
 from atonc.plan.types import BufferKind
 from atonc.select.choose import Draw, Offer, attempt, take_best
 from atonc.select.form import Form, Refused
@@ -32,16 +32,21 @@ STORED = "the zero point around the picture in memory"
 def lower_bordered(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     """As `lower_padded` does it, or on a copy with a border where that costs less."""
     plain = attempt(context, lambda draft: lower_padded(layer, draft, lower))
-    if isinstance(plain, Refused) or not _may_pay(layer, plain):
+    if isinstance(plain, Refused) or "borders" in context.facts.without or not _may_pay(layer, plain):
         return context.take(plain)
     offers = [Offer(plain, SUBTRACTED)]
     for draw in _draws(layer, lower):
         form = attempt(context, draw)
-        if isinstance(form, Form):
+        if isinstance(form, Form) and _fits(layer, context, form):
             offers.append(Offer(form, STORED))
-        else:
+        elif isinstance(form, Refused):
             context.refused.append(form)
     return take_best(context, offers)
+
+
+def _fits(layer: Layer, context: Context, form: Form) -> bool:
+    """Whether the copy lies where memory is free while other layers need more: speed does not make the peak higher."""
+    return form.scratch_bytes <= context.facts.free_bytes.get(layer.op.name, 0)
 
 
 def _may_pay(layer: Layer, plain: Form) -> bool:
@@ -64,12 +69,12 @@ def _draws(layer: Layer, lower: Lower) -> Iterator[Draw[Context]]:
 
 
 def _signed(layer: Layer, lower: Lower, context: Context) -> list[TaskGroup]:
-    copies, padded = pad_first(layer, context)
+    copies, padded = pad_first(layer, context, purpose=Purpose.BORDER)
     return [*copies, *lower(replace(padded, border=(0, 0, 0, 0)), context)]
 
 
 def _unsigned(layer: Layer, lower: Lower, context: Context) -> list[TaskGroup]:
-    copies, padded = pad_first(layer, context, shifted=True)
+    copies, padded = pad_first(layer, context, shifted=True, purpose=Purpose.BORDER)
     return [*copies, *lower(one_more_row(replace(padded, border=(0, 0, 0, 0)), context), context)]
 
 

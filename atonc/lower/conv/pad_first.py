@@ -114,7 +114,11 @@ def _around_transposed(layer: Layer) -> tuple[Sides, Sides]:
 
 
 def pad_first(
-    layer: Layer, context: Context, most_rows: int = 0, shifted: bool = False
+    layer: Layer,
+    context: Context,
+    most_rows: int = 0,
+    shifted: bool = False,
+    purpose: Purpose = Purpose.PADDING,
 ) -> tuple[list[TaskGroup], Layer]:
     """Epochs that write the padded copy, and the layer that reads it without padding, or only up to so many rows.
     `shifted`: the copy is stored as code + 128."""
@@ -141,4 +145,4 @@ def pad_first(
     sides = (top, left, bottom, right)
     padded = layer.shifted() if shifted else layer
     padded = replace(padded, source=copy, area=view, padding=left_over, stored=stored, border=sides)
-    return pack(work, layer.origin, f"padding of {layer.op.name}", Purpose.PADDING), padded
+    return pack(work, layer.origin, f"padding of {layer.op.name}", purpose), padded
