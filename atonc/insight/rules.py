@@ -176,8 +176,8 @@ PADDED = _rule(
 )
 BORDERED = _rule(
     "MODE-BORDER",
-    "a copy of the input with its zero point around it is written first: the convolver then takes features of 8 bits, "
-    "and holds twice as many kernels",
+    "a copy of the input is written first, with its zero point around it where it is padded: the convolver then takes "
+    "features of 8 bits, and holds twice as many kernels",
     "quantise activations symmetrically, or end the layer before in ReLU: then no copy is needed",
     "zero point 0, or -128 between convolutions",
     FORM,

@@ -117,3 +117,19 @@ def test_free_bytes() -> None:
     )
     found = free_bytes(Graph(tensors, ops, ("a",), ("f",)))
     assert found == {"one": 0, "two": 4, "three": 1, "four": 8, "five": 8}
+
+
+@pytest.mark.parametrize("zero", [-128, 0, 44])
+def test_windows_that_nothing_is_padded_for(zero: int) -> None:
+    net = Sketch().start(1, 64, 64, 32, zero=zero)
+    pool = {"window": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0), "layout": "NHWC"}
+    net.op("max_pool", (1, 32, 32, 32), zero=zero, **pool)
+    net.conv(48, (3, 3))
+    (inner,) = (op for op in net.ops if op.kind == "conv")
+    net.ops[-1] = replace(inner, attrs={**inner.attrs, "padding": (0, 0, 0, 0)})
+    net.tensors[net.last] = replace(net.tensors[net.last], shape=(1, 30, 30, 48))
+    net.conv(8)
+    off, on = compile_graph(net.graph(), OFF), compile_graph(net.graph(), replace(ON, verify=True))
+    assert windows(on) == {(1, 0)} and {size for size, _ in windows(off)} == {2}
+    assert cycles(on) < cycles(off) and not on.mapped.reasons
+    assert all(grade.grade.rank <= Grade.COMPOSED.rank for grade in on.grades)

@@ -3,7 +3,8 @@ up for it.
 
 A unit that takes bytes as they are holds twice as many kernels as one that subtracts a zero point, but pads with zeros:
 right for a zero point of 0, or of -128 where features are stored as code + 128. For all others the picture is copied
-into a border of its zero point. Every sum then has the zero point in it, on all taps of every output alike.
+into a border of its zero point. Every sum then has the zero point in it, on all taps of every output alike. A window
+that nothing is padded for needs no border, only the copy as code + 128: chains of signed bytes were not seen.
 
 Windows of one byte were never seen without padding. With stride 2 a further row and column of it meet no output. With
 stride 1 there is one row of results more, which nobody reads: it lies behind the tensor.
@@ -51,11 +52,12 @@ def _fits(layer: Layer, context: Context, form: Form) -> bool:
 
 def _may_pay(layer: Layer, plain: Form) -> bool:
     """Whether half of the cycles could be saved: not where the kernels come from the flash no faster."""
-    if layer.op.kind != "conv" or layer.zero == 0 or layer.features_shifted or layer.whole_bytes:
+    if layer.op.kind != "conv" or layer.features_shifted or layer.whole_bytes:
         return False
-    window, plain_steps = max(layer.weights.shape[1:3]), layer.dilation == (1, 1)
-    if not (any(layer.padding) and plain_steps and window == 3 and layer.stride in ((1, 1), (2, 2))):
+    if layer.weights.shape[1:3] != (3, 3) or layer.dilation != (1, 1) or layer.stride not in ((1, 1), (2, 2)):
         return False
+    if layer.zero == 0 if any(layer.padding) else layer.stride == (2, 2):
+        return False  # units do it on bytes already
     if layer.area.channels < WINDOW_CHANNELS or layer.outputs < WINDOW_OUTPUTS:
         return False
     return plain.cycles > WORTH_BORDER * FLASH_BYTE_CYCLES * layer.weights.size
