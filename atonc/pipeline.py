@@ -257,9 +257,11 @@ def chains(mapped: Mapped, graph: Graph, options: Options, apart: Collection[str
         return Fused(mapped.works)
     context = mapped.context
     worst = Grade.WITHIN if options.silicon == silicon.SEEN else Grade.COMPOSED
-    price = partial(cycles_of, buffers=context.buffers)
-    network = fusing.Network(context.buffers, context.aliases, graph.outputs, price, worst, apart)
-    return fuse(mapped.works, network)
+    network = fusing.Network(context.buffers, context.aliases, graph.outputs, cycles_of, worst, apart)
+    fused = fuse(mapped.works, network)
+    for name, taller in fused.taller.items():
+        context.share(taller, name)
+    return fused
 
 
 def schedule_tasks(mapped: Mapped, fused: Fused, options: Options) -> Scheduled:
@@ -276,8 +278,9 @@ def schedule_tasks(mapped: Mapped, fused: Fused, options: Options) -> Scheduled:
 
 
 def left_out(options: Options) -> tuple[str, ...]:
-    """Passes of the schedule. Most sets of chains side by side are composed of seen ones, not seen themselves."""
-    return (*options.schedule_without, *(("lanes", "pack") if options.silicon == silicon.SEEN else ()))
+    """Passes of the schedule. Most sets of chains side by side are composed of seen ones, not seen themselves, and so
+    is padding on one side of a window."""
+    return (*options.schedule_without, *(("borders", "lanes", "pack") if options.silicon == silicon.SEEN else ()))
 
 
 def memories(options: Options) -> Board:

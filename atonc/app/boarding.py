@@ -21,7 +21,7 @@ from atonc.firmware.image import ImageNetwork, Runtime
 from atonc.hw.board import USER_BUFFERS
 from atonc.hw.board import Board as Described
 from atonc.hw.board_file import find_board
-from atonc.lower.context import item_bytes
+from atonc.lower.sizes import item_bytes
 from atonc.progress import stage
 
 if TYPE_CHECKING:

@@ -104,6 +104,8 @@ def _of_weights(
         how = "nothing is padded, so the bias makes up for it"
         if Purpose.FEATURES in purposes:
             how = "an epoch before subtracts it"
+        elif Purpose.BORDER in purposes:
+            how = "it lies around a copy of the picture, so the bias makes up for it"
         elif source.name in shifted:
             how = "it is stored shifted by 128"
         seen = f"zero point {zero} at the input, avoided here: {how}. ST's compiler subtracts it in the unit"

@@ -23,6 +23,7 @@ SEVERAL = (rules.TRANSPOSED, rules.GROUPS, rules.STAGES, rules.PIECES, rules.RES
 _HELPERS = {
     Purpose.FEATURES: (rules.EXTRA_STEPS, "subtract the zero point"),
     Purpose.PADDING: (rules.PADDED, "write a padded copy"),
+    Purpose.BORDER: (rules.BORDERED, "write a copy as code + 128 or with the zero point around it"),
     Purpose.PART: (rules.PARTIAL, "compute or add parts"),
 }
 

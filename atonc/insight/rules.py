@@ -174,6 +174,14 @@ PADDED = _rule(
     "paddings that public networks let the convolver add",
     FORM,
 )
+BORDERED = _rule(
+    "MODE-BORDER",
+    "a copy of the input is written first, with its zero point around it where it is padded: the convolver then takes "
+    "features of 8 bits, and holds twice as many kernels",
+    "quantise activations symmetrically, or end the layer before in ReLU: then no copy is needed",
+    "zero point 0, or -128 between convolutions",
+    FORM,
+)
 PARTIAL = _rule(
     "MODE-PARTIAL-SUMS",
     "partial sums go through memory: several epochs compute parts of the kernel or of the channels, others add them up",
@@ -302,6 +310,7 @@ RULES: tuple[Rule, ...] = (
     SPILL,
     EXTRA_STEPS,
     PADDED,
+    BORDERED,
     PARTIAL,
     WIDE_NUMBERS,
     STATIONARY,

@@ -10,9 +10,10 @@ from typing import Any
 
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.lower.facts import Facts
+from atonc.lower.sizes import item_bytes
 from atonc.plan.aliases import root
 from atonc.plan.task import TaskGroup, tasks_of
-from atonc.plan.types import Buffer, BufferKind
+from atonc.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.select.form import Form, Outbid, Refusal, Refused, Semantics
 from atonc.select.policy import USUAL_ROOM, Room
 
@@ -156,6 +157,17 @@ class Context:
         self.buffers[name] = Buffer(name, size_bytes, BufferKind.SCRATCH)
         return name
 
+    def taller(self, name: str, more_bytes: int) -> str:
+        """The memory of a buffer and some more behind it, for results that nobody reads."""
+        taller = taller_buffer(self.buffers[name], more_bytes)
+        self.share(taller, name)
+        return taller.name
+
+    def share(self, buffer: Buffer, name: str) -> None:
+        """A buffer in the memory of another one, which grows if need be."""
+        self.buffers[buffer.name] = buffer
+        self.aliases[buffer.name] = name
+
 
 def _above(below: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Shows what is below, and takes what is written."""
@@ -165,12 +177,3 @@ def _above(below: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
 def _own(mapping: MutableMapping[str, Any]) -> Mapping[str, Any]:
     """What was written into it."""
     return dict(mapping.maps[0] if isinstance(mapping, ChainMap) else mapping)
-
-
-_ITEM_BYTES = {
-    "int8": 1, "uint8": 1, "bool": 1, "int16": 2, "uint16": 2, "float16": 2, "int64": 8, "uint64": 8, "float64": 8,
-}  # fmt: skip
-
-
-def item_bytes(tensor: Tensor) -> int:
-    return _ITEM_BYTES.get(tensor.dtype, 4)

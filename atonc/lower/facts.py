@@ -8,6 +8,7 @@ from functools import cached_property
 
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.lower.conv.passes_2x import Form, needs_unsigned
+from atonc.lower.sizes import free_bytes
 from atonc.select.policy import MANY_CHANNELS, USUAL_ROOM, Room
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")
@@ -90,6 +91,11 @@ class Facts:
         channels = weights.shape[-1]
         window = weights.shape[1:3] if len(weights.shape) == 4 else (1, 1)
         return channels > (1 if max(window) > 1 else MANY_CHANNELS)
+
+    @cached_property
+    def free_bytes(self) -> Mapping[str, int]:
+        """By operator: what may live beside it without the peak of all activations growing."""
+        return free_bytes(self.graph)
 
     @cached_property
     def typical(self) -> list[Mapping[str, Array]]:

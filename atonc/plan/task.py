@@ -19,6 +19,7 @@ class Purpose(StrEnum):
     COMPUTE = "compute"
     FEATURES = "features"  # writes the features as the units want them
     PADDING = "padding"  # writes a padded copy of the features
+    BORDER = "border"  # writes a copy of the features with their zero point around it
     PART = "part"  # computes or adds partial results
 
 

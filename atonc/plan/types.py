@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from atonc.hw.fields import UnitConfig
@@ -34,6 +34,12 @@ class Buffer:
     tensor: str = ""
     offset: int = 0  # stored bytes are codes plus this: 128 turns codes from -128 into features from 0
     data: bytes = field(default=b"", repr=False)  # contents of a constant
+
+
+def taller_buffer(buffer: Buffer, more_bytes: int) -> Buffer:
+    """For an alias of the buffer, with some bytes behind it that nobody reads."""
+    size = buffer.size_bytes + more_bytes
+    return replace(buffer, name=f"{buffer.name} and {more_bytes} more", size_bytes=size, tensor="")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Tasks become epochs: `fuse`, `order`, then `pack`; `assign` gives unit numbers, `check` proves the result.
 
-`PASSES` names what can be switched off (`--schedule-without`): results are the same bit for bit, only slower.
+`PASSES` names what can be switched off (`--schedule-without`). Results are the same bit for bit, only slower; without
+borders a layer may round its sums at another place, both within its expected error.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from atonc.schedule.types import EpochOfTasks, Schedule, Step, Work
 FUSE = "fuse"
 PASSES = {  # name -> what it does
     FUSE: "an operator behind another one in the same epoch",
+    "borders": "windows on features of one byte, on a copy with its zero point around it",
     "lanes": "one convolution on several chains of units side by side",
     "pack": "tasks of different operators side by side",
     "stripe": "rows of several convolutions in turn, where the tensors between them have no room on the chip",

@@ -9,18 +9,19 @@ The works stay in the order of the graph: tasks of the producer become longer, t
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from atonc.hw.chains import Shape, evidence, texts_of
 from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.hw.proven import Level
 from atonc.hw.safety.evidence import Grade, unit_grade
+from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.aliases import root
 from atonc.plan.streams import with_idle_steps
 from atonc.plan.task import ENGINE, Task, TaskGroup
-from atonc.plan.types import Buffer
+from atonc.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.schedule.lives import Lives
 from atonc.schedule.pointwise import Pointwise, follow, mirrored, pointwise
 from atonc.schedule.types import Apart, Merge, Work
@@ -32,6 +33,7 @@ NO_CHAIN = "a chain is one that published programs have"
 NO_GAIN = "a merge takes fewer cycles than the two epochs"
 NO_ROOM = "a merge leaves the peak of the activations as it is"
 NO_ORDER = "the other operand is there before the producer begins"
+NO_MORE = "rows that nobody reads lie behind a tensor in the middle of the network, and operands in memory have none"
 
 
 Place = tuple[int, int]  # numbers of a work and of its group; -1 is its call
@@ -41,10 +43,10 @@ Place = tuple[int, int]  # numbers of a work and of its group; -1 is its call
 class Network:
     """What a merge may need to know besides the works."""
 
-    buffers: Mapping[str, Buffer]
-    aliases: Mapping[str, str]
+    buffers: MutableMapping[str, Buffer]
+    aliases: MutableMapping[str, str]
     outputs: Collection[str]
-    cycles: Callable[[Iterable[TaskGroup]], int]  # of groups, one after the other
+    cycles: Callable[[Iterable[TaskGroup], Mapping[str, Buffer]], int]  # of groups, one after the other
     worst: Grade = Grade.COMPOSED  # of forms that may be used
     apart: Collection[str] = ()  # operators that shall not be chained
 
@@ -57,10 +59,12 @@ class Fused:
     works: tuple[Work, ...]
     merges: tuple[Merge, ...] = ()
     apart: tuple[Apart, ...] = ()
+    taller: Mapping[str, Buffer] = field(default_factory=dict)  # buffer -> the same memory and some more behind it
 
 
 def fuse(works: Iterable[Work], network: Network) -> Fused:
     """Consumers in the order of the graph, each behind the producer that saves most."""
+    network = replace(network, buffers=dict(network.buffers), aliases=dict(network.aliases))
     state = _State(list(works), network)
     merges: list[Merge] = []
     apart: list[Apart] = []
@@ -74,7 +78,7 @@ def fuse(works: Iterable[Work], network: Network) -> Fused:
                 state.apply(best)
             else:
                 apart += [one for one in found if isinstance(one, Apart)][:1]
-    return Fused(state.done(), tuple(merges), tuple(apart))
+    return Fused(state.done(), tuple(merges), tuple(apart), state.taller)
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ class _Candidate:
     place: Place  # of the consumer
     target: str  # what it writes
     groups: Mapping[Place, TaskGroup]  # of the producer, as they become
+    taller: Buffer | None = None  # where it writes instead, if the producer has more rows than anybody reads
 
 
 class _State:
@@ -91,6 +96,8 @@ class _State:
     def __init__(self, works: list[Work], network: Network) -> None:
         self.works, self.network = works, network
         self.gone: set[Place] = set()
+        self.taller: dict[str, Buffer] = {}
+        self.sizes = {name: one.size_bytes for name, one in network.buffers.items()}
         touched = list(_touched(works))
         self.number = {place: number for number, (place, _) in enumerate(touched)}
         self.lives = Lives((names for _, names in touched), network.buffers, network.aliases)
@@ -114,6 +121,8 @@ class _State:
     def apply(self, found: _Candidate) -> None:
         if found.merge.kept:
             self.lives.begin(*self.earlier(found.target, min(found.groups), found.place))
+        if found.taller is not None:
+            self.taller[found.target] = found.taller
         self._leave(found.place)
         self.gone.add(found.place)
         for place, group in found.groups.items():
@@ -156,7 +165,7 @@ def _candidates(state: _State, place: Place) -> Iterator[_Candidate | Apart]:
     network = state.network
     if state.works[place[0]].op in network.apart:
         return
-    work = pointwise(state.group(place), {name: one.size_bytes for name, one in network.buffers.items()})
+    work = pointwise(state.group(place), state.sizes)
     if work is None or any(other < place for other in _touching(state, work.target)):
         return
     for name in dict.fromkeys(work.readers.values()):
@@ -191,10 +200,16 @@ def _follow(
     late = [n for n in others if n not in inner and any(other >= producers[0] for other in state.writers[n])]
     if late:
         return Apart(producer, consumer, NO_ORDER, f"{late[0]} is written later")
+    writers = (task.engines[writer].config for _, task in tasks for writer in _writers(task, root, network))
+    taller = _taller(network, work.target, writers)
+    if taller is not None:
+        if network.buffers[work.target].kind != BufferKind.ACTIVATION or set(others) - inner:
+            return Apart(producer, consumer, NO_MORE, f"{name} is written with more rows than {work.target} has")
+        network.buffers[taller.name], network.aliases[taller.name] = taller, work.target
     keep = bool(state.readers[root] - {place}) or any(network.root(n) == root for n in network.outputs)
     pairs = []
     for at, task in tasks:
-        chained = _proven_chain(task, root, work, inner, keep, network)
+        chained = _proven_chain(task, root, replace(work, target=taller.name) if taller else work, inner, keep, network)
         if isinstance(chained, str):
             return Apart(producer, consumer, NO_CHAIN, chained)
         pairs.append((at, task, chained))
@@ -204,13 +219,19 @@ def _follow(
         for at in producers
     }
     before = [*(state.group(at) for at in producers), state.group(place)]
-    saved = network.cycles(before) - network.cycles(groups.values())
+    saved = network.cycles(before, network.buffers) - network.cycles(groups.values(), network.buffers)
     if saved <= 0:
         return Apart(producer, consumer, NO_GAIN, f"{-saved:,} cycles more")
     if keep and state.lives.grows(*state.earlier(work.target, producers[0], place)):
         return Apart(producer, consumer, NO_ROOM, f"{name} is kept for others beside {work.target}")
     merge = Merge(producer, consumer, name, keep, state.group(place), tuple((t, c) for _, t, c in pairs), saved)
-    return _Candidate(merge, place, work.target, groups)
+    return _Candidate(merge, place, work.target, groups, taller)
+
+
+def _taller(network: Network, target: str, writers: Iterable[StrengConfig]) -> Buffer | None:
+    """What the consumer's result needs instead of its own buffer, where the producer writes more than it has."""
+    more = max(config.span()[1] for config in writers) - network.buffers[target].size_bytes
+    return taller_buffer(network.buffers[target], more) if more > 0 else None
 
 
 def _writers(task: Task, root: str, network: Network) -> list[str]:

@@ -26,6 +26,7 @@ EPOCH_CYCLES = 5000  # to program and start an epoch: 950 and about 600 words of
 FLASH_BYTE_CYCLES = stm32n6().external_cycles_per_byte(stm32n6().first(FLASH))  # of a constant that is read once
 MAX_CHAINS = 3  # convolutions side by side, each with its own ARITHs: what published epochs have
 WORTH_LANES = 1.1  # how much longer than the flash the units of a layer must take: else lanes wait for the same kernels
+WORTH_BORDER = 1.25  # the same of windows on a copy with a border: the copy takes its time too
 MOST_LANE_JOBS = 40  # chains of one layer whose lanes are tried: the search stays short
 PACK_REACH = 16  # epochs over which another one moves to run beside an earlier one: branches are about as long
 NEARLY = 0.9  # of the most that a move saves, where another place leaves more room for the moves that follow

@@ -9,6 +9,7 @@ from math import lcm
 from atonc.hw.limits import ALIGNED, MAX_CHAIN
 from atonc.hw.units.arith import ROWS
 from atonc.lower.context import Context
+from atonc.lower.conv.bordered import lower_bordered
 from atonc.lower.conv.chains import no_setting
 from atonc.lower.conv.channel_groups import ranges
 from atonc.lower.conv.dense_chain import add_chain, meaning
@@ -19,7 +20,6 @@ from atonc.lower.conv.layer import (
     Layer,
 )
 from atonc.lower.conv.one_patch import one_patch
-from atonc.lower.conv.pad_first import lower_padded
 from atonc.lower.conv.partial_sums import Piece, Results, chunks, sum_pieces
 from atonc.lower.conv.requantise import TwoSteps
 from atonc.lower.conv.shift_first import shift_first, worth_shifting
@@ -52,7 +52,7 @@ from atonc.select.preferences import SHIFTED_COPY, WIDE_WINDOWS
 
 
 def lower(layer: Layer, context: Context) -> list[TaskGroup]:
-    by = lower_2x if layer.numerics == "2.x" else lower_padded
+    by = lower_2x if layer.numerics == "2.x" else lower_bordered
     layer = one_patch(layer)
     if not (worth_shifting(layer) or _closer_shifted(layer) or _faster_shifted(layer)):
         return by(layer, context, _lower)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from atonc.hw.limits import LEAST_FRAME, MAX_CHAIN
 from atonc.lower.context import Context
+from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.kernel_parts import Sides
 from atonc.lower.conv.layer import Layer
 from atonc.lower.move.copies import Move, wirings
@@ -112,8 +113,15 @@ def _around_transposed(layer: Layer) -> tuple[Sides, Sides]:
     return sides, (cut[0], cut[1], *layer.padding[2:])
 
 
-def pad_first(layer: Layer, context: Context, most_rows: int = 0) -> tuple[list[TaskGroup], Layer]:
-    """Epochs that write the padded copy, and the layer that reads it without padding, or only up to so many rows."""
+def pad_first(
+    layer: Layer,
+    context: Context,
+    most_rows: int = 0,
+    shifted: bool = False,
+    purpose: Purpose = Purpose.PADDING,
+) -> tuple[list[TaskGroup], Layer]:
+    """Epochs that write the padded copy, and the layer that reads it without padding, or only up to so many rows.
+    `shifted`: the copy is stored as code + 128."""
     (top, left, bottom, right), left_over = _borders(layer, most_rows)
     area = layer.area
     height, width = area.height + top + bottom, area.width + left + right
@@ -123,16 +131,18 @@ def pad_first(layer: Layer, context: Context, most_rows: int = 0) -> tuple[list[
     source = StridedView(layer.source, shape, (area.line, area.pixel, area.element_bytes), area.offset)
     target = StridedView.whole(copy, (height, line, area.channels)).cut(1, 0, width)
     pads = ((top, bottom), (left, right), (0, 0))
-    work = pad_view(borders(target, pads), layer.zero, layer.source, area.height * area.line)
-    work += wirings([Move(source, inside(target, pads))])
+    around = layer.zero + 128 * shifted
+    work = pad_view(borders(target, pads), around - 256 * (around > 127), layer.source, area.height * area.line)
+    work += wirings([Move(source, inside(target, pads), (SHIFT_CODES,) if shifted else ())])
     view = replace(Area.whole(height, line, area.channels), width=width)
 
     def stored(codes: NDArray[np.int64]) -> NDArray[np.int64]:
         values = np.zeros((height, line, area.channels), np.int64)
-        values[:, :width] = layer.zero
-        values[top : top + area.height, left : left + area.width] = picture(layer.stored(codes), area)
+        values[:, :width] = around
+        values[top : top + area.height, left : left + area.width] = picture(layer.stored(codes), area) + 128 * shifted
         return values.reshape(-1)
 
     sides = (top, left, bottom, right)
-    padded = replace(layer, source=copy, area=view, padding=left_over, stored=stored, border=sides)
-    return pack(work, layer.origin, f"padding of {layer.op.name}", Purpose.PADDING), padded
+    padded = layer.shifted() if shifted else layer
+    padded = replace(padded, source=copy, area=view, padding=left_over, stored=stored, border=sides)
+    return pack(work, layer.origin, f"padding of {layer.op.name}", purpose), padded

@@ -14,7 +14,7 @@ from atonc.emit.c.cpu.loops import limited, merged, packed
 from atonc.emit.c.cpu.site import Site, around, kernel_for, size_bytes, stored_type, table
 from atonc.emit.c.cpu.windows import split_shape, two_axes
 from atonc.ir import Array, Tensor
-from atonc.lower.context import item_bytes
+from atonc.lower.sizes import item_bytes
 from atonc.ops import evaluate
 from atonc.ops.resize import nearest_index, source_positions
 from atonc.ops.values import same_codes

@@ -12,7 +12,7 @@ import numpy as np
 from atonc.emit.c.calls import Argument, CpuCall, Pointer, Struct, Table
 from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op, Quantisation, Tensor
-from atonc.lower.context import item_bytes
+from atonc.lower.sizes import item_bytes
 from atonc.ops.activation import activation_bounds
 from atonc.ops.rounding import Rounding, rounding_of
 

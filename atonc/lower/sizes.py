@@ -1,0 +1,67 @@
+"""Bytes of tensors, and how many of them live beside an operator: what the graph alone shows of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from atonc.ir import Graph, Op, Tensor
+
+_ITEM_BYTES = {
+    "int8": 1, "uint8": 1, "bool": 1, "int16": 2, "uint16": 2, "float16": 2, "int64": 8, "uint64": 8, "float64": 8,
+}  # fmt: skip
+
+# kinds whose result may take the place of an operand: chains write one of the two only, reshapes none
+_IN_PLACE = frozenset({"table", "requantize", "add", "sub", "mul", "minimum", "maximum", "div", "affine", "reshape"})
+
+
+def item_bytes(tensor: Tensor) -> int:
+    return _ITEM_BYTES.get(tensor.dtype, 4)
+
+
+def free_bytes(graph: Graph) -> Mapping[str, int]:
+    """By operator: what may live beside it without the peak of all activations growing. Rather too little: copies
+    between operators are not counted, and results lie in place of operands wherever they could."""
+    owners = _owners(graph)
+    last = len(graph.ops)
+    spans: dict[str, list[int]] = {}  # owner -> first step, last step, bytes
+    for step, op in enumerate(graph.ops):
+        for name in (*op.inputs, *op.outputs):
+            if name in owners:
+                _extend(spans, owners[name], step, graph.tensors[name])
+    for step, names in ((0, graph.inputs), (last - 1, graph.outputs)):
+        for name in names:
+            if name in owners:
+                _extend(spans, owners[name], step, graph.tensors[name])
+    changes = np.zeros(last + 1, np.int64)
+    for first, end, size in spans.values():
+        changes[first] += size
+        changes[end + 1] -= size
+    live = np.cumsum(changes)[:last]
+    return {op.name: int(live.max() - bytes_now) for op, bytes_now in zip(graph.ops, live, strict=True)}
+
+
+def _owners(graph: Graph) -> dict[str, str]:
+    """Activation -> in whose memory it lies."""
+    found: dict[str, str] = {name: name for name in graph.inputs}
+    ends = {name: step for step, op in enumerate(graph.ops) for name in op.inputs}
+    for step, op in enumerate(graph.ops):
+        for name in op.outputs:
+            found[name] = found.get(_replaced(op, step, name, graph, ends), name)
+    return found
+
+
+def _replaced(op: Op, step: int, output: str, graph: Graph, ends: Mapping[str, int]) -> str:
+    """The operand that is of no use behind the operator, and as large as its result; else nothing."""
+    if op.kind not in _IN_PLACE:
+        return ""
+    size = graph.tensors[output].elements
+    fitting = (n for n in op.inputs if n and graph.tensors[n].data is None and graph.tensors[n].elements == size)
+    return next((name for name in fitting if ends[name] == step and name not in graph.outputs), "")
+
+
+def _extend(spans: dict[str, list[int]], owner: str, step: int, tensor: Tensor) -> None:
+    size = tensor.elements * item_bytes(tensor)
+    span = spans.setdefault(owner, [step, step, size])
+    span[0], span[1], span[2] = min(span[0], step), max(span[1], step), max(span[2], size)

@@ -1,0 +1,135 @@
+"""Windows on features of one byte, with the zero point around the picture in memory: fewer cycles, the same meaning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from atonc.compare.inputs import make_inputs
+from atonc.cost.program import program_cost
+from atonc.emulation import Emulation
+from atonc.hw.safety.evidence import Grade
+from atonc.hw.units.convacc import ConvaccConfig
+from atonc.ir import Graph, Op
+from atonc.lower.semantics.run import run_mapped
+from atonc.lower.sizes import free_bytes
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_graph, memories
+from atonc.plan.task import Purpose
+from atonc.schedule.fuse import NO_MORE
+from tests.compiler.golden_graphs import Sketch
+from tests.lower.harness import activation
+
+ON = Options(verify=False)
+OFF = replace(ON, schedule_without=("borders",))
+
+
+def network(stride: int, zero: int = -120, behind: str = "logistic", large: bool = True) -> Graph:
+    """A 3x3 layer on a picture of 32x32, behind a layer that needs more memory than the copy, or not."""
+    size, channels = 64 if large else 32, 64 // stride
+    net = Sketch().start(1, size, size, channels, zero=zero)
+    if large:
+        pool = {"window": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0), "layout": "NHWC"}
+        net.op("max_pool", (1, 32, 32, channels), zero=zero, **pool)
+    source = net.last
+    net.conv(64, (3, 3), stride)
+    shape = (1, 32 // stride, 32 // stride, 64)
+    if behind == "logistic":
+        net.op("logistic", shape, scale=1 / 256, zero=-128)
+    elif behind == "add":
+        net.op("add", shape, source, scale=0.04)
+    if behind:
+        net.conv(8)
+    return net.graph()
+
+
+def windows(compiled: Compiled) -> set[tuple[int, int]]:
+    """Bytes of a feature and subtracted zero points of all 3x3 units."""
+    units = (unit for epoch in compiled.program.epochs for unit in epoch.units.values())
+    found = [unit for unit in units if isinstance(unit, ConvaccConfig) and unit.kernel_height == 3]
+    return {(unit.feature_bytes, unit.feature_offset) for unit in found}
+
+
+def has_border(compiled: Compiled) -> bool:
+    return any(t.purpose == Purpose.BORDER for w in compiled.mapped.works for g in w.groups for t in g.tasks)
+
+
+def cycles(compiled: Compiled) -> int:
+    return program_cost(compiled.program, compiled.graph, memories(ON).pools).cycles
+
+
+@pytest.mark.parametrize(
+    "stride, zero, behind",
+    [(1, -120, "logistic"), (1, 90, "logistic"), (1, -7, "add"), (2, -120, "logistic"), (2, 3, "")],
+)
+def test_faster_and_what_the_layers_mean(stride: int, zero: int, behind: str) -> None:
+    """`verify` compares every layer with exact arithmetic, within the error that its form expects."""
+    graph = network(stride, zero, behind)
+    off, on = compile_graph(graph, OFF), compile_graph(graph, replace(ON, verify=True))
+    assert not has_border(off) and windows(off) == {(2, zero)}
+    assert has_border(on) and windows(on) == {(1, 0)} and cycles(on) < cycles(off)
+    assert on.layout.peak_bytes <= off.layout.peak_bytes
+    assert not on.mapped.reasons and all(grade.grade.rank <= Grade.COMPOSED.rank for grade in on.grades)
+    inputs = make_inputs(graph, 3)
+    got, meant = Emulation(on.program, on.graph).run(inputs), run_mapped(on.graph, on.mapped, inputs)
+    assert all(np.array_equal(got[name], meant[name]) for name in graph.outputs)
+
+
+def test_the_row_that_nobody_reads_goes_with_the_chain() -> None:
+    """A table behind the convolution has it too; a sum with an operand in memory does not follow."""
+    table, total = (compile_graph(network(1, behind=kind), ON) for kind in ("logistic", "add"))
+    assert any(merge.consumer.startswith("logistic") for merge in table.scheduled.schedule.merges)
+    rules = {apart.rule for apart in total.scheduled.schedule.apart}
+    assert NO_MORE in rules and not any(m.consumer.startswith("add") for m in total.scheduled.schedule.merges)
+
+
+def test_no_row_behind_what_the_application_reads() -> None:
+    assert not has_border(compile_graph(network(1, behind=""), ON))
+
+
+def test_memory_that_is_free_beside_the_layer() -> None:
+    """A copy where nothing is larger would make the peak higher."""
+    assert has_border(compile_graph(network(1), ON))
+    assert not has_border(compile_graph(network(1, large=False), ON))
+
+
+def test_other_zero_points_need_no_border() -> None:
+    for zero in (0, -128):
+        assert not has_border(compile_graph(network(1, zero), ON))
+
+
+def test_only_seen_forms_if_asked() -> None:
+    compiled = compile_graph(network(1), replace(ON, silicon="seen"))
+    assert not has_border(compiled) and "conv1" not in {reason.node for reason in compiled.mapped.reasons}
+
+
+def test_free_bytes() -> None:
+    sizes = zip("abcdef", (4, 10, 10, 3, 3, 3), strict=True)
+    tensors = {name: activation(name, (1, 1, 1, size)) for name, size in sizes}
+    ops = (
+        Op("conv", "one", ("a",), ("b",), {}),
+        Op("table", "two", ("b",), ("c",), {}),  # in the place of b
+        Op("conv", "three", ("c",), ("d",), {}),
+        Op("conv", "four", ("d",), ("e",), {}),
+        Op("add", "five", ("d", "e"), ("f",), {}),  # in the place of one of them
+    )
+    found = free_bytes(Graph(tensors, ops, ("a",), ("f",)))
+    assert found == {"one": 0, "two": 4, "three": 1, "four": 8, "five": 8}
+
+
+@pytest.mark.parametrize("zero", [-128, 0, 44])
+def test_windows_that_nothing_is_padded_for(zero: int) -> None:
+    net = Sketch().start(1, 64, 64, 32, zero=zero)
+    pool = {"window": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0), "layout": "NHWC"}
+    net.op("max_pool", (1, 32, 32, 32), zero=zero, **pool)
+    net.conv(48, (3, 3))
+    (inner,) = (op for op in net.ops if op.kind == "conv")
+    net.ops[-1] = replace(inner, attrs={**inner.attrs, "padding": (0, 0, 0, 0)})
+    net.tensors[net.last] = replace(net.tensors[net.last], shape=(1, 30, 30, 48))
+    net.conv(8)
+    off, on = compile_graph(net.graph(), OFF), compile_graph(net.graph(), replace(ON, verify=True))
+    assert windows(on) == {(1, 0)} and {size for size, _ in windows(off)} == {2}
+    assert cycles(on) < cycles(off) and not on.mapped.reasons
+    assert all(grade.grade.rank <= Grade.COMPOSED.rank for grade in on.grades)
