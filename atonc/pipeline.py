@@ -19,7 +19,7 @@ from atonc.frontends.read import read
 from atonc.hw import safety
 from atonc.hw.board_file import find_board
 from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import ec_program, instructions
+from atonc.hw.ec import ec_program
 from atonc.hw.machine import Machine
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence import EpochGrade, Grade
@@ -346,8 +346,7 @@ def check(program: Program, options: Options, pools: Iterable[MemoryPool]) -> tu
 
 def inspect(program: Program, pools: Iterable[MemoryPool]) -> safety.Inspection:
     """The program as the chip would read it, against the safety rules and the evidence."""
-    words = ec_program.words(program.epochs)
-    decoded = [e for e in decode_epochs(instructions.decode(words)) if not e.empty]
+    decoded = [e for e in decode_epochs(ec_program.program(program.epochs)) if not e.empty]
     return safety.inspect(decoded, safety_contexts(program, pools))
 
 

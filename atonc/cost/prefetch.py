@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from atonc.cost.program import with_words
 from atonc.cost.resident import Span, Weights, candidates, moved
 from atonc.emit.program import Program
 from atonc.hw.cycles import hardware
+from atonc.hw.ec.ec_program import epoch_words, with_words
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import CPU_CACHE_LINE, MOST_READERS, MOST_WRITERS, UNITS
 from atonc.hw.machine import Machine
@@ -179,7 +179,7 @@ def with_copy(epoch: Epoch, weights: Weights, copy: Copy, address: int) -> Epoch
     units = {**epoch.units, reader: source, writer: target}
     links = (*epoch.links, Link(reader, writer, 0))
     changed = replace(epoch, units=units, links=links, waits=tuple(sorted((*epoch.waits, writer))))
-    return with_words(changed)
+    return replace(changed, words=epoch_words(changed))
 
 
 def _gaps(window: Span, busy: Sequence[Span]) -> Iterator[Span]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from math import prod
 
 from atonc.cost.macs import macs
@@ -17,9 +16,7 @@ from atonc.emu.files.types import CValue
 from atonc.errors import AtoncError
 from atonc.hw.cycles import hardware, st_estimate
 from atonc.hw.ec import ec_program
-from atonc.hw.epoch import Epoch
 from atonc.hw.machine import Machine, PoolTiming, stm32n6
-from atonc.hw.memoise import memoise
 from atonc.hw.mpool import MemoryPool
 from atonc.ir import Graph, Op, Tensor
 from atonc.lower.context import item_bytes
@@ -62,7 +59,7 @@ def _step_cost(
         return StepCost(0, "", cycles, "cpu", milliseconds, milliseconds, step.plan.title, cost.known)
     if step.epoch is None:
         return StepCost(0, "", 0, "", 0.0, 0.0, step.plan.title)
-    epoch = with_words(step.epoch)
+    epoch = ec_program.with_words(step.epoch)
     estimate = st_estimate.epoch_cycles(epoch, pools, count_runs)
     real = hardware.epoch_cycles(epoch, machine)
     milliseconds = machine.milliseconds(real.cycles)
@@ -76,12 +73,6 @@ def _step_cost(
         step.plan.title,
         parts=real.detail,
     )
-
-
-@memoise
-def with_words(epoch: Epoch) -> Epoch:
-    """The epoch with the length of its part of the program."""
-    return replace(epoch, words=ec_program.epoch_words(epoch))
 
 
 # --------------------------------------------------------------------------------------------------------------- CPU

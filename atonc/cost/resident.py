@@ -11,9 +11,9 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from atonc.cost.program import with_words
 from atonc.emit.program import Program
 from atonc.hw.cycles import hardware
+from atonc.hw.ec.ec_program import with_words
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import CPU_CACHE_LINE, READ_ALIGNMENT
 from atonc.hw.machine import Machine, secure

@@ -23,7 +23,7 @@ def _cut(steps: list[ProgramStep]) -> list[list[ProgramStep]]:
     words = len(ec_program.words([]))  # what ends a program
     room = MOST_WORDS - words
     for step in steps:
-        size = ec_program.epoch_words(step.epoch) if step.epoch is not None else 0
+        size = ec_program.written_words(step.epoch) if step.epoch is not None else 0
         if found[-1] and size > room:
             found.append([])
             room = MOST_WORDS - words

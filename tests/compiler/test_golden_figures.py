@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from atonc.cost.program import program_cost
-from atonc.hw.ec import ec_program
+from atonc.hw.ec import Irq, ec_program, encode, merge_writes
 from atonc.lower import registry
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file, compile_graph, memories
@@ -143,3 +143,5 @@ def test_words_are_counted_as_they_are_written(name: str) -> None:
     """Choices count the words of an epoch without writing it."""
     epochs = compile_graph(GRAPHS[name](), OPTIONS).program.epochs
     assert sum(map(ec_program.epoch_words, epochs)) + len(ec_program.words([])) == len(ec_program.words(epochs))
+    for epoch in epochs:
+        assert ec_program.words([epoch]) == encode([*merge_writes(ec_program.epoch_trace(epoch)), Irq(0)])

@@ -70,7 +70,7 @@ def test_jumps_are_frames_that_start_elsewhere(engine: StrengConfig) -> None:
 @given(engines())
 def test_bytes_and_shares(engine: StrengConfig) -> None:
     assert traffic.distinct_bytes(engine) <= traffic.total_bytes(engine)
-    assert abs(sum(share for _, share in traffic.shares(engine, e.POOLS[:5])) - 1) < 1e-9
+    assert abs(sum(share for _, share in traffic.shares(engine, traffic.secure_spans(e.POOLS[:5]))) - 1) < 1e-9
 
 
 def test_a_frame_read_again_counts_once_as_distinct() -> None:
@@ -80,12 +80,12 @@ def test_a_frame_read_again_counts_once_as_distinct() -> None:
 
 
 def test_a_buffer_across_two_banks_is_shared_by_length() -> None:
-    parts = traffic.shares(e.raw(e.RAM2 - 100, 400), e.POOLS[:5])
+    parts = traffic.shares(e.raw(e.RAM2 - 100, 400), traffic.secure_spans(e.POOLS[:5]))
     assert [(pool.name, share) for pool, share in parts] == [("npuRAM3", 0.25), ("npuRAM4", 0.75)]
 
 
 def test_the_non_secure_alias_is_the_same_memory() -> None:
-    parts = traffic.shares(e.raw(e.RAM - 0x1000_0000, 64), e.POOLS[:5])
+    parts = traffic.shares(e.raw(e.RAM - 0x1000_0000, 64), traffic.secure_spans(e.POOLS[:5]))
     assert [(pool.name, share) for pool, share in parts] == [("npuRAM3", 1.0)]
 
 

@@ -23,10 +23,17 @@ from atonc.hw.ec import (
     encode,
     merge_writes,
 )
+from atonc.hw.ec.merge import stored_words
 from tests.hw.ec_programs import instructions, words
 
+STORES = st.dictionaries(st.integers(0, 40), words, min_size=1)
 WRITES = st.builds(Write, st.integers(0, 2), st.integers(0, 9), words)
 TRACES = st.lists(st.one_of(WRITES, WRITES, WRITES, instructions(), st.just(Barrier())), max_size=40)
+
+
+@given(st.integers(0, 63), STORES)
+def test_words_without_objects_are_those_of_merged_writes(unit: int, stores: dict[int, int]) -> None:
+    assert stored_words(unit, stores) == encode(merge_writes(Write(unit, reg, stores[reg]) for reg in stores))
 
 
 def stores(program: Iterable[Instruction]) -> dict[tuple[int, int], list[int]]:

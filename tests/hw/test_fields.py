@@ -21,6 +21,14 @@ def test_changed_is_replace() -> None:
     assert changed(ArithConfig(a=2), table=b"1") == ArithConfig(a=2, table=b"1")
 
 
+def test_what_follows_from_a_field_changes_with_it() -> None:
+    engine = StrengConfig(frames=3, fsize_low=2, fsize_high=1, depth=4, size0=8)
+    assert (engine.elements, engine.elements, engine.span()) == (24, 24, engine.span())
+    other = changed(engine, frames=5, address=64)
+    assert other.elements == 40 and other.span() == replace(engine, frames=5, address=64).span() != engine.span()
+    assert engine == StrengConfig(frames=3, fsize_low=2, fsize_high=1, depth=4, size0=8)
+
+
 def test_a_field_that_does_not_exist_is_refused() -> None:
     with pytest.raises(TypeError, match="no field width"):
         changed(StrengConfig(), width=1)

@@ -8,6 +8,7 @@ members mean the same to all releases of the driver (1.1.0, 1.1.1, 1.1.3), so th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
 from atonc.emit.c import ll_text
 from atonc.emit.c.ll_members import streng_members, unit_members
@@ -101,7 +102,7 @@ def differences(wanted: Epoch, made: Epoch) -> list[str]:
         return [*found, f"other units: {sorted(wanted.units.keys() ^ made.units.keys())}"]
     for name, config in wanted.units.items():
         other = made.units[name]
-        for field in vars(config):
+        for field in (known.name for known in fields(config)):
             if field not in _FREE.get(config.KIND, ()) and getattr(config, field) != getattr(other, field):
                 found.append(f"{name} {field} {getattr(other, field)} instead of {getattr(config, field)}"[:200])
     return found

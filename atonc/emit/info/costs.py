@@ -14,6 +14,7 @@ from atonc.emit.info.nodes import Numbers
 from atonc.emit.program import ProgramStep
 from atonc.hw.cycles import element_counts, st_estimate
 from atonc.hw.cycles.flow import Flow
+from atonc.hw.ec.ec_program import with_words
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import BUS_BYTES
 from atonc.hw.memoise import memoise
@@ -67,6 +68,7 @@ def figures(network: CNetwork, cost: NetworkCost) -> dict[int, StepFigures]:
 
 @memoise
 def epoch_figures(epoch: Epoch, pools: tuple[MemoryPool, ...]) -> StepFigures:
+    epoch = with_words(epoch)  # which other figures were worked out for as well
     timings, flow = [pool.timing for pool in pools], element_counts(epoch)
     estimate = st_estimate.epoch_cycles(epoch, timings, count_runs=True)
     amounts = st_estimate.pool_bytes(epoch, timings, flow)

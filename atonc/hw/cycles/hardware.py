@@ -128,7 +128,7 @@ def _bank_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
     for name, engine in epoch.engines().items():
         used = 1.0 if engine.to_memory else flow.delivered(epoch, name) / max(1, engine.elements)
         count, single = traffic.beats(engine) * used, traffic.run_bytes(engine) <= BUS_BYTES
-        for bank, share in traffic.shares(engine, _on_chip(machine)):
+        for bank, share in traffic.shares(engine, _on_chip_spans(machine)):
             if bank.kind == CPU_RAM:
                 weight = timing.noc_beat
             elif engine.to_memory:
@@ -144,6 +144,11 @@ def _bank_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
 @memoise
 def _on_chip(machine: Machine) -> tuple[MemoryBank, ...]:
     return tuple(bank for bank in machine.memories if not bank.external)
+
+
+@memoise
+def _on_chip_spans(machine: Machine) -> traffic.Spans[MemoryBank]:
+    return traffic.secure_spans(_on_chip(machine))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 from atonc.hw.cycles import traffic
 from atonc.hw.cycles.flow import FEATURES, KERNELS, SUMS, Flow, UnitFlow, element_counts
@@ -38,9 +39,10 @@ def epoch_cycles(epoch: Epoch, pools: Iterable[PoolTiming], count_runs: bool = F
 def _epoch_cycles(epoch: Epoch, pools: tuple[PoolTiming, ...], count_runs: bool) -> EpochCycles:
     flow = element_counts(epoch)
     compute = slowest(_unit_bounds(epoch, flow))
-    memory = _pool_bounds(epoch, flow, pools)
+    streams = _streams(epoch, flow, pools)
+    memory = _pool_bounds(streams, pools)
     if count_runs:
-        memory += _run_bounds(epoch, flow, pools)
+        memory += _run_bounds(epoch, streams)
     bound = slowest([compute, *memory])
     detail = {"compute": compute.cycles}
     for pool in memory:
@@ -66,15 +68,38 @@ def _physical(pools: tuple[PoolTiming, ...]) -> tuple[PoolTiming, ...]:
 
 def pool_bytes(epoch: Epoch, pools: Iterable[PoolTiming], flow: Flow | None = None) -> dict[str, tuple[float, float]]:
     """Bytes read and written in each pool, as the compiler counts them."""
-    flow = flow or element_counts(epoch)
-    pools = physical(pools)
+    return _pool_bytes(_streams(epoch, flow or element_counts(epoch), physical(pools)))
+
+
+class _StreamBytes(NamedTuple):
+    """What one engine moves, and which part of it each pool gets."""
+
+    name: str
+    engine: StrengConfig
+    amount: int
+    shares: list[tuple[PoolTiming, float]]
+
+    @property
+    def home(self) -> PoolTiming | None:
+        """The pool where the stream begins."""
+        return self.shares[0][0] if self.shares else None
+
+
+def _streams(epoch: Epoch, flow: Flow, pools: tuple[PoolTiming, ...]) -> list[_StreamBytes]:
+    spans = traffic.secure_spans(pools)
+    return [
+        _StreamBytes(name, engine, counted_bytes(epoch, name, engine, flow), traffic.shares(engine, spans))
+        for name, engine in epoch.engines().items()
+    ]
+
+
+def _pool_bytes(streams: Iterable[_StreamBytes]) -> dict[str, tuple[float, float]]:
     counts: dict[str, tuple[float, float]] = {}
-    for name, engine in epoch.engines().items():
-        amount = counted_bytes(epoch, name, engine, flow)
-        for pool, share in traffic.shares(engine, pools):
+    for stream in streams:
+        for pool, share in stream.shares:
             read, written = counts.get(pool.name, (0.0, 0.0))
-            part = amount * share
-            counts[pool.name] = (read, written + part) if engine.to_memory else (read + part, written)
+            part = stream.amount * share
+            counts[pool.name] = (read, written + part) if stream.engine.to_memory else (read + part, written)
     return counts
 
 
@@ -166,31 +191,29 @@ def _buffer_span(epoch: Epoch, engine: StrengConfig) -> int:
     return high - low
 
 
-def _pool_bounds(epoch: Epoch, flow: Flow, pools: tuple[PoolTiming, ...]) -> list[Bound]:
-    totals = pool_bytes(epoch, pools, flow)
+def _pool_bounds(streams: Iterable[_StreamBytes], pools: tuple[PoolTiming, ...]) -> list[Bound]:
+    totals = _pool_bytes(streams)
     bounds = {pool.name: sum(totals.get(pool.name, (0, 0))) * pool.cycles_per_byte for pool in pools}
-    for name, engine in epoch.engines().items():
-        home = next((pool for pool, _ in traffic.shares(engine, pools)), None)
-        if home is not None and engine.element_bytes < 3:
+    for stream in streams:
+        home = stream.home
+        if home is not None and stream.engine.element_bytes < 3:
             # one stream is never faster than in the pool where it begins, even when it reaches into the next
-            alone = counted_bytes(epoch, name, engine, flow) * home.cycles_per_byte
-            bounds[home.name] = max(bounds[home.name], alone)
+            bounds[home.name] = max(bounds[home.name], stream.amount * home.cycles_per_byte)
     return [Bound(cycles, name) for name, cycles in bounds.items() if cycles]
 
 
-def _run_bounds(epoch: Epoch, flow: Flow, pools: tuple[PoolTiming, ...]) -> list[Bound]:
+def _run_bounds(epoch: Epoch, streams: Iterable[_StreamBytes]) -> list[Bound]:
     """Transfers of scattered pixels, reads and writes apart, all in the pool where the stream begins."""
     totals: dict[tuple[str, int], float] = {}
-    for name, engine in epoch.engines().items():
-        home = next((pool for pool, _ in traffic.shares(engine, pools)), None)
+    for stream in streams:
+        home, engine = stream.home, stream.engine
         if home is None:
             continue
-        run = _run_bytes(epoch, name, engine)
+        run = _run_bytes(epoch, stream.name, engine)
         if run == 0:
-            cycles = counted_bytes(epoch, name, engine, flow) / max(1, engine.element_bytes) * home.cycles_per_byte
+            cycles = stream.amount / max(1, engine.element_bytes) * home.cycles_per_byte
         else:
-            runs = counted_bytes(epoch, name, engine, flow) // run
-            cycles = runs * -(-run // home.byte_width) * home.freq_ratio
+            cycles = stream.amount // run * -(-run // home.byte_width) * home.freq_ratio
         key = home.name, engine.to_memory
         totals[key] = totals.get(key, 0.0) + cycles
     return [Bound(cycles, name) for (name, _), cycles in totals.items()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
@@ -20,6 +20,7 @@ class Place(Protocol):
 
 
 P = TypeVar("P", bound=Place)
+Spans = tuple[tuple[P, int, int], ...]  # memories, each with its first and its one-past-last secure address
 
 
 def total_bytes(engine: StrengConfig) -> int:
@@ -68,19 +69,19 @@ def jumps(engine: StrengConfig) -> int:
     return within + between
 
 
-def shares(engine: StrengConfig, places: Sequence[P]) -> list[tuple[P, float]]:
+def secure_spans(places: Iterable[P]) -> Spans[P]:
+    """Where memories begin and end at their secure addresses."""
+    return tuple((place, secure(place.base), secure(place.base) + place.end - place.base) for place in places)
+
+
+def shares(engine: StrengConfig, spans: Spans[P]) -> list[tuple[P, float]]:
     """Which part of the engine's traffic each memory gets; buffers may lie across neighbouring ones."""
     low, high = engine.span()
     high += secure(low) - low
     low = secure(low)
     size = max(1, high - low)
-    parts = []
-    for place in places:
-        base = secure(place.base)
-        part = min(high, base + place.end - place.base) - max(low, base)
-        if part > 0:
-            parts.append((place, part / size))
-    return parts
+    parts = [(place, min(high, end) - max(low, base)) for place, base, end in spans]
+    return [(place, part / size) for place, part in parts if part > 0]
 
 
 def _runs(engine: StrengConfig) -> tuple[int, list[tuple[int, int]]]:

@@ -7,20 +7,22 @@ writers; unwire; release every unit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import chain
 
 import numpy as np
 
 from atonc.hw import fields, regs
-from atonc.hw.ec.instructions import BurstWriteInc, Instruction, Irq, Label, Poll, Write, WriteField, encode
-from atonc.hw.ec.merge import Barrier, merge_writes
+from atonc.hw.ec.instructions import BurstWriteInc, Instruction, Irq, Label, Poll, Write, WriteField, decode, encode
+from atonc.hw.ec.merge import Barrier, merge_writes, stored_words
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.memoise import memoise
 from atonc.hw.units import activ
 from atonc.hw.units.activ import ActivConfig
 from atonc.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
+from atonc.hw.units.stream_engine import StrengConfig
 from atonc.hw.units.switch import encode_link
 
 _CLOCK, _CLOCK_GATES = 0, 4
@@ -37,13 +39,67 @@ def program(epochs: Iterable[Epoch]) -> list[Instruction]:
 
 @memoise
 def epoch_code(epoch: Epoch) -> tuple[Instruction, ...]:
-    """One epoch, writes merged. It begins with a label, so that none of them could merge with those of another."""
-    return tuple(merge_writes(epoch_trace(epoch)))
+    """One epoch as the controller reads it: the same as merging the writes of `epoch_trace`. It begins with a label, so
+    that none of them could merge with those of another."""
+    return tuple(decode(_encoded(epoch)))
 
 
 @memoise
 def _encoded(epoch: Epoch) -> tuple[int, ...]:
-    return tuple(encode(epoch_code(epoch)))
+    """The words of `epoch_trace`, merged, without an object for every store: most follow from the unit alone."""
+    words = encode([Label(epoch.number)])
+    if epoch.empty:
+        return tuple(words)
+    units, readers, writers = _by_phase(epoch)
+    for name in (*units, *readers, *writers):
+        words += _clock_words(name)
+        words += _configured_words(name, epoch.units[name])
+    links = dict(encode_link(link) for link in epoch.links)
+    words += _switch_reset_words()
+    words += stored_words(_SWITCH, {0: 1, **links})
+    order = (*writers, *units, *readers)
+    for name in order:
+        words += encode([_enable(name, epoch.units[name])]) if name.startswith("CONVACC") else _start_words(name)
+    for name in writers:
+        words += _wait_words(name)
+    words += stored_words(_SWITCH, dict.fromkeys(links, 0))
+    for name in order:
+        words += _release_words(name)
+    return tuple(words)
+
+
+@cache
+def _clock_words(name: str) -> tuple[int, ...]:
+    return tuple(encode([_clock(name, 1)]))
+
+
+@cache
+def _switch_reset_words() -> tuple[int, ...]:
+    return tuple(encode(_reset(_SWITCH, 0)))
+
+
+@cache
+def _start_words(name: str) -> tuple[int, ...]:
+    return tuple(encode([WriteField(_id(name), 0, _EN, 1, 1)]))
+
+
+@cache
+def _wait_words(name: str) -> tuple[int, ...]:
+    return tuple(encode([_wait(name)]))
+
+
+@cache
+def _release_words(name: str) -> tuple[int, ...]:
+    return tuple(encode(_release(name)))
+
+
+def _configured_words(name: str, config: UnitConfig) -> list[int]:
+    if isinstance(config, ActivConfig) and config.rom0:
+        return encode(merge_writes(_configure(name, config)))
+    words = stored_words(_id(name), dict(_registers(config)))
+    if isinstance(config, ArithConfig) and config.table:
+        words += encode(merge_writes(_coefficients(_id(name), config)))
+    return words
 
 
 def words(epochs: Iterable[Epoch]) -> list[int]:
@@ -51,8 +107,19 @@ def words(epochs: Iterable[Epoch]) -> list[int]:
     return [*chain.from_iterable(map(_encoded, epochs)), *encode([Irq(0)])]
 
 
+def written_words(epoch: Epoch) -> int:
+    """Length of the epoch's part of the program. For epochs with addresses, whose words somebody wants anyway."""
+    return len(_encoded(epoch))
+
+
+@memoise
+def with_words(epoch: Epoch) -> Epoch:
+    """The epoch with the length of its part of the program: always the same object, for those who remember figures."""
+    return replace(epoch, words=written_words(epoch))
+
+
 def epoch_words(epoch: Epoch) -> int:
-    """Length of the epoch's part of the program, without writing it: what a unit takes is the same in every epoch."""
+    """The same without writing it: what a unit takes is the same in every epoch."""
     if epoch.empty:
         return len(_encoded(epoch))
     writers = set(epoch.writers())
@@ -117,8 +184,7 @@ def epoch_phases(epoch: Epoch) -> Iterator[tuple[str, Iterable[Instruction | Bar
     yield "begin", [Label(epoch.number)]
     if epoch.empty:
         return
-    writers, readers = sorted(epoch.writers(), key=_id), sorted(epoch.readers(), key=_id)
-    units = sorted((name for name in epoch.units if not name.startswith("STRENG")), key=_id)
+    units, readers, writers = _by_phase(epoch)
     for name in (*units, *readers, *writers):
         yield f"configure {name}", [_clock(name, 1), *_configure(name, epoch.units[name])]
     links = sorted(encode_link(link) for link in epoch.links)
@@ -126,11 +192,16 @@ def epoch_phases(epoch: Epoch) -> Iterator[tuple[str, Iterable[Instruction | Bar
     yield "wire the stream switch", [*_reset(_SWITCH, 0), Write(_SWITCH, 0, 1), *wires]
     order = (*writers, *units, *readers)
     yield "start", [_enable(name, epoch.units[name]) for name in order]
-    yield "wait for the writers", [Poll(_id(name), 0, _RUNNING, _RUNNING, _TIMEOUT, 0) for name in writers]
+    yield "wait for the writers", [_wait(name) for name in writers]
     yield "unwire", [Write(_SWITCH, register, 0) for register, _ in links]
     for name in order:
-        reset = regs.registers(regs.UNIT_BY_NAME[name].kind)["CTRL"].reset
-        yield f"release {name}", [*_reset(_id(name), reset), _clock(name, 0)]
+        yield f"release {name}", _release(name)
+
+
+def _by_phase(epoch: Epoch) -> tuple[list[str], list[str], list[str]]:
+    """Processing units, readers and writers, each by number."""
+    units = [name for name, config in epoch.units.items() if not isinstance(config, StrengConfig)]
+    return sorted(units, key=_id), sorted(epoch.readers(), key=_id), sorted(epoch.writers(), key=_id)
 
 
 def _id(name: str) -> int:
@@ -143,15 +214,19 @@ def _clock(name: str, on: int) -> Instruction:
 
 def _configure(name: str, config: UnitConfig) -> Iterator[Instruction | Barrier]:
     """Every register that differs from reset, CTRL always; then the tables."""
-    table = regs.registers_by_index(config.KIND)
-    for index, word in sorted(fields.encode(config).items()):
-        window = isinstance(config, ArithConfig) and index == _TRANSLATE  # written with the coefficients
-        if index == 0 or (word != table[index].reset and not window):
-            yield Write(_id(name), index, word)
+    for index, word in sorted(_registers(config)):
+        yield Write(_id(name), index, word)
     if isinstance(config, ArithConfig) and config.table:
         yield from _coefficients(_id(name), config)
     if isinstance(config, ActivConfig) and config.rom0:
         yield from _function_tables(_id(name), config)
+
+
+def _registers(config: UnitConfig) -> list[tuple[int, int]]:
+    table = regs.registers_by_index(config.KIND)
+    window = _TRANSLATE if isinstance(config, ArithConfig) else 0  # written with the coefficients
+    told = ((index, word) for index, word in fields.encode(config).items() if word != table[index].reset or not index)
+    return [(index, word) for index, word in told if index != window or not index]
 
 
 def _coefficients(unit: int, config: ArithConfig) -> Iterator[Instruction | Barrier]:
@@ -200,6 +275,15 @@ def _enable(name: str, config: UnitConfig) -> Instruction:
     if name.startswith("CONVACC"):
         return Write(_id(name), 0, fields.encode(config)[0] | 1 << _EN)
     return WriteField(_id(name), 0, _EN, 1, 1)
+
+
+def _wait(name: str) -> Instruction:
+    return Poll(_id(name), 0, _RUNNING, _RUNNING, _TIMEOUT, 0)
+
+
+def _release(name: str) -> list[Instruction]:
+    reset = regs.registers(regs.UNIT_BY_NAME[name].kind)["CTRL"].reset
+    return [*_reset(_id(name), reset), _clock(name, 0)]
 
 
 def _reset(unit: int, control: int) -> list[Instruction]:

@@ -281,7 +281,18 @@ def _field(msb: int, lsb: int, value: int) -> int:
 
 
 def _emit_write(i: Write, words: list[int]) -> None:
-    words += (_place(i.unit, i.reg) | _WHOLE_WORD | OP_WRITE, _check("value", i.value, WORD_MASK))
+    words += (write_head(i.unit, i.reg), _check("value", i.value, WORD_MASK))
+
+
+def write_head(unit: int, reg: int) -> int:
+    """The first word of a `Write`."""
+    return _place(unit, reg) | _WHOLE_WORD | OP_WRITE
+
+
+def burst_head(unit: int, reg: int, count: int) -> int:
+    """The first word of a `BurstWriteInc`."""
+    _check("last register of the burst", reg + count - 1, REGISTERS_PER_UNIT - 1)
+    return _place(unit, reg) | _check("burst length", count, MAX_BURST) << 5 | OP_BURST_INC
 
 
 def _emit_write_field(i: WriteField, words: list[int]) -> None:
@@ -298,13 +309,12 @@ def _emit_write_field_long(i: WriteFieldLong, words: list[int]) -> None:
 
 
 def _emit_burst(i: BurstWrite | BurstWriteInc, words: list[int]) -> None:
-    opcode = OP_BURST if type(i) is BurstWrite else OP_BURST_INC
     if not i.values:
         raise InputError("burst without values")
-    count = _check("burst length", len(i.values), MAX_BURST)
-    if opcode == OP_BURST_INC:
-        _check("last register of the burst", i.reg + count - 1, REGISTERS_PER_UNIT - 1)
-    words.append(_place(i.unit, i.reg) | count << 5 | opcode)
+    if type(i) is BurstWrite:
+        words.append(_place(i.unit, i.reg) | _check("burst length", len(i.values), MAX_BURST) << 5 | OP_BURST)
+    else:
+        words.append(burst_head(i.unit, i.reg, len(i.values)))
     words += word_list(i.values)
 
 

@@ -6,11 +6,20 @@ a barrier says so; the order of stores to the same register is always kept, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from atonc.hw.ec.instructions import MAX_BURST, BurstWrite, BurstWriteInc, Instruction, Write
+from atonc.hw.ec.instructions import (
+    MAX_BURST,
+    BurstWrite,
+    BurstWriteInc,
+    Instruction,
+    Write,
+    burst_head,
+    word_list,
+    write_head,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +36,21 @@ def merge_writes(trace: Iterable[Instruction | Barrier]) -> list[Instruction]:
         else:
             result += _merged_run([item for item in items if isinstance(item, Write)])
     return result
+
+
+def stored_words(unit: int, stores: Mapping[int, int]) -> list[int]:
+    """Stores to different registers of one unit as words: what encoding `merge_writes` of them gives, without an
+    object for each."""
+    words: list[int] = []
+    registers = sorted(stores)
+    start = 0
+    for index, register in enumerate(registers, start=1):
+        if index == len(registers) or registers[index] != register + 1:
+            count, first = index - start, registers[start]
+            words.append(burst_head(unit, first, count) if count > 1 else write_head(unit, first))
+            words += [stores[one] for one in registers[start:index]]
+            start = index
+    return word_list(words)
 
 
 def _run_of(item: Instruction | Barrier) -> int | None:

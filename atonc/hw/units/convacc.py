@@ -80,7 +80,7 @@ class ConvaccConfig(fields.UnitConfig):
     feature_offset: int = bits("FSUB.FSUB", signed=True)
     frame_value: int = bits("ZFBIAS.ZFBIAS", signed=True)
 
-    @property
+    @fields.derived
     def width(self) -> int:
         return self.line_elements // max(1, self.batch)
 
@@ -89,12 +89,12 @@ class ConvaccConfig(fields.UnitConfig):
         """First and one-past-last line that is used."""
         return self.crop_top, min(self.height, self.crop_bottom + 1)
 
-    @property
+    @fields.derived
     def crop_columns(self) -> tuple[int, int]:
         batch = max(1, self.batch)
         return self.crop_left // batch, min(self.width, (self.crop_right + 1) // batch)
 
-    @property
+    @fields.derived
     def padding(self) -> tuple[int, int, int, int]:
         """Top, bottom, left, right in pixels, window and frame padding together."""
         batch = max(1, self.batch)
@@ -105,7 +105,7 @@ class ConvaccConfig(fields.UnitConfig):
             self.pad_right + self.frame_right // batch,
         )
 
-    @property
+    @fields.derived
     def out_size(self) -> tuple[int, int]:
         """Height and width of an output frame."""
         top, bottom, left, right = self.padding
@@ -115,7 +115,7 @@ class ConvaccConfig(fields.UnitConfig):
         width = (columns - self.kernel_width) // max(1, self.stride_x) + 1
         return height, width
 
-    @property
+    @fields.derived
     def out_elements(self) -> int:
         height, width = self.out_size
         return height * width * self.kernels
@@ -129,7 +129,7 @@ class ConvaccConfig(fields.UnitConfig):
     def packed_per_pixel(self) -> bool:
         return self.packing > 1 and self.feature_bytes == 1
 
-    @property
+    @fields.derived
     def feature_words(self) -> int:
         """Stream words of one feature frame."""
         pixels = self.height * self.width
@@ -146,7 +146,7 @@ class ConvaccConfig(fields.UnitConfig):
     def kernel_bytes(self) -> int:
         return 2 if self.simd == 0 else 1
 
-    @property
+    @fields.derived
     def set_bytes(self) -> int:
         """Bytes of kernels that the stream carries for each output frame."""
         size = self.kernels * self.kernel_height * self.kernel_width * self.batch * self.kernel_bytes

@@ -64,7 +64,7 @@ class StrengConfig(fields.UnitConfig):
     cache_allocate: int = bits("CID_CACHE.ALLOC")
     line_offset_high: int = bits("CID_CACHE.LOFF_MSB")
 
-    @property
+    @fields.derived
     def element_bytes(self) -> int:
         return (self.size0 > 0) + (self.size1 > 0) + (self.size2 > 0)
 
@@ -72,11 +72,11 @@ class StrengConfig(fields.UnitConfig):
     def pixel_offset(self) -> int:
         return self.pixel_offset_high << 16 | self.pixel_offset_low
 
-    @property
+    @fields.derived
     def line_offset(self) -> int:
         return signed(self.line_offset_high << 16 | self.line_offset_low, 32)
 
-    @property
+    @fields.derived
     def shape(self) -> tuple[int, int, int]:
         """Lines, pixels and elements of a raster frame; a raw frame is one line of one pixel."""
         if self.raw:
@@ -88,16 +88,16 @@ class StrengConfig(fields.UnitConfig):
         """Whether published programs count and step as far."""
         return self.raw == 1 or is_seen(self.shape, self.line_offset, self.pixel_offset, int(self.to_memory > 0))
 
-    @property
+    @fields.derived
     def frame_elements(self) -> int:
         lines, pixels, depth = self.shape
         return lines * pixels * depth
 
-    @property
+    @fields.derived
     def elements(self) -> int:
         return self.frames * self.frame_elements
 
-    @property
+    @fields.derived
     def steps(self) -> tuple[int, int, int]:
         """Bytes between lines, pixels and elements."""
         return (0, 0, self.element_bytes) if self.raw else (self.line_offset, self.pixel_offset, self.element_bytes)
@@ -113,6 +113,10 @@ class StrengConfig(fields.UnitConfig):
 
     def span(self) -> tuple[int, int]:
         """First and one-past-last address that the frames touch."""
+        return self._span
+
+    @fields.derived
+    def _span(self) -> tuple[int, int]:
         low = high = self.address
         for count, step in (*self.frame_loops(), *zip(self.shape, self.steps, strict=True)):
             if count > 1:
