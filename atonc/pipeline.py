@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 from atonc import progress, silicon, weights
 from atonc.compare.inputs import make_inputs, make_noise
+from atonc.cost.prefetch_advice import Advice
 from atonc.cost.program import program_cost
 from atonc.emit.contexts import safety_contexts
 from atonc.emit.program import Program, bind
@@ -128,17 +129,12 @@ def compile_canonical(
     """From the canonical graph on; other views change it or the memories to see what that would bring."""
     started = started or time.perf_counter()
     affinity = resolve(source, graph, options.on_cpu, options.on_npu)
-    samples = partial(typical_runs, graph, memory)
+    samples = cache(partial(typical_runs, graph, memory))
     avoided: dict[str, Refused] = {}
     apart: set[str] = set()  # operators that shall not be chained to others
     for _ in range(ROUNDS):
         lower = partial(map_ops, graph, options.numerics, samples, affinity, supplied(graph, options), avoided)
-        mapped, scheduled, layout = _map_and_place(lower, graph, memory, options, watch, apart)
-        program = _bound(scheduled, layout, graph, memory)
-        for bring in weights.wanted(options):
-            plans, layout = bring(program, layout, mapped.context, memory, options, machine_of(options))
-            scheduled = replace(scheduled, plans=plans)
-            program = _bound(scheduled, layout, graph, memory)
+        mapped, scheduled, layout, program = _with_weights_near(lower, graph, memory, options, watch, apart)
         watch("place", program)
         progress.stage("checking every epoch")
         found = inspect(program, memory.pools)
@@ -156,6 +152,41 @@ def compile_canonical(
     return Compiled(source, graph, mapped, scheduled, layout, program, findings, report, seconds, found.grades)
 
 
+Bound = tuple[Mapped, Scheduled, Layout, Program]
+
+
+def _with_weights_near(
+    lower: Callable[..., Mapped],
+    graph: Graph,
+    memory: Board,
+    options: Options,
+    watch: Watch,
+    apart: Collection[str] = (),
+) -> Bound:
+    """Where another schedule lets more weights be fetched ahead, that one too; the better one is taken."""
+    build = partial(_map_and_place, graph=graph, memory=memory, options=options, watch=watch, apart=apart)
+    first, advice = _brought(build(lower), graph, memory, options)
+    if advice == Advice():
+        return first
+    second, _ = _brought(build(partial(lower, cuts=advice.cuts), roomy=advice.roomy), graph, memory, options)
+    return min(first, second, key=lambda one: _program_cycles(one[3], graph, memory, options))
+
+
+def _brought(
+    built: tuple[Mapped, Scheduled, Layout], graph: Graph, memory: Board, options: Options
+) -> tuple[Bound, Advice]:
+    """The program with weights in RAM as the user wants, and what would bring more of them there."""
+    mapped, scheduled, layout = built
+    program, advice = _bound(scheduled, layout, graph, memory), Advice()
+    for bring in weights.wanted(options):
+        if bring is weights.fetch_ahead:
+            advice = weights.advice(program, scheduled.schedule.ops, memory, machine_of(options))
+        plans, layout = bring(program, layout, mapped.context, memory, options, machine_of(options))
+        scheduled = replace(scheduled, plans=plans)
+        program = _bound(scheduled, layout, graph, memory)
+    return (mapped, scheduled, layout, program), advice
+
+
 def _map_and_place(
     lower: Callable[..., Mapped],
     graph: Graph,
@@ -163,6 +194,7 @@ def _map_and_place(
     options: Options,
     watch: Watch,
     apart: Collection[str] = (),
+    roomy: frozenset[str] = frozenset(),
 ) -> tuple[Mapped, Scheduled, Layout]:
     """Buffers in which engines start between aligned addresses need the NPU's own RAM. Where that is too small for all
     of them, smaller and smaller layers start their engines at aligned addresses only, which is slower."""
@@ -171,7 +203,7 @@ def _map_and_place(
         mapped = lower(room=room, without=left_out(options))
         watch("lower", mapped)
         try:
-            return mapped, *_schedule_and_place(mapped, graph, memory, options, watch, apart)
+            return mapped, *_schedule_and_place(mapped, graph, memory, options, watch, apart, roomy)
         except PlacementError as error:
             shortage = shortage or error
             if error.shortage.memory != NPU_RAM:
@@ -181,12 +213,18 @@ def _map_and_place(
 
 
 def _schedule_and_place(
-    mapped: Mapped, graph: Graph, memory: Board, options: Options, watch: Watch, apart: Collection[str]
+    mapped: Mapped,
+    graph: Graph,
+    memory: Board,
+    options: Options,
+    watch: Watch,
+    apart: Collection[str],
+    roomy: frozenset[str],
 ) -> tuple[Scheduled, Layout]:
     """Longer chains write in other places of their buffers. Where no memory has room for that, nothing is chained. What
     chains save is reckoned with all buffers on the chip; where some are outside, the finished programs are compared."""
     fused = chains(mapped, graph, options, apart)
-    place = partial(_placed, mapped, graph=graph, memory=memory, options=options, watch=watch)
+    place = partial(_placed, mapped, graph=graph, memory=memory, options=options, watch=watch, roomy=roomy)
     try:
         found = place(fused)
     except PlacementError:
@@ -199,13 +237,23 @@ def _schedule_and_place(
 
 
 def _cycles(scheduled: Scheduled, layout: Layout, graph: Graph, memory: Board, options: Options) -> int:
-    return program_cost(_bound(scheduled, layout, graph, memory), graph, memory.pools, machine_of(options)).cycles
+    return _program_cycles(_bound(scheduled, layout, graph, memory), graph, memory, options)
+
+
+def _program_cycles(program: Program, graph: Graph, memory: Board, options: Options) -> int:
+    return program_cost(program, graph, memory.pools, machine_of(options)).cycles
 
 
 def _placed(
-    mapped: Mapped, fused: Fused, graph: Graph, memory: Board, options: Options, watch: Watch
+    mapped: Mapped,
+    fused: Fused,
+    graph: Graph,
+    memory: Board,
+    options: Options,
+    watch: Watch,
+    roomy: frozenset[str] = frozenset(),
 ) -> tuple[Scheduled, Layout]:
-    scheduled, context = schedule_tasks(mapped, fused, options), mapped.context
+    scheduled, context = schedule_tasks(mapped, fused, options, roomy), mapped.context
     watch("schedule", scheduled)
     progress.stage("placing buffers")
     require_written(scheduled.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
@@ -223,12 +271,14 @@ def chains(mapped: Mapped, graph: Graph, options: Options, apart: Collection[str
     return fuse(mapped.works, network)
 
 
-def schedule_tasks(mapped: Mapped, fused: Fused, options: Options) -> Scheduled:
+def schedule_tasks(
+    mapped: Mapped, fused: Fused, options: Options, roomy: frozenset[str] = frozenset()
+) -> Scheduled:
     """Epochs with unit numbers, sound. Chains without evidence are left to the gate of `--silicon`, which sends their
-    operators to the CPU."""
+    operators to the CPU. `roomy`: operators whose epochs leave the engines of a copy."""
     context = mapped.context
     cycles = partial(epoch_cycles, buffers=context.buffers, machine=machine_of(options))
-    scheduled = schedule(fused.works, Network(context.buffers, context.aliases, cycles), left_out(options))
+    scheduled = schedule(fused.works, Network(context.buffers, context.aliases, cycles, roomy), left_out(options))
     found = replace(scheduled, merges=fused.merges, apart=fused.apart)
     plans = assign(found)
     findings = schedule_check.check(mapped.works, found, plans, context.aliases)

@@ -33,9 +33,10 @@ class Context:
         supplied: Collection[str] = (),
         room: Room = USUAL_ROOM,
         without: Collection[str] = (),
+        cuts: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         sets = frozenset(on_cpu), frozenset(supplied)
-        self.facts = Facts(graph, numerics, calibrate, *sets, room, frozenset(without))
+        self.facts = Facts(graph, numerics, calibrate, *sets, room, frozenset(without), cuts or {})
         self._names = count(1)  # of scratch memories: each is used once, by forms that are refused too
         self.buffers: MutableMapping[str, Buffer] = {}
         self.aliases: MutableMapping[str, str] = {}  # tensor -> tensor in whose memory it lies
@@ -145,7 +146,7 @@ class Context:
 
     def constant(self, data: bytes, label: str) -> str:
         """A constant buffer; equal contents share one."""
-        name = f"{label}:{hashlib.sha256(data).hexdigest()[:16]}"
+        name = constant_name(data, label)
         self.buffers.setdefault(name, Buffer(name, len(data), BufferKind.CONSTANT, data=data))
         return name
 
@@ -154,6 +155,10 @@ class Context:
         name = f"{label}#{next(self._names)}"
         self.buffers[name] = Buffer(name, size_bytes, BufferKind.SCRATCH)
         return name
+
+
+def constant_name(data: bytes, label: str) -> str:
+    return f"{label}:{hashlib.sha256(data).hexdigest()[:16]}"
 
 
 def _above(below: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -59,13 +59,15 @@ def map_ops(
     avoided: Mapping[str, Refused] | None = None,
     room: Room = USUAL_ROOM,
     without: Collection[str] = (),
+    cuts: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Mapped:
     """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect. `avoided`:
     operators whose epochs were refused when the whole program was looked at. `room`: the NPU's own RAM, and from
-    which size on tensors shall fit any memory. `without`: passes of the schedule that are left out."""
+    which size on tensors shall fit any memory. `without`: passes of the schedule that are left out. `cuts`: kernels
+    that are read in several epochs, and the bytes where each but the first begins."""
     affinity, avoided = affinity or Affinity(), avoided or {}
     on_cpu = affinity.on_cpu | frozenset(avoided)
-    context = Context(graph, numerics, calibrate, on_cpu, supplied, room, without)
+    context = Context(graph, numerics, calibrate, on_cpu, supplied, room, without, cuts)
     for name in graph.inputs:
         context.buffer(name)
     works: list[Work] = []
