@@ -3,62 +3,45 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
-from atonc import progress, silicon, striping, weights
+from atonc import progress, silicon
+from atonc.arranging import Scheduled as Scheduled
+from atonc.arranging import Watch as Watch
+from atonc.arranging import Wishes, arrange, supplied
+from atonc.arranging import nobody as nobody
 from atonc.compare.inputs import make_inputs, make_noise
-from atonc.cost.program import program_cost
 from atonc.emit.contexts import safety_contexts
-from atonc.emit.program import Program, bind
+from atonc.emit.program import Program
 from atonc.errors import CapacityError, InternalError
 from atonc.frontends.coverage import require_quantised
 from atonc.frontends.read import read
 from atonc.hw import safety
-from atonc.hw.board_file import find_board
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import ec_program
-from atonc.hw.machine import Machine
 from atonc.hw.mpool import MemoryPool
-from atonc.hw.safety.evidence import EpochGrade, Grade
+from atonc.hw.safety.evidence import EpochGrade
 from atonc.ir import Array, Graph
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.ops import run_graph
 from atonc.options import Options
 from atonc.passes import order
 from atonc.passes.cut_inputs import cut_inputs
-from atonc.place import Board, Layout, board, place, read_board
-from atonc.place import check as place_check
-from atonc.place.explain import NPU_RAM, PlacementError
-from atonc.place.pools import movable_outside, not_secure, npu_ram_bytes
-from atonc.place.supplied import require_apart, supplied_edges
-from atonc.plan.contents import require_written
-from atonc.plan.types import StepPlan
+from atonc.place import Board, Layout
 from atonc.reasons import Severity, Violation
-from atonc.schedule import FUSE, schedule
-from atonc.schedule import check as schedule_check
-from atonc.schedule import fuse as fusing
-from atonc.schedule.assign import assign
-from atonc.schedule.fuse import Fused, fuse
-from atonc.schedule.pack_ops import Network
-from atonc.schedule.shares import Share, shares
-from atonc.schedule.types import Schedule
 from atonc.select.affinity import resolve
-from atonc.select.cycles import cycles_of, epoch_cycles
 from atonc.select.form import Refused
-from atonc.select.policy import Room
+from atonc.target import machine_of as machine_of
+from atonc.target import memories as memories
+from atonc.target import with_asked_clocks as with_asked_clocks
 from atonc.verify import VerifyReport, verify
 
 _MOST_BYTES = 1 << 27  # of a tensor whose typical values are looked at, whatever a file says of memories
 CALIBRATION_SEEDS = (1001, 1002)  # not those of the verification
-Watch = Callable[[str, object], None]  # is told the name of every stage (options.STAGES) and what it hands on
 ROUNDS = 6  # each moves the operators whose epochs were refused to the CPU; what they leave is placed anew
-
-
-def nobody(stage: str, result: object) -> None:
-    """Watches nothing."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,27 +60,6 @@ class Compiled:
     def __repr__(self) -> str:
         """Without its megabytes."""
         return f"<Compiled {self.source.name[:60]!r}: {len(self.program.steps)} steps, {len(self.graph.ops)} operators>"
-
-
-@dataclass(frozen=True)
-class Scheduled:
-    """The program before it has addresses."""
-
-    schedule: Schedule
-    plans: tuple[StepPlan, ...]  # its steps with unit numbers
-
-    @property
-    def owners(self) -> tuple[str, ...]:
-        """The operator behind each step, or the first of several."""
-        return self.schedule.owners
-
-    @cached_property
-    def shares(self) -> tuple[tuple[Share, ...], ...]:
-        """What each operator has of every step."""
-        return tuple(map(shares, self.schedule.steps, self.plans))
-
-
-Found = tuple[Mapped, Scheduled, Layout]  # one way to do it all
 
 
 def compile_file(path: Path, options: Options | None = None, watch: Watch = nobody) -> Compiled:
@@ -137,12 +99,8 @@ def compile_canonical(
     whole: set[str] = set()  # operators whose rows shall not be computed in turn
     for _ in range(ROUNDS):
         lower = partial(map_ops, graph, options.numerics, samples, affinity, supplied(graph, options), avoided)
-        mapped, scheduled, layout = _map_and_place(lower, graph, memory, options, watch, apart, whole)
-        program = _bound(scheduled, layout, graph, memory)
-        for bring in weights.wanted(options):
-            plans, layout = bring(program, layout, mapped.context, memory, options, machine_of(options))
-            scheduled = replace(scheduled, plans=plans)
-            program = _bound(scheduled, layout, graph, memory)
+        wishes = Wishes(frozenset(apart), frozenset(whole))
+        mapped, scheduled, layout, program = arrange(lower, graph, memory, options, watch, wishes)
         watch("place", program)
         progress.stage("checking every epoch")
         found = inspect(program, memory.pools)
@@ -160,145 +118,6 @@ def compile_canonical(
     seconds = time.perf_counter() - started
     report = verify(program, graph, mapped, options.seed) if options.verify else None
     return Compiled(source, graph, mapped, scheduled, layout, program, findings, report, seconds, found.grades)
-
-
-def _map_and_place(
-    lower: Callable[..., Mapped],
-    graph: Graph,
-    memory: Board,
-    options: Options,
-    watch: Watch,
-    apart: Collection[str] = (),
-    whole: Collection[str] = (),
-) -> Found:
-    """Buffers in which engines start between aligned addresses need the NPU's own RAM. Where that is too small for all
-    of them, smaller and smaller layers start their engines at aligned addresses only, which is slower."""
-    shortage: PlacementError | None = None
-    for room in Room(npu_ram_bytes(memory)).tighter():
-        mapped = lower(room=room, without=left_out(options), asked=options.schedule_with)
-        watch("lower", mapped)
-        try:
-            found = mapped, *_schedule_and_place(mapped, graph, memory, options, watch, apart)
-        except PlacementError as error:
-            shortage = shortage or error
-            if error.shortage.memory != NPU_RAM:
-                break
-            continue
-        again = partial(lower, room=room, without=left_out(options))
-        return _striped(again, found, graph, memory, options, watch, apart, whole)
-    assert shortage is not None
-    raise shortage
-
-
-def _striped(
-    lower: Callable[..., Mapped],
-    plain: Found,
-    graph: Graph,
-    memory: Board,
-    options: Options,
-    watch: Watch,
-    apart: Collection[str],
-    whole: Collection[str],
-) -> Found:
-    """The same with rows of several layers in turn, where that is better."""
-    mapped, _, layout = plain
-    if striping.PASS in left_out(options) or options.numerics == "2.x":
-        return plain
-    stripes = striping.wanted(graph, mapped, layout, memory, whole)
-    mapped = lower(stripes=stripes) if stripes else mapped
-    if not mapped.stripes:
-        return plain
-    try:
-        found = mapped, *_schedule_and_place(mapped, graph, memory, options, nobody, apart)
-    except PlacementError:
-        return plain
-    if _cycles(*found[1:], graph, memory, options) >= _cycles(*plain[1:], graph, memory, options):
-        return plain
-    watch("lower", mapped)
-    watch("schedule", found[1])
-    return found
-
-
-def _schedule_and_place(
-    mapped: Mapped, graph: Graph, memory: Board, options: Options, watch: Watch, apart: Collection[str]
-) -> tuple[Scheduled, Layout]:
-    """Longer chains write in other places of their buffers. Where no memory has room for that, nothing is chained. What
-    chains save is reckoned with all buffers on the chip; where some are outside, the finished programs are compared."""
-    fused = chains(mapped, graph, options, apart)
-    place = partial(_placed, mapped, graph=graph, memory=memory, options=options, watch=watch)
-    try:
-        found = place(fused)
-    except PlacementError:
-        if not fused.merges:
-            raise
-        return place(Fused(mapped.works))
-    if not fused.merges or not found[1].spilled_bytes:
-        return found
-    return min(found, place(Fused(mapped.works)), key=lambda one: _cycles(one[0], one[1], graph, memory, options))
-
-
-def _cycles(scheduled: Scheduled, layout: Layout, graph: Graph, memory: Board, options: Options) -> int:
-    return program_cost(_bound(scheduled, layout, graph, memory), graph, memory.pools, machine_of(options)).cycles
-
-
-def _placed(
-    mapped: Mapped, fused: Fused, graph: Graph, memory: Board, options: Options, watch: Watch
-) -> tuple[Scheduled, Layout]:
-    scheduled, context = schedule_tasks(mapped, fused, options), mapped.context
-    watch("schedule", scheduled)
-    progress.stage("placing buffers")
-    require_written(scheduled.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
-    return scheduled, _place(mapped, scheduled, graph, memory, options)
-
-
-def chains(mapped: Mapped, graph: Graph, options: Options, apart: Collection[str] = ()) -> Fused:
-    """Operators behind others in one epoch; `apart`: those that stay alone."""
-    if FUSE in left_out(options):
-        return Fused(mapped.works)
-    context = mapped.context
-    worst = Grade.WITHIN if options.silicon == silicon.SEEN else Grade.COMPOSED
-    network = fusing.Network(context.buffers, context.aliases, graph.outputs, cycles_of, worst, apart)
-    fused = fuse(mapped.works, network)
-    for name, taller in fused.taller.items():
-        context.share(taller, name)
-    return fused
-
-
-def schedule_tasks(mapped: Mapped, fused: Fused, options: Options) -> Scheduled:
-    """Epochs with unit numbers, sound. Chains without evidence are left to the gate of `--silicon`, which sends their
-    operators to the CPU."""
-    context = mapped.context
-    cycles = partial(epoch_cycles, buffers=context.buffers, machine=machine_of(options))
-    scheduled = schedule(fused.works, Network(context.buffers, context.aliases, cycles), left_out(options))
-    found = replace(scheduled, merges=fused.merges, apart=fused.apart)
-    plans = assign(found)
-    findings = schedule_check.check(mapped.works, found, plans, context.aliases)
-    schedule_check.require_sound(findings, allow_unproven=True)
-    return Scheduled(found, plans)
-
-
-def left_out(options: Options) -> tuple[str, ...]:
-    """Passes of the schedule. Most sets of chains side by side are composed of seen ones, not seen themselves, and so
-    is padding on one side of a window."""
-    return (*options.schedule_without, *(("borders", "lanes", "pack") if options.silicon == silicon.SEEN else ()))
-
-
-def memories(options: Options) -> Board:
-    if options.mpool:
-        return read_board(Path(options.mpool))
-    found = board(options.board)
-    found = found if options.secure else not_secure(found)
-    return movable_outside(found) if options.relocatable else found
-
-
-def machine_of(options: Options) -> Machine:
-    """The machine of the board, at the clocks that the user has if they differ."""
-    return with_asked_clocks(find_board(options.board).require_npu().machine(), options)
-
-
-def with_asked_clocks(machine: Machine, options: Options) -> Machine:
-    wanted = {"npu_mhz": options.npu_mhz, "cpu_mhz": options.cpu_mhz, "flash_mb_per_s": options.flash_mbps}
-    return machine.with_clocks(**{name: value for name, value in wanted.items() if value})
 
 
 def typical_runs(graph: Graph, memory: Board | None = None) -> list[Mapping[str, Array]]:
@@ -319,25 +138,6 @@ def _require_room(graph: Graph, memory: Board) -> None:
                 where=name,
                 remedy="use a smaller input, or a board or .mpool with more RAM",
             )
-
-
-def _place(mapped: Mapped, scheduled: Scheduled, graph: Graph, memory: Board, options: Options) -> Layout:
-    context = mapped.context
-    require_apart(supplied(graph, options), graph.inputs, graph.outputs, context.aliases)
-    plans, edges = list(scheduled.plans), (graph.inputs, graph.outputs)
-    layout = place(plans, context.buffers, context.aliases, *edges, memory, options.prefer, supplied(graph, options))
-    place_check.require_sound(place_check.check(layout.placed, plans, memory, context.aliases, *edges))
-    return layout
-
-
-def _bound(scheduled: Scheduled, layout: Layout, graph: Graph, memory: Board) -> Program:
-    edges = graph.inputs, graph.outputs
-    return bind(list(scheduled.plans), layout.placed, *edges, layout.cached_pools, memory.pools)
-
-
-def supplied(graph: Graph, options: Options) -> tuple[str, ...]:
-    """Inputs and outputs whose memory the application brings."""
-    return supplied_edges(graph.inputs, graph.outputs, options.inputs_allocation, options.outputs_allocation)
 
 
 def check(program: Program, options: Options, pools: Iterable[MemoryPool]) -> tuple[Violation, ...]:

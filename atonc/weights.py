@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from atonc import progress
 from atonc.cost import prefetch, resident
+from atonc.cost.prefetch_advice import Advice, advise
 from atonc.emit.program import Program
 from atonc.hw.machine import Machine
 from atonc.lower.context import Context
@@ -14,6 +15,7 @@ from atonc.options import ALL_FREE, Options, size
 from atonc.place import Board, Layout
 from atonc.place import check as place_check
 from atonc.place.resident import (
+    free_bytes,
     free_spans,
     on_chip_spans,
     prefetched_name,
@@ -37,6 +39,11 @@ def wanted(options: Options) -> list[Bring]:
     """In this order: what stays leaves less room, but needs no engines."""
     ways = ((keep_resident, bool(options.resident)), (fetch_ahead, PREFETCH in options.schedule_with))
     return [way for way, asked in ways if asked]
+
+
+def advice(program: Program, owners: Sequence[Sequence[str]], memory: Board, machine: Machine) -> Advice:
+    """What should be scheduled otherwise, so that more weights can be fetched ahead."""
+    return advise(program, owners, free_bytes(program.placed, memory, len(program.steps)), machine)
 
 
 def keep_resident(

@@ -17,7 +17,7 @@ from atonc.hw.cycles import hardware
 from atonc.hw.ec.ec_program import epoch_words, with_words
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import CPU_CACHE_LINE, MOST_READERS, MOST_WRITERS, UNITS
-from atonc.hw.machine import Machine
+from atonc.hw.machine import FLASH, Machine
 from atonc.hw.units.switch import Link
 from atonc.plan.streams import contiguous
 
@@ -26,7 +26,7 @@ MOST_BYTES = 1 << 17  # of one copy: longer frames were seen only a few times
 MOST_COPIES = 16  # of one constant
 _ROUNDS = 3  # weights that left the flash make room there for others
 _LINE = CPU_CACHE_LINE
-Key = Callable[[Weights], float]
+Key = Callable[[Weights], tuple[float, ...]]
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,20 @@ Taken = list[tuple[int, int, int, int]]  # first address, the one behind, first 
 
 
 def choose(program: Program, windows: Sequence[Span], machine: Machine) -> list[Fetched]:
-    """The better of two orders: what saves most per byte first, or what is read first."""
+    """The best of three orders. Epochs have engines for one copy or two, so small constants that come first leave
+    little for large ones: what saves most comes first, or what saves most per byte, by and large or exactly."""
     listed = list(candidates(program, machine))
     plain = _Planner(program, windows, machine)
     worth = {weights.name: plain.worth(weights) for weights in listed}
     listed = [weights for weights in listed if worth[weights.name] > 0]
     found = []
-    for key in (lambda w: -worth[w.name] / w.size_bytes, lambda w: float(min(w.readers))):
+    per_byte = {weights.name: worth[weights.name] / weights.size_bytes for weights in listed}
+    keys: tuple[Key, ...] = (
+        lambda w: (-worth[w.name],),
+        lambda w: (-round(per_byte[w.name]), -w.size_bytes),
+        lambda w: (-per_byte[w.name],),
+    )
+    for key in keys:
         planner = _Planner(program, windows, machine)
         planner.run(listed, key)
         found.append(planner)
@@ -79,8 +86,7 @@ class _Planner:
         self.taken: Taken = [(h.address // _LINE * _LINE, _up(h.end), h.first, h.last) for h in homes]
         self.fetched: list[Fetched] = []
         self.spare: dict[int, int] = {}  # number of the epoch -> bytes that the flash could bring meanwhile
-        flash = next(bank for bank in machine.memories if bank.kind == "flash")
-        self.per_byte = machine.external_cycles_per_byte(flash)
+        self.per_byte = flash_rate(machine)
 
     def run(self, listed: Sequence[Weights], key: Key) -> None:
         rest = sorted(listed, key=lambda weights: (key(weights), weights.address))
@@ -135,7 +141,7 @@ class _Planner:
         """What the flash could bring while the epoch does something else."""
         if number not in self.spare:
             epoch = self.epochs.get(number)
-            self.spare[number] = 0 if epoch is None or not _has_engines(epoch) else self._idle_bytes(epoch)
+            self.spare[number] = 0 if epoch is None or not free_copies(epoch) else self._idle_bytes(epoch)
         return self.spare[number]
 
     def _idle_bytes(self, epoch: Epoch) -> int:
@@ -160,9 +166,15 @@ class _Planner:
         return hardware.epoch_cycles(epoch, self.machine).cycles
 
 
-def _has_engines(epoch: Epoch) -> bool:
+def flash_rate(machine: Machine) -> float:
+    """Cycles for a byte."""
+    return machine.external_cycles_per_byte(machine.first(FLASH))
+
+
+def free_copies(epoch: Epoch) -> int:
+    """How many more there are engines for."""
     readers, writers = len(epoch.readers()), len(epoch.writers())
-    return readers + writers + 2 <= UNITS["STRENG"] and readers < MOST_READERS and writers < MOST_WRITERS
+    return min((UNITS["STRENG"] - readers - writers) // 2, MOST_READERS - readers, MOST_WRITERS - writers)
 
 
 def free_engines(used: Sequence[str]) -> tuple[str, str]:

@@ -35,9 +35,11 @@ class Context:
         room: Room = USUAL_ROOM,
         without: Collection[str] = (),
         asked: Collection[str] = (),
+        cuts: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         sets = frozenset(on_cpu), frozenset(supplied)
-        self.facts = Facts(graph, numerics, calibrate, *sets, room, frozenset(without), frozenset(asked))
+        wishes = frozenset(without), frozenset(asked)
+        self.facts = Facts(graph, numerics, calibrate, *sets, room, *wishes, cuts or {})
         self._names = count(1)  # of scratch memories: each is used once, by forms that are refused too
         self.buffers: MutableMapping[str, Buffer] = {}
         self.aliases: MutableMapping[str, str] = {}  # tensor -> tensor in whose memory it lies
@@ -147,7 +149,7 @@ class Context:
 
     def constant(self, data: bytes, label: str) -> str:
         """A constant buffer; equal contents share one."""
-        name = f"{label}:{hashlib.sha256(data).hexdigest()[:16]}"
+        name = constant_name(data, label)
         self.buffers.setdefault(name, Buffer(name, len(data), BufferKind.CONSTANT, data=data))
         return name
 
@@ -167,6 +169,10 @@ class Context:
         """A buffer in the memory of another one, which grows if need be."""
         self.buffers[buffer.name] = buffer
         self.aliases[buffer.name] = name
+
+
+def constant_name(data: bytes, label: str) -> str:
+    return f"{label}:{hashlib.sha256(data).hexdigest()[:16]}"
 
 
 def _above(below: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from atonc.ir import Array, Graph, Op, Tensor
@@ -24,6 +24,7 @@ class Facts:
     room: Room = USUAL_ROOM  # the NPU's own RAM
     without: frozenset[str] = frozenset()  # passes of the schedule that the user leaves out
     asked: frozenset[str] = frozenset()  # what no published program proves and the user wants all the same
+    cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kernels -> bytes where another epoch begins
 
     def tensor(self, name: str) -> Tensor:
         return self.graph.tensors[name]

@@ -64,15 +64,16 @@ def map_ops(
     without: Collection[str] = (),
     stripes: Sequence[Stripe] = (),
     asked: Collection[str] = (),
+    cuts: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Mapped:
     """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect. `avoided`:
     operators whose epochs were refused when the whole program was looked at. `room`: the NPU's own RAM, and from
     which size on tensors shall fit any memory. `without`: passes of the schedule that are left out; `asked`: forms that
     no published program proves and the user wants. `stripes`: operators whose rows shall be computed in turn, where
-    they can."""
+    they can. `cuts`: kernels that are read in several epochs, and the bytes where each but the first begins."""
     affinity, avoided = affinity or Affinity(), avoided or {}
     on_cpu = affinity.on_cpu | frozenset(avoided)
-    context = Context(graph, numerics, calibrate, on_cpu, supplied, room, without, asked)
+    context = Context(graph, numerics, calibrate, on_cpu, supplied, room, without, asked, cuts)
     for name in graph.inputs:
         context.buffer(name)
     works: list[Work] = []

@@ -31,6 +31,16 @@ def free_spans(placed: Mapping[str, Placed], board: Board) -> list[Span]:
     return [(start, end) for start, end in found if end > start]
 
 
+def free_bytes(placed: Mapping[str, Placed], board: Board, steps: int) -> list[int]:
+    """Of the chip's RAM, in every step."""
+    homes = [home for home in placed.values() if not home.supplied]
+    found = []
+    for step in range(steps):
+        live = [(home.address, home.end) for home in homes if home.first <= step <= home.last]
+        found.append(sum(end - start - covered(live, start, end) for start, end in on_chip_spans(board)))
+    return found
+
+
 def on_chip_spans(board: Board) -> list[Span]:
     return [usable(run) for run in runs(board.on_chip)]
 

@@ -33,6 +33,7 @@ def schedule(works: Iterable[Work], network: Network | None = None, without: Col
     steps: list[Step] = []
     for work in order(works):
         steps += [work.call] if work.call else []
-        steps += [EpochOfTasks(tasks, (work.op,) * len(tasks)) for tasks in packed(work.groups)]
+        spare = network.spare([work.op]) if network else 0
+        steps += [EpochOfTasks(tasks, (work.op,) * len(tasks)) for tasks in packed(work.groups, spare)]
     found = Schedule(tuple(steps))
     return found if network is None or "pack" in without else pack_ops(found, network)

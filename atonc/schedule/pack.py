@@ -8,18 +8,19 @@ from collections.abc import Iterable
 from atonc.hw.footprint import share_word
 from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.hw.memoise import memoise
-from atonc.plan.task import Task, TaskGroup
+from atonc.plan.task import ENGINE, Task, TaskGroup
 
 _MOST = {**UNITS, "readers": MOST_READERS, "writers": MOST_WRITERS}
 
 
 @memoise
-def pack(group: TaskGroup) -> tuple[tuple[Task, ...], ...]:
-    """The longest first, each into the first epoch that has room."""
+def pack(group: TaskGroup, spare: int = 0) -> tuple[tuple[Task, ...], ...]:
+    """The longest first, each into the first epoch that has room and leaves so many engines."""
     epochs: list[tuple[list[Task], Counter[str]]] = []
     for task in sorted(group.tasks, key=lambda task: -task.cost):
         needed = units_of(task)
-        room = next((e for e in epochs if fits(needed, e[1]) and all(apart(task, other) for other in e[0])), None)
+        free = (e for e in epochs if fits(needed, e[1], spare))
+        room = next((e for e in free if all(apart(task, other) for other in e[0])), None)
         if room is None:
             epochs.append(([task], needed))
         else:
@@ -28,13 +29,15 @@ def pack(group: TaskGroup) -> tuple[tuple[Task, ...], ...]:
     return tuple(tuple(tasks) for tasks, _ in epochs)
 
 
-def packed(groups: Iterable[TaskGroup]) -> list[tuple[Task, ...]]:
+def packed(groups: Iterable[TaskGroup], spare: int = 0) -> list[tuple[Task, ...]]:
     """The epochs of several groups, one group after the other."""
-    return [epoch for group in groups for epoch in pack(group)]
+    return [epoch for group in groups for epoch in pack(group, spare)]
 
 
-def fits(needed: Counter[str], used: Counter[str]) -> bool:
-    return all(count + used[kind] <= _MOST[kind] for kind, count in needed.items())
+def fits(needed: Counter[str], used: Counter[str], spare: int = 0) -> bool:
+    """`spare`: engines that shall be left."""
+    enough = needed[ENGINE] + used[ENGINE] + spare <= UNITS[ENGINE]
+    return enough and all(count + used[kind] <= _MOST[kind] for kind, count in needed.items())
 
 
 def units_of(task: Task) -> Counter[str]:

@@ -8,7 +8,7 @@ lives longer, which may not raise the peak of live bytes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from atonc.plan.aliases import root
@@ -19,6 +19,8 @@ from atonc.schedule.pack import apart, fits, units_of
 from atonc.schedule.types import Beside, EpochOfTasks, Schedule, Step
 from atonc.select.policy import NEARLY, PACK_REACH
 
+ENGINES_OF_COPY = 2
+
 
 @dataclass(frozen=True)
 class Network:
@@ -28,6 +30,11 @@ class Network:
     buffers: Mapping[str, Buffer]
     aliases: Mapping[str, str]
     cycles: Callable[[Sequence[Task]], int]
+    roomy: frozenset[str] = frozenset()  # operators whose epochs leave the engines of a copy
+
+    def spare(self, ops: Iterable[str]) -> int:
+        """Engines that an epoch of these operators leaves."""
+        return 0 if self.roomy.isdisjoint(ops) else ENGINES_OF_COPY
 
     def root(self, name: str) -> str:
         return root(name, self.aliases)
@@ -71,7 +78,7 @@ class _Slot:
 
     @property
     def ops(self) -> tuple[str, ...]:
-        return () if isinstance(self.step, CpuPlan) else tuple(dict.fromkeys(self.step.ops))
+        return (self.step.op,) if isinstance(self.step, CpuPlan) else tuple(dict.fromkeys(self.step.ops))
 
     def beside(self, other: _Slot, network: Network) -> _Slot:
         """Both in one epoch."""
@@ -93,7 +100,7 @@ def _home(slot: _Slot, slots: Sequence[_Slot], moves: _Moves, network: Network) 
     follows the slot can move as far."""
     found = []
     for k in _reachable(slot, slots):
-        if _fit_together(slot, slots[k]) and not moves.grow(slot, slots[k]):
+        if _fit_together(slot, slots[k], network) and not moves.grow(slot, slots[k]):
             joined = slots[k].beside(slot, network)
             found.append((k, joined, slot.cycles + slots[k].cycles - joined.cycles))
     most = max((saved for _, _, saved in found), default=0)
@@ -120,14 +127,14 @@ def _all_apart(tasks: Sequence[Task], others: Sequence[Task]) -> bool:
     return all(apart(one, other) for one in tasks for other in others)
 
 
-def _fit_together(one: _Slot, other: _Slot) -> bool:
+def _fit_together(one: _Slot, other: _Slot, network: Network) -> bool:
     needed: Counter[str] = Counter()
     for task in one.tasks:
         needed += units_of(task)
     used: Counter[str] = Counter()
     for task in other.tasks:
         used += units_of(task)
-    return fits(needed, used)
+    return fits(needed, used, network.spare((*one.ops, *other.ops)))
 
 
 class _Moves:

@@ -77,6 +77,11 @@ class Schedule:
         """The operator behind each step."""
         return tuple(step.op if isinstance(step, CpuPlan) else step.ops[0] for step in self.steps)
 
+    @property
+    def ops(self) -> tuple[tuple[str, ...], ...]:
+        """All operators behind each step."""
+        return tuple((step.op,) if isinstance(step, CpuPlan) else step.ops for step in self.steps)
+
     def chained(self, ops: Collection[str]) -> set[str]:
         """Those of some operators that share a chain with another one, and the others of these chains."""
         found: set[str] = set()

@@ -14,6 +14,7 @@ from atonc.lower.conv.chains import no_setting
 from atonc.lower.conv.channel_groups import ranges
 from atonc.lower.conv.dense_chain import add_chain, meaning
 from atonc.lower.conv.forms_2x import lower_2x
+from atonc.lower.conv.in_turn import in_turn
 from atonc.lower.conv.kernel_parts import Part, unit_parts
 from atonc.lower.conv.lanes import Job, in_lanes
 from atonc.lower.conv.layer import (
@@ -141,7 +142,7 @@ def _windows(layer: Layer, context: Context) -> list[TaskGroup]:
         for first, count in layer.runs(ROWS):
             found = _output_range(layer, context, unit_parts(phase, first, count), target, first, count)
             jobs, summed = [*jobs, *found[0]], [*summed, *found[1]]
-    return [*in_lanes(layer, context, jobs), *summed]
+    return [*(in_turn(layer, context, jobs) or in_lanes(layer, context, jobs)), *summed]
 
 
 def _output_range(

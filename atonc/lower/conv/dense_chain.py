@@ -18,6 +18,7 @@ from atonc.lower.semantics.sums import Chain, Term
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
 
+KERNELS = "kernels"
 BETWEEN_PASSES = "partial sums"  # of a chain that runs several times
 
 
@@ -53,7 +54,7 @@ def add_chain(
 ) -> str:
     """The units that sum all parts and channels; returns the last one."""
     stream = kernel_bytes(parts, tiling, first, groups)
-    kernels = b.read(context.constant(stream, "kernels"), kernel_engine(len(stream), tiling.mode))
+    kernels = b.read(context.constant(stream, KERNELS), kernel_engine(len(stream), tiling.mode))
     tail, head = "", ""
     for unit, config in enumerate(_with_shifts(tiling, out_shift)):
         features = b.read(layer.source, _features(parts, tiling, unit, groups))

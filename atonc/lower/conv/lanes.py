@@ -70,18 +70,18 @@ Groups = list[list[Piece]]
 
 def in_lanes(layer: Layer, context: Context, jobs: Sequence[Job]) -> list[TaskGroup]:
     """The tasks of all jobs: one after the other, or side by side where that is faster."""
-    ways = [("one chain after the other", [[_whole(job)] for job in jobs]), *_ways(layer, context, jobs)]
-    return choose(context, [Way(partial(_build, layer, groups), label) for label, groups in ways])
+    ways = [("one chain after the other", [[whole_of(job)] for job in jobs]), *_ways(layer, context, jobs)]
+    return choose(context, [Way(partial(build, layer, groups), label) for label, groups in ways])
 
 
-def _whole(job: Job) -> Piece:
+def whole_of(job: Job) -> Piece:
     return Piece(job, job.parts, job.target, job.tiling, 0, job.sets)
 
 
 def _ways(layer: Layer, context: Context, jobs: Sequence[Job]) -> Iterator[tuple[str, Groups]]:
     if "lanes" in context.facts.without or not 0 < len(jobs) <= MOST_LANE_JOBS:
         return
-    whole = [_whole(job) for job in jobs]
+    whole = [whole_of(job) for job in jobs]
     if len(jobs) > 1:
         yield "chains side by side", [whole]
     cycles = sum(piece.cycles for piece in whole)
@@ -98,7 +98,7 @@ def _ways(layer: Layer, context: Context, jobs: Sequence[Job]) -> Iterator[tuple
 
 def _share(job: Job, cycles: int, lanes: int) -> int:
     """Into how many pieces a job is cut, so that none is longer than a lane's part of all jobs."""
-    return min(lanes, -(-_whole(job).cycles * lanes // max(1, cycles)))
+    return min(lanes, -(-whole_of(job).cycles * lanes // max(1, cycles)))
 
 
 def _flash_cycles(job: Job) -> float:
@@ -118,10 +118,10 @@ def _cut(layer: Layer, job: Job, lanes: int, pieces: int, by_rows: bool) -> list
     reads = ALIGNED // 2 if layer.huge else 1
     tiling = narrower(job.parts, layer.area.channels, job.tiling, layer.modes(), min(units, engines - 2), reads)
     if tiling is None or pieces < 2:
-        return [_whole(job)]
+        return [whole_of(job)]
     narrow = replace(job, tiling=tiling)
     found = _by_rows(layer, narrow, pieces) if by_rows else _by_kernels(layer, narrow, pieces)
-    return found if len(found) > 1 else [_whole(job)]
+    return found if len(found) > 1 else [whole_of(job)]
 
 
 def _by_kernels(layer: Layer, job: Job, pieces: int) -> list[Piece]:
@@ -132,7 +132,7 @@ def _by_kernels(layer: Layer, job: Job, pieces: int) -> list[Piece]:
         starts = sorted({job.sets * k // pieces // step * step for k in range(pieces)})
         if len(starts) == pieces and not (job.target.pixel | job.target.line) % BUS_BYTES:
             ends = [*starts[1:], job.sets]
-            return [replace(_whole(job), first=a, sets=b - a) for a, b in zip(starts, ends, strict=True)]
+            return [replace(whole_of(job), first=a, sets=b - a) for a, b in zip(starts, ends, strict=True)]
     return []
 
 
@@ -150,7 +150,7 @@ def _by_rows(layer: Layer, job: Job, pieces: int) -> list[Piece]:
 # -------------------------------------------------------------------------------------------------------------- tasks
 
 
-def _build(layer: Layer, groups: Groups, context: Context) -> list[TaskGroup]:
+def build(layer: Layer, groups: Groups, context: Context) -> list[TaskGroup]:
     for job in dict.fromkeys(piece.job for group in groups for piece in group):
         record(context, layer, [meaning(job.parts, job.tiling)], job.rule, job.target, job.first, job.count)
     return [TaskGroup(tuple(_task(layer, context, piece) for piece in group)) for group in groups]

@@ -1,0 +1,259 @@
+"""From the canonical graph to a program with addresses: lower, schedule, place, bind.
+
+Where there are several ways, such as with and without rows in turn, each is built to the end, and the one of fewest
+cycles is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+from atonc import progress, silicon, striping, weights
+from atonc.cost.prefetch_advice import Advice
+from atonc.cost.program import program_cost
+from atonc.emit.program import Program, bind
+from atonc.hw.safety.evidence import Grade
+from atonc.ir import Graph
+from atonc.lower.map_ops import Mapped
+from atonc.options import Options
+from atonc.place import Board, Layout, place
+from atonc.place import check as place_check
+from atonc.place.explain import NPU_RAM, PlacementError
+from atonc.place.pools import npu_ram_bytes
+from atonc.place.supplied import require_apart, supplied_edges
+from atonc.plan.contents import require_written
+from atonc.plan.types import StepPlan
+from atonc.schedule import FUSE, schedule
+from atonc.schedule import check as schedule_check
+from atonc.schedule import fuse as fusing
+from atonc.schedule.assign import assign
+from atonc.schedule.fuse import Fused, fuse
+from atonc.schedule.pack_ops import Network
+from atonc.schedule.shares import Share, shares
+from atonc.schedule.types import Schedule
+from atonc.select.cycles import cycles_of, epoch_cycles
+from atonc.select.policy import Room
+from atonc.target import machine_of
+
+Watch = Callable[[str, object], None]  # is told the name of every stage (options.STAGES) and what it hands on
+
+
+def nobody(stage: str, result: object) -> None:
+    """Watches nothing."""
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """The program before it has addresses."""
+
+    schedule: Schedule
+    plans: tuple[StepPlan, ...]  # its steps with unit numbers
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The operator behind each step, or the first of several."""
+        return self.schedule.owners
+
+    @cached_property
+    def shares(self) -> tuple[tuple[Share, ...], ...]:
+        """What each operator has of every step."""
+        return tuple(map(shares, self.schedule.steps, self.plans))
+
+
+Found = tuple[Mapped, Scheduled, Layout]  # one way to do it all
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What an earlier round taught: operators that shall not be chained to others, those whose rows shall not be
+    computed in turn, those whose epochs leave the engines of a copy."""
+
+    apart: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
+    roomy: frozenset[str] = frozenset()
+
+
+Bound = tuple[Mapped, Scheduled, Layout, Program]
+
+
+def arrange(
+    lower: Callable[..., Mapped],
+    graph: Graph,
+    memory: Board,
+    options: Options,
+    watch: Watch,
+    wishes: Wishes,
+) -> Bound:
+    """Where another schedule lets more weights be fetched ahead, that one too; the better one is taken."""
+    build = partial(_map_and_place, graph=graph, memory=memory, options=options, watch=watch)
+    first, advice = _brought(build(lower, wishes=wishes), graph, memory, options)
+    if advice == Advice():
+        return first
+    roomier = build(partial(lower, cuts=advice.cuts), wishes=replace(wishes, roomy=advice.roomy))
+    second, _ = _brought(roomier, graph, memory, options)
+    return min(first, second, key=lambda one: _program_cycles(one[3], graph, memory, options))
+
+
+def _brought(built: Found, graph: Graph, memory: Board, options: Options) -> tuple[Bound, Advice]:
+    """The program with weights in RAM as the user wants, and what would bring more of them there."""
+    mapped, scheduled, layout = built
+    program, advice = bound(scheduled, layout, graph, memory), Advice()
+    for bring in weights.wanted(options):
+        if bring is weights.fetch_ahead:
+            advice = weights.advice(program, scheduled.schedule.ops, memory, machine_of(options))
+        plans, layout = bring(program, layout, mapped.context, memory, options, machine_of(options))
+        scheduled = replace(scheduled, plans=plans)
+        program = bound(scheduled, layout, graph, memory)
+    return (mapped, scheduled, layout, program), advice
+
+
+def _map_and_place(
+    lower: Callable[..., Mapped],
+    graph: Graph,
+    memory: Board,
+    options: Options,
+    watch: Watch,
+    wishes: Wishes,
+) -> Found:
+    """Buffers in which engines start between aligned addresses need the NPU's own RAM. Where that is too small for all
+    of them, smaller and smaller layers start their engines at aligned addresses only, which is slower."""
+    shortage: PlacementError | None = None
+    for room in Room(npu_ram_bytes(memory)).tighter():
+        in_room = partial(lower, room=room, without=left_out(options), asked=options.schedule_with)
+        mapped = in_room()
+        watch("lower", mapped)
+        try:
+            found = mapped, *_schedule_and_place(mapped, graph, memory, options, watch, wishes)
+        except PlacementError as error:
+            shortage = shortage or error
+            if error.shortage.memory != NPU_RAM:
+                break
+            continue
+        return _striped(in_room, found, graph, memory, options, watch, wishes)
+    assert shortage is not None
+    raise shortage
+
+
+def _striped(
+    lower: Callable[..., Mapped],
+    plain: Found,
+    graph: Graph,
+    memory: Board,
+    options: Options,
+    watch: Watch,
+    wishes: Wishes,
+) -> Found:
+    """The same with rows of several layers in turn, where that is better."""
+    mapped, _, layout = plain
+    if striping.PASS in left_out(options) or options.numerics == "2.x":
+        return plain
+    stripes = striping.wanted(graph, mapped, layout, memory, wishes.whole)
+    mapped = lower(stripes=stripes) if stripes else mapped
+    if not mapped.stripes:
+        return plain
+    try:
+        found = mapped, *_schedule_and_place(mapped, graph, memory, options, nobody, wishes)
+    except PlacementError:
+        return plain
+    if _cycles(*found[1:], graph, memory, options) >= _cycles(*plain[1:], graph, memory, options):
+        return plain
+    watch("lower", mapped)
+    watch("schedule", found[1])
+    return found
+
+
+def _schedule_and_place(
+    mapped: Mapped, graph: Graph, memory: Board, options: Options, watch: Watch, wishes: Wishes
+) -> tuple[Scheduled, Layout]:
+    """Longer chains write in other places of their buffers. Where no memory has room for that, nothing is chained. What
+    chains save is reckoned with all buffers on the chip; where some are outside, the finished programs are compared."""
+    fused = chains(mapped, graph, options, wishes.apart)
+    place = partial(_placed, mapped, graph=graph, memory=memory, options=options, watch=watch, roomy=wishes.roomy)
+    try:
+        found = place(fused)
+    except PlacementError:
+        if not fused.merges:
+            raise
+        return place(Fused(mapped.works))
+    if not fused.merges or not found[1].spilled_bytes:
+        return found
+    return min(found, place(Fused(mapped.works)), key=lambda one: _cycles(one[0], one[1], graph, memory, options))
+
+
+def _cycles(scheduled: Scheduled, layout: Layout, graph: Graph, memory: Board, options: Options) -> int:
+    return _program_cycles(bound(scheduled, layout, graph, memory), graph, memory, options)
+
+
+def _program_cycles(program: Program, graph: Graph, memory: Board, options: Options) -> int:
+    return program_cost(program, graph, memory.pools, machine_of(options)).cycles
+
+
+def _placed(
+    mapped: Mapped,
+    fused: Fused,
+    graph: Graph,
+    memory: Board,
+    options: Options,
+    watch: Watch,
+    roomy: frozenset[str] = frozenset(),
+) -> tuple[Scheduled, Layout]:
+    scheduled, context = schedule_tasks(mapped, fused, options, roomy), mapped.context
+    watch("schedule", scheduled)
+    progress.stage("placing buffers")
+    require_written(scheduled.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
+    return scheduled, _place(mapped, scheduled, graph, memory, options)
+
+
+def chains(mapped: Mapped, graph: Graph, options: Options, apart: Collection[str] = ()) -> Fused:
+    """Operators behind others in one epoch; `apart`: those that stay alone."""
+    if FUSE in left_out(options):
+        return Fused(mapped.works)
+    context = mapped.context
+    worst = Grade.WITHIN if options.silicon == silicon.SEEN else Grade.COMPOSED
+    network = fusing.Network(context.buffers, context.aliases, graph.outputs, cycles_of, worst, apart)
+    fused = fuse(mapped.works, network)
+    for name, taller in fused.taller.items():
+        context.share(taller, name)
+    return fused
+
+
+def schedule_tasks(
+    mapped: Mapped, fused: Fused, options: Options, roomy: frozenset[str] = frozenset()
+) -> Scheduled:
+    """Epochs with unit numbers, sound. Chains without evidence are left to the gate of `--silicon`, which sends their
+    operators to the CPU. `roomy`: operators whose epochs leave the engines of a copy."""
+    context = mapped.context
+    cycles = partial(epoch_cycles, buffers=context.buffers, machine=machine_of(options))
+    scheduled = schedule(fused.works, Network(context.buffers, context.aliases, cycles, roomy), left_out(options))
+    found = replace(scheduled, merges=fused.merges, apart=fused.apart)
+    plans = assign(found)
+    findings = schedule_check.check(mapped.works, found, plans, context.aliases)
+    schedule_check.require_sound(findings, allow_unproven=True)
+    return Scheduled(found, plans)
+
+
+def left_out(options: Options) -> tuple[str, ...]:
+    """Passes of the schedule. Most sets of chains side by side are composed of seen ones, not seen themselves, and so
+    is padding on one side of a window."""
+    return (*options.schedule_without, *(("borders", "lanes", "pack") if options.silicon == silicon.SEEN else ()))
+
+
+def _place(mapped: Mapped, scheduled: Scheduled, graph: Graph, memory: Board, options: Options) -> Layout:
+    context = mapped.context
+    require_apart(supplied(graph, options), graph.inputs, graph.outputs, context.aliases)
+    plans, edges = list(scheduled.plans), (graph.inputs, graph.outputs)
+    layout = place(plans, context.buffers, context.aliases, *edges, memory, options.prefer, supplied(graph, options))
+    place_check.require_sound(place_check.check(layout.placed, plans, memory, context.aliases, *edges))
+    return layout
+
+
+def bound(scheduled: Scheduled, layout: Layout, graph: Graph, memory: Board) -> Program:
+    edges = graph.inputs, graph.outputs
+    return bind(list(scheduled.plans), layout.placed, *edges, layout.cached_pools, memory.pools)
+
+
+def supplied(graph: Graph, options: Options) -> tuple[str, ...]:
+    """Inputs and outputs whose memory the application brings."""
+    return supplied_edges(graph.inputs, graph.outputs, options.inputs_allocation, options.outputs_allocation)

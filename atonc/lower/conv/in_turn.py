@@ -1,0 +1,41 @@
+"""One convolution in several epochs, some of its kernels each: so that those of the first can be fetched ahead, where
+the time before or the RAM does not suffice for all. Every piece keeps the rule of the chain that it is cut from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from math import gcd
+
+from atonc.hw.limits import ALIGNED, BUS_BYTES
+from atonc.lower.context import Context, constant_name
+from atonc.lower.conv.dense_chain import KERNELS, kernel_bytes
+from atonc.lower.conv.lanes import Job, Piece, build, whole_of
+from atonc.lower.conv.layer import Layer
+from atonc.plan.task import TaskGroup
+from atonc.select.choose import attempt
+from atonc.select.form import Refused
+
+
+def in_turn(layer: Layer, context: Context, jobs: Sequence[Job]) -> list[TaskGroup]:
+    """The tasks of all jobs one after the other, kernels cut where the facts say; none where they say nothing."""
+    if not context.facts.cuts:
+        return []
+    pieces = [piece for job in jobs for piece in _pieces(layer, context, job)]
+    if len(pieces) == len(jobs):
+        return []
+    form = attempt(context, partial(build, layer, [[piece] for piece in pieces]))
+    return [] if isinstance(form, Refused) else context.take(form)
+
+
+def _pieces(layer: Layer, context: Context, job: Job) -> list[Piece]:
+    """Cut at the nearest sets of kernels whose channels begin at whole words."""
+    stream = kernel_bytes(job.parts, job.tiling, job.first, job.sets)
+    cuts = context.facts.cuts.get(constant_name(stream, KERNELS), ())
+    aligned = ALIGNED if layer.large else BUS_BYTES
+    step = aligned // gcd(aligned, job.tiling.kernels)
+    near = {round(cut * job.sets / len(stream) / step) * step for cut in cuts}
+    starts = [0, *sorted(start for start in near if 0 < start < job.sets)]
+    ends = [*starts[1:], job.sets]
+    return [replace(whole_of(job), first=a, sets=b - a) for a, b in zip(starts, ends, strict=True)]

@@ -1,0 +1,119 @@
+"""Schedules that let more weights be fetched ahead: the same results, in less time."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+import numpy as np
+import pytest
+
+from atonc import pipeline, weights
+from atonc.compare.inputs import make_inputs
+from atonc.cost.prefetch import free_copies
+from atonc.cost.prefetch_advice import Advice
+from atonc.cost.program import program_cost
+from atonc.emulation import Emulation
+from atonc.ir import Graph
+from atonc.lower.map_ops import map_ops
+from atonc.lower.move.copies import SAME
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_graph, memories
+from atonc.plan.build import TaskBuilder
+from atonc.plan.streams import contiguous
+from atonc.plan.task import Task, TaskGroup
+from atonc.plan.types import BufferKind
+from atonc.schedule.pack import pack
+from tests.compiler.golden_graphs import Sketch
+
+PLAIN = Options(verify=False)
+AHEAD = Options(verify=False, schedule_with=("prefetch",))
+
+
+def starved() -> Graph:
+    """Three chains side by side in the first layer, which need few weights; the last ones wait for theirs."""
+    net = Sketch().start(1, 48, 48, 16)
+    net.conv(96)
+    net.op("max_pool", (1, 6, 6, 96), window=(8, 8), stride=(8, 8), padding=(0, 0, 0, 0), layout="NHWC")
+    net.conv(256)
+    net.conv(512)
+    return net.graph()
+
+
+@cache
+def advised() -> Advice:
+    """What is advised for the network above."""
+    found: list[Advice] = []
+    original = weights.advise
+
+    def heard(*arguments: object) -> Advice:
+        found.append(original(*arguments))  # type: ignore[arg-type]
+        return found[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(weights, "advise", heard)
+        compile_graph(starved(), AHEAD)
+    return found[0]
+
+
+def same(one: Compiled, other: Compiled) -> bool:
+    inputs = make_inputs(one.graph, 3)
+    first, second = (Emulation(compiled.program, compiled.graph).run(inputs) for compiled in (one, other))
+    return all(np.array_equal(first[name], second[name]) for name in one.graph.outputs)
+
+
+def cycles(compiled: Compiled) -> int:
+    return program_cost(compiled.program, compiled.graph, memories(PLAIN).pools).cycles
+
+
+def test_kernels_are_cut_and_chains_leave_engines_for_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, after = compile_graph(starved(), PLAIN), compile_graph(starved(), AHEAD)
+    assert advised().cuts and advised().roomy
+    with monkeypatch.context() as patch:
+        patch.setattr(weights, "advise", lambda *arguments: Advice())
+        before = compile_graph(starved(), AHEAD)
+    assert cycles(after) < cycles(before) < cycles(plain)
+    assert same(plain, after) and after.layout.peak_bytes == plain.layout.peak_bytes
+    assert not free_copies(plain.program.epochs[0]) and free_copies(before.program.epochs[0]) == 0
+    assert len(after.program.steps) > len(plain.program.steps)
+
+
+def test_pieces_are_all_of_the_kernels_in_their_order() -> None:
+    graph = compile_graph(starved(), PLAIN).graph
+    whole = map_ops(graph, cuts={})
+    pieces = map_ops(graph, cuts=advised().cuts)
+    kernels = [
+        [constant.data for work in mapped.works for task in tasks(work.groups) for use in task.readers()
+         if (constant := mapped.context.buffers[use.buffer]).kind == BufferKind.CONSTANT]
+        for mapped in (whole, pieces)
+    ]  # fmt: skip
+    assert len(kernels[1]) > len(kernels[0]) and b"".join(kernels[1]) == b"".join(kernels[0])
+
+
+def tasks(groups: tuple[TaskGroup, ...]) -> list[Task]:
+    return [task for group in groups for task in group.tasks]
+
+
+def test_cuts_between_sets_of_kernels_and_out_of_range() -> None:
+    """Any bytes may be asked for: pieces begin at the nearest set of kernels, and none is empty."""
+    plain = compile_graph(starved(), PLAIN)
+    graph, name, inputs = plain.graph, next(iter(advised().cuts)), make_inputs(plain.graph, 4)
+    half = plain.program.placed[name].buffer.size_bytes // 2
+    for cuts, more in (((1,), 0), ((1 << 30,), 0), ((-5, 7, half, half + 1), 1)):
+        lower = partial(map_ops, graph, cuts={name: cuts})
+        _, scheduled, layout = pipeline._map_and_place(lower, graph, memories(PLAIN), PLAIN, pipeline.nobody)
+        program = pipeline._bound(scheduled, layout, graph, memories(PLAIN))
+        results = [Emulation(one, graph).run(inputs) for one in (plain.program, program)]
+        assert all(np.array_equal(results[0][output], results[1][output]) for output in graph.outputs)
+        kernels = [sum(one.startswith("kernels:") for one in made.placed) for made in (plain.program, program)]
+        assert kernels[1] - kernels[0] == more
+
+
+def test_epochs_leave_as_many_engines_as_asked() -> None:
+    def copy(number: int) -> Task:
+        b = TaskBuilder(("a",), "copy")
+        b.write(b.unit(SAME[0], b.read("x", contiguous(16))), f"y{number}", contiguous(16, write=True))
+        return b.done()
+
+    group = TaskGroup(tuple(map(copy, range(5))))
+    assert [len(epoch) for epoch in pack(group)] == [4, 1]  # ARITHs
+    assert [len(epoch) for epoch in pack(group, 4)] == [3, 2]
