@@ -266,7 +266,8 @@ def tflite_price(path: Path) -> tuple[float | None, int | None, str]:
 # --------------------------------------------------------------------------------------------------------------- tables
 
 
-def measure(key: str, folder: Path, keep: Path | None = None) -> dict[str, Any]:
+def measure(key: str, folder: Path, keep: Path | None = None, made_before: Path | None = None) -> dict[str, Any]:
+    """`keep`: our models are written there. `made_before`: they are taken from there, if they are there."""
     model = MODELS[key]
     path = folder / model.file
     tidy = load(path, model.shapes)
@@ -294,12 +295,15 @@ def measure(key: str, folder: Path, keep: Path | None = None) -> dict[str, Any]:
         data = Path(scratch) / "samples.npz"
         np.savez(data, **{name: learnt})
         started = time.process_time()
-        made = quantize(path, data, Settings(fixed_shapes=model.shapes, threads=1))
-        row["steps"] = [[title, round(figure, 2), used] for title, figure, used in made.steps]
-        row["front"] = [candidate.as_dict() for candidate in made.front]
-        judged_onnx("atonc", made.model, started, made.chosen)
-        if keep:
-            made.save(keep / f"{key}.onnx")
+        if made_before and (made_before / f"{key}.onnx").exists():
+            judged_onnx("atonc", (made_before / f"{key}.onnx").read_bytes(), started)
+        else:
+            made = quantize(path, data, Settings(fixed_shapes=model.shapes, threads=1))
+            row["steps"] = [[title, round(figure, 2), used] for title, figure, used in made.steps]
+            row["front"] = [candidate.as_dict() for candidate in made.front]
+            judged_onnx("atonc", made.model, started, made.chosen)
+            if keep:
+                made.save(keep / f"{key}.onnx")
         for label, method in (("ort_minmax", "MinMax"), ("ort_entropy", "Entropy")):
             if method == "Entropy" and learnt[0].size > SMALL:
                 continue  # it keeps every value of 100 samples in memory, to choose what min-max chooses
@@ -326,13 +330,14 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], choices=list(MODELS))
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--made-before", type=Path)
     parser.add_argument("--table", type=Path)
     options = parser.parse_args()
     rows = json.loads(options.results.read_text()) if options.results.exists() else {}
     if options.models:
         for key in options.only or MODELS:
             with threads(1):  # other work runs beside it
-                rows[key] = measure(key, options.models, options.keep)
+                rows[key] = measure(key, options.models, options.keep, options.made_before)
             options.results.write_text(json.dumps(rows, indent=1))
     if options.table:
         options.table.write_text(table(rows, MODELS))
