@@ -1,61 +1,60 @@
-"""Which layers of a folder of models run on the processor, by which rule, and what they cost: what to mend next.
+"""Which layers of many models run on the processor, by which rule, what they cost, and how to avoid it.
 
-    OMP_NUM_THREADS=1 python benchmarks/cpu_layers.py FOLDER [--only TEXT] [--cache FILE] [--limit S] [--write]
-    OMP_NUM_THREADS=1 python benchmarks/cpu_layers.py FOLDER --again NAME... --cache FILE [--write]
+    OMP_NUM_THREADS=1 python benchmarks/cpu_layers.py FOLDER... --survey CACHE [--cache FILE] [--only TEXT]
+                                                      [--seconds S] [--write]
 
-FOLDER holds .tflite and .onnx files; nothing is downloaded. Models are compiled without verification (that is the
-business of public_models.py), small ones first; the cache keeps what is done, so that a run may be stopped. `--again`
-compiles the models whose names end so and puts them into a section of their own behind the table that is there.
+Folders and CACHE are those of public_models.py, which compiles and verifies every model and notes what ran on the CPU.
+Models with more there than their ends are compiled here once more, without verification, to see what each layer costs;
+nothing is downloaded. The cache keeps what is done, so that a run may be stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from public_models import cached, distinct
+from public_models_report import Model
+
 from atonc.cost.program import program_cost
 from atonc.errors import AtoncError
+from atonc.lower.rules import rule_of
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file, memories
 
 RESULTS = Path(__file__).parent / "results" / "cpu_layers.md"
-EDGES = ("quantize", "dequantize", "softmax", "arg_max")
+ENDS = ("quantize", "dequantize", "softmax", "log_softmax", "arg_max", "arg_min")
+FLOAT = "CPU-FLOAT"  # operators that the model itself has in float or wide integers
+ZOO = "STMicroelectronics/stm32ai-modelzoo"
 HEAD = """# Layers on the CPU
 
-Date 2026-11-15, 2-core aarch64 Linux. Script: `benchmarks/cpu_layers.py`; the models (the int8 files of ST's model zoo
-with its history) are not part of this repository. Times are predicted by the cycle model, never measured. Models
-without a layer that the day's changes touch were compiled before those changes.
+Date 2026-11-16, 2-core aarch64 Linux. Script: `benchmarks/cpu_layers.py`; the models are those of
+[public_models.md](public_models.md), and are not part of this repository. Times are predicted by the cycle model, never
+measured.
 
 """
 
 Record = dict[str, Any]
 
 
-@dataclass
-class Line:
-    """All layers of one kind that one rule sent to the CPU."""
-
-    layers: int = 0
-    milliseconds: float = 0.0
-    models: set[str] = field(default_factory=set)
-    worst: tuple[float, str] = (0.0, "")
+# ------------------------------------------------------------------------------------------------------------- models
 
 
-def judge(model: Path, options: Options) -> Record:
+def judge(model: Model) -> Record:
+    asked: Record = {name: tuple(value) if isinstance(value, list) else value for name, value in model.asked.items()}
+    options = replace(Options(**asked), verify=False)
     try:
-        compiled = compile_file(model, options)
+        compiled = compile_file(model.path, options)
     except AtoncError as error:
-        return {"model": model.name, "refused": str(error)}
+        return {"refused": str(error)}
     cost = program_cost(compiled.program, compiled.graph, memories(options).pools)
-    total = sum(step.milliseconds for step in cost.steps)
-    return {"model": model.name, "ms": total, "cpu": list(_on_cpu(compiled, cost.steps))}
+    return {"ms": sum(step.milliseconds for step in cost.steps), "cpu": list(_on_cpu(compiled, cost.steps))}
 
 
 def _on_cpu(compiled: Compiled, costs: Any) -> Iterator[tuple[str, str, float]]:
@@ -66,102 +65,119 @@ def _on_cpu(compiled: Compiled, costs: Any) -> Iterator[tuple[str, str, float]]:
             yield kind, rule, cost.milliseconds
 
 
-def report(records: list[Record], left: list[str]) -> str:
-    done = [record for record in records if "ms" in record]
-    lines: dict[tuple[str, str], Line] = defaultdict(Line)
-    for record in done:
-        for kind, rule, milliseconds in record["cpu"]:
-            line = lines[kind, rule]
-            line.layers += 1
-            line.milliseconds += milliseconds
-            line.models.add(record["model"])
-            line.worst = max(line.worst, (milliseconds / record["ms"], record["model"]))
-    total = sum(record["ms"] for record in done)
-    inner = sum(line.milliseconds for (kind, _), line in lines.items() if kind not in EDGES)
+def on_cpu(record: Record) -> Counter[tuple[str, str]]:
+    """Of a record of the survey: operator and rule, and how many layers."""
+    return Counter({tuple(why.split(": ", 1)): count for why, count in record.get("why", ())})
+
+
+def inner(record: Record) -> bool:
+    """More than its ends is on the CPU."""
+    return any(kind not in ENDS for kind, _ in on_cpu(record))
+
+
+# -------------------------------------------------------------------------------------------------------------- table
+
+
+@dataclass
+class Line:
+    """All layers of one kind that one rule sent to the CPU."""
+
+    layers: int = 0
+    models: int = 0
+    milliseconds: float = 0.0
+    worst: tuple[float, str] = (0.0, "")
+
+
+@dataclass
+class Tables:
+    counts: dict[Model, Counter[tuple[str, str]]]  # of the survey
+    costs: dict[Model, Record]  # of models with more than their ends on the CPU
+    left: list[str] = field(default_factory=list)
+
+    def lines(self) -> dict[tuple[str, str], Line]:
+        found: dict[tuple[str, str], Line] = defaultdict(Line)
+        for model, record in self.costs.items():
+            shares: Counter[tuple[str, str]] = Counter()
+            for kind, rule, milliseconds in record.get("cpu", ()):
+                found[kind, rule].layers += 1
+                found[kind, rule].milliseconds += milliseconds
+                shares[kind, rule] += milliseconds / record["ms"]
+            for key, share in shares.items():
+                found[key].models += 1
+                found[key].worst = max(found[key].worst, (share, model.source))
+        return found
+
+    def zoo(self) -> Counter[str]:
+        """What is on the CPU in ST's zoo."""
+        return Counter(
+            kind for model, counts in self.counts.items() if model.repository == ZOO for kind, _ in counts.elements()
+        )
+
+
+def report(tables: Tables) -> str:
+    zoo = tables.zoo()
+    files = sum(model.repository == ZOO for model in tables.counts)
+    only_ends = sum(all(kind in ENDS for kind, _ in counts) for counts in tables.counts.values())
+    beyond = {kind: count for kind, count in zoo.items() if kind not in ENDS}
     text = [
-        f"{len(records)} models: {len(done)} compiled, {len(records) - len(done)} refused. {total:.0f} ms in all, of "
-        f"these {sum(line.milliseconds for line in lines.values()):.1f} ms on the CPU; {inner:.2f} ms of that is "
-        f"neither {', '.join(EDGES[:-1])} nor {EDGES[-1]}.",
+        f"{len(tables.counts)} compiled models: in {only_ends} nothing but the ends is on the CPU ({', '.join(ENDS)}).",
         "",
-        "| operator | rule | layers | models | ms | share of all | largest share of a model | in |",
-        "|---|---|---|---|---|---|---|---|",
+        f"{files} of them are files of ST's zoo (`{ZOO}`). On the CPU there: "
+        + (", ".join(f"{count} {kind}" for kind, count in zoo.most_common()) or "nothing")
+        + f". Any other operator: {', '.join(f'{n} {kind}' for kind, n in beyond.items()) or 'none'}.",
+        "",
+        "## What the others leave there, and whether it is avoidable",
+        "",
+        *_costs(tables),
     ]
-    for (kind, rule), line in sorted(lines.items(), key=lambda item: -item[1].milliseconds):
+    refused = [f"- {m.source}: {record['refused']}" for m, record in tables.costs.items() if "refused" in record]
+    later = ["", "## Not compiled yet", "", *(f"- {name}" for name in tables.left)] if tables.left else []
+    return HEAD + "\n".join([*text, *(["", "## Refused", "", *refused] if refused else []), *later, ""])
+
+
+def _costs(tables: Tables) -> Iterator[str]:
+    total = sum(record.get("ms", 0.0) for record in tables.costs.values())
+    lines = tables.lines()
+    cpu = sum(line.milliseconds for line in lines.values())
+    yield f"{len(tables.costs)} models, {total:.0f} ms in all, of these {cpu:.0f} ms on the CPU. *Share*: of them all;"
+    yield "*largest*: of the one model that is named. *Avoidable*: what the rule advises (`atonc explain` says it for"
+    yield f"every layer). {FLOAT} is the model's own choice: the file has these operators in float or wide integers."
+    yield ""
+    yield "| operator | rule | layers | models | ms | share | largest | in | avoidable |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for (kind, key), line in sorted(lines.items(), key=lambda item: -item[1].milliseconds):
         share, name = line.worst
-        cells = (kind, rule, line.layers, len(line.models), f"{line.milliseconds:.2f}",
-                 f"{line.milliseconds / total:.2%}", f"{share:.1%}", name)  # fmt: skip
-        text.append(f"| {' | '.join(map(str, cells))} |")
-    refused = [f"- {record['model']}: {record['refused']}" for record in records if "refused" in record]
-    later = ["", "## Not compiled yet", "", *(f"- {name}" for name in left)] if left else []
-    return HEAD + "\n".join([*text, "", "## Refused", "", *(refused or ["None."]), *later, ""])
-
-
-AGAIN = "## Compiled again or for the first time since\n"
-LEFT = """Since the table above, quotients of two tensors run on the NPU, long transpositions take another epoch, and
-float functions behind the model's own dequantisation are looked up. What is left of elementwise operators in these
-models works on float values or on 32-bit positions by the model's own choice: the index arithmetic behind MoveNet's
-arg_max (1 and 17 numbers), the sigmoid of the speech enhancer (a table of 256 floats).
-
-The later survey (public_models.md, verified programs) has 142 files of the zoo: quantize, dequantize and softmax are
-all that is on the CPU there. So no convolution, pooling, resize or elementwise operator on codes of a zoo model is."""
-
-
-def section(records: list[Record]) -> str:
-    """Model by model: what is left on the CPU."""
-    text = [AGAIN, LEFT, ""]
-    text += ["| model | ms | on the CPU | neither edge nor softmax | what that is |", "|---|---|---|---|---|"]
-    for record in sorted(records, key=lambda record: str(record["model"])):
-        name = record["model"].rsplit("__", 1)[-1]
-        if "refused" in record:
-            text.append(f"| {name} | refused | | | {record['refused']} |")
-            continue
-        inner: dict[str, float] = defaultdict(float)
-        for kind, rule, milliseconds in record["cpu"]:
-            if kind not in EDGES:
-                inner[f"{kind} ({rule})"] += milliseconds
-        what = ", ".join(f"{kind} {ms:.3f}" for kind, ms in sorted(inner.items(), key=lambda item: -item[1]))
-        cpu = sum(milliseconds for _, _, milliseconds in record["cpu"])
-        text.append(f"| {name} | {record['ms']:.2f} | {cpu:.2f} | {sum(inner.values()):.3f} | {what or 'nothing'} |")
-    return "\n".join([*text, ""])
-
-
-def again(options: argparse.Namespace) -> None:
-    known = [json.loads(line) for line in options.cache.read_text().splitlines()] if options.cache.exists() else []
-    records = {record["model"]: record for record in known}
-    for file in sorted(f for f in options.folder.iterdir() if f.name.endswith(tuple(options.again))):
-        if file.name not in records:
-            records[file.name] = judge(file, Options(verify=False))
-            with options.cache.open("a") as cache:
-                cache.write(json.dumps(records[file.name]) + "\n")
-    page = RESULTS.read_text().split(AGAIN)[0].rstrip("\n") + "\n\n" + section(list(records.values()))
-    RESULTS.write_text(page) if options.write else print(page)
+        rule = rule_of(key)
+        cells = (kind, rule.id, line.layers, line.models, f"{line.milliseconds:.2f}",
+                 f"{line.milliseconds / total:.2%}", f"{share:.1%}", name, rule.remedy)  # fmt: skip
+        yield f"| {' | '.join(map(str, cells))} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", default="")
+    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("--survey", type=Path, required=True, metavar="CACHE")
     parser.add_argument("--cache", type=Path, default=Path("cpu_layers.jsonl"))
-    parser.add_argument("--limit", type=float, default=570.0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seconds", type=float, default=570.0)
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--again", nargs="+", metavar="NAME")
     options = parser.parse_args()
-    if options.again:
-        again(options)
-        return
-    known = [json.loads(line) for line in options.cache.read_text().splitlines()] if options.cache.exists() else []
-    records = {record["model"]: record for record in known}
-    files = [file for file in options.folder.iterdir() if file.suffix in (".tflite", ".onnx")]
-    end = time.monotonic() + options.limit
-    for file in sorted(files, key=os.path.getsize):
-        if file.name in records or options.only not in file.name or time.monotonic() > end:
+    survey, known = cached(options.survey), cached(options.cache)
+    verified = {m: survey[m.mark] for m in distinct(options.folders) if "outputs" in survey.get(m.mark, {})}
+    wanted = [model for model, record in verified.items() if inner(record)]
+    end = time.monotonic() + options.seconds
+    for model in wanted:
+        if model.mark in known or options.only not in model.source or time.monotonic() > end:
             continue
-        records[file.name] = judge(file, Options(verify=False))
-        with options.cache.open("a") as cache:
-            cache.write(json.dumps(records[file.name]) + "\n")
-    left = sorted(file.name for file in files if file.name not in records)
-    text = report(sorted(records.values(), key=lambda record: str(record["model"])), left)
-    RESULTS.write_text(text) if options.write else print(text)
+        known[model.mark] = judge(model)
+        with options.cache.open("a") as file:
+            file.write(json.dumps({model.mark: known[model.mark]}) + "\n")
+    tables = Tables(
+        {model: on_cpu(record) for model, record in verified.items()},
+        {model: known[model.mark] for model in wanted if model.mark in known},
+        sorted(model.source for model in wanted if model.mark not in known),
+    )
+    RESULTS.write_text(report(tables)) if options.write else print(report(tables))
 
 
 if __name__ == "__main__":

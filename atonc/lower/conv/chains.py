@@ -23,7 +23,7 @@ from atonc.hw.limits import (
     convacc_sizes,
 )
 from atonc.hw.safety import mode_keys
-from atonc.hw.safety.evidence.seen import frame_seen, padding_seen
+from atonc.hw.safety.evidence.seen import frame_seen, padding_seen, results_seen
 from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig, crop_end
 from atonc.lower.conv.kernel_parts import MAX_PADDING, Part, out_size
 from atonc.lower.registry import Refusal
@@ -81,6 +81,25 @@ def least_batch(mode: Mode, rows: int) -> int:
     if mode.deep:
         return LEAST_DEEP[mode.feature_bytes]
     return LEAST_PLAIN if rows == 1 else 1
+
+
+def sizes_seen(parts: Sequence[Part | Outline], mode: Mode) -> bool:
+    """Whether results of these sizes were seen in this mode."""
+    return all(_size_seen(*part.window, part.stride, mode, *part.out_size) for part in parts)
+
+
+@cache
+def _size_seen(rows: int, columns: int, stride: int, mode: Mode, height: int, width: int) -> bool:
+    unit = ConvaccConfig(
+        simd=mode.simd,
+        deep=int(mode.deep),
+        feature_bytes=mode.feature_bytes,
+        kernel_width=columns,
+        kernel_height=rows,
+        stride_x=stride,
+        stride_y=stride,
+    )
+    return results_seen(unit, height, width)
 
 
 def no_setting(part: Part, channels: int, where: str) -> Refusal:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from atonc.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.hw.machine import stm32n6
 from atonc.hw.units.convacc import ConvaccConfig
-from atonc.lower.conv.chains import Mode, chain_configs, least_batch, limits
+from atonc.lower.conv.chains import Mode, chain_configs, least_batch, limits, sizes_seen
 from atonc.lower.conv.kernel_parts import Part
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.wide_windows import frame, side_by_side
@@ -73,7 +73,7 @@ def _cuts(
     rows, columns = parts[0].window
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows, columns)
     most = min(most_kernels, most_batch, most_line // max(part.area.width for part in parts))
-    for batch in () if mode.deep else batches:
+    for batch in batches if not mode.deep and (joined or sizes_seen(parts, mode)) else ():
         if not least_batch(mode, rows) <= batch <= most or (not exactly and layer.large and ALIGNED % batch):
             continue  # parts of large buffers begin at aligned addresses
         if 0 < max(batches) % batch < least_batch(mode, rows):

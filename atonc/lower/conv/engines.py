@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from atonc.hw.fields import changed
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.conv.chains import Mode
+from atonc.lower.conv.tiling import PACKED
 from atonc.lower.units.wiring import require_seen
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, contiguous, engine
@@ -20,6 +23,8 @@ def feature_engine(view: Area, frames: Frames, mode: Mode) -> StrengConfig:
     if not mode.deep:
         return require_seen(engine(view, frames, signed=mode.simd == 2, looped=True))
     depth = 0 if mode.packed_frame else -(-view.channels // 3)
+    if depth and view.height == view.width == 1:  # a step that is never taken, as long as those that were seen
+        view = replace(view, pixel=-(-3 * depth // PACKED) * PACKED)
     return require_seen(changed(engine(view, frames, word_bytes=3, depth=depth, looped=True), raw_out=1))
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from atonc.hw.chains import evidence
-from atonc.hw.limits import BUS_BYTES, MAX_CHAIN, UNITS
+from atonc.hw.limits import MAX_CHAIN, UNITS, WRITE_ALIGNMENT
 from atonc.hw.proven import Level
 from atonc.hw.units.arith import ArithConfig
 from atonc.lower.context import Context
@@ -139,8 +139,8 @@ def _part(context: Context, piece: Piece, results: Results, sums: list[str]) -> 
     pixels, groups = results.pixels, results.count // results.kernels
     sums.append(context.scratch(2 * pixels * results.count, "parts of a kernel"))
     share = -(-groups // piece.lanes(groups)) * results.kernels
-    while 2 * pixels * share % BUS_BYTES:
-        share += results.kernels  # lanes write into words of their own
+    while 2 * pixels * share % WRITE_ALIGNMENT:
+        share += results.kernels  # lanes write into words of their own; published ones begin at whole pairs of them
     tasks = []
     for start in range(0, results.count, share):
         some = min(share, results.count - start)

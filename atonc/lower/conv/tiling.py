@@ -23,12 +23,14 @@ from atonc.lower.conv.chains import (
     least_batch,
     limits,
     shape_of,
+    sizes_seen,
 )
 from atonc.lower.conv.kernel_parts import MAX_PADDING, Part
 from atonc.plan.streams import Area
 from atonc.select.policy import CHEAP, MOST_TRIED
 
 EVEN, PACKED = 2, 4  # words of three bytes were read from even addresses, in steps of pixels and lines by four
+FLAT = 16  # and a whole frame of them, without steps, from such an address
 
 
 @dataclass(frozen=True)
@@ -96,10 +98,13 @@ def choose(
     `share`: that many channels in every pass. `aligned`: parts of the channels begin at multiples of this. `whole`:
     kernels that are left over begin at multiples of this.
     """
-    outlines = tuple(
-        Outline(replace(p.area, offset=p.area.offset % EVEN), p.window, p.padding, p.stride) for p in parts
-    )
+    outlines = tuple(map(_outline, parts))
     return _chosen(outlines, channels, outputs, tuple(modes), memory_loops, share, aligned, whole)
+
+
+def _outline(part: Part) -> Outline:
+    step = FLAT if part.area.contiguous else EVEN
+    return Outline(replace(part.area, offset=part.area.offset % step), part.window, part.padding, part.stride)
 
 
 @lru_cache(maxsize=4096)
@@ -134,9 +139,7 @@ def narrower(
 ) -> Tiling | None:
     """Other units that compute the same: at most so many, with the same kernels a frame and the same roundings."""
     alike = tuple(mode for mode in modes if mode.offset == like.mode.offset)
-    outlines = tuple(
-        Outline(replace(p.area, offset=p.area.offset % EVEN), p.window, p.padding, p.stride) for p in parts
-    )
+    outlines = tuple(map(_outline, parts))
     return _narrower(outlines, channels, like, alike, most_units, aligned)
 
 
@@ -174,7 +177,7 @@ def _candidates(
     parts: tuple[Outline, ...], channels: int, outputs: int, mode: Mode, share: int | None, aligned: int, whole: int
 ) -> Iterator[Candidate]:
     rows, columns = parts[0].window
-    if mode.deep and (rows, columns) != (1, 1):
+    if (mode.deep and (rows, columns) != (1, 1)) or not sizes_seen(parts, mode):
         return
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows, columns)
     width = max(part.area.width for part in parts)
@@ -188,7 +191,7 @@ def _candidates(
             batch, passes = slots.batch, slots.passes
             if batch < least_batch(mode, rows):
                 continue
-            if mode.packed_frame and not (batch == channels and all(part.area.contiguous for part in parts)):
+            if mode.packed_frame and not (batch == channels and all(_in_a_row(part.area) for part in parts)):
                 continue
             if mode.deep and not mode.packed_frame and not all(_words_fit(part.area, batch) for part in parts):
                 continue
@@ -205,6 +208,11 @@ def _candidates(
                 yield Candidate(mode, slots, kernels, units, form, cycles, bank > frame)
 
 
+def _in_a_row(area: Area) -> bool:
+    """Whether packed words may be read across all pixels."""
+    return area.contiguous and area.offset % FLAT == 0
+
+
 def _packable(area: Area) -> bool:
     """Whether packed words may be read from all pixels."""
     steps = [area.pixel] * (area.width > 1) + [area.line] * (area.height > 1)
@@ -213,7 +221,8 @@ def _packable(area: Area) -> bool:
 
 def _words_fit(area: Area, batch: int) -> bool:
     """Whether the last word of a pixel ends inside it: words that reach into the next pixel were never seen."""
-    return area.width == 1 or -(-batch // 3) * 3 <= area.pixel
+    steps = [area.pixel] * (area.width > 1) + [area.line] * (area.height > 1)
+    return all(-(-batch // 3) * 3 <= step for step in steps)
 
 
 def _feature_words(part: Outline, mode: Mode, batch: int) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from atonc.hw.limits import LEAST_FRAME
-from atonc.hw.safety.evidence.convacc import kernel
+from atonc.hw.safety.evidence import Feature, Grade, grade_feature
+from atonc.hw.safety.evidence.convacc import kernel, machine
 from atonc.hw.safety.evidence.table import Numbers, evidence
 from atonc.hw.units.convacc import ConvaccConfig
 
@@ -21,6 +22,14 @@ def padding_seen(c: ConvaccConfig) -> bool:
 def frame_seen(c: ConvaccConfig) -> bool:
     """Whether frames as small as this one were seen with these windows, in whatever mode."""
     return min(c.width, c.height) >= _least_frame(kernel(c))
+
+
+def results_seen(c: ConvaccConfig, height: int, width: int) -> bool:
+    """Whether so many lines and columns leave units of these settings: a single line of 3x3 windows, say, was seen with
+    features of two bytes only."""
+    sizes = (("height", height), ("width", width))
+    graded = (grade_feature(Feature(f"CONVACC output {side}", machine(c), size)) for side, size in sizes)
+    return all(found.grade != Grade.UNSEEN for found in graded)
 
 
 @cache

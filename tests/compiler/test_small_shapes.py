@@ -1,0 +1,44 @@
+"""Layers of one-dimensional signals and of few values, for which the first form that comes to mind was never seen on
+silicon: another one keeps them on the NPU, and it is right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atonc.ir import Graph, Op
+from atonc.options import Options
+from atonc.pipeline import compile_graph
+from tests.lower.harness import activation, constant, graph_of
+from tests.lower.test_conv import conv_graph
+
+NO_PADDING = (0, 0, 0, 0)
+
+
+def dense_graph(inputs: int, outputs: int) -> Graph:
+    weights = np.random.default_rng(inputs).integers(-127, 128, (outputs, inputs)).astype(np.int8)
+    return graph_of(
+        Op("dense", "dense", ("x", "w"), ("y",), {}),
+        activation("x", (1, inputs), 0.02, -128),
+        constant("w", weights, 0.004),
+        activation("y", (1, outputs), 0.3, 3),
+    )
+
+
+LAYERS = {
+    "sixteen taps of three signals": conv_graph(48, 3, 1, 24, (16, 1), padding=NO_PADDING, zero=5),
+    "one line, five taps": conv_graph(1, 64, 32, 64, (1, 5), padding=(0, 2, 0, 2), zero=-128),
+    "one line, seven taps, odd channels": conv_graph(1, 42, 31, 31, (1, 7), padding=NO_PADDING, zero=-128),
+    "one column, packed words that end in the next pixel": conv_graph(
+        98, 1, 104, 40, (3, 1), padding=(1, 0, 1, 0), zero=0
+    ),
+    "one pixel of an odd number of values": dense_graph(1173, 16),
+    "one pixel of an even number of values": dense_graph(558, 21),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_stays_on_the_npu(name: str) -> None:
+    compiled = compile_graph(LAYERS[name], Options())
+    assert [(reason.name, reason.rule, reason.seen) for reason in compiled.mapped.reasons] == []
+    assert compiled.report is not None
