@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc import pipeline
+from atonc import arranging, pipeline
 from atonc.app import generating
 from atonc.cli import main
 from atonc.compare.inputs import make_inputs
@@ -34,14 +34,14 @@ DIGITS = Path(__file__).parents[1] / "examples" / "digits" / "digits.tflite"
 
 def plant(monkeypatch: pytest.MonkeyPatch, kind: str, field: str) -> None:
     """From now on, the first unit of a kind gets a wrong setting."""
-    honest = pipeline.bind
+    honest = arranging.bind
 
     def bind(*arguments: Any) -> Program:
         program = honest(*arguments)
         found = planted(replace(PLAIN, program=program), kind, field, 1)
         return program if found is None else found.program
 
-    monkeypatch.setattr(pipeline, "bind", bind)
+    monkeypatch.setattr(arranging, "bind", bind)
 
 
 PLAIN = atonc.compile(DIGITS, verify=False).compiled

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import atonc.pipeline
+import atonc.arranging
 from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.options import Options
 from atonc.passes import order
@@ -56,7 +56,7 @@ def test_a_small_board_is_known_from_the_start() -> None:
 
 def test_smaller_layers_start_at_aligned_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     """RAM that other buffers take shows only when everything is placed: then smaller layers are kept out of it."""
-    monkeypatch.setattr(atonc.pipeline, "npu_ram_bytes", lambda _board: policy.USUAL_ROOM.npu_ram_bytes)
+    monkeypatch.setattr(atonc.arranging, "npu_ram_bytes", lambda _board: policy.USUAL_ROOM.npu_ram_bytes)
     options = Options(verify=False)
     graph, board = order.run(network(), options), small_board(options)
     compiled = compile_canonical(graph, graph, options, board)

@@ -7,7 +7,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-from atonc import pipeline, weights
+from atonc import arranging, weights
 from atonc.compare.inputs import make_inputs
 from atonc.cost.prefetch import free_copies
 from atonc.cost.prefetch_advice import Advice
@@ -100,8 +100,7 @@ def test_cuts_between_sets_of_kernels_and_out_of_range() -> None:
     half = plain.program.placed[name].buffer.size_bytes // 2
     for cuts, more in (((1,), 0), ((1 << 30,), 0), ((-5, 7, half, half + 1), 1)):
         lower = partial(map_ops, graph, cuts={name: cuts})
-        _, scheduled, layout = pipeline._map_and_place(lower, graph, memories(PLAIN), PLAIN, pipeline.nobody)
-        program = pipeline._bound(scheduled, layout, graph, memories(PLAIN))
+        program = arranging.arrange(lower, graph, memories(PLAIN), PLAIN, arranging.nobody, arranging.Wishes())[3]
         results = [Emulation(one, graph).run(inputs) for one in (plain.program, program)]
         assert all(np.array_equal(results[0][output], results[1][output]) for output in graph.outputs)
         kernels = [sum(one.startswith("kernels:") for one in made.placed) for made in (plain.program, program)]
