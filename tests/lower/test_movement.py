@@ -93,7 +93,7 @@ def test_transpose(shape: Shape, perm: list[int]) -> None:
 
 def test_pictures_larger_than_any_raster_seen_take_another_epoch() -> None:
     """416 x 416 channels first: four engines would have 43,264 frames each."""
-    shape, out = (1, 3, 416, 416), (1, 416, 416, 3)
+    shape, out = (1, 8, 416, 416), (1, 416, 416, 8)
     op = Op("transpose", "t", ("x",), ("y",), {"perm": (0, 2, 3, 1)})
     graph = graph_of(op, activation("x", shape), activation("y", out))
     plans, _ = lower(graph)
@@ -101,6 +101,16 @@ def test_pictures_larger_than_any_raster_seen_take_another_epoch() -> None:
     assert max(use.config.frames for plan in plans for use in plan.engines.values()) <= 41_472
     values = np.random.default_rng(3).integers(-128, 128, shape).astype(np.int8)
     assert np.array_equal(run(graph, {"x": values})["y"], values.transpose(0, 2, 3, 1))
+
+
+def test_planes_become_pixels_in_the_order_of_the_planes() -> None:
+    """Three bytes from three places for every pixel take a turn each; a plane in a row takes as long as it is."""
+    x, y = activation("x", (1, 3, 64, 64)), activation("y", (1, 64, 64, 3))
+    graph = graph_of(Op("transpose", "op", ("x",), ("y",), {"perm": (0, 2, 3, 1)}, ("op",)), x, y)
+    plans, _ = lower(graph)
+    readers = [use.config for plan in plans for use in plan.engines.values() if not use.config.to_memory]
+    assert readers and all(reader.frame_elements > 1000 for reader in readers)
+    one("transpose", {"perm": (0, 2, 3, 1)}, (1, 3, 64, 64), (1, 64, 64, 3))
 
 
 @pytest.mark.parametrize("shape", [(1, 60, 80, 24), (1, 19, 23, 257), (1, 300, 300, 3)])

@@ -11,7 +11,9 @@ from math import ceil, gcd, lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.hw.limits import ALIGNED, MOST_RASTER_FRAMES
+from atonc.hw.cycles import traffic
+from atonc.hw.limits import ALIGNED, BUS_BYTES, MOST_RASTER_FRAMES
+from atonc.hw.machine import stm32n6
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Tensor
@@ -33,6 +35,7 @@ Nest = list[tuple[int, int, int]]  # turns, bytes in the source, bytes in the ta
 
 _MOST_LOOPS = 6
 _STEPS = {3: 16, 2: 8}  # bytes in a word -> what steps between lines, pixels and frames of words are multiples of
+_MUCH_FASTER = 0.8  # of the cycles of another order: figures of scattered bytes are good to a tenth
 _PARTS = {1: 4, 2: 3, 3: 2}  # parallel chains that the memory can feed, by word size
 
 
@@ -194,15 +197,28 @@ def _words(near: int, far: int, nest: Nest, units: Units) -> Iterator[int]:
 
 
 def _fit(source: StridedView, target: StridedView, nest: Nest, units: Units, word: int) -> Walk | None:
-    """The first order of the loops that both engines can walk."""
+    """An order of the loops that both engines can walk: that of the target, unless another one is much faster."""
     fixed = nest[-1:] if nest and nest[-1][1:] == (1, 1) else []
+    best, least = None, 0.0
     for order in permutations(nest[: len(nest) - len(fixed)]):
         loops = [*order, *fixed]
         reader = walk([(n, near) for n, near, _ in loops], source.offset, write=False, word=word)
         writer = walk([(n, far) for n, _, far in loops], target.offset, write=True, word=word)
         if reader and writer:
-            return Walk(source, target, loops, units, word, reader, writer)
-    return None
+            cycles = _least_cycles(reader, writer, _PARTS[word])
+            if best is None or cycles < _MUCH_FASTER * least:
+                best, least = Walk(source, target, loops, units, word, reader, writer), cycles
+    return best
+
+
+def _least_cycles(reader: StrengConfig, writer: StrengConfig, parts: int) -> float:
+    """With several chains on one bank: short frames that lie apart take a turn each, scattered bytes a beat each."""
+    timing, frame = stm32n6().timing, reader.frame_elements
+    turn = timing.frame_turn + min(timing.frame_turn_words, frame)
+    stream = reader.frames * max(frame, turn) if traffic.jumps(reader) else reader.elements
+    single = traffic.run_bytes(reader) <= BUS_BYTES
+    reads = traffic.beats(reader) * (timing.single_read_beat if single else timing.read_beat)
+    return max(stream / parts, reads, traffic.beats(writer) * timing.write_beat)
 
 
 def fill(target: StridedView, code: int, source: str, source_bytes: int) -> list[Wiring]:
