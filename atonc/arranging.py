@@ -6,7 +6,7 @@ cycles is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -17,6 +17,7 @@ from atonc.emit.program import Program, bind
 from atonc.hw.safety.evidence import Grade
 from atonc.ir import Graph
 from atonc.lower.map_ops import Mapped
+from atonc.lower.stripes import Stripe
 from atonc.options import Options
 from atonc.place import Board, Layout, place
 from atonc.place import check as place_check
@@ -146,21 +147,27 @@ def _striped(
     wishes: Wishes,
 ) -> Found:
     """The same with rows of several layers in turn, where that is better."""
-    mapped, _, layout = plain
     if striping.PASS in left_out(options) or options.numerics == "2.x":
         return plain
-    stripes = striping.wanted(graph, mapped, layout, memory, wishes.whole)
-    mapped = lower(stripes=stripes) if stripes else mapped
-    if not mapped.stripes:
-        return plain
-    try:
-        found = mapped, *_schedule_and_place(mapped, graph, memory, options, nobody, wishes)
-    except PlacementError:
-        return plain
-    if _cycles(*found[1:], graph, memory, options) >= _cycles(*plain[1:], graph, memory, options):
-        return plain
-    watch("lower", mapped)
-    watch("schedule", found[1])
+
+    def striped(before: Found, stripes: Sequence[Stripe]) -> Found | None:
+        mapped = lower(stripes=[*before[0].stripes, *stripes], known=before[0])
+        if len(mapped.stripes) == len(before[0].stripes):
+            return None
+        try:
+            return (mapped, *_schedule_and_place(mapped, graph, memory, options, nobody, wishes))
+        except PlacementError:
+            return None
+
+    def cycles(found: Found) -> int:
+        return _cycles(*found[1:], graph, memory, options)
+
+    found = striping.faster(plain, striped, cycles, graph, memory, wishes.whole)
+    if options.prefer == "memory":
+        found = striping.smaller(found, striped, cycles, graph, wishes.whole)
+    if found is not plain:
+        watch("lower", found[0])
+        watch("schedule", found[1])
     return found
 
 

@@ -4,33 +4,108 @@ chip, where the finished program is faster for it; with `--prefer memory` those 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import accumulate, pairwise, product
+from typing import Any
 
 from atonc.ir import Graph, Op
 from atonc.lower.map_ops import Mapped
-from atonc.lower.stripes import Stripe
+from atonc.lower.stripes import KINDS, Stripe
 from atonc.ops.windows import pair
 from atonc.place import Board, Layout
+from atonc.plan.types import FILLED
 from atonc.select.policy import FEWEST_ROWS, Room
 
+Found = tuple[Mapped, Any, Layout]  # one way to compile it all
+Striped = Callable[[Found, Sequence[Stripe]], Found | None]  # the same with more stripes; None where that is not so
+Cycles = Callable[[Found], int]
+
 PASS = "stripe"  # its name for --schedule-without
+SLOWER = 1.05  # how many times as long a program may take that needs less memory
+SHARES = (0.85, 1.0)  # of the peak: layers that make up such steps are striped together, the more the better
+MOST_TURNS = 4  # stripes lower one peak, and another one shows
+BAND_PARTS = (0.25, 0.5, 1.0)  # of what stays whole around them: small bands need less memory, and take longer
 
 
-def wanted(graph: Graph, mapped: Mapped, layout: Layout, memory: Board, without: Collection[str]) -> list[Stripe]:
+def faster(
+    plain: Found, striped: Striped, cycles: Cycles, graph: Graph, memory: Board, without: Collection[str]
+) -> Found:
+    """Without what lies outside the chip, if that saves time."""
+    stripes = against_spills(graph, plain[0], plain[2], memory, without)
+    found = striped(plain, stripes) if stripes else None
+    return plain if found is None or cycles(found) >= cycles(plain) else found
+
+
+def smaller(plain: Found, striped: Striped, cycles: Cycles, graph: Graph, without: Collection[str]) -> Found:
+    """With lower peaks, as long as that costs little time."""
+    best, most = plain, SLOWER * cycles(plain)
+    tried: set[tuple[Stripe, ...]] = set()
+    for share, part in product(SHARES, BAND_PARTS):
+        for _ in range(MOST_TURNS):
+            used = {name for stripe in best[0].stripes for name in stripe.ops}
+            more = tuple(against_peaks(graph, best[0], best[2], share, part, {*without, *used}))
+            found = striped(best, more) if more and more not in tried else None
+            tried.add(more)
+            if found is None or found[2].peak_bytes >= best[2].peak_bytes or cycles(found) > most:
+                break
+            best = found
+    return best
+
+
+def against_spills(
+    graph: Graph, mapped: Mapped, layout: Layout, memory: Board, without: Collection[str]
+) -> list[Stripe]:
     """Stripes that would keep on the chip what the layout has outside, without some of the operators."""
     pools = {pool.name for pool in memory.external_ram}
     outside = {name for name, home in layout.placed.items() if home.pool in pools}
     room = mapped.context.room
-    return [
-        Stripe(tuple(op.name for op in run), _bands(run, graph, room.band_bytes))
-        for run in runs(graph, set(mapped.forms) - set(without), room)
-        if not outside.isdisjoint(op.outputs[0] for op in run[:-1])
-    ]
+    found = _around(outside, graph, set(mapped.forms) - set(without), room)
+    return [_stripe(run, graph, room.band_bytes) for run in found]
+
+
+def against_peaks(
+    graph: Graph, mapped: Mapped, layout: Layout, share: float, part: float, without: Collection[str]
+) -> list[Stripe]:
+    """Stripes that would lower what lives where it is at least such a share of the most, with bands of such a part of
+    what stays whole; without some of the operators."""
+    live = _live(layout)
+    high = {step for step, size in enumerate(live) if size >= share * max(live)}
+    names = {n for n, home in layout.placed.items() if not high.isdisjoint(range(home.first, home.last + 1))}
+    found = _around(names, graph, set(mapped.forms) - set(without), mapped.context.room)
+    return [_stripe(run, graph, int(part * _edge_bytes(run, graph))) for run in found]
+
+
+def _live(layout: Layout) -> list[int]:
+    """Bytes of activations at every step."""
+    homes = {
+        (home.address, home.first, home.last): home.buffer.size_bytes
+        for home in layout.placed.values()
+        if home.buffer.kind not in FILLED and not home.supplied
+    }
+    steps = 1 + max((last for _, _, last in homes), default=0)
+    change = [0] * (steps + 1)
+    for (_, first, last), size in homes.items():
+        change[first] += size
+        change[last + 1] -= size
+    return list(accumulate(change))[:steps]
+
+
+def _around(names: Collection[str], graph: Graph, usable: Collection[str], room: Room) -> list[Sequence[Op]]:
+    """Runs with one of these tensors between two of their layers."""
+    return [run for run in runs(graph, usable, room) if any(op.outputs[0] in names for op in run[:-1])]
+
+
+def _stripe(run: Sequence[Op], graph: Graph, budget: int) -> Stripe:
+    return Stripe(tuple(op.name for op in run), _bands(run, graph, budget))
+
+
+def _edge_bytes(run: Sequence[Op], graph: Graph) -> int:
+    """Of what stays whole before and behind it."""
+    return graph.tensors[run[0].inputs[0]].elements + graph.tensors[run[-1].outputs[0]].elements
 
 
 def runs(graph: Graph, usable: Collection[str], room: Room) -> Iterator[Sequence[Op]]:
-    """Convolutions one behind the other, at least two of them, cut where little lies between them."""
+    """Convolutions one behind the other, with tables between them, cut where little lies between them."""
     chain: list[Op] = []
     for op in graph.ops:
         if chain and not (_is_usable(op, graph, usable) and _follows(op, chain[-1], graph)):
@@ -42,7 +117,7 @@ def runs(graph: Graph, usable: Collection[str], room: Room) -> Iterator[Sequence
 
 
 def _is_usable(op: Op, graph: Graph, usable: Collection[str]) -> bool:
-    shapes = [graph.tensors[name].shape for name in (op.inputs[0], op.outputs[0])] if op.kind == "conv" else []
+    shapes = [graph.tensors[name].shape for name in (op.inputs[0], op.outputs[0])] if op.kind in KINDS else []
     pictures = all(len(shape) == 4 and shape[0] == 1 and shape[1] >= 2 * FEWEST_ROWS for shape in shapes)
     return bool(shapes) and pictures and op.name in usable
 
@@ -55,22 +130,22 @@ def _follows(op: Op, before: Op, graph: Graph) -> bool:
 
 
 def _cut(chain: Sequence[Op], graph: Graph, room: Room) -> Iterator[Sequence[Op]]:
-    """Where a tensor is smaller than both of its neighbours and may stay on the chip: its rows need no second turn."""
-    sizes = [graph.tensors[name].elements for name in (*(op.inputs[0] for op in chain[:1]), *_results(chain))]
-    small = [k for k in range(1, len(chain)) if sizes[k - 1] > sizes[k] <= min(sizes[k + 1], room.step_bytes)]
+    """In front of convolutions whose input is smaller than those of both neighbours and may stay on the chip: its rows
+    need no second turn."""
+    starts = [0, *(k for k, op in enumerate(chain) if k and op.kind == "conv"), len(chain)]
+    sizes = [graph.tensors[op.inputs[0]].elements for op in chain]
+    sizes += [graph.tensors[op.outputs[0]].elements for op in chain[-1:]]
+    around = zip(starts, starts[1:], starts[2:], strict=False)
+    small = [k for a, k, b in around if sizes[a] > sizes[k] <= min(sizes[b], room.step_bytes)]
     for first, end in pairwise([0, *small, len(chain)]):
-        if end - first > 1:
+        if sum(op.kind == "conv" for op in chain[first:end]) > 1:
             yield chain[first:end]
-
-
-def _results(chain: Sequence[Op]) -> list[str]:
-    return [op.outputs[0] for op in chain]
 
 
 def _bands(run: Sequence[Op], graph: Graph, budget: int) -> int:
     """The fewest whose rows between two layers fit so many bytes."""
     height = graph.tensors[run[-1].outputs[0]].shape[1]
-    rows = height
+    rows = -(-height // 2)
     while rows > FEWEST_ROWS and _bytes_between(run, graph, rows) > budget:
         rows -= 1
     return -(-height // rows)
@@ -81,7 +156,8 @@ def _bytes_between(run: Sequence[Op], graph: Graph, rows: int) -> int:
     sizes = [0]
     for op in reversed(run[1:]):
         _, height, width, channels = graph.tensors[op.inputs[0]].shape
-        window = (graph.tensors[op.inputs[1]].shape[1] - 1) * pair(op.attrs.get("dilation", (1, 1)))[0] + 1
-        rows = min(height, (rows - 1) * pair(op.attrs.get("stride", (1, 1)))[0] + window)
+        window = graph.tensors[op.inputs[1]].shape[1] if op.kind == "conv" else 1
+        reach = (window - 1) * pair(op.attrs.get("dilation", (1, 1)))[0] + 1
+        rows = min(height, (rows - 1) * pair(op.attrs.get("stride", (1, 1)))[0] + reach)
         sizes.append(rows * width * channels)
     return max(one + other for one, other in pairwise([*sizes, 0]))

@@ -40,7 +40,7 @@ class Context:
         sets = frozenset(on_cpu), frozenset(supplied)
         wishes = frozenset(without), frozenset(asked)
         self.facts = Facts(graph, numerics, calibrate, *sets, room, *wishes, cuts or {})
-        self._names = count(1)  # of scratch memories: each is used once, by forms that are refused too
+        self.names = count(1)  # of scratch memories: each is used once, by forms that are refused too
         self.buffers: MutableMapping[str, Buffer] = {}
         self.aliases: MutableMapping[str, str] = {}  # tensor -> tensor in whose memory it lies
         self.shifted_copies: MutableMapping[str, str] = {}  # buffer -> its copy as code + 128
@@ -51,7 +51,7 @@ class Context:
     def draft(self) -> Context:
         """An empty one above this context."""
         above = object.__new__(Context)
-        above.facts, above._names = self.facts, self._names
+        above.facts, above.names = self.facts, self.names
         above.buffers, above.aliases = _above(self.buffers), _above(self.aliases)
         above.shifted_copies, above.semantics = _above(self.shifted_copies), _above(self.semantics)
         above.refused, above.outbid = [], []
@@ -155,7 +155,7 @@ class Context:
 
     def scratch(self, size_bytes: int, label: str) -> str:
         """Memory between the epochs of one operator; it lives from its first to its last use."""
-        name = f"{label}#{next(self._names)}"
+        name = f"{label}#{next(self.names)}"
         self.buffers[name] = Buffer(name, size_bytes, BufferKind.SCRATCH)
         return name
 

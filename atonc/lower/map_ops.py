@@ -65,28 +65,32 @@ def map_ops(
     stripes: Sequence[Stripe] = (),
     asked: Collection[str] = (),
     cuts: Mapping[str, tuple[int, ...]] | None = None,
+    known: Mapped | None = None,
 ) -> Mapped:
     """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect. `avoided`:
     operators whose epochs were refused when the whole program was looked at. `room`: the NPU's own RAM, and from
     which size on tensors shall fit any memory. `without`: passes of the schedule that are left out; `asked`: forms that
     no published program proves and the user wants. `stripes`: operators whose rows shall be computed in turn, where
-    they can. `cuts`: kernels that are read in several epochs, and the bytes where each but the first begins."""
+    they can. `cuts`: kernels that are read in several epochs, and the bytes where each but the first begins. `known`:
+    the same with fewer stripes, whose other forms are taken over."""
     affinity, avoided = affinity or Affinity(), avoided or {}
     on_cpu = affinity.on_cpu | frozenset(avoided)
     context = Context(graph, numerics, calibrate, on_cpu, supplied, room, without, asked, cuts)
+    if known is not None:
+        context.names = known.context.names  # scratch memories of both have names of their own
     for name in graph.inputs:
         context.buffer(name)
     works: list[Work] = []
     forms: dict[str, Form] = {}
     reasons: list[CpuReason] = []
-    striped = _Striped(stripes)
+    striped = _Striped(stripes, known)
     for number, op in enumerate(graph.ops):
         stage("mapping operators", number, len(graph.ops))
         if op.name in striped.begin(graph.ops[number:], context):
             forms[op.name] = striped.forms[op.name]
             works.append(striped.work(op.name))
             continue
-        form, reason = _where_wanted(op, context, affinity, avoided)
+        form, reason = _again(op, context, known) or _where_wanted(op, context, affinity, avoided)
         if isinstance(form, Form):
             forms[op.name] = form
             works.append(Work(op.name, form.groups))
@@ -98,10 +102,20 @@ def map_ops(
     return Mapped(tuple(works), context, tuple(reasons), forms, tuple(striped.kept), striped.refused)
 
 
+def _again(op: Op, context: Context, known: Mapped | None) -> tuple[Form, None] | None:
+    """The form that it had before, if all that it needs of earlier operators is there."""
+    form = known.forms.get(op.name) if known else None
+    if form is None or not context.buffers.keys() >= form.earlier.keys():
+        return None
+    context.take(form)
+    return form, None
+
+
 class _Striped:
     """The wanted stripes as far as they are lowered."""
 
-    def __init__(self, wanted: Sequence[Stripe]) -> None:
+    def __init__(self, wanted: Sequence[Stripe], known: Mapped | None) -> None:
+        self.known = known
         self.wanted = {stripe.ops[0]: stripe for stripe in wanted}
         self.kept: list[Stripe] = []
         self.forms: dict[str, Form] = {}
@@ -112,7 +126,7 @@ class _Striped:
         stripe = self.wanted.get(ops[0].name)
         if stripe is None:
             return self.forms
-        found = lower_stripe(ops[: len(stripe.ops)], stripe.bands, context)
+        found = self._again(stripe, context) or lower_stripe(ops[: len(stripe.ops)], stripe.bands, context)
         if isinstance(found, Refused):
             self.refused[stripe.ops[0]] = found
             return self.forms
@@ -121,6 +135,13 @@ class _Striped:
         self.kept.append(stripe)
         self.forms |= dict(zip(stripe.ops, found, strict=True))
         return self.forms
+
+    def _again(self, stripe: Stripe, context: Context) -> list[Form] | None:
+        if self.known is None or stripe not in self.known.stripes:
+            return None
+        forms = [self.known.forms[op] for op in stripe.ops]
+        there = {*context.buffers, *(name for form in forms for name in form.buffers)}
+        return forms if all(there >= form.earlier.keys() for form in forms) else None
 
     def work(self, op: str) -> Work:
         number = next(k for k, stripe in enumerate(self.kept, 1) if op in stripe.ops)

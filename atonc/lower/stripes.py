@@ -13,20 +13,24 @@ from functools import partial
 
 from atonc.ir import Op
 from atonc.lower.context import Context
-from atonc.lower.conv.layer import Layer, layer_of
-from atonc.lower.conv.recipe import lower_conv, lower_layer
+from atonc.lower.conv.layer import layer_of
+from atonc.lower.conv.recipe import lower_layer
 from atonc.lower.conv.rows import Rows, cut_rows, rows_seen, with_rows
-from atonc.lower.semantics.roundings import roundings
+from atonc.lower.elementwise.function import lower_rows
+from atonc.lower.registry import recipe_for
+from atonc.lower.semantics.roundings import Roundings, roundings
+from atonc.plan.streams import Area
 from atonc.plan.task import TaskGroup
 from atonc.select.choose import Draw, attempt
 from atonc.select.form import Form, Refusal, Refused
 
 RULE = "STRIPE"
+KINDS = ("conv", "table")  # what stripes are made of: a table sees of every byte just that byte
 
 
 @dataclass(frozen=True)
 class Stripe:
-    """Convolutions one behind the other, each the only reader of the one before, in so many bands of rows."""
+    """Operators one behind the other, each the only reader of the one before, in so many bands of rows."""
 
     ops: tuple[str, ...]
     bands: int
@@ -34,28 +38,36 @@ class Stripe:
 
 def lower_stripe(ops: Sequence[Op], bands: int, context: Context) -> list[Form] | Refused:
     """A form for each of them, with the band of every group of tasks. The context takes nothing over."""
-    whole = _forms(context, [partial(lower_conv, op) for op in ops])
+    whole = _forms(context, [partial(_whole, op) for op in ops])
     if isinstance(whole, Refused):
         return whole
+    meant = [roundings(form.semantics[op.name]) for op, form in zip(ops, whole, strict=True)]
     try:
-        rows = _rows([layer_of(op, context.draft()) for op in ops], bands)
+        rows = _rows(ops, bands, context)
     except Refusal as refusal:
         return refusal.refused
     buffers: dict[tuple[int, int], str] = {}
-    last = len(ops) - 1
-    draws = [partial(_lower_bands, op, number, rows, buffers, number == last) for number, op in enumerate(ops)]
-    striped = _forms(context, draws)
+    bands_of = [
+        _Bands(number, rows, buffers, form, meant[number], op is ops[-1])
+        for number, (op, form) in enumerate(zip(ops, whole, strict=True))
+    ]
+    striped = _forms(context, [partial(own.lower, op) for own, op in zip(bands_of, ops, strict=True)])
     if isinstance(striped, Refused):
         return striped
-    for op, one, other in zip(ops, whole, striped, strict=True):
-        before, after = (roundings(form.semantics[op.name]) for form in (one, other))
-        if before is None or before != after:
+    for op, before, form in zip(ops, meant, striped, strict=True):
+        if op.kind == "conv" and (before is None or before != roundings(form.semantics[op.name])):
             return _refused(f"bands of {op.name} would be rounded otherwise than the whole layer")
     return striped
 
 
 def _refused(seen: str) -> Refused:
     return Refused(RULE, seen, "results that are the same bit for bit", "use --schedule-without stripe")
+
+
+def _whole(op: Op, context: Context) -> list[TaskGroup]:
+    recipe = recipe_for(op.kind)
+    assert recipe is not None and op.kind in KINDS
+    return recipe(op, context)
 
 
 def _forms(context: Context, draws: Sequence[Draw[Context]]) -> list[Form] | Refused:
@@ -70,34 +82,55 @@ def _forms(context: Context, draws: Sequence[Draw[Context]]) -> list[Form] | Ref
     return found
 
 
-def _rows(layers: Sequence[Layer], bands: int) -> list[list[Rows]]:
+def _rows(ops: Sequence[Op], bands: int, context: Context) -> list[list[Rows]]:
     """Of every band: the rows of the first input, then those of every result."""
+    layers = [layer_of(op, context.draft()) if op.kind == "conv" else None for op in ops]
     found = []
-    for rows in cut_rows(layers[-1].out, bands):
+    for rows in cut_rows(_area(ops[-1].outputs[0], context), bands):
         band = [rows]
         for layer in reversed(layers):
-            band.insert(0, rows_seen(layer, band[0]))
+            band.insert(0, rows_seen(layer, band[0]) if layer else band[0])
         found.append(band)
     return found
 
 
-def _lower_bands(
-    op: Op,
-    number: int,
-    rows: Sequence[Sequence[Rows]],
-    buffers: dict[tuple[int, int], str],
-    last: bool,
-    context: Context,
-) -> list[TaskGroup]:
-    layer = layer_of(op, context)
-    groups: list[TaskGroup] = []
-    for band, own in enumerate(rows, 1):
-        source, target = own[number], own[number + 1]
-        source = replace(source, buffer=buffers.get((number, band), ""))
-        if not last:
-            name = context.scratch(target.count * layer.out.line, f"rows of {op.outputs[0]}")
-            buffers[number + 1, band] = name
-            target = replace(target, buffer=name)
-        found = lower_layer(with_rows(layer, source, target), context)
-        groups += [replace(group, band=band) for group in found]
-    return groups
+def _area(name: str, context: Context) -> Area:
+    _, height, width, channels = context.tensor(name).shape
+    return Area.whole(height, width, channels)
+
+
+@dataclass(frozen=True)
+class _Bands:
+    """One operator of a stripe."""
+
+    number: int
+    rows: Sequence[Sequence[Rows]]  # of every band, those of all tensors
+    buffers: dict[tuple[int, int], str]  # number of a tensor and band -> what holds its rows
+    whole: Form
+    meant: Roundings | None
+    last: bool
+
+    def lower(self, op: Op, context: Context) -> list[TaskGroup]:
+        line = _area(op.outputs[0], context).line
+        groups: list[TaskGroup] = []
+        for band, own in enumerate(self.rows, 1):
+            source = replace(own[self.number], buffer=self.buffers.get((self.number, band), ""))
+            target = own[self.number + 1]
+            if not self.last:
+                name = context.scratch(target.count * line, f"rows of {op.outputs[0]}")
+                self.buffers[self.number + 1, band] = name
+                target = replace(target, buffer=name)
+            lower = self._conv if op.kind == "conv" else self._table
+            groups += [replace(group, band=band) for group in lower(op, source, target, context)]
+        return groups
+
+    def _conv(self, op: Op, source: Rows, target: Rows, context: Context) -> list[TaskGroup]:
+        layer = replace(layer_of(op, context), rounds_as=self.meant)
+        return lower_layer(with_rows(layer, source, target), context)
+
+    def _table(self, op: Op, source: Rows, target: Rows, context: Context) -> list[TaskGroup]:
+        line = _area(op.outputs[0], context).line
+        places = tuple(0 if rows.buffer else rows.first * line for rows in (source, target))
+        names = (source.buffer or context.buffer(op.inputs[0]), target.buffer or context.buffer(op.outputs[0]))
+        context.semantics[op.name] = self.whole.semantics[op.name]
+        return lower_rows(op, *names, (places[0], places[1]), target.count * line, context)

@@ -34,8 +34,9 @@ RUN = ("expand", "depthwise", "project")
 
 
 @cache
-def network(height: int = 64, expanded: int = 120, branch: bool = False) -> Graph:
-    """A block of a mobile network: many channels between few. With a branch something else reads what lies between."""
+def network(height: int = 64, expanded: int = 120, branch: bool = False, curved: bool = False) -> Graph:
+    """A block of a mobile network: many channels between few. With a branch something else reads what lies between; a
+    curved one has a table behind its first layer."""
     rng = np.random.default_rng(3)
     half = height // 2
     tensors = [
@@ -62,6 +63,11 @@ def network(height: int = 64, expanded: int = 120, branch: bool = False) -> Grap
             constant(f"{name}.b", rng.integers(-2000, 2000, channels).astype(np.int32)),
         ]
         ops.append(Op("conv", name, (x, f"{name}.w", f"{name}.b"), (y,), attrs, (name,)))
+    if curved:
+        tensors.append(activation("f", (1, height, 64, expanded), 0.03, -120))
+        codes = tuple(int(code) for code in np.tanh(np.linspace(-2, 2, 256)) * 100)
+        ops.insert(1, Op("table", "curve", ("e",), ("f",), {"table": codes}, ("curve",)))
+        ops[2] = replace(ops[2], inputs=("f", *ops[2].inputs[1:]))
     outputs: tuple[str, ...] = ("p",)
     if branch:
         tensors.append(activation("m", (1, half, 32, expanded), 0.03, -128))
@@ -78,8 +84,9 @@ def small_board(options: Options) -> Board:
 
 
 @cache
-def compiled(without: tuple[str, ...] = (), branch: bool = False) -> Compiled:
-    options, graph = Options(schedule_without=without), network(branch=branch)
+def compiled(without: tuple[str, ...] = (), branch: bool = False, curved: bool = False) -> Compiled:
+    options = Options(schedule_without=without, verify=not (without or branch or curved))
+    graph = network(branch=branch, curved=curved)
     return compile_canonical(graph, graph, options, small_board(options))
 
 
@@ -114,6 +121,26 @@ def test_what_others_read_stays_whole() -> None:
         assert np.array_equal(one, other)
 
 
+@pytest.mark.parametrize("without", ((), ("fuse",)))
+def test_tables_take_part(without: tuple[str, ...]) -> None:
+    """In the epochs of the layer before, or by themselves."""
+    striped, whole = compiled(without, curved=True), compiled(("stripe",), curved=True)
+    assert [stripe.ops for stripe in striped.mapped.stripes] == [("expand", "curve", "depthwise", "project")]
+    assert bool(striped.scheduled.schedule.merges) == (not without)
+    assert np.array_equal(outputs_of(striped)[0], outputs_of(whole)[0])
+
+
+def test_less_memory_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, options = network(40, 48), Options(verify=False)
+    asked = replace(options, prefer="memory")
+    assert not compile_canonical(graph, graph, asked, memories(asked)).mapped.stripes  # a block alone is too slow so
+    monkeypatch.setattr("atonc.striping.SLOWER", 2.0)
+    found = [compile_canonical(graph, graph, one, memories(one)) for one in (options, asked)]
+    assert not found[0].mapped.stripes and found[1].mapped.stripes
+    assert found[1].layout.peak_bytes < 0.6 * found[0].layout.peak_bytes
+    assert np.array_equal(*(outputs_of(one)[0] for one in found))
+
+
 @pytest.mark.parametrize("bands", (2, 3, 7))
 def test_any_number_of_bands_means_the_same(bands: int) -> None:
     graph = network(40, 24)
@@ -127,7 +154,7 @@ def test_any_number_of_bands_means_the_same(bands: int) -> None:
 
 
 def test_bands_that_round_otherwise_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atonc.lower.stripes.roundings", id)
+    monkeypatch.setattr("atonc.lower.stripes.roundings", lambda semantics: {0: frozenset([id(semantics)])})
     mapped = striped_works(3)
     assert not mapped.stripes and isinstance(mapped.unstriped["expand"], Refused)
     assert "rounded otherwise" in mapped.unstriped["expand"].seen

@@ -25,13 +25,14 @@ from atonc.lower.conv.pad_first import lower_padded
 from atonc.lower.conv.partial_sums import Results, add_up, chunks, flat, silent
 from atonc.lower.conv.requantise import Requantisation
 from atonc.lower.conv.wide_windows import frame, joined, wide_parts
+from atonc.lower.semantics.roundings import agree
 from atonc.lower.semantics.sums import Chain, Term, record
 from atonc.lower.units.wiring import Wiring, pack
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.task import Purpose, TaskGroup
 from atonc.select.choose import Offer, attempt, choose, in_order, take_best
-from atonc.select.form import Refused
+from atonc.select.form import Form, Refused
 from atonc.select.policy import TOO_COARSE
 from atonc.select.preferences import SHORTER_STREAMS, WIDE_WINDOWS
 
@@ -137,11 +138,19 @@ def _blocks(
     lanes = cut.lanes(layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs))
     share = _share(layer, target, cut, blocks, min(lanes, blocks))
     most = min(blocks, max(1, ROWS // cut.outputs))
-    slices = attempt(context, partial(_epochs, layer, [(parts, target, cut)], cut, first, blocks, share))
+    epochs = partial(_epochs, layer)
+    slices = attempt(context, partial(epochs, [(parts, target, cut)], cut, first, blocks, share))
     areas = _bands(layer, parts, target, cut, lanes)
+    if layer.rounds_as is not None:
+        whole = attempt(context, partial(epochs, [(parts, target, cut)], cut, first, blocks, most))
+        rows = attempt(context, partial(epochs, areas, cut, first, blocks, most)) if areas else whole
+        tried = [form for form in (slices, whole, rows) if isinstance(form, Form)]
+        alike = [form for form in tried if agree(form.semantics[layer.op.name], layer.rounds_as)]
+        if alike:
+            return context.take(min(alike, key=lambda form: least_cycles(form.groups)))
     if not areas:
         return context.take(slices)
-    bands = attempt(context, partial(_epochs, layer, areas, cut, first, blocks, most))
+    bands = attempt(context, partial(epochs, areas, cut, first, blocks, most))
     if isinstance(slices, Refused) or isinstance(bands, Refused):  # then other windows may do better than one of both
         return context.take(slices if isinstance(slices, Refused) else bands)
     labelled = (("slices of channels", slices), ("bands of rows", bands))

@@ -56,7 +56,7 @@ def best_cut(layer: Layer, parts: tuple[Part, ...], channels: int, joined: bool 
     for mode in layer.modes():
         cuts = list(_cuts(layer, parts, mode, range(channels, 0, -1), joined))
         if cuts:
-            return min(cuts, key=lambda cut: _least_cycles(parts, cut, channels, ariths))
+            return min(cuts, key=lambda cut: _least_cycles(parts, cut, channels, ariths, layer.bands))
     return None
 
 
@@ -96,17 +96,19 @@ def _kernels(batch: int, multiplier: int, most: int) -> tuple[int, int]:
     return kernels, total // kernels
 
 
-def _least_cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int) -> float:
+def _least_cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int, bands: float) -> float:
     """A bound for all channels, with as many chains as fit: the slowest of the units, the bank of the picture, the
-    flash. There are up to a hundred cuts a layer and tasks of none of them yet, so `Form.cycles` cannot rank them."""
+    flash. So many bands that shall be cut alike are reckoned as one picture. There are up to a hundred cuts a layer and
+    tasks of none of them yet, so `Form.cycles` cannot rank them."""
     timing = stm32n6().timing
     blocks, rest = divmod(channels, cut.batch)
-    pixels = max(frame(part).height * part.area.width for part in parts)
+    pixels = bands * max(frame(part).height * part.area.width for part in parts)
     rows_out, columns_out = parts[0].out_size
-    unit = float(max(pixels * cut.batch, rows_out * columns_out * cut.kernels))
+    unit = max(pixels * cut.batch, bands * rows_out * columns_out * cut.kernels)
     if parts[0].window[0] > 1:
         area = parts[0].area
-        unit += timing.fill_lines * area.width * cut.batch + timing.fill_per_line * area.height + timing.fill_constant
+        unit += timing.fill_lines * area.width * cut.batch + timing.fill_per_line * bands * area.height
+        unit += timing.fill_constant
     bank = timing.single_read_beat * len(parts) * pixels * -(-cut.batch // BUS_BYTES)
     taps = sum(part.window[0] * part.window[1] for part in parts)
     flash = FLASH_BYTE_CYCLES * taps * cut.kernels * cut.batch

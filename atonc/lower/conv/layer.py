@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -65,6 +65,7 @@ class Layer:
     border: Sides = (0, 0, 0, 0)  # what of the area is padding in memory
     whole_bytes: int = 0  # of the larger tensor, where this is a band of rows
     whole_results: int = 0  # of all rows, where this is a band of them that rounds as all do
+    rounds_as: Mapping[int, frozenset[Hashable]] | None = None  # these bands: what all rows do, by output channel
     skipped_bytes: int = 0  # of the result: what comes before the rows that `target` holds
     room: Room = USUAL_ROOM
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
@@ -95,6 +96,11 @@ class Layer:
     @property
     def results(self) -> int:
         return max(self.out.height * self.out.width * self.outputs, self.whole_results)
+
+    @property
+    def bands(self) -> float:
+        """Of rows that shall be treated alike."""
+        return self.results / (self.out.height * self.out.width * self.outputs)
 
     def shifted(self) -> Layer:
         """The same layer on features stored as code + 128."""

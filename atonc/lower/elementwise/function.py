@@ -122,18 +122,35 @@ def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, 
     return pack(chain_wirings(context.buffer(source), target, elements, units), op.origin or (op.name,), op.kind)
 
 
-def chain_wirings(source: str, target: str, elements: int, units: tuple[UnitConfig, ...]) -> list[Wiring]:
+def lower_rows(op: Op, source: str, target: str, at: tuple[int, int], size: int, context: Context) -> list[TaskGroup]:
+    """So many bytes of a table, from these places of both buffers on; what they mean is known."""
+    found = function_for(table_of(op, context, 0))
+    work = chain_wirings(source, target, size, found.units, at)
+    return pack(work, op.origin or (op.name,), op.kind)
+
+
+def chain_wirings(
+    source: str, target: str, elements: int, units: tuple[UnitConfig, ...], at: tuple[int, int] = (0, 0)
+) -> list[Wiring]:
+    """`at`: where the elements begin in both buffers."""
     kinds = tuple(unit.KIND for unit in units)
-    wire = partial(_wire, source, target, units)
+    wire = partial(_wire, source, target, units, at)
     return [Wiring(partial(wire, cut), cost=cut[1]) for cut in parts(elements, _WAYS[kinds])]
 
 
-def _wire(source: str, target: str, units: tuple[UnitConfig, ...], cut: tuple[int, int], epoch: TaskBuilder) -> None:
+def _wire(
+    source: str,
+    target: str,
+    units: tuple[UnitConfig, ...],
+    at: tuple[int, int],
+    cut: tuple[int, int],
+    epoch: TaskBuilder,
+) -> None:
     start, count = cut
-    stream = epoch.read(source, contiguous(count, offset=start))
+    stream = epoch.read(source, contiguous(count, offset=at[0] + start))
     for unit in units:
         stream = epoch.unit(unit, stream)
-    epoch.write(stream, target, contiguous(count, offset=start, write=True))
+    epoch.write(stream, target, contiguous(count, offset=at[1] + start, write=True))
 
 
 def require_int8(op: Op, *tensors: Tensor) -> None:

@@ -9,9 +9,11 @@ from atonc.lower.conv.requantise import Requantisation
 from atonc.lower.semantics.sums import Chain, Layered, Sums
 from atonc.select.form import Semantics
 
+Roundings = Mapping[int, frozenset[Hashable]]  # by output channel
 
-def roundings(semantics: Semantics) -> Mapping[int, frozenset[Hashable]] | None:
-    """By output channel, whatever the pixels; None where that is not known of it."""
+
+def roundings(semantics: Semantics) -> Roundings | None:
+    """Whatever the pixels; None where that is not known of it."""
     if not isinstance(semantics.codes, Layered):
         return None
     found: dict[int, set[Hashable]] = defaultdict(set)
@@ -22,6 +24,12 @@ def roundings(semantics: Semantics) -> Mapping[int, frozenset[Hashable]] | None:
         for channel, rule in _of_rule(piece, piece.rule):
             found[channel].add((chains, rule))
     return {channel: frozenset(seen) for channel, seen in found.items()}
+
+
+def agree(semantics: Semantics, wanted: Roundings) -> bool:
+    """Whether all that is known of some channels is as wanted."""
+    found = roundings(semantics)
+    return found is not None and all(seen <= wanted.get(channel, frozenset()) for channel, seen in found.items())
 
 
 def _of_rule(piece: Sums, rule: Requantisation) -> Iterator[tuple[int, Hashable]]:
