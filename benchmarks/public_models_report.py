@@ -21,8 +21,9 @@ NOT_COUNTED = {
 }
 HEAD = """# Public models outside the corpus
 
-Date 2026-11-15, 2-core aarch64 Linux that others used too, one thread. Script: `benchmarks/public_models.py`; the
-models are not part of this repository.
+Date 2026-11-16, 2-core aarch64 Linux that others used too, one thread. Script: `benchmarks/public_models.py`; the
+models are not part of this repository. Each was run when it was found and again when something changed for it, so
+epochs and times of some are of the day before.
 
 - *outcome*: **verified**: `atonc generate` wrote its files, every layer of the program is within its limit of exact
   arithmetic on the emulator, and the outputs are close to the reference; **differs**: not so; **refused**: exit code 2
@@ -135,21 +136,29 @@ def _summary(records: dict[Model, Record]) -> list[str]:
     run = [record for record in records.values() if "outputs" in record]
     quantised = [model for model, record in records.items() if outcome(record) not in NOT_COUNTED]
     found = [output for record in run for output in record["outputs"]]
+    sound = sum(not record["layers"]["bad"] for record in run)
     return [
         f"{len(records)} models of {len({m.repository for m in records})} repositories: "
         + ", ".join(f"{count} {what}" for what, count in counts.most_common())
         + ".",
-        f"Quantised: {len(quantised)} of {len({m.repository for m in quantised})} repositories; "
-        f"verified {counts['verified']} ({100 * counts['verified'] / max(1, len(quantised)):.1f} %); "
-        f"by the bounds of `atonc validate` {sum(map(passes, records.values()))}.",
+        f"Quantised: {len(quantised)} of {len({m.repository for m in quantised})} repositories.",
+        f"- Compile, and every layer is within its limit of exact arithmetic: {_of(sound, quantised)}.",
+        f"- By the bounds of `atonc validate`, outputs against the reference included: "
+        f"{_of(sum(map(passes, records.values())), quantised)}.",
+        f"- Verified, which asks for outputs that are closer still: {_of(counts['verified'], quantised)}.",
+        "",
         f"Outputs at cosine {CLOSE}, as close as the reference's other kernels less {OF_KERNELS}, or within a code: "
         f"{sum(map(close, found))} of {len(found)}. "
-        f"Models without a layer above its limit: {sum(not r['layers']['bad'] for r in run)} of {len(run)}.",
+        f"Models without a layer above its limit: {sound} of {len(run)}.",
         f"Seconds: median {median(_all(run, 'seconds')):.1f}, largest {max(_all(run, 'seconds')):.1f}. "
         f"Memory: at most {max(_all(run, 'megabytes')):.0f} MB.",
         "",
         "Refused or failed, by cause: " + (", ".join(_causes(records)) or "none") + ".",
     ]
+
+
+def _of(count: int, quantised: list[Model]) -> str:
+    return f"{count} ({100 * count / max(1, len(quantised)):.1f} %)"
 
 
 def _causes(records: dict[Model, Record]) -> list[str]:
