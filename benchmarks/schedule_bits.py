@@ -1,10 +1,10 @@
 """Do the passes of the schedule change a value? Every network with all of them and without any, on the emulator.
 
-    python benchmarks/schedule_bits.py [--only TEXT] [--keep FILE] [--write]
+    python benchmarks/schedule_bits.py [--only TEXT] [--keep FILE] [--write] [--weights]
 
 The models of the corpus; random_graphs.py does the same for random networks. One line a network in FILE, so that runs
 can be interrupted and split. A network counts as equal when every output has the same bytes on one input and the same
-operators run on the NPU.
+operators run on the NPU. `--weights` compares weights in RAM, kept there and fetched ahead, with those in flash.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,13 @@ from atonc.schedule import PASSES
 RESULTS = Path(__file__).parent / "results" / "schedule_bits.md"
 MEASURED = "2026-11-16, 2-core aarch64 Linux"
 Record = dict[str, Any]
+PASSES_OR_NONE = ({}, {"schedule_without": tuple(PASSES)})
+WEIGHTS_IN_RAM = ({"schedule_with": ("prefetch",)}, {}), ({"schedule_with": ("prefetch",), "resident": "256k"}, {})
 
 
-def compare(graph: Graph) -> Record:
+def compare(graph: Graph, pair: Sequence[Mapping[str, Any]] = PASSES_OR_NONE) -> Record:
     try:
-        made = [compile_graph(graph, Options(verify=False, schedule_without=out)) for out in ((), tuple(PASSES))]
+        made = [compile_graph(graph, Options(verify=False, **changes)) for changes in pair]
     except AtoncError as error:
         return {"refused": str(error)[:200]}
     inputs = make_inputs(graph, 11)
@@ -82,7 +84,12 @@ def main() -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", type=Path, default=Path("schedule_bits.jsonl"))
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--weights", action="store_true")
     options = parser.parse_args()
+    if options.weights:
+        found = [(name, compare(graph, pair)) for name, graph in networks(options) for pair in WEIGHTS_IN_RAM]
+        print(*found, sep="\n")
+        return int(any(record.get("unlike") or record.get("moved") for _, record in found))
     kept = read_kept(options.keep.read_text().splitlines()) if options.keep.is_file() else {}
     for name, graph in networks(options):
         if name not in kept:

@@ -54,8 +54,8 @@ Taken = list[tuple[int, int, int, int]]  # first address, the one behind, first 
 
 
 def choose(program: Program, windows: Sequence[Span], machine: Machine) -> list[Fetched]:
-    """The best of three orders. Epochs have engines for one copy or two, so small constants that come first leave
-    little for large ones: what saves most comes first, or what saves most per byte, by and large or exactly."""
+    """The better of two orders. Epochs have engines for one copy or two, so small constants that come first leave
+    little for large ones: what saves most comes first, or the largest of what saves about as much per byte."""
     listed = list(candidates(program, machine))
     plain = _Planner(program, windows, machine)
     worth = {weights.name: plain.worth(weights) for weights in listed}
@@ -65,7 +65,6 @@ def choose(program: Program, windows: Sequence[Span], machine: Machine) -> list[
     keys: tuple[Key, ...] = (
         lambda w: (-worth[w.name],),
         lambda w: (-round(per_byte[w.name]), -w.size_bytes),
-        lambda w: (-per_byte[w.name],),
     )
     for key in keys:
         planner = _Planner(program, windows, machine)

@@ -26,6 +26,7 @@ from atonc.hw.machine import Machine
 PIECE_BYTES = 1 << 17  # of what is copied as one: larger ones find no room in RAM, and no time
 CUT_CYCLES = 3000  # of one more epoch: programming, and a first set of kernels that nothing hides
 COPY_CYCLES = 315  # of programming one more copy
+WORTH_A_ROUND = 0.005  # part of the cycles that another round of lowering and scheduling must promise
 WORTH_PER_BYTE = 0.25  # cycles that a copied byte must save
 
 
@@ -43,7 +44,11 @@ def advise(program: Program, owners: Sequence[Sequence[str]], free: Sequence[int
         plan.fetch(one)
     roomy = frozenset(plan.widen(wanted, owners))
     found = {one.weights.name: tuple(_pieces(one.copied, one.weights.exact_bytes)) for one in wanted}
-    return Advice({name: places for name, places in found.items() if places}, roomy)
+    cut = [one for one in wanted if found[one.weights.name]]
+    saved = plan.won + sum(one.per_byte * one.copied - CUT_CYCLES for one in cut)
+    if saved < WORTH_A_ROUND * sum(cost.cycles for cost in plan.costs.values()):
+        return Advice()
+    return Advice({one.weights.name: found[one.weights.name] for one in cut}, roomy)
 
 
 def _pieces(copied: int, size: int) -> Iterator[int]:
@@ -82,6 +87,7 @@ class _Plan:
         npu = [(step.number, step.epoch) for step in program.steps if step.epoch is not None]
         self.epochs = {number: ec_program.with_words(epoch) for number, epoch in npu}
         self.costs = {number: hardware.epoch_cycles(epoch, machine) for number, epoch in self.epochs.items()}
+        self.won = 0.0  # cycles, by fewer chains at a time
         self.steps = {}
         for step, room in zip(program.steps, free, strict=True):
             roomy = step.epoch is not None and free_copies(step.epoch) > 0
@@ -146,7 +152,9 @@ class _Plan:
             longer = -(-chains // 2) / len(numbers)
             lost = sum((longer - 1) * self.costs[number].cycles for number in numbers)
             plan = list(self._filled(wanted, {n: self._idle_bytes(self.costs[n], longer) for n in numbers}))
-            if sum(some * one.per_byte for one, _, some in plan) > lost + COPY_CYCLES * longer * len(numbers):
+            won = sum(some * one.per_byte for one, _, some in plan) - lost - COPY_CYCLES * longer * len(numbers)
+            if won > 0:
+                self.won += won
                 yield op
                 for one, at, some in plan:
                     self._take(one, at, some)
