@@ -59,7 +59,7 @@ def against_spills(
     pools = {pool.name for pool in memory.external_ram}
     outside = {name for name, home in layout.placed.items() if home.pool in pools}
     room = mapped.context.room
-    found = _around(outside, graph, set(mapped.forms) - set(without), room)
+    found = _around(outside, graph, _usable(mapped, without), room)
     return [_stripe(run, graph, room.band_bytes) for run in found]
 
 
@@ -71,8 +71,13 @@ def against_peaks(
     live = _live(layout)
     high = {step for step, size in enumerate(live) if size >= share * max(live)}
     names = {n for n, home in layout.placed.items() if not high.isdisjoint(range(home.first, home.last + 1))}
-    found = _around(names, graph, set(mapped.forms) - set(without), mapped.context.room)
+    found = _around(names, graph, _usable(mapped, without), mapped.context.room)
     return [_stripe(run, graph, int(part * _edge_bytes(run, graph))) for run in found]
+
+
+def _usable(mapped: Mapped, without: Collection[str]) -> set[str]:
+    """Operators that tasks of the NPU compute."""
+    return {name for name, form in mapped.forms.items() if form.groups} - set(without)
 
 
 def _live(layout: Layout) -> list[int]:
@@ -105,7 +110,7 @@ def _edge_bytes(run: Sequence[Op], graph: Graph) -> int:
 
 
 def runs(graph: Graph, usable: Collection[str], room: Room) -> Iterator[Sequence[Op]]:
-    """Convolutions one behind the other, with tables between them, cut where little lies between them."""
+    """Convolutions one behind the other, with functions between them, cut where little lies between them."""
     chain: list[Op] = []
     for op in graph.ops:
         if chain and not (_is_usable(op, graph, usable) and _follows(op, chain[-1], graph)):

@@ -16,7 +16,7 @@ from atonc.lower.context import Context
 from atonc.lower.conv.layer import layer_of
 from atonc.lower.conv.recipe import lower_layer
 from atonc.lower.conv.rows import Rows, cut_rows, rows_seen, with_rows
-from atonc.lower.elementwise.function import lower_rows
+from atonc.lower.elementwise.function import EDGES, lower_rows
 from atonc.lower.registry import recipe_for
 from atonc.lower.semantics.roundings import Roundings, roundings
 from atonc.plan.streams import Area
@@ -25,7 +25,7 @@ from atonc.select.choose import Draw, attempt
 from atonc.select.form import Form, Refusal, Refused
 
 RULE = "STRIPE"
-KINDS = ("conv", "table")  # what stripes are made of: a table sees of every byte just that byte
+KINDS = ("conv", "table", "requantize", *EDGES)  # all but convolutions see of every byte just that byte
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class _Bands:
                 name = context.scratch(target.count * line, f"rows of {op.outputs[0]}")
                 self.buffers[self.number + 1, band] = name
                 target = replace(target, buffer=name)
-            lower = self._conv if op.kind == "conv" else self._table
+            lower = self._conv if op.kind == "conv" else self._function
             groups += [replace(group, band=band) for group in lower(op, source, target, context)]
         return groups
 
@@ -128,7 +128,7 @@ class _Bands:
         layer = replace(layer_of(op, context), rounds_as=self.meant)
         return lower_layer(with_rows(layer, source, target), context)
 
-    def _table(self, op: Op, source: Rows, target: Rows, context: Context) -> list[TaskGroup]:
+    def _function(self, op: Op, source: Rows, target: Rows, context: Context) -> list[TaskGroup]:
         line = _area(op.outputs[0], context).line
         places = tuple(0 if rows.buffer else rows.first * line for rows in (source, target))
         names = (source.buffer or context.buffer(op.inputs[0]), target.buffer or context.buffer(op.outputs[0]))

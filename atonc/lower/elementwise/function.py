@@ -25,6 +25,7 @@ from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import contiguous
 from atonc.plan.task import TaskGroup
 
+EDGES = ("uint8_to_int8", "int8_to_uint8")
 _WAYS = {("ARITH",): 3, ("ARITH", "ARITH"): 2, ("ACTIV",): 2}
 
 
@@ -59,7 +60,7 @@ def line_2x(op: Op, context: Context) -> Affine | None:
     return Affine(half_away(np.array([ratio * 2.0**shift])), cut_to_32_bits(offset), shift)
 
 
-@recipe("uint8_to_int8", "int8_to_uint8")
+@recipe(*EDGES)
 def lower_edge(op: Op, context: Context) -> list[TaskGroup]:
     """Both directions flip the highest bit; where convolutions read the codes as code + 128, the bytes stay."""
     step = 128 if op.kind == "int8_to_uint8" else -128
@@ -123,9 +124,9 @@ def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, 
 
 
 def lower_rows(op: Op, source: str, target: str, at: tuple[int, int], size: int, context: Context) -> list[TaskGroup]:
-    """So many bytes of a table, from these places of both buffers on; what they mean is known."""
-    found = function_for(table_of(op, context, 0))
-    work = chain_wirings(source, target, size, found.units, at)
+    """So many bytes of a function, from these places of both buffers on; what they mean is known."""
+    units = (edge_unit(),) if op.kind in EDGES else function_for(table_of(op, context, 0)).units
+    work = chain_wirings(source, target, size, units, at)
     return pack(work, op.origin or (op.name,), op.kind)
 
 
