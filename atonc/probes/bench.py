@@ -26,6 +26,7 @@ class Bench:
         self.stimulus = self.codes(input_bytes)
         self.output_bytes = output_bytes
         self.constants: list[Buffer] = []
+        self.scratches: list[Buffer] = []
         self.plans: list[EpochPlan] = []
 
     def codes(self, count: int) -> Array:
@@ -39,6 +40,12 @@ class Bench:
         self.constants.append(Buffer(name, len(data), BufferKind.CONSTANT, data=data))
         return name
 
+    def scratch(self, size_bytes: int) -> str:
+        """What one epoch writes and a later one reads."""
+        name = f"scratch {len(self.scratches)}"
+        self.scratches.append(Buffer(name, size_bytes, BufferKind.SCRATCH))
+        return name
+
     def epoch(self, title: str) -> TaskBuilder:
         return TaskBuilder((title,), title)
 
@@ -50,12 +57,16 @@ class Bench:
             Buffer(INPUT, self.stimulus.size, BufferKind.INPUT, INPUT),
             Buffer(OUTPUT, self.output_bytes, BufferKind.OUTPUT, OUTPUT),
         )
-        return ProbeEpochs(tuple(self.plans), (*edges, *self.constants), self.stimulus.tobytes())
+        return ProbeEpochs(tuple(self.plans), (*edges, *self.constants, *self.scratches), self.stimulus.tobytes())
 
 
 def to_codes(shift: int, elements: int) -> ArithConfig:
     """16-bit sums to codes, in the setting that ends nearly every published convolution."""
     return affine_unit(Affine(_ONE, _NOTHING, _UNIT_BITS + shift), elements, in_bytes=2)
+
+
+def quarter_codes() -> ArithConfig:
+    return affine_unit(Affine(_ONE, _NOTHING, _UNIT_BITS + 2), 1)
 
 
 def same_codes() -> ArithConfig:

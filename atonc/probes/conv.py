@@ -12,7 +12,7 @@ from atonc.lower.conv.chains import Mode, unit_config
 from atonc.lower.conv.engines import feature_engine, kernel_engine
 from atonc.lower.conv.kernel_parts import Part
 from atonc.plan.streams import Area, Frames, contiguous
-from atonc.probes.bench import Bench, to_codes
+from atonc.probes.bench import Bench, quarter_codes, to_codes
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
 
 _PLAIN = Mode(simd=2, offset=5)  # 16-bit features with a zero point, as most published 3x3 convolutions have them
@@ -46,6 +46,27 @@ def _convolution(
     sums = b.unit(config, features, kernel_reader)
     codes = b.unit(to_codes(_SHIFT, results), sums)
     b.write(codes, OUTPUT, contiguous(results, write=True))
+    bench.add(b)
+    return bench.done()
+
+
+def _written_kernels(channels: int, kernels: int) -> ProbeEpochs:
+    """A deep 1x1 convolution whose kernels an engine wrote into RAM in the epoch before, as a product of two
+    activations has them. Both come from the input, the kernels a quarter as large so that the sums fit."""
+    height, width = 6, 6
+    features, size = height * width * channels, channels * kernels
+    bench = Bench(features + size, height * width * kernels)
+    packed = bench.scratch(size)
+    b = bench.epoch("kernels")
+    small = b.unit(quarter_codes(), b.read(INPUT, contiguous(size, offset=features)))
+    b.write(small, packed, contiguous(size, write=True))
+    bench.add(b)
+    part = Part(Area.whole(height, width, channels), np.zeros((kernels, 1, 1, channels), np.int16), (0, 0, 0, 0), 1)
+    config = replace(unit_config(part, _PACKED, channels, kernels, 0, 1, 1, False), out_shift=_CUT)
+    b = bench.epoch("convolution")
+    kernel_reader = b.read(packed, kernel_engine(size, _PACKED))
+    sums = b.unit(config, b.read(INPUT, feature_engine(part.area, Frames(), _PACKED)), kernel_reader)
+    b.write(b.unit(to_codes(_SHIFT, config.out_elements), sums), OUTPUT, contiguous(config.out_elements, write=True))
     bench.add(b)
     return bench.done()
 
@@ -127,6 +148,13 @@ PROBES = (
         "a deep 1x1 convolution of 96 channels, the frame in a row (FBYTES = 3)",
         "published with 32 to 128 channels",
         partial(_convolution, 6, 6, 96, 8, 1, (0, 0, 0, 0), _PACKED),
+    ),
+    Probe(
+        "deep-1x1-written-kernels",
+        "the same with kernels that an engine wrote into RAM in the epoch before (--schedule-with attention)",
+        "published kernels are constants; 3 units of one program read them from RAM",
+        partial(_written_kernels, 96, 8),
+        "control-deep-1x1",
     ),
     Probe(
         "deep-1x1-alone",

@@ -88,8 +88,9 @@ def test_own_kernels_with_vectors_cost_less() -> None:
     limited = byte | {"flags": 1}
     assert call_cost("atonc_convert", [0, rounded, 0, real, 1000]).cpu_cycles == 9000
     assert call_cost("atonc_convert", [0, limited, 0, real, 1000]).cpu_cycles > 50000
-    rows, columns = ([0, {}, 0, 1, 20, 16, inner, [1.0]] for inner in (1, 8))
-    assert call_cost("atonc_softmax_8", rows).cpu_cycles == 800 + 21 * 320
+    boxes, rows, columns = ([0, {}, 0, 1, 20, *sizes, [1.0]] for sizes in ((16, 1), (17, 1), (16, 8)))
+    assert call_cost("atonc_softmax_8", boxes).cpu_cycles == 2300 + 12.5 * 320
+    assert call_cost("atonc_softmax_8", rows).cpu_cycles == 2300 + 22 * 340
     assert call_cost("atonc_softmax_8", columns).cpu_cycles == 98 * 320 * 8
     short, long, few = ([0, 6, 0, 0, *sizes, 1, 0] for sizes in ((19, 20), (19, 200), (3, 20)))
     assert call_cost("atonc_arg_extreme", short).cpu_cycles == 16 * (11 + 20 * 2.3) + 3 * (105 + 30)

@@ -22,7 +22,8 @@ BYTE_GATHERED, WORD_GATHERED = 5, 11  # a transpose: items that end side by side
 RUN_MOVED = 80  # the loops around a run
 LOOKED_UP = 2
 QUANTIZED, DEQUANTIZED = 9, 5  # float to byte and byte to float, without limits of a fused activation
-SHARE, SHARES_TABLE = 21, 800  # softmax of bytes along the last axis: an element, and what a call prepares
+SHARE, SHARES_TABLE = 22, 2300  # softmax of bytes along the last axis: an element, and what a call prepares
+BOX_ROW, BOX_SHARE = 16, 12.5  # a row that stays in registers, and an element of it
 PLAIN_SHARE, LEAST_SHARES = 98, 256  # the same without vectors, and from how many elements on they are used
 VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a rounded result to memory
 MAC_VECTOR, MAC_8, MAC_16, MAC_FLOAT = 1, 7, 8, 14
@@ -142,7 +143,8 @@ def _per_value(cycles: float, *where: int) -> Work:
 def _softmax_8(read: _Reader) -> tuple[float, str]:
     elements = read.product(4, 3)
     if read.size(6) == 1 and elements >= LEAST_SHARES:
-        return SHARES_TABLE + SHARE * elements, f"{SHARE} per element, {SHARES_TABLE} per call"
+        share = BOX_SHARE if read.size(5) == BOX_ROW else SHARE
+        return SHARES_TABLE + share * elements, f"{share} per element, {SHARES_TABLE} per call"
     return PLAIN_SHARE * elements, f"{PLAIN_SHARE} per element"
 
 

@@ -94,6 +94,43 @@ static inline void softmax_row(uint8_t *out, const uint8_t *row, int32_t count, 
   }
 }
 
+/* A row of 16, as the boxes of detectors have: its exponentials stay in registers. Shares are at least 0 and below
+ * 2^22, so adding this rounds them to a whole number, which is then in the low bits. */
+#define WHOLE_BITS 12582912.0f
+
+static inline int32x4_t share_codes(float32x4_t values, int32_t zero, int32x4_t high, float32x4_t *farthest)
+{
+  float32x4_t raised = vaddq_n_f32(values, WHOLE_BITS);
+  *farthest = vmaxnmq_f32(*farthest, vabdq_f32(values, vsubq_n_f32(raised, WHOLE_BITS)));
+  return vminq_s32(vaddq_n_s32(vreinterpretq_s32_f32(raised), zero), high);
+}
+
+static inline int softmax_16(uint8_t *out, const uint8_t *row, const softmax_rows *s, int is_signed)
+{
+  int32_t zero = s->range.zero - 0x4B400000;
+  uint8_t most = vmaxvq_u8(0, veorq_u8(vldrbq_u8(row), vdupq_n_u8(s->flip)));
+  const float *place = (const float *)((uintptr_t)s->exponentials + 4 * (255u - most + s->flip));
+  float32x4_t a = exponentials_of(row, place, is_signed), b = exponentials_of(row + 4, place, is_signed);
+  float32x4_t c = exponentials_of(row + 8, place, is_signed), d = exponentials_of(row + 12, place, is_signed);
+  float factor = 1.0f / (sum_of_lanes(vaddq_f32(vaddq_f32(a, b), vaddq_f32(c, d))) * s->scale);
+  float32x4_t farthest = vdupq_n_f32(0.0f);
+  vstrbq_s32((int8_t *)out, share_codes(vmulq_n_f32(a, factor), zero, s->range.high, &farthest));
+  vstrbq_s32((int8_t *)out + 4, share_codes(vmulq_n_f32(b, factor), zero, s->range.high, &farthest));
+  vstrbq_s32((int8_t *)out + 8, share_codes(vmulq_n_f32(c, factor), zero, s->range.high, &farthest));
+  vstrbq_s32((int8_t *)out + 12, share_codes(vmulq_n_f32(d, factor), zero, s->range.high, &farthest));
+  return !near_a_tie(farthest, s->certain);
+}
+
+static inline void softmax_all(uint8_t *out, const uint8_t *in, int32_t outer, int32_t count, const softmax_rows *s,
+                               int is_signed)
+{
+  int short_rows = count == 16 && s->format->zero >= s->format->low; /* no share is below the lowest code */
+  for (int32_t o = 0; o < outer; o++, out += count, in += count) {
+    if (short_rows && softmax_16(out, in, s, is_signed)) continue;
+    softmax_row(out, in, count, s, is_signed);
+  }
+}
+
 /* 0 where vectors do not pay or do not decide. */
 static int softmax_vectors(uint8_t *out, const atonc_format *out_format, const uint8_t *in, uint8_t flip, int32_t outer,
                            int32_t count, const double *exponentials)
@@ -109,13 +146,10 @@ static int softmax_vectors(uint8_t *out, const atonc_format *out_format, const u
   if (!single_decides(out_format) || !(error < 0.05f) || outer * count < 256) return 0;
   s.certain = CERTAIN - error;
   for (int32_t k = 0; k < 256; k++) s.exponentials[k] = (float)exponentials[255 - k];
-  for (int32_t o = 0; o < outer; o++) {
-    size_t first = (size_t)o * count;
-    if (flip) {
-      softmax_row(out + first, in + first, count, &s, 1);
-    } else {
-      softmax_row(out + first, in + first, count, &s, 0);
-    }
+  if (flip) {
+    softmax_all(out, in, outer, count, &s, 1);
+  } else {
+    softmax_all(out, in, outer, count, &s, 0);
   }
   return 1;
 }
