@@ -16,6 +16,7 @@ from atonc.cost.program import program_cost
 from atonc.emit.program import Program, bind
 from atonc.hw.safety.evidence import Grade
 from atonc.ir import Graph
+from atonc.lower.conv.lanes import SAME_BITS
 from atonc.lower.map_ops import Mapped
 from atonc.lower.stripes import Stripe
 from atonc.options import Options
@@ -26,15 +27,15 @@ from atonc.place.pools import npu_ram_bytes
 from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
 from atonc.plan.types import StepPlan
-from atonc.schedule import FUSE, schedule
+from atonc.schedule import FUSE, merging, schedule
 from atonc.schedule import check as schedule_check
-from atonc.schedule import fuse as fusing
 from atonc.schedule.assign import assign
 from atonc.schedule.fuse import Fused, fuse
 from atonc.schedule.pack_ops import Network
 from atonc.schedule.shares import Share, shares
-from atonc.schedule.types import Schedule
+from atonc.schedule.types import Schedule, Work
 from atonc.select.cycles import cycles_of, epoch_cycles
+from atonc.select.form import Form
 from atonc.select.policy import Room
 from atonc.target import machine_of
 
@@ -51,6 +52,7 @@ class Scheduled:
 
     schedule: Schedule
     plans: tuple[StepPlan, ...]  # its steps with unit numbers
+    meant: tuple[Work, ...] = ()  # what the schedule was made of: the works of the graph, some of them cut anew
 
     @property
     def owners(self) -> tuple[str, ...]:
@@ -219,11 +221,20 @@ def chains(mapped: Mapped, graph: Graph, options: Options, apart: Collection[str
         return Fused(mapped.works)
     context = mapped.context
     worst = Grade.WITHIN if options.silicon == silicon.SEEN else Grade.COMPOSED
-    network = fusing.Network(context.buffers, context.aliases, graph.outputs, cycles_of, worst, apart)
+    recuts = {name: _recuts(form) for name, form in mapped.forms.items()}
+    network = merging.Network(context.buffers, context.aliases, graph.outputs, cycles_of, worst, apart, recuts)
     fused = fuse(mapped.works, network)
     for name, taller in fused.taller.items():
         context.share(taller, name)
+    for recut in fused.recut.values():
+        context.buffers.update(recut.buffers)
     return fused
+
+
+def _recuts(form: Form) -> list[merging.Recut]:
+    """Other cuts of a convolution into lanes, where they are all that it does."""
+    others = (one for one in form.outbid if one.label in SAME_BITS and one.chosen_form.groups == form.groups)
+    return [merging.Recut(one.form.groups, one.form.buffers) for one in others]
 
 
 def schedule_tasks(
@@ -236,9 +247,10 @@ def schedule_tasks(
     scheduled = schedule(fused.works, Network(context.buffers, context.aliases, cycles, roomy), left_out(options))
     found = replace(scheduled, merges=fused.merges, apart=fused.apart)
     plans = assign(found)
-    findings = schedule_check.check(mapped.works, found, plans, context.aliases)
+    meant = fused.meant(mapped.works)
+    findings = schedule_check.check(meant, found, plans, context.aliases)
     schedule_check.require_sound(findings, allow_unproven=True)
-    return Scheduled(found, plans)
+    return Scheduled(found, plans, meant)
 
 
 def left_out(options: Options) -> tuple[str, ...]:

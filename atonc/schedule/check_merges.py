@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.hw.fields import UnitConfig
 from atonc.hw.footprint import touched
-from atonc.hw.units import arith
 from atonc.hw.units.activ import ActivConfig
 from atonc.hw.units.arith import AFFINE, ArithConfig
+from atonc.hw.units.pool import PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.aliases import root
 from atonc.plan.task import EngineUse, Task, TaskGroup
 from atonc.plan.types import CpuPlan
+from atonc.schedule.check_means import Means, is_identity, means_of, whole_means
 from atonc.schedule.types import Merge, Work
 
 Item = tuple[str, Task | CpuPlan]  # operator, what it does
@@ -83,6 +83,10 @@ class _Judge:
             yield "the consumer has no such group"
             return
         yield from self._complete()
+        if any(isinstance(unit, PoolConfig) for task in merge.group.tasks for unit in task.units.values()):
+            yield from self._same_means()
+            return
+        yield from self._same_bytes()
         meant = {self._meaning(task) for task in merge.group.tasks}
         if len(meant) != 1 or None in meant:
             yield "the consumer does not treat all bytes of its operands alike"
@@ -111,6 +115,9 @@ class _Judge:
         for old_task, _ in merge.pairs:
             if not any(item is old_task for _, item in self.items):
                 yield f"{old_task.title} is no task before the merge"
+
+    def _same_bytes(self) -> Iterator[str]:
+        merge, through = self.merge, self.root(self.merge.through)
         written = _bytes(self._only(task, through) for task, _ in merge.pairs)
         wanted = _bytes(self._only(task, "") for task in merge.group.tasks)
         if not wanted.all() or written.size < wanted.size or not written[: wanted.size].all():
@@ -140,6 +147,42 @@ class _Judge:
                 yield f"{item.title} touches {target} before the consumer"
             for name in sorted(operands & self._touched(item, True)):
                 yield f"{item.title} writes {name} behind the producer"
+
+    # ---------------------------------------------------------------------------------------- means of whole pictures
+
+    def _same_means(self) -> Iterator[str]:
+        """Every channel is averaged once, over the same pixels, by the same arithmetic, and lies where it did."""
+        merge, through = self.merge, self.root(self.merge.through)
+        meant = [means_of(task, *_ends(task)) for task in merge.group.tasks]
+        targets = {self.root(use.buffer) for task in merge.group.tasks for use in task.writers()}
+        sources = {self.root(use.buffer) for task in merge.group.tasks for use in task.readers()}
+        if None in meant or len(targets) != 1 or sources != {through}:
+            yield "the consumer does something else than means of whole pictures"
+            return
+        done = [found for pair in merge.pairs for found in self._mean(*pair, targets)]
+        yield from (seen for seen in done if isinstance(seen, str))
+        result = [one for one in done if not isinstance(one, str)]
+        if whole_means([one for one in meant if one]) != whole_means(result):
+            yield "producer and consumer do not average the same"
+        yield from self._early(targets.pop())
+
+    def _mean(self, old: Task, new: Task, targets: set[str]) -> Iterator[Means | str]:
+        through = self.root(self.merge.through)
+        writers = [n for n, use in old.engines.items() if use.config.to_memory and self.root(use.buffer) == through]
+        fresh = [name for name in new.engines if name not in old.engines]
+        into = [wire for wire in old.wires if wire.target in writers]
+        if len(writers) != 1 or len(fresh) != 1 or len(into) != 1 or into[0].keep or into[0].stop_after:
+            yield f"{new.title} does not go on from one writer"
+            return
+        yield from _kept(old, new, writers[0], self.merge.kept)
+        leaves: dict[str, Expression] = {into[0].source: ("byte", through)}
+        if self.merge.kept and _expression(new, writers[0], leaves) != ("byte", through):
+            yield f"{new.title} no longer writes {through} as it was"
+        found = means_of(new, into[0].source, fresh[0], old.engines[writers[0]].config)
+        if found is None or self.root(new.engines[fresh[0]].buffer) not in targets:
+            yield f"{new.title} does not average whole pictures"
+        else:
+            yield found
 
     # ---------------------------------------------------------------------------------------- the same arithmetic
 
@@ -208,6 +251,12 @@ def _kept(old: Task, new: Task, writer: str, kept: bool) -> Iterator[str]:
         yield f"{new.title} is wired in another way than before"
 
 
+def _ends(task: Task) -> tuple[str, str]:
+    """A reader and a writer."""
+    writers = {name for name, use in task.engines.items() if use.config.to_memory}
+    return next((n for n in task.engines if n not in writers), ""), next(iter(writers), "")
+
+
 def _added(old: Task, new: Task) -> list[EngineUse]:
     """Readers that the longer task has besides."""
     return [use for name, use in new.engines.items() if name not in old.engines and not use.config.to_memory]
@@ -224,7 +273,7 @@ def _expression(task: Task, node: str, leaves: Mapping[str, Expression], depth: 
     if None in inputs:
         return None
     unit = task.units.get(node)
-    if unit is None or (len(inputs) == 1 and _is_identity(unit)):
+    if unit is None or (len(inputs) == 1 and is_identity(unit)):
         return inputs[0] if len(inputs) == 1 else None
     if isinstance(unit, ActivConfig) and len(inputs) == 1:
         return (unit, inputs[0])
@@ -240,16 +289,6 @@ def _sum(unit: ArithConfig, x: Expression | None, y: Expression | None) -> Expre
     rest = replace(unit, a=0, b=0, shift_a=0, shift_b=0)
     parts = sorted([(unit.a, unit.shift_a, x), (unit.b, unit.shift_b, y)], key=repr)
     return (rest, *parts)
-
-
-def _is_identity(unit: UnitConfig) -> bool:
-    """Whether it gives every byte back."""
-    if not isinstance(unit, ArithConfig) or unit.is_vector or unit.dual_input:
-        return False
-    if (unit.bytes_x, unit.out_bytes) != (1, 1):
-        return False
-    codes = np.arange(-128, 128, dtype=np.int8)
-    return bool(np.array_equal(arith.execute(unit, codes, None), codes))
 
 
 # ------------------------------------------------------------------------------------------------- bytes in memory

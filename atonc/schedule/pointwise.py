@@ -94,7 +94,7 @@ def follow(
     wires = [wire for wire in producer.wires if wire.target != writer]
     first = last = next(wire.source for wire in producer.wires if wire.target == writer)
     for _ in range(spacers):
-        name = _next(IDENTITY.KIND, units)
+        name = next_name(IDENTITY.KIND, units)
         units[name] = IDENTITY
         wires.append(Wire(last, name, 0))
         last = name
@@ -104,15 +104,15 @@ def follow(
         del engines[writer]
     names: dict[str, str] = {}
     for name, unit in work.units.items():
-        names[name] = _next(unit.KIND, units)
+        names[name] = next_name(unit.KIND, units)
         units[names[name]] = unit
     for name, buffer in work.readers.items():
         if buffer in streams:
             names[name] = last if streams[buffer] == first else streams[buffer]
         else:
-            names[name] = _next(ENGINE, {*engines, *producer.engines})
+            names[name] = next_name(ENGINE, {*engines, *producer.engines})
             engines[names[name]] = EngineUse(buffer, as_reader(config))
-    names[work.writer] = _next(ENGINE, {*engines, *producer.engines})
+    names[work.writer] = next_name(ENGINE, {*engines, *producer.engines})
     engines[names[work.writer]] = EngineUse(work.target, in_turns(config) if turns else config)
     wires += [replace(wire, source=names[wire.source], target=names[wire.target]) for wire in work.wires]
     origin = tuple(dict.fromkeys((*producer.origin, *work.origin)))
@@ -155,5 +155,5 @@ def exchanged(unit: UnitConfig) -> UnitConfig:
     return replace(unit, a=unit.b, b=unit.a, shift_a=unit.shift_b, shift_b=unit.shift_a)
 
 
-def _next(kind: str, taken: Collection[str]) -> str:
+def next_name(kind: str, taken: Collection[str]) -> str:
     return next(name for k in range(26) if (name := f"{kind} {chr(ord('a') + k)}") not in taken)

@@ -18,7 +18,7 @@ from atonc.lower.sizes import free_bytes
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph, memories
 from atonc.plan.task import Purpose
-from atonc.schedule.fuse import NO_MORE
+from atonc.schedule.merging import NO_MORE
 from tests.compiler.golden_graphs import Sketch
 from tests.lower.harness import activation
 

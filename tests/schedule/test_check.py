@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import atonc.schedule.check as checker
+import atonc.schedule.check_means as check_means
 import atonc.schedule.check_merges as check_merges
 from atonc.errors import InternalError
 from atonc.hw.units.activ import ActivConfig
@@ -320,8 +321,8 @@ def test_moves_that_change_nothing_are_allowed() -> None:
 
 def test_the_checker_is_independent() -> None:
     imported = set()
-    for module in (checker, check_merges):
+    for module in (checker, check_merges, check_means):
         tree = ast.parse(Path(module.__file__).read_text())
         imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     own = {name for name in imported if name and name.startswith("atonc.schedule")}
-    assert own == {"atonc.schedule.types", "atonc.schedule.check_merges"}
+    assert own == {f"atonc.schedule.{name}" for name in ("types", "check_merges", "check_means")}

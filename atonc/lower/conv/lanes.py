@@ -30,6 +30,10 @@ from atonc.plan.task import Task, TaskGroup
 from atonc.select.choose import Way, choose
 from atonc.select.policy import FLASH_BYTE_CYCLES, MAX_CHAINS, MOST_LANE_JOBS, WORTH_LANES
 
+ONE_BY_ONE, SIDE_BY_SIDE = "one chain after the other", "chains side by side"
+BY_ROWS, BY_KERNELS = ({n: f"{n} lanes of {what}" for n in range(2, MAX_CHAINS + 1)} for what in ("rows", "kernels"))
+SAME_BITS = frozenset({ONE_BY_ONE, SIDE_BY_SIDE, *BY_ROWS.values(), *BY_KERNELS.values()})
+
 
 @dataclass(frozen=True, eq=False)
 class Job:
@@ -70,7 +74,7 @@ Groups = list[list[Piece]]
 
 def in_lanes(layer: Layer, context: Context, jobs: Sequence[Job]) -> list[TaskGroup]:
     """The tasks of all jobs: one after the other, or side by side where that is faster."""
-    ways = [("one chain after the other", [[whole_of(job)] for job in jobs]), *_ways(layer, context, jobs)]
+    ways = [(ONE_BY_ONE, [[whole_of(job)] for job in jobs]), *_ways(layer, context, jobs)]
     return choose(context, [Way(partial(build, layer, groups), label) for label, groups in ways])
 
 
@@ -83,7 +87,7 @@ def _ways(layer: Layer, context: Context, jobs: Sequence[Job]) -> Iterator[tuple
         return
     whole = [whole_of(job) for job in jobs]
     if len(jobs) > 1:
-        yield "chains side by side", [whole]
+        yield SIDE_BY_SIDE, [whole]
     cycles = sum(piece.cycles for piece in whole)
     if cycles < WORTH_LANES * max(1.0, sum(map(_flash_cycles, jobs))):
         return
@@ -92,8 +96,7 @@ def _ways(layer: Layer, context: Context, jobs: Sequence[Job]) -> Iterator[tuple
         for by_rows in (False, True):
             cut = [_cut(layer, job, lanes, _share(job, cycles, lanes), by_rows) for job in jobs]
             if any(len(pieces) > 1 for pieces in cut):
-                label = f"{lanes} lanes of {'rows' if by_rows else 'kernels'}"
-                yield label, [[piece for pieces in cut for piece in pieces]]
+                yield (BY_ROWS if by_rows else BY_KERNELS)[lanes], [[piece for pieces in cut for piece in pieces]]
 
 
 def _share(job: Job, cycles: int, lanes: int) -> int:

@@ -1,0 +1,160 @@
+"""Means of whole pictures behind the convolution that writes the picture: the same bits, and every fault is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from atonc.compare.inputs import make_inputs
+from atonc.cost.program import program_cost
+from atonc.emulation import Emulation
+from atonc.hw.safety.evidence import Grade
+from atonc.hw.units.pool import PoolConfig
+from atonc.hw.units.stream_engine import StrengConfig
+from atonc.ir import Graph
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_graph, memories
+from atonc.plan.task import Task
+from atonc.schedule import FUSE
+from atonc.schedule.check import MERGED, check
+from atonc.schedule.types import Merge
+from tests.compiler.golden_graphs import Sketch
+
+ON, OFF = Options(verify=False), Options(verify=False, schedule_without=(FUSE,))
+
+
+def layer() -> Graph:
+    """Three lanes of rows are the fastest for the convolution alone, two of kernels with the mean behind it."""
+    net = Sketch().start(1, 64, 64, 3, zero=-128)
+    net.conv(32, (3, 3))
+    net.op("mean", (1, 32), scale=0.01, axes=(1, 2))
+    return net.graph()
+
+
+def squeeze() -> Graph:
+    """The picture is read by others too, and has a table in front of the mean."""
+    net = Sketch().start(1, 16, 16, 16, zero=-128)
+    net.conv(16, (3, 3), depthwise=True)
+    net.op("logistic", (1, 16, 16, 16), scale=1 / 256, zero=-128)
+    picture = net.last
+    net.op("mean", (1, 1, 1, 16), scale=1 / 256, zero=-128, axes=(1, 2), keepdims=True)
+    gate = net.conv(8)
+    net.last = picture
+    net.conv(8)
+    net.op("add", (1, 16, 16, 8), gate, scale=0.04)
+    return net.graph()
+
+
+def cycles(compiled: Compiled) -> int:
+    return program_cost(compiled.program, compiled.graph, memories(ON).pools).cycles
+
+
+def merges(compiled: Compiled) -> list[Merge]:
+    return [merge for merge in compiled.scheduled.schedule.merges if merge.consumer.startswith("mean")]
+
+
+@pytest.fixture(scope="module")
+def averaged() -> Compiled:
+    return compile_graph(layer(), ON)
+
+
+def test_one_epoch_with_the_same_bits(averaged: Compiled) -> None:
+    off = compile_graph(layer(), OFF)
+    assert len(merges(averaged)) == 1 and len(averaged.program.epochs) == 1 < len(off.program.epochs)
+    assert cycles(averaged) < 0.65 * cycles(off)
+    assert averaged.layout.peak_bytes <= off.layout.peak_bytes + 32  # the means lie beside the picture now
+    assert all(grade.grade.rank <= Grade.COMPOSED.rank for grade in averaged.grades) and not averaged.mapped.reasons
+    inputs = make_inputs(layer(), 3)
+    one, two = (Emulation(c.program, c.graph).run(inputs) for c in (averaged, off))
+    assert all(np.array_equal(one[name], two[name]) for name in one)
+
+
+def test_every_layer_is_verified() -> None:
+    compiled = compile_graph(layer(), replace(ON, verify=True))
+    assert compiled.report is not None and merges(compiled)
+
+
+# ------------------------------------------------------------------------------------------------- planted faults
+
+
+def longer(merge: Merge, change: Callable[[Task, Task], Task]) -> Merge:
+    old, new = merge.pairs[0]
+    return replace(merge, pairs=((old, change(old, new)), *merge.pairs[1:]))
+
+
+def result(old: Task, new: Task) -> str:
+    return next(name for name in new.engines if name not in old.engines)
+
+
+def pool_of(task: Task) -> tuple[str, PoolConfig]:
+    return next((name, unit) for name, unit in task.units.items() if isinstance(unit, PoolConfig))
+
+
+def with_pool(**fields: int) -> Callable[[Task, Task], Task]:
+    def change(old: Task, new: Task) -> Task:
+        name, pool = pool_of(new)
+        return replace(new, units={**new.units, name: replace(pool, **fields)})  # type: ignore[arg-type]
+
+    return change
+
+
+def with_result(change: Callable[[StrengConfig], StrengConfig]) -> Callable[[Task, Task], Task]:
+    def changed(old: Task, new: Task) -> Task:
+        name = result(old, new)
+        use = new.engines[name]
+        return replace(new, engines={**new.engines, name: replace(use, config=change(use.config))})
+
+    return changed
+
+
+def other_line(old: Task, new: Task) -> Task:
+    name = next(n for n in reversed(new.units) if n.startswith("ARITH"))
+    return replace(new, units={**new.units, name: replace(new.units[name], a=5)})  # type: ignore[call-arg, type-var]
+
+
+def before_the_codes(old: Task, new: Task) -> Task:
+    """The POOL takes the sums of the CONVACC."""
+    name, _ = pool_of(new)
+    source = next(n for n in new.units if n.startswith("CONVACC"))
+    return replace(new, wires=tuple(replace(w, source=source) if w.target == name else w for w in new.wires))
+
+
+FAULTS: dict[str, Callable[[Task, Task], Task]] = {
+    "another divisor": with_pool(multiplier=1),
+    "half of the lines": with_pool(crop_bottom=1),
+    "other channels in a pixel": with_pool(batch=2),
+    "a mean at another place": with_result(lambda config: replace(config, address=config.address + 8)),
+    "half of the means": with_result(lambda config: replace(config, fsize_low=config.fsize_low // 2)),
+    "another line behind it": other_line,
+    "sums instead of codes": before_the_codes,
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_planted_faults_are_found(name: str, averaged: Compiled) -> None:
+    schedule, plans = averaged.scheduled.schedule, averaged.scheduled.plans
+    works, aliases = averaged.scheduled.meant, averaged.mapped.context.aliases
+    assert check(works, schedule, plans, aliases) == []
+    (merge,) = merges(averaged)
+    found = check(works, replace(schedule, merges=(longer(merge, FAULTS[name]),)), plans, aliases)
+    assert MERGED in {finding.rule for finding in found}
+
+
+def test_forgotten_lanes_are_found(averaged: Compiled) -> None:
+    schedule, plans = averaged.scheduled.schedule, averaged.scheduled.plans
+    (merge,) = merges(averaged)
+    assert len(merge.pairs) == 2
+    fewer = replace(schedule, merges=(replace(merge, pairs=merge.pairs[:1]),))
+    found = check(averaged.scheduled.meant, fewer, plans, averaged.mapped.context.aliases)
+    assert MERGED in {finding.rule for finding in found}
+
+
+def test_a_picture_that_others_read_is_written_too() -> None:
+    off, on = compile_graph(squeeze(), OFF), compile_graph(squeeze(), ON)
+    assert all(merge.kept for merge in merges(on)) and cycles(on) <= cycles(off)
+    inputs = make_inputs(squeeze(), 3)
+    one, two = (Emulation(c.program, c.graph).run(inputs) for c in (on, off))
+    assert all(np.array_equal(one[name], two[name]) for name in one)
