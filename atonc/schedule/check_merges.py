@@ -39,47 +39,81 @@ class Proof:
 
 def prove(works: Iterable[Work], merges: Iterable[Merge], aliases: Mapping[str, str]) -> Proof:
     """Merges are looked at one after the other, each on what the ones before left."""
-    now, faults = list(works), list[tuple[str, str]]()
+    now, faults = _Works(works, aliases), list[tuple[str, str]]()
     for merge in merges:
         where = f"{merge.producer} > {merge.consumer}"
-        faults += [(where, seen) for seen in _Judge(now, merge, aliases).faults()]
-        now = _after(now, merge)
-    return Proof(now, faults)
-
-
-def _after(works: list[Work], merge: Merge) -> list[Work]:
-    became = {id(old): new for old, new in merge.pairs}
-    found = []
-    for work in works:
-        groups = tuple(group for group in work.groups if work.op != merge.consumer or _key(group) != _key(merge.group))
-        if work.op == merge.producer:
-            groups = tuple(TaskGroup(tuple(became.get(id(task), task) for task in group.tasks)) for group in groups)
-        found.append(replace(work, groups=groups))
-    return found
+        faults += [(where, seen) for seen in _Judge(now, merge).faults()]
+        now.merge(merge)
+    return Proof(now.works, faults)
 
 
 def _key(group: TaskGroup) -> tuple[int, ...]:
     return tuple(map(id, group.tasks))
 
 
-class _Judge:
-    """One merge, on the works before it."""
+class _Works:
+    """The works as far as they are merged, and which of them touch a buffer: a merge looks at those only."""
 
-    def __init__(self, works: list[Work], merge: Merge, aliases: Mapping[str, str]) -> None:
-        self.merge, self.aliases = merge, aliases
-        self.items: list[Item] = [
-            (work.op, item)
-            for work in works
-            for item in (*((work.call,) if work.call else ()), *(t for g in work.groups for t in g.tasks))
-        ]
-        self.groups = {_key(group): work.op for work in works for group in work.groups}
+    def __init__(self, works: Iterable[Work], aliases: Mapping[str, str]) -> None:
+        self.works, self.aliases = list(works), aliases
+        self.of_op: dict[str, list[int]] = {}
+        self.touching: dict[str, set[int]] = {}  # by buffer; works that no longer do stay in it
+        for number, work in enumerate(self.works):
+            self.of_op.setdefault(work.op, []).append(number)
+            self._note(number)
 
     def root(self, name: str) -> str:
         return root(name, self.aliases)
 
+    def merge(self, merge: Merge) -> None:
+        """Takes the consumer's group away and puts the longer tasks in their place."""
+        became = {id(old): new for old, new in merge.pairs}
+        for number in self.of_op.get(merge.consumer, ()):
+            work = self.works[number]
+            groups = tuple(group for group in work.groups if _key(group) != _key(merge.group))
+            self.works[number] = replace(work, groups=groups)
+        for number in self.of_op.get(merge.producer, ()):
+            work = self.works[number]
+            groups = tuple(TaskGroup(tuple(became.get(id(task), task) for task in g.tasks)) for g in work.groups)
+            self.works[number] = replace(work, groups=groups)
+            self._note(number)
+
+    def items(self, buffers: Iterable[str], ops: Iterable[str]) -> Iterator[tuple[tuple[int, int], Item]]:
+        """What these operators do and whatever else touches these buffers, in order, each with its place."""
+        numbers = {number for name in buffers for number in self.touching.get(name, ())}
+        numbers.update(number for op in ops for number in self.of_op.get(op, ()))
+        for number in sorted(numbers):
+            for place, item in enumerate(self._done_by(number)):
+                yield (number, place), (self.works[number].op, item)
+
+    def touched(self, item: Task | CpuPlan, write: bool) -> set[str]:
+        if isinstance(item, CpuPlan):
+            return {self.root(name) for name in (item.outputs if write else item.inputs)}
+        return {self.root(use.buffer) for use in (item.writers() if write else item.readers())}
+
+    def _done_by(self, number: int) -> Iterator[Task | CpuPlan]:
+        work = self.works[number]
+        yield from (work.call,) if work.call else ()
+        yield from (task for group in work.groups for task in group.tasks)
+
+    def _note(self, number: int) -> None:
+        for item in self._done_by(number):
+            for name in self.touched(item, True) | self.touched(item, False):
+                self.touching.setdefault(name, set()).add(number)
+
+
+class _Judge:
+    """One merge, on the works before it."""
+
+    def __init__(self, works: _Works, merge: Merge) -> None:
+        self.works, self.merge = works, merge
+        self.root = works.root
+        self._touched = works.touched
+
     def faults(self) -> Iterator[str]:
         merge = self.merge
-        if self.groups.get(_key(merge.group)) != merge.consumer:
+        works = [self.works.works[number] for number in self.works.of_op.get(merge.consumer, ())]
+        if not any(_key(merge.group) == _key(group) for work in works for group in work.groups):
             yield "the consumer has no such group"
             return
         yield from self._complete()
@@ -102,7 +136,8 @@ class _Judge:
         """All writers of the buffer are longer tasks now; nobody misses it; the consumer did all of its result."""
         merge, through = self.merge, self.root(self.merge.through)
         old = {id(task) for task, _ in merge.pairs}
-        for op, item in self.items:
+        items = [item for _, item in self.works.items((through,), (merge.producer,))]
+        for op, item in items:
             if through in self._touched(item, True) and id(item) not in old:
                 yield f"{item.title} writes {through} too"
             if id(item) in old and op != merge.producer:
@@ -113,7 +148,7 @@ class _Judge:
             if reads and not merge.kept and not any(item is task for task in merge.group.tasks):
                 yield f"{item.title} reads {through}, which is no longer written"
         for old_task, _ in merge.pairs:
-            if not any(item is old_task for _, item in self.items):
+            if not any(item is old_task for _, item in items):
                 yield f"{old_task.title} is no task before the merge"
 
     def _same_bytes(self) -> Iterator[str]:
@@ -127,21 +162,17 @@ class _Judge:
         """The writers of a buffer, or all of them."""
         return [use.config for use in task.writers() if not root or self.root(use.buffer) == root]
 
-    def _touched(self, item: Task | CpuPlan, write: bool) -> set[str]:
-        if isinstance(item, CpuPlan):
-            return {self.root(name) for name in (item.outputs if write else item.inputs)}
-        return {self.root(use.buffer) for use in (item.writers() if write else item.readers())}
-
     def _early(self, target: str) -> Iterator[str]:
         """Between the first of the longer tasks and the consumer: nobody may touch the result, nobody may write what
         is read from memory."""
-        numbers = {id(item): number for number, (_, item) in enumerate(self.items)}
-        first = min((numbers.get(id(task), 0) for task, _ in self.merge.pairs), default=0)
-        last = max(numbers.get(id(task), 0) for task in self.merge.group.tasks)
         own = {id(task) for task in self.merge.group.tasks}
         operands = {self.root(use.buffer) for old, new in self.merge.pairs for use in _added(old, new)}
-        for _, item in self.items[first : last + 1]:
-            if id(item) in own:
+        items = list(self.works.items((target, *operands), (self.merge.producer, self.merge.consumer)))
+        places, start = {id(item): place for place, (_, item) in items}, (0, 0)
+        first = min((places.get(id(task), start) for task, _ in self.merge.pairs), default=start)
+        last = max(places.get(id(task), start) for task in self.merge.group.tasks)
+        for place, (_, item) in items:
+            if id(item) in own or not first <= place <= last:
                 continue
             if target in self._touched(item, True) | self._touched(item, False):
                 yield f"{item.title} touches {target} before the consumer"

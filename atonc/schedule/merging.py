@@ -121,14 +121,18 @@ class State:
         )
 
     def _enter(self, place: Place, group: TaskGroup) -> None:
-        for task in group.tasks:
-            for use in task.engines.values():
-                (self.writers if use.config.to_memory else self.readers)[self.network.root(use.buffer)].add(place)
+        for places in self._places(group):
+            places.add(place)
 
     def _leave(self, place: Place) -> None:
-        for known in (self.readers, self.writers):
-            for places in known.values():
-                places.discard(place)
+        for places in self._places(self.group(place)):
+            places.discard(place)
+
+    def _places(self, group: TaskGroup) -> Iterator[set[Place]]:
+        """Of each buffer that the tasks touch: who reads it, or who writes it."""
+        for task in group.tasks:
+            for use in task.engines.values():
+                yield (self.writers if use.config.to_memory else self.readers)[self.network.root(use.buffer)]
 
 
 def _touched(works: Iterable[Work]) -> Iterator[tuple[Place, list[str]]]:

@@ -62,8 +62,8 @@ def _has_no_place(form: Form, context: Context) -> bool:
     """An engine reads between aligned addresses, which only the NPU's own RAM allows, and that is too small."""
     uses = [use for group in form.groups for task in group.tasks for use in task.engines.values()]
     odd = {use.buffer for use in uses if not use.config.to_memory and use.config.address % READ_ALIGNMENT}
-    known = {**context.buffers, **form.buffers}
-    return any(known[name].size_bytes > context.room.npu_ram_bytes for name in odd)
+    known = [(form.buffers if name in form.buffers else context.buffers)[name] for name in odd]
+    return any(buffer.size_bytes > context.room.npu_ram_bytes for buffer in known)
 
 
 def _in_strips(layer: Layer, lower: Lower, count: int, context: Context) -> list[TaskGroup]:

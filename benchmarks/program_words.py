@@ -1,0 +1,114 @@
+"""What the words of epoch-controller programs are for, beside those of another commit.
+
+    python benchmarks/program_words.py --count FILE [--only TEXT,TEXT]      words of this tree
+    python benchmarks/program_words.py --before FILE --after FILE [--write]   the table, from the counts of two trees
+
+For the counts of another commit run this file with PYTHONPATH at a tree of it. Models are those of the corpus
+($ATONC_CORPUS or ../shared/corpus) whose name contains one of the texts; by default the single layers and some small
+networks. `--write`: results/program_words.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from atonc.hw.ec import encode, merge_writes
+from atonc.options import Options
+from atonc.pipeline import compile_file
+
+CORPUS = Path(os.environ.get("ATONC_CORPUS") or Path(__file__).parents[2] / "shared" / "corpus")
+RESULTS = Path(__file__).parent / "results" / "program_words.md"
+ONLY = "baseline_conv2d,mnist_int8,fomo_face,person_detect,mobilenet_v1_0.25_96_tfs"
+KINDS = ("STRENG", "CONVACC", "ARITH", "POOL", "ACTIV")
+UNITS, TABLES = "units", "tables"
+COLUMNS = (*(f"configure {kind}" for kind in KINDS), TABLES, "wire and unwire", "start and wait", "release", "begin")
+HEAD = """# What the words of programs are for
+
+`python benchmarks/program_words.py`, 2026-11-16, 2-core aarch64 Linux. Before: commit 7616abc, which had no lanes.
+*units*: those that all epochs configure together; *tables*: rows of coefficients and functions; *words a unit*:
+without tables; every column: before > after.
+
+A unit takes no more words than before. Programs are longer where lanes configure more units: each has registers of its
+own (units have no common address), is started, waited for and released (11 words, as every published program does:
+clear, reset, clock off), and a lane of rows loads the whole table into its ARITH. Keeping registers over epochs would
+spare part of it; no published program does. The words are part of the price by which lanes are chosen: an epoch takes
+them into its cycles, so a lane that saves less than its words cost is not taken.
+
+"""
+
+Counts = dict[str, int]
+
+
+def phases() -> Any:
+    """The parts of an epoch; the module moved."""
+    for name in ("atonc.hw.ec.ec_program", "atonc.emit.ec_program"):
+        try:
+            return importlib.import_module(name).epoch_phases
+        except ModuleNotFoundError:
+            continue
+    raise SystemExit("no epoch_phases in this tree")
+
+
+def count(model: Path) -> Counts:
+    compiled = compile_file(model, Options(verify=False))
+    found = Counter[str]()
+    for epoch in compiled.program.epochs:
+        found[UNITS] += len(epoch.units)
+        for what, instructions in phases()(epoch):
+            for instruction in merge_writes(instructions):
+                found[_column(what, instruction)] += len(encode([instruction]))
+    return dict(found)
+
+
+def _column(what: str, instruction: Any) -> str:
+    verb, _, rest = what.partition(" ")
+    if verb == "configure":
+        table = getattr(instruction, "reg", 0) >= 256 and not rest.startswith("STRENG")
+        return TABLES if table else f"configure {rest.rstrip('0123456789')}"
+    return next((column for column in COLUMNS if verb in column.split()), verb)
+
+
+def words(counts: Counts) -> int:
+    return sum(number for column, number in counts.items() if column != UNITS)
+
+
+def table(before: dict[str, Counts], after: dict[str, Counts]) -> str:
+    names = [name for name in after if name in before]
+    shown = [c for c in COLUMNS if any(counts[n].get(c) for counts in (before, after) for n in names)]
+    head = f"| model | units | words | ratio | words a unit | {' | '.join(shown)} |"
+    lines = [head, "|---" + "|---:" * (4 + len(shown)) + "|"]
+    for name in names:
+        old, new = before[name], after[name]
+        each = " > ".join(f"{(words(one) - one.get(TABLES, 0)) / one[UNITS]:.1f}" for one in (old, new))
+        own = " | ".join(f"{old.get(c, 0):,} > {new.get(c, 0):,}" for c in shown)
+        both = f"{old[UNITS]} > {new[UNITS]} | {words(old):,} > {words(new):,} | {words(new) / words(old):.2f}"
+        lines.append(f"| {name} | {both} | {each} | {own} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=Path)
+    parser.add_argument("--only", default=ONLY)
+    parser.add_argument("--before", type=Path)
+    parser.add_argument("--after", type=Path)
+    parser.add_argument("--write", action="store_true")
+    args = parser.parse_args()
+    if args.count:
+        models = [p for p in sorted((CORPUS / "models").iterdir()) if any(t in p.name for t in args.only.split(","))]
+        args.count.write_text(json.dumps({model.name: count(model) for model in models}))
+        return
+    text = table(*(json.loads(path.read_text()) for path in (args.before, args.after)))
+    print(text)
+    if args.write:
+        RESULTS.write_text(HEAD + text)
+
+
+if __name__ == "__main__":
+    main()
