@@ -24,6 +24,7 @@ _HELPERS = {
     Purpose.FEATURES: (rules.EXTRA_STEPS, "subtract the zero point"),
     Purpose.PADDING: (rules.PADDED, "write a padded copy"),
     Purpose.BORDER: (rules.BORDERED, "write a copy as code + 128 or with the zero point around it"),
+    Purpose.KERNELS: (rules.PACKED, "pack the factors"),
     Purpose.PART: (rules.PARTIAL, "compute or add parts"),
 }
 

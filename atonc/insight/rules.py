@@ -182,6 +182,14 @@ BORDERED = _rule(
     "zero point 0, or -128 between convolutions",
     FORM,
 )
+PACKED = _rule(
+    "MODE-PACKED",
+    "both factors of a product of two activations are copied first: one as features without sign, the other as "
+    "kernels, in the order in which a convolver reads them",
+    "zero points of 0 or -128: fewer convolvers and copies; kernels read from RAM are not yet run on a board",
+    "sums of at most 128 products",
+    FORM,
+)
 PARTIAL = _rule(
     "MODE-PARTIAL-SUMS",
     "partial sums go through memory: several epochs compute parts of the kernel or of the channels, others add them up",
@@ -309,6 +317,7 @@ RULES: tuple[Rule, ...] = (
     MOVE,
     SPILL,
     EXTRA_STEPS,
+    PACKED,
     PADDED,
     BORDERED,
     PARTIAL,

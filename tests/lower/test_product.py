@@ -17,6 +17,7 @@ from atonc.lower.product.terms import Features, Kernels, known, terms_of
 from atonc.lower.semantics.run import run_mapped
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_canonical, compile_graph, memories
+from atonc.plan.task import Purpose, tasks_of
 from atonc.select.policy import LEAST_PRODUCT
 from tests.compiler.layer_checks import soil
 from tests.frontends.onnx_models import Net
@@ -180,3 +181,5 @@ def test_attention_of_model_files(source: Any) -> None:
     compiled = compile_graph(read(source()), Options(schedule_with=("attention",)))
     assert {reason.op for reason in compiled.mapped.reasons} <= {"softmax", "quantize", "dequantize"}
     assert compiled.report is not None and not compiled.findings
+    packing = [task for work in compiled.mapped.works for task in tasks_of(work.groups) if "kernels of" in task.title]
+    assert packing and {task.purpose for task in packing} == {Purpose.KERNELS}

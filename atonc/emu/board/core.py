@@ -38,6 +38,8 @@ _FAULTS = {
 _THREAD_MSP = 0xFFFF_FFE9  # return with floating-point registers, main stack
 _THREAD_PSP = 0xFFFF_FFED
 _HANDLER = 0xFFFF_FFE1
+_CONDITIONAL_BRANCH = 0xD  # of 16 bits
+_IT_BITS = 0x3F << 10 | 3 << 25  # of XPSR: conditions that are left of an IT block
 _SHORTEST, _LONGEST = 32, 2048
 _IN_STUB = 3  # instructions at a time while an interrupt waits for the end of a stub
 _FRAME = struct.Struct("<8I8Q2I")  # r0-r3, r12, lr, pc, xpsr, d0-d7, fpscr, vpr
@@ -214,6 +216,8 @@ class Core:
         if first == 0xF3AF and second & 0xFFF0 == 0x8000:
             self._pass(4)
             return self._sleep(0xBF00 | (second & 0xF) << 4)
+        if first >> 12 == _CONDITIONAL_BRANCH and self._forget_condition():
+            return None  # never part of an IT block: unicorn keeps the condition of one that ends with its page
         instruction = blocks.find(first << 16 | second)
         if instruction is None:
             raise self._fault(f"{failure}, {first:04x} {second:04x}")
@@ -232,8 +236,14 @@ class Core:
         condition = status >> 8 & 0xFC | status >> 25 & 3
         if condition:
             condition = condition & 0xE0 | condition << 1 & 0x1F if condition & 7 else 0
-            rest = status & ~(0x3F << 10 | 3 << 25)
+            rest = status & ~_IT_BITS
             self.set_register("XPSR", rest | (condition & 0xFC) << 8 | (condition & 3) << 25)
+
+    def _forget_condition(self) -> bool:
+        """Whether one was left of an IT block."""
+        status = self.register("XPSR")
+        self.set_register("XPSR", status & ~_IT_BITS)
+        return bool(status & _IT_BITS)
 
     def _sleep(self, kind: int) -> Halt | None:
         """Time passes until an interrupt wakes the core; PRIMASK does not keep it asleep. Events end only WFE."""

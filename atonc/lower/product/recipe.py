@@ -88,8 +88,8 @@ def lower_matmul(op: Op, context: Context) -> list[TaskGroup]:
     ]
     _explain(layer, context)
     return [
-        *pack(_first(layer, jobs, context), origin, f"features and kernels of {op.name}", Purpose.FEATURES),
-        *pack(_second(layer, jobs), origin, f"features and kernels of {op.name}", Purpose.FEATURES),
+        *pack(_first(layer, jobs, context), origin, f"features and kernels of {op.name}", Purpose.KERNELS),
+        *pack(_second(layer, jobs), origin, f"features and kernels of {op.name}", Purpose.KERNELS),
         TaskGroup(tuple(_task(layer, context, title, *job) for job in jobs)),
     ]
 
