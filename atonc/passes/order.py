@@ -15,6 +15,7 @@ from atonc.passes.fold_pads import fold_pads
 from atonc.passes.fuse_activations import fuse_activations
 from atonc.passes.fuse_affine import fuse_affine
 from atonc.passes.fuse_formats import fuse_formats
+from atonc.passes.join_batch import join_batch
 from atonc.passes.lift_sequences import lift_sequences
 from atonc.passes.lower_dense import lower_dense
 from atonc.passes.lower_packs import lower_packs
@@ -71,6 +72,7 @@ PASSES: tuple[Pass, ...] = (
     split_leaky,
     fold_pads,
     merge_dilation,
+    join_batch,
     merge_groups,
     name_reductions,
     make_tables,
