@@ -32,7 +32,9 @@ from atonc.select.policy import FLASH_BYTE_CYCLES, MAX_CHAINS, MOST_LANE_JOBS, W
 
 ONE_BY_ONE, SIDE_BY_SIDE = "one chain after the other", "chains side by side"
 BY_ROWS, BY_KERNELS = ({n: f"{n} lanes of {what}" for n in range(2, MAX_CHAINS + 1)} for what in ("rows", "kernels"))
-SAME_BITS = frozenset({ONE_BY_ONE, SIDE_BY_SIDE, *BY_ROWS.values(), *BY_KERNELS.values()})
+FEW_KERNELS = {1: "eight kernels a frame", 2: "2 lanes of eight kernels a frame"}
+SAME_BITS = frozenset({ONE_BY_ONE, SIDE_BY_SIDE, *BY_ROWS.values(), *BY_KERNELS.values(), *FEW_KERNELS.values()})
+POOLED = 8  # channels of a frame that a POOL takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +90,8 @@ def _ways(layer: Layer, context: Context, jobs: Sequence[Job]) -> Iterator[tuple
     whole = [whole_of(job) for job in jobs]
     if len(jobs) > 1:
         yield SIDE_BY_SIDE, [whole]
+    if any(op.kind == "mean" for op in context.graph.consumers.get(layer.op.outputs[0], ())):
+        yield from _few_kernels(layer, jobs)
     cycles = sum(piece.cycles for piece in whole)
     if cycles < WORTH_LANES * max(1.0, sum(map(_flash_cycles, jobs))):
         return
@@ -97,6 +101,27 @@ def _ways(layer: Layer, context: Context, jobs: Sequence[Job]) -> Iterator[tuple
             cut = [_cut(layer, job, lanes, _share(job, cycles, lanes), by_rows) for job in jobs]
             if any(len(pieces) > 1 for pieces in cut):
                 yield (BY_ROWS if by_rows else BY_KERNELS)[lanes], [[piece for pieces in cut for piece in pieces]]
+
+
+def _few_kernels(layer: Layer, jobs: Sequence[Job]) -> Iterator[tuple[str, Groups]]:
+    """Frames that a POOL behind the convolution could take: slower, unless a mean follows in the same epoch."""
+    if max(job.tiling.kernels for job in jobs) <= POOLED or any(job.count % POOLED for job in jobs):
+        return
+    for lanes, label in FEW_KERNELS.items():
+        found = [_pooled(layer, job, lanes) for job in jobs]
+        if all(found):
+            yield label, [[piece for pieces in found for piece in pieces]]
+
+
+def _pooled(layer: Layer, job: Job, lanes: int) -> list[Piece]:
+    """The job in frames of few kernels; nothing where that needs roundings in between."""
+    like, reads = replace(job.tiling, kernels=POOLED), ALIGNED // 2 if layer.huge else 1
+    units = UNITS["CONVACC"] // lanes
+    tiling = narrower(job.parts, layer.area.channels, like, layer.modes(), units, reads)
+    if tiling is None or tiling.passes > 1:
+        return []
+    narrow = replace(job, tiling=tiling)
+    return _by_kernels(layer, narrow, lanes) if lanes > 1 else [whole_of(narrow)]
 
 
 def _share(job: Job, cycles: int, lanes: int) -> int:
