@@ -14,9 +14,19 @@ from atonc.ops import (
     shape,
 )
 from atonc.ops.registry import evaluate, is_move, kinds, moved_inputs
-from atonc.ops.run import run_graph, run_op, start_values
+from atonc.ops.run import RunOnDemand, run_graph, run_op, start_values
 from atonc.ops.values import Result
 
 _FAMILIES = (activation, canonical, conv, dense, elementwise, integers, movement, pool, recurrent, resize, shape)
 
-__all__ = ["Result", "evaluate", "is_move", "kinds", "moved_inputs", "run_graph", "run_op", "start_values"]
+__all__ = [
+    "Result",
+    "RunOnDemand",
+    "evaluate",
+    "is_move",
+    "kinds",
+    "moved_inputs",
+    "run_graph",
+    "run_op",
+    "start_values",
+]
