@@ -99,10 +99,10 @@ def channels_of(config: StrengConfig, pixels: int, batch: int, size_bytes: int) 
 
 
 def follow_average(
-    producer: Task, writer: str, work: Averages, size_bytes: int, keep: bool, spacers: int
+    producer: Task, writer: str, work: Averages, size_bytes: int, keep: bool, spacers: tuple[int, int]
 ) -> Iterator[Task]:
     """The task of a producer with the averages behind it, in frames that the unit may take. `keep`: `writer` stays.
-    `spacers`: identities in front of the unit."""
+    `spacers`: identities in front of the POOL and at the end."""
     config = producer.engines[writer].config
     batch = work.channels if config.raw else config.shape[2]
     channels = channels_of(config, work.pixels, batch, size_bytes)
@@ -114,7 +114,8 @@ def follow_average(
         line = width * batch
         pool = replace(work.pool, batch=batch, line_elements=line, height=height)
         pool = replace(pool, crop_right=line - 1, crop_bottom=height - 1, out_width=width + 1, out_height=height + 1)
-        yield _longer(producer, writer, (*[IDENTITY] * spacers, pool, *work.units), spacers, keep, work, channels)
+        behind = (*[IDENTITY] * spacers[0], pool, *work.units, *[IDENTITY] * spacers[1])
+        yield _longer(producer, writer, behind, spacers[0], keep, work, channels)
 
 
 def _frame(pool: PoolConfig) -> tuple[int, int]:

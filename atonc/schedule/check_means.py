@@ -47,9 +47,9 @@ def means_of(task: Task, first: str, result: str, frames: StrengConfig | None = 
         return None
     if any(not isinstance(unit, ArithConfig) or unit.is_vector or unit.dual_input for unit in units[1:]):
         return None
-    width, rest = divmod(pool.line_elements, pool.batch)
+    width, left = divmod(pool.line_elements, pool.batch)
     all_of_it = (pool.crop_left, pool.crop_top, pool.crop_right, pool.crop_bottom)
-    if rest or all_of_it != (0, 0, pool.line_elements - 1, pool.height - 1):
+    if left or all_of_it != (0, 0, pool.line_elements - 1, pool.height - 1):
         return None
     config = frames or task.engines[first].config
     found = _channels(config, width * pool.height, pool.batch)
@@ -63,7 +63,8 @@ def means_of(task: Task, first: str, result: str, frames: StrengConfig | None = 
     plain = replace(
         pool, batch=0, line_elements=0, height=0, out_width=0, out_height=0, crop_right=0, crop_bottom=0
     )
-    return Means((plain, *units[1:]), width * pool.height, step, tuple(channels.tolist()), tuple(places.tolist()))
+    rest = (unit for unit in units[1:] if not is_identity(unit))
+    return Means((plain, *rest), width * pool.height, step, tuple(channels.tolist()), tuple(places.tolist()))
 
 
 def _between(task: Task, first: str, result: str) -> list[UnitConfig]:

@@ -100,7 +100,7 @@ def _average_chain(task: Task, root: str, work: Averages, keep: bool, network: N
     if len(writers) != 1 or into[writers[0]].keep or into[writers[0]].stop_after:
         return "several writers or a gate in front of one"
     seen, size = "frames that are not whole pictures", network.buffers[root].size_bytes
-    for spacers in range(MOST_SPACERS + 1):
+    for spacers in product(range(MOST_SPACERS + 1), (0, 1)):
         for chained in follow_average(task, writers[0], work, size, keep, spacers):
             seen = missing_evidence(chained, network.worst) if fits(chained) else TOO_MANY
             if not seen:
