@@ -89,14 +89,19 @@ def arrange(
     watch: Watch,
     wishes: Wishes,
 ) -> Bound:
-    """Where another schedule lets more weights be fetched ahead, that one too; the better one is taken."""
+    """Where another schedule lets more weights stay in RAM, and then where one lets more be fetched ahead, that one
+    too; the best one is taken."""
     build = partial(_map_and_place, graph=graph, memory=memory, options=options, watch=watch)
     first, advice = _brought(build(lower, wishes=wishes), graph, memory, options)
-    if advice == Advice():
+    found, asked = [first], Advice()
+    while advice != Advice() and len(found) <= len(weights.wanted(options)):
+        asked |= advice
+        other = build(partial(lower, cuts=asked.cuts), wishes=replace(wishes, roomy=asked.roomy))
+        one, advice = _brought(other, graph, memory, options)
+        found.append(one)
+    if len(found) == 1:
         return first
-    roomier = build(partial(lower, cuts=advice.cuts), wishes=replace(wishes, roomy=advice.roomy))
-    second, _ = _brought(roomier, graph, memory, options)
-    return min(first, second, key=lambda one: _program_cycles(one[3], graph, memory, options))
+    return min(found, key=lambda one: _program_cycles(one[3], graph, memory, options))
 
 
 def _brought(built: Found, graph: Graph, memory: Board, options: Options) -> tuple[Bound, Advice]:
@@ -104,11 +109,13 @@ def _brought(built: Found, graph: Graph, memory: Board, options: Options) -> tup
     mapped, scheduled, layout = built
     program, advice = bound(scheduled, layout, graph, memory), Advice()
     for bring in weights.wanted(options):
-        if bring is weights.fetch_ahead:
+        if bring is weights.fetch_ahead and advice == Advice():
             advice = weights.advice(program, scheduled.schedule.ops, memory, machine_of(options))
         plans, layout = bring(program, layout, mapped.context, memory, options, machine_of(options))
         scheduled = replace(scheduled, plans=plans)
         program = bound(scheduled, layout, graph, memory)
+        if bring is weights.keep_resident:
+            advice = weights.room_left(program, memory, options, machine_of(options))
     return (mapped, scheduled, layout, program), advice
 
 

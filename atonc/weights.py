@@ -46,15 +46,26 @@ def advice(program: Program, owners: Sequence[Sequence[str]], memory: Board, mac
     return advise(program, owners, free_bytes(program.placed, memory, len(program.steps)), machine)
 
 
+def room_left(program: Program, memory: Board, options: Options, machine: Machine) -> Advice:
+    """Of kernels that were too large for the RAM that is left, a part could stay there."""
+    kept = sum(home.buffer.size_bytes for home in program.placed.values() if home.copy_of)
+    free = free_spans(program.placed, memory)
+    return Advice(resident.cuts(program, free, _budget(free, options, kept), machine))
+
+
+def _budget(free: Sequence[tuple[int, int]], options: Options, kept: int = 0) -> int:
+    """Bytes for weights that stay in RAM, beside those that are there."""
+    room = sum(end - start for start, end in free)
+    return room if options.resident == ALL_FREE else max(0, min(room, size(options.resident) - kept))
+
+
 def keep_resident(
     program: Program, layout: Layout, context: Context, memory: Board, options: Options, machine: Machine
 ) -> Placed:
     """The weights that are worth most, in RAM that is free from the first step to the last."""
     progress.stage("choosing weights for RAM")
     free = free_spans(layout.placed, memory)
-    room = sum(end - start for start, end in free)
-    budget = room if options.resident == ALL_FREE else min(room, size(options.resident))
-    homes = resident.choose(program, free, budget, machine)
+    homes = resident.choose(program, free, _budget(free, options), machine)
     layout = with_residents(layout, homes, memory, len(program.steps))
     plans = reading_copies(_plans(program), {name: resident_name(name) for name in homes})
     _require_placed(plans, layout, program, context, memory)

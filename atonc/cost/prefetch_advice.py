@@ -35,6 +35,11 @@ class Advice:
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kernels -> bytes where another epoch begins
     roomy: frozenset[str] = frozenset()  # operators whose epochs shall leave two engines free
 
+    def __or__(self, other: Advice) -> Advice:
+        names = dict.fromkeys((*self.cuts, *other.cuts))
+        both = {name: (*self.cuts.get(name, ()), *other.cuts.get(name, ())) for name in names}
+        return Advice(both, self.roomy | other.roomy)
+
 
 def advise(program: Program, owners: Sequence[Sequence[str]], free: Sequence[int], machine: Machine) -> Advice:
     """Of each step, `owners`: the operators behind it, `free`: bytes of RAM that nobody uses."""

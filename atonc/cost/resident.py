@@ -21,6 +21,7 @@ from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.types import BufferKind, EpochPlan
 
 Span = tuple[int, int]
+WORTH_CUTTING = 20_000  # cycles that a part of a constant must save: it takes one more epoch, and another round
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,24 @@ def choose(program: Program, free: Sequence[Span], budget: int, machine: Machine
         budget -= weights.size_bytes
         spans = _without(spans, best[1], best[1] + weights.size_bytes)
     return dict(sorted(chosen.items(), key=lambda item: item[1]))
+
+
+def cuts(program: Program, free: Sequence[Span], budget: int, machine: Machine) -> dict[str, tuple[int, ...]]:
+    """Kernels too large for the RAM that is left, and how many bytes of them would fit: worth an epoch of their own."""
+    prices, found = _Prices(program, machine), dict[str, tuple[int, ...]]()
+    rest = [weights for weights in candidates(program, machine) if len(weights.readers) == 1]
+    spans = sorted(free, key=lambda span: span[0] - span[1])
+    rates = {w.name: prices.saved(w, spans[0][0]) / w.size_bytes for w in rest} if spans else {}
+    rest.sort(key=lambda weights: (-rates[weights.name], weights.address))
+    for start, end in spans:
+        size = min(end - start, budget) // CPU_CACHE_LINE * CPU_CACHE_LINE
+        fitting = (w.name for w in rest if w.size_bytes > size and w.name not in found)
+        name = next(fitting, None)
+        if name is None or rates[name] * size < WORTH_CUTTING:
+            break
+        found[name] = (size,)
+        budget -= size
+    return found
 
 
 def candidates(program: Program, machine: Machine) -> Iterator[Weights]:
@@ -100,7 +119,7 @@ class _Prices:
         for start, end in spans:
             for address in self._starts(start, end, weights.size_bytes):
                 if weights.anywhere or self._npu_ram(address, weights.size_bytes):
-                    found.append((-self._saved(weights, address), end - start, address))
+                    found.append((-self.saved(weights, address), end - start, address))
         if not found:
             return None
         saved, _, address = min(found)
@@ -111,7 +130,7 @@ class _Prices:
             self.epochs[number] = moved(self.epochs[number], weights, number, address)
             self.cycles[number] = self._cycles(self.epochs[number])
 
-    def _saved(self, weights: Weights, address: int) -> float:
+    def saved(self, weights: Weights, address: int) -> float:
         return sum(
             self.cycles[number] - self._cycles(moved(self.epochs[number], weights, number, address))
             for number in weights.readers

@@ -94,7 +94,7 @@ def tasks(groups: tuple[TaskGroup, ...]) -> list[Task]:
 
 
 def test_cuts_between_sets_of_kernels_and_out_of_range() -> None:
-    """Any bytes may be asked for: pieces begin at the nearest set of kernels, and none is empty."""
+    """Any bytes may be asked for: pieces begin at the last set of kernels before, and none is empty."""
     plain = compile_graph(starved(), PLAIN)
     graph, name, inputs = plain.graph, next(iter(advised().cuts)), make_inputs(plain.graph, 4)
     half = plain.program.placed[name].buffer.size_bytes // 2
@@ -116,3 +116,13 @@ def test_epochs_leave_as_many_engines_as_asked() -> None:
     group = TaskGroup(tuple(map(copy, range(5))))
     assert [len(epoch) for epoch in pack(group)] == [4, 1]  # ARITHs
     assert [len(epoch) for epoch in pack(group, 4)] == [3, 2]
+
+
+def test_a_part_of_large_kernels_stays_in_ram(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = Options(verify=False, resident="100k")
+    plain, after = compile_graph(starved(), PLAIN), compile_graph(starved(), options)
+    with monkeypatch.context() as patch:
+        patch.setattr(weights, "room_left", lambda *arguments: Advice())
+        before = compile_graph(starved(), options)
+    assert before.layout.resident_bytes < after.layout.resident_bytes <= 100 * 1024
+    assert cycles(after) < cycles(before) < cycles(plain) and same(plain, after)

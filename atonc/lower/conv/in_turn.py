@@ -30,12 +30,12 @@ def in_turn(layer: Layer, context: Context, jobs: Sequence[Job]) -> list[TaskGro
 
 
 def _pieces(layer: Layer, context: Context, job: Job) -> list[Piece]:
-    """Cut at the nearest sets of kernels whose channels begin at whole words."""
+    """Cut at the last sets of kernels before these bytes whose channels begin at whole words."""
     stream = kernel_bytes(job.parts, job.tiling, job.first, job.sets)
     cuts = context.facts.cuts.get(constant_name(stream, KERNELS), ())
     aligned = ALIGNED if layer.large else BUS_BYTES
     step = aligned // gcd(aligned, job.tiling.kernels)
-    near = {round(cut * job.sets / len(stream) / step) * step for cut in cuts}
-    starts = [0, *sorted(start for start in near if 0 < start < job.sets)]
+    before = {cut * job.sets // len(stream) // step * step for cut in cuts}
+    starts = [0, *sorted(start for start in before if 0 < start < job.sets)]
     ends = [*starts[1:], job.sets]
     return [replace(whole_of(job), first=a, sets=b - a) for a, b in zip(starts, ends, strict=True)]
