@@ -26,7 +26,7 @@ from atonc.hw.machine import Machine
 PIECE_BYTES = 1 << 17  # of what is copied as one: larger ones find no room in RAM, and no time
 CUT_CYCLES = 3000  # of one more epoch: programming, and a first set of kernels that nothing hides
 COPY_CYCLES = 315  # of programming one more copy
-WORTH_A_ROUND = 0.005  # part of the cycles that another round of lowering and scheduling must promise
+CYCLES_FOR_ONE = 200  # of the program, for each that another round of lowering and scheduling must promise to save
 WORTH_PER_BYTE = 0.25  # cycles that a copied byte must save
 
 
@@ -51,7 +51,7 @@ def advise(program: Program, owners: Sequence[Sequence[str]], free: Sequence[int
     found = {one.weights.name: tuple(_pieces(one.copied, one.weights.exact_bytes)) for one in wanted}
     cut = [one for one in wanted if found[one.weights.name]]
     saved = plan.won + sum(one.per_byte * one.copied - CUT_CYCLES for one in cut)
-    if saved < WORTH_A_ROUND * sum(cost.cycles for cost in plan.costs.values()):
+    if saved * CYCLES_FOR_ONE < sum(cost.cycles for cost in plan.costs.values()):
         return Advice()
     return Advice({one.weights.name: found[one.weights.name] for one in cut}, roomy)
 

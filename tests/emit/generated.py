@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,12 @@ def view_of(
 
 def digits(name: str = "network", **options: object) -> CompileView:
     return generating.analyze(DIGITS, Options(verify=False, **options), name)  # type: ignore[arg-type]
+
+
+@cache
+def steps_of_digits() -> int:
+    """Epochs, and the softmax on the processor behind them: how many changes with the schedule."""
+    return len(digits().compiled.program.steps)
 
 
 def network_of(view: CompileView) -> CNetwork:

@@ -16,6 +16,7 @@ import pytest
 import atonc
 from atonc.cli import main
 from atonc.insight.compare import compare
+from tests.emit.generated import steps_of_digits
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS, FIRST = ROOT / "examples" / "digits" / "digits.tflite", ROOT / "examples" / "first"
@@ -32,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_slices_follow_each_other(folder: Path) -> None:
     events = json.loads((folder / "t.json").read_text())["traceEvents"]
     slices = [event for event in events if event["ph"] == "X"]
-    assert len(slices) == 7
+    assert len(slices) == steps_of_digits()
     for one, two in pairwise(slices):
         assert two["ts"] == pytest.approx(one["ts"] + one["dur"], abs=1e-3)
     assert {event["tid"] for event in slices} == {1, 2}
@@ -59,7 +60,7 @@ def test_builds_compare(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["compare", str(folder / "out"), str(FIRST), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     figures = {figure["name"]: figure for figure in document["figures"]}
-    assert figures["epochs"]["a"] == 7
+    assert figures["epochs"]["a"] == steps_of_digits()
     assert main(["compare", str(DIGITS), str(DIGITS), "--max-ratio", "0.9", "-q"]) == 1
 
 

@@ -23,13 +23,14 @@ from atonc.wire.client import Client, RunResult
 from atonc.wire.links import open_link
 from atonc.wire.packets import NARROW
 from tests.board.programs import needs_compiler
-from tests.emit.generated import DIGITS, digits
+from tests.emit.generated import DIGITS, digits, steps_of_digits
 
 from .served import BadLink, served
 
 pytestmark = needs_compiler
 ROOT = Path(__file__).parents[2]
-EPOCHS = [(1, 6), (7, 7)]  # of the digits network: one block of the epoch controller, softmax
+LAST = steps_of_digits()
+EPOCHS = [(1, LAST - 1), (LAST, LAST)]  # of the digits network: one block of the epoch controller, softmax
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +116,8 @@ def test_sources_for_a_bare_board_over_a_serial_line(home: Path, capsys: pytest.
     assert "protocol 3.2" in text and "every byte equals the emulator's" in text and line in text
     assert "at 64 MHz, NPU 64 MHz" in text
     assert re.search(r"measured ms +predicted +ratio", text)
-    assert re.search(r"^ +1-6 +0\.\d+ +0\.\d+", text, re.MULTILINE) and re.search(r"^ +7 +0\.", text, re.MULTILINE)
+    assert re.search(rf"^ +1-{LAST - 1} +0\.\d+ +0\.\d+", text, re.MULTILINE)
+    assert re.search(rf"^ +{LAST} +0\.", text, re.MULTILINE)
 
 
 def test_sources_of_a_network_with_constants_in_flash(folder: Path, home: Path) -> None:
