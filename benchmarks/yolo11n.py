@@ -1,0 +1,112 @@
+"""YOLO11n and a transformer, by default and with products of two activations on the NPU: predicted times, and why.
+
+    OMP_NUM_THREADS=1 python benchmarks/yolo11n.py FILE... [--only WAY] [--show]
+
+FILEs are the public models of `MODELS` in any folder: the end of the name counts, nothing is downloaded. Every program
+is verified on the emulator, layer by layer. `--show` prints instead of writing results/yolo11n.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from atonc.cost.network import NetworkCost
+from atonc.cost.program import program_cost
+from atonc.options import Options
+from atonc.pipeline import compile_file, machine_of, memories
+
+RESULTS = Path(__file__).parent / "results" / "yolo11n.md"
+
+
+@dataclass(frozen=True)
+class Model:
+    end: str  # of the file's name
+    what: str
+    source: str
+    st_ms: float | None = None  # published by ST with release 4.0.0 for this file
+
+
+HOTSPOT = "stm32-hotspot/ultralytics"
+MODELS = (
+    Model("yolo11n_256_quant_pc_uf_od_coco-person-st.tflite", "detection 256, one class", HOTSPOT, 26.39),
+    Model("yolov11n_micro_224_int8.onnx", "detection 224, 80 classes, float", "Magnus3327/stm32n6-edge-ai-benchmarks"),
+    Model("quantized_model.tflite", "transformer, 30 tokens of 128", "TitoNicolaDrugman/Transformer-NPU-STM32N6"),
+)
+INTEGERS = "attention, int8 in and out"  # of models whose edges are float
+WAYS = {
+    "default": Options(),
+    "attention": Options(schedule_with=("attention",)),
+    "attention, prefetch": Options(schedule_with=("attention", "prefetch")),
+    INTEGERS: Options(schedule_with=("attention",), input_type="int8", output_type="int8"),
+}
+HEAD = """# YOLO11n and a transformer: attention on the NPU
+
+`python benchmarks/yolo11n.py FILE...`, 2026-11-16, 2-core aarch64 Linux. Times in milliseconds are predicted by the
+calibrated model; nothing of ours has run on a board. ST's are published (release 4.0.0, the same file). Every program
+is verified on the emulator: the last columns are the worst layer in codes, on the inputs that it really has, and the
+outputs of the whole network on synthetic inputs, both against exact arithmetic.
+`attention` is `--schedule-with attention`: products of two activations as convolutions whose kernels are read from RAM.
+The floats of the ONNX file are converted by the CPU (quantize, dequantize), as its own application would have it.
+
+What brought the detector at 256 there: its depthwise layer, which the file has as 128 convolutions between a split and
+a concatenation, as one (0.36 ms), the softmax of the boxes in registers (0.91 ms), both by default; the two products
+on the NPU (1.3 ms). What is left is weights that come from flash, large first layers, and the softmax of the boxes.
+
+| model | options | ms | ST ms | to ST | NPU | epochs | bound by | CPU | worst layer | same codes |
+|---|---|---:|---:|---:|---:|---:|---|---|---:|---:|
+"""
+
+
+def row(model: Model, way: str, path: Path) -> str:
+    options, started = WAYS[way], time.process_time()
+    compiled = compile_file(path, options)
+    cost = program_cost(compiled.program, compiled.graph, memories(options).pools, machine_of(options))
+    report = compiled.report
+    assert report is not None
+    ours = f"{cost.latency_ms:.2f}"
+    st = f"{model.st_ms} | {cost.latency_ms / model.st_ms:.2f}" if model.st_ms else " | "
+    bounds = ", ".join(f"{name} {share:.0%}" for name, share in list(cost.bound_by.items())[:4])
+    same = min(check.exact_percent for check in report.outputs)
+    print(f"{model.what}, {way}: {ours} ms, {time.process_time() - started:.0f} s", file=sys.stderr)
+    return (
+        f"| {model.what} | {way} | {ours} | {st} | {cost.npu_ms:.2f} | {len(cost.steps)} | {bounds} | "
+        f"{_on_cpu(cost)} | {report.worst_layer:.2f} | {same:.1f} % |"
+    )
+
+
+def _on_cpu(cost: NetworkCost) -> str:
+    """Milliseconds by kind of operator, the first word of a step's title."""
+    found: dict[str, float] = {}
+    for step in cost.steps:
+        if step.cpu_ms:
+            kind = step.origin.split()[0]
+            found[kind] = found.get(kind, 0.0) + step.cpu_ms
+    return ", ".join(f"{kind} {ms:.2f}" for kind, ms in sorted(found.items(), key=lambda item: -item[1]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--only", choices=list(WAYS))
+    parser.add_argument("--show", action="store_true", help="print, write nothing")
+    asked = parser.parse_args()
+    rows = [
+        row(model, way, path)
+        for model in MODELS
+        for path in asked.files
+        if path.name.endswith(model.end)
+        for way in ([asked.only] if asked.only else WAYS)
+        if way != INTEGERS or model.what.endswith("float")
+    ]
+    sources = "\n".join(f"* {model.what}: `{model.end}` of {model.source}" for model in MODELS)
+    text = HEAD + "\n".join(rows) + f"\n\n{sources}\n"
+    print(text) if asked.show else RESULTS.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
