@@ -316,6 +316,7 @@ def _measured(key: str, path: Path, folder: Path, keep: Path | None, made_before
         np.savez(data, **{name: learnt})
         started = time.process_time()
         if made_before and (made_before / f"{key}.onnx").exists():
+            row["made_before"] = True
             judged_onnx("atonc", (made_before / f"{key}.onnx").read_bytes(), started)
         else:
             made = quantize(path, data, Settings(fixed_shapes=model.shapes, threads=1))
