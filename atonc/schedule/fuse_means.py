@@ -12,6 +12,7 @@ from atonc.schedule.merging import (
     MOST_SPACERS,
     NO_CHAIN,
     NO_GAIN,
+    NO_ROOM,
     TOO_MANY,
     Candidate,
     Network,
@@ -56,6 +57,8 @@ def _average(state: State, place: Place, work: Averages, producers: Sequence[Pla
         return Apart(*names, NO_CHAIN, seen)
     if best.merge.saved_cycles <= 0:
         return Apart(*names, NO_GAIN, f"{-best.merge.saved_cycles:,} cycles more")
+    if needed and state.lives.grows(*state.earlier(work.target, producers[0], place)):
+        return Apart(*names, NO_ROOM, f"{work.source} is kept for others beside {work.target}")
     return best
 
 
