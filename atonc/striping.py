@@ -143,7 +143,7 @@ def _cut(chain: Sequence[Op], graph: Graph, room: Room) -> Iterator[Sequence[Op]
     around = zip(starts, starts[1:], starts[2:], strict=False)
     small = [k for a, k, b in around if sizes[a] > sizes[k] <= min(sizes[b], room.step_bytes)]
     for first, end in pairwise([0, *small, len(chain)]):
-        if sum(op.kind == "conv" for op in chain[first:end]) > 1:
+        if end - first > 1 and any(op.kind == "conv" for op in chain[first:end]):
             yield chain[first:end]
 
 

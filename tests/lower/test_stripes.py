@@ -28,6 +28,8 @@ from atonc.schedule.assign import assign
 from atonc.schedule.check import ONCE, TOPOLOGICAL, check
 from atonc.schedule.types import EpochOfTasks, Schedule, Step
 from atonc.select.form import Refused
+from atonc.select.policy import USUAL_ROOM
+from atonc.striping import runs
 from tests.lower.harness import activation, constant
 
 RUN = ("expand", "depthwise", "project")
@@ -145,6 +147,19 @@ def test_less_memory_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [stripe.ops for one in found for stripe in one.mapped.stripes] == [("edge", *RUN)]
     assert found[1].layout.peak_bytes < 0.6 * found[0].layout.peak_bytes
     assert np.array_equal(*(outputs_of(one)[0] for one in found))
+
+def test_runs_end_where_little_lies_between() -> None:
+    """And where an operator may not take part; one operator alone is no run."""
+
+    def names(picture: bool, without: str = "") -> list[list[str]]:
+        graph = network(40, 8, picture=picture)
+        usable = {op.name for op in graph.ops} - {without}
+        return [[op.name for op in run] for run in runs(graph, usable, USUAL_ROOM)]
+
+    assert names(picture=False) == [["expand", "depthwise"]]
+    assert names(picture=True) == [["edge", "expand", "depthwise"]]
+    assert names(picture=True, without="depthwise") == [["edge", "expand"]]
+    assert names(picture=True, without="expand") == []
 
 
 @pytest.mark.parametrize("bands", (2, 3, 7))
