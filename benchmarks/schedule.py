@@ -1,7 +1,7 @@
 """How fast are our programs: against ST's published figures, against our own programs of before, lever by lever.
 
-    python benchmarks/schedule.py [--variant default ...] [--only TEXT] [--shard K/N] [--keep FILE] [--before FILE]
-                                  [--fresh] [--write]
+    python benchmarks/schedule.py [--variant default ...] [--only TEXT] [--facts] [--shard K/N] [--keep FILE]
+                                  [--before FILE] [--fresh] [--write]
 
 One record a model and variant, kept in FILE as they come (so that runs can be interrupted and split). `--before` names
 such a file of an earlier commit; without it that column stays empty. Times are the calibrated model's on every side but
@@ -40,6 +40,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "resident": {"resident": "all"},
     "prefetch": {"schedule_with": ("prefetch",)},
     "resident and prefetch": {"resident": "all", "schedule_with": ("prefetch",)},
+    "memory and resident": {"prefer": "memory", "resident": "all"},
 }
 FACTS = (  # the twelve models whose room per lever was measured before anything was built
     "st_yolo_x_nano_480_1.0_0.25_3_st_int8",
@@ -148,22 +149,23 @@ def above(ratios: Mapping[str, float]) -> str:
 
 def variant_lines(variant: str, now: Mapping[str, Record], default: Records, before: Records) -> Iterator[str]:
     """A variant against the default of the same commit, and against before."""
-    yield "| model | ms | to default | to before | activations | to default | weights in RAM |"
-    yield "|---|---:|---:|---:|---:|---:|---:|"
-    times, older, sizes = {}, {}, {}
+    yield "| model | ms | to default | to before | activations | to default | to before | weights in RAM |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|"
+    times, older, sizes, smaller = {}, {}, {}, {}
     for name, record in sorted(now.items()):
         if "ms" not in record:
             yield f"| {name} | refused: {record['refused'][:120]} |"
             continue
         plain = default.get(name)
         times[name], sizes[name] = ratio(record, plain, "ms"), ratio(record, plain, "peak_bytes")
-        older[name] = ratio(record, before.get(name), "ms")
+        older[name], smaller[name] = (ratio(record, before.get(name), key) for key in ("ms", "peak_bytes"))
         weights = record.get("resident_bytes", 0) + record.get("prefetched_bytes", 0)
         cells = [name, f"{record['ms']:.3f}", cell(times[name]), cell(older[name]), f"{record['peak_bytes']:,}"]
-        yield "| " + " | ".join([*cells, cell(sizes[name]), f"{weights:,}"]) + " |"
+        yield "| " + " | ".join([*cells, cell(sizes[name]), cell(smaller[name]), f"{weights:,}"]) + " |"
     yield ""
     against = [f"{what} {mean(v for v in found.values() if v)}" for what, found in
-               (("time to default", times), ("to before", older), ("activations", sizes))]  # fmt: skip
+               (("time to default", times), ("to before", older), ("activations to default", sizes),
+                ("to before", smaller))]  # fmt: skip
     yield f"{variant}: {', '.join(against)}."
 
 
@@ -183,6 +185,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variant", nargs="+", default=["default"], choices=list(VARIANTS))
     parser.add_argument("--only", default="")
+    parser.add_argument("--facts", action="store_true", help="only the models of the facts")
     parser.add_argument("--shard", default="0/1", help="K/N, from 0")
     parser.add_argument("--keep", type=Path, default=Path("schedule.json"))
     parser.add_argument("--before", type=Path)
@@ -193,6 +196,7 @@ def main() -> int:
     records: dict[str, dict[str, Record]] = json.loads(options.keep.read_text()) if options.keep.is_file() else {}
     models = sorted(p for p in (corpus_dir() / "models").iterdir() if p.suffix in (".tflite", ".onnx"))
     chosen = [p for i, p in enumerate(models) if i % shards == shard and options.only in p.name]
+    chosen = [p for p in chosen if of_facts(p.name)] if options.facts else chosen
     for variant in options.variant:
         kept = records.setdefault(variant, {})
         for model in chosen:
