@@ -51,6 +51,22 @@ typical inputs are looked at, which was most of the time and memory of the first
 | deeplab_v3_mobilenetv2_05_16_512_asppv1 | 35.8 | 34.8 | 1407 | 42.6 | 42.6 | 1408 |
 | deeplabv3_mnv2_pascal_quant | 22.7 | 21.3 | 943 | 39.5 | 34.3 | 941 |
 | st_yolo_x_nano_480_1.0_0.25_3_st | 9.7 | 9.6 | 114 | 14.4 | 14.4 | 175 |
+
+## Since then
+
+2026-11-16, 2-core aarch64 Linux with a load of 18, st_yolo_x_nano_480_1.0_0.25_3_st, one process each, one after the
+other; seconds of the processor. More is compiled than before (lanes, chains, packed operators, stripes), in less time.
+
+| command | CPU s | times Vela |
+|---|---|---|
+| vela 5.2.0 (C++) | 0.80 | 1.0 |
+| vela --debug-force-legacy-core (Python) | 5.63 | 7.0 |
+| atonc generate --no-verify | 12.97 | 16.2 |
+| the same work of commit 7616abc, without lanes and chains, from Python | 12.67 | |
+| the same work of this commit, from Python | 12.12 | |
+
+Asked: at most 3 times Vela's time: missed; it is 2.3 times that of its Python core. Words are encoded once, and time
+grows with the operators (compile_growth.md); what is left is spread over all stages.
 """
 
 
