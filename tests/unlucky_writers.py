@@ -21,7 +21,7 @@ from pathlib import Path
 
 from atonc import build_folder
 from atonc.app.runs import RunOptions, run
-from atonc.disk import read_file
+from atonc.disk import HIDDEN, read_file
 from atonc.errors import AtoncError
 from atonc.insight.folder import folder_view
 
@@ -45,7 +45,8 @@ def raw_reading(folder: Path) -> list[str]:
     """The files of the folder as any reader finds them: many times faster than running the network."""
 
     def read() -> dict[str, bytes]:
-        return {path.name: read_file(path, 1 << 24) for path in sorted(folder.glob("*")) if not path.is_dir()}
+        seen = [path for path in sorted(folder.glob("*")) if not path.name.startswith(HIDDEN)]  # a writer's, which goes
+        return {path.name: read_file(path, 1 << 24) for path in seen if not path.is_dir()}
 
     return [_sees(lambda: repr(sorted(build_folder.read_whole(folder, read).items())))]
 
