@@ -16,6 +16,9 @@ from atonc.hw.safety.evidence import Grade
 from atonc.insight import rules
 from atonc.insight.ours import network_view
 from atonc.ir import Graph, Op, Quantisation, Tensor
+from atonc.lower.conv.layer import layer_of
+from atonc.lower.conv.rows import Rows, with_rows
+from atonc.lower.conv.shift_first import shift_first
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.lower.stripes import Stripe
 from atonc.options import Options
@@ -27,7 +30,7 @@ from atonc.schedule import schedule
 from atonc.schedule.assign import assign
 from atonc.schedule.check import ONCE, TOPOLOGICAL, check
 from atonc.schedule.types import EpochOfTasks, Schedule, Step
-from atonc.select.form import Refused
+from atonc.select.form import Refusal, Refused
 from atonc.select.policy import USUAL_ROOM
 from atonc.striping import runs
 from tests.lower.harness import activation, constant
@@ -248,3 +251,16 @@ def test_rows_in_the_wrong_place_are_found(op: str) -> None:
     line = 64 * 24 if op == "expand" else 32 * (24 if op == "depthwise" else 16)
     steps[number] = replace(step, tasks=tuple(moved(task, line) for task in step.tasks))
     assert list(strays(assign(Schedule(tuple(steps))), *known))
+
+
+def test_a_shifted_copy_of_some_rows_is_not_taken_for_all() -> None:
+    """The copy is kept by the name of what it copies: the next band would read rows that it does not have."""
+    graph = network()
+    context = map_ops(graph).context
+    layer = layer_of(graph.ops[0], context)
+    for rows in (Rows(0, 16), Rows(16, 32)):
+        with pytest.raises(Refusal, match="some rows"):
+            shift_first(with_rows(layer, rows, rows), context)
+    assert not context.shifted_copies
+    groups, shifted = shift_first(layer, context)
+    assert groups and context.shifted_copies[layer.source] == shifted.source

@@ -24,6 +24,8 @@ from atonc.select.policy import MANY_CHANNELS, WINDOW_CHANNELS, WINDOW_OUTPUTS
 
 def shift_first(layer: Layer, context: Context) -> tuple[list[TaskGroup], Layer]:
     """The epoch that writes the copy, and the layer that reads it."""
+    if layer.whole_bytes and context.buffers[layer.source].size_bytes != _size(layer):  # others would take it for all
+        raise Refusal("CONV-ROWS", "some rows of the features", "all rows in the copy", "--schedule-without stripe")
     groups: list[TaskGroup] = []
     copy = context.shifted_copies.get(layer.source)
     if copy is None:  # the first reader makes it for all of them
