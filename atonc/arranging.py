@@ -89,6 +89,22 @@ def arrange(
     watch: Watch,
     wishes: Wishes,
 ) -> Bound:
+    """The fastest way. Where weights that shall stay in RAM find no room, activations that need less of it are one."""
+    found = _with_weights(lower, graph, memory, options, watch, wishes)
+    if options.prefer == "memory" or not weights.short_of_room(found[3], options, machine_of(options)):
+        return found
+    smaller = _with_weights(lower, graph, memory, replace(options, prefer="memory"), nobody, wishes)
+    return min(found, smaller, key=lambda one: _program_cycles(one[3], graph, memory, options))
+
+
+def _with_weights(
+    lower: Callable[..., Mapped],
+    graph: Graph,
+    memory: Board,
+    options: Options,
+    watch: Watch,
+    wishes: Wishes,
+) -> Bound:
     """Where another schedule lets more weights stay in RAM, and then where one lets more be fetched ahead, that one
     too; the best one is taken."""
     build = partial(_map_and_place, graph=graph, memory=memory, options=options, watch=watch)

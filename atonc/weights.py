@@ -46,6 +46,11 @@ def advice(program: Program, owners: Sequence[Sequence[str]], memory: Board, mac
     return advise(program, owners, free_bytes(program.placed, memory, len(program.steps)), machine)
 
 
+def short_of_room(program: Program, options: Options, machine: Machine) -> bool:
+    """Whether weights would be faster in RAM, and all that is free holds others."""
+    return options.resident == ALL_FREE and any(resident.candidates(program, machine))
+
+
 def room_left(program: Program, memory: Board, options: Options, machine: Machine) -> Advice:
     """Of kernels that were too large for the RAM that is left, a part could stay there."""
     kept = sum(home.buffer.size_bytes for home in program.placed.values() if home.copy_of)

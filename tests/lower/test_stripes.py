@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from atonc import arranging
 from atonc.compile_view import CompileView
 from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
@@ -264,3 +265,24 @@ def test_a_shifted_copy_of_some_rows_is_not_taken_for_all() -> None:
     assert not context.shifted_copies
     groups, shifted = shift_first(layer, context)
     assert groups and context.shifted_copies[layer.source] == shifted.source
+
+
+def test_activations_make_room_for_weights_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where some weights find no room, the program with small activations is built too, and the faster one is taken."""
+    tried: list[tuple[str, int]] = []
+    build = arranging._with_weights
+
+    def watched(lower: object, graph: Graph, memory: Board, options: Options, *rest: object) -> object:
+        found = build(lower, graph, memory, options, *rest)  # type: ignore[arg-type]
+        tried.append((options.prefer, program_cost(found[3], graph, memory.pools).cycles))
+        return found
+
+    monkeypatch.setattr(arranging, "_with_weights", watched)
+    graph, options = network(40, 48), Options(verify=False, resident="all")
+    compile_canonical(graph, graph, options, memories(options))
+    assert [prefer for prefer, _ in tried] == ["speed"]  # there is room for all
+    tried.clear()
+    monkeypatch.setattr("atonc.weights.short_of_room", lambda *_: True)
+    found = compile_canonical(graph, graph, options, memories(options))
+    assert [prefer for prefer, _ in tried] == ["speed", "memory"]
+    assert program_cost(found.program, graph, memories(options).pools).cycles == min(cycles for _, cycles in tried)
