@@ -21,6 +21,7 @@ PASSES = {  # name -> what it does
     "pack": "tasks of different operators side by side",
     "stripe": "rows of several convolutions in turn, where the tensors between them have no room on the chip",
 }
+ROUNDS_ELSEWHERE = ("borders",)  # of these: may round sums at another place, within the expected error of the layer
 
 UNPROVEN = {  # name -> what it does; off unless asked for (`--schedule-with`): no published program shows the form
     "prefetch": "idle engines copy weights of later layers into free RAM, beside convolutions that read the flash",
