@@ -79,130 +79,119 @@ class Wishes:
 
 
 Bound = tuple[Mapped, Scheduled, Layout, Program]
+Lower = Callable[..., Mapped]  # `map_ops` of the graph, with its keywords still open
 
 
-def arrange(
-    lower: Callable[..., Mapped],
-    graph: Graph,
-    memory: Board,
-    options: Options,
-    watch: Watch,
-    wishes: Wishes,
-) -> Bound:
+@dataclass(frozen=True)
+class Job:
+    """What is to be compiled: the same for every way."""
+
+    graph: Graph
+    memory: Board
+    options: Options
+    watch: Watch
+
+    def bound(self, scheduled: Scheduled, layout: Layout) -> Program:
+        edges = self.graph.inputs, self.graph.outputs
+        return bind(list(scheduled.plans), layout.placed, *edges, layout.cached_pools, self.memory.pools)
+
+    def cycles(self, program: Program) -> int:
+        return program_cost(program, self.graph, self.memory.pools, machine_of(self.options)).cycles
+
+    def cycles_placed(self, scheduled: Scheduled, layout: Layout) -> int:
+        return self.cycles(self.bound(scheduled, layout))
+
+
+def arrange(lower: Lower, job: Job, wishes: Wishes) -> Bound:
     """The fastest way. Where weights that shall stay in RAM find no room, activations that need less of it are one."""
-    found = _with_weights(lower, graph, memory, options, watch, wishes)
-    if options.prefer == "memory" or not weights.short_of_room(found[3], options, machine_of(options)):
+    found = _with_weights(lower, job, wishes)
+    if job.options.prefer == "memory" or not weights.short_of_room(found[3], job.options, machine_of(job.options)):
         return found
-    smaller = _with_weights(lower, graph, memory, replace(options, prefer="memory"), nobody, wishes)
-    return min(found, smaller, key=lambda one: _program_cycles(one[3], graph, memory, options))
+    smaller = replace(job, options=replace(job.options, prefer="memory"), watch=nobody)
+    return min(found, _with_weights(lower, smaller, wishes), key=lambda one: job.cycles(one[3]))
 
 
-def _with_weights(
-    lower: Callable[..., Mapped],
-    graph: Graph,
-    memory: Board,
-    options: Options,
-    watch: Watch,
-    wishes: Wishes,
-) -> Bound:
+def _with_weights(lower: Lower, job: Job, wishes: Wishes) -> Bound:
     """Where another schedule lets more weights stay in RAM, and then where one lets more be fetched ahead, that one
     too; the best one is taken."""
-    build = partial(_map_and_place, graph=graph, memory=memory, options=options, watch=watch)
-    first, advice = _brought(build(lower, wishes=wishes), graph, memory, options)
+    first, advice = _brought(_map_and_place(lower, job, wishes), job)
     found, asked = [first], Advice()
-    while advice != Advice() and len(found) <= len(weights.wanted(options)):
+    while advice != Advice() and len(found) <= len(weights.wanted(job.options)):
         asked |= advice
-        other = build(partial(lower, cuts=asked.cuts), wishes=replace(wishes, roomy=asked.roomy))
-        one, advice = _brought(other, graph, memory, options)
+        other = _map_and_place(partial(lower, cuts=asked.cuts), job, replace(wishes, roomy=asked.roomy))
+        one, advice = _brought(other, job)
         found.append(one)
-    if len(found) == 1:
-        return first
-    return min(found, key=lambda one: _program_cycles(one[3], graph, memory, options))
+    return first if len(found) == 1 else min(found, key=lambda one: job.cycles(one[3]))
 
 
-def _brought(built: Found, graph: Graph, memory: Board, options: Options) -> tuple[Bound, Advice]:
+def _brought(built: Found, job: Job) -> tuple[Bound, Advice]:
     """The program with weights in RAM as the user wants, and what would bring more of them there."""
     mapped, scheduled, layout = built
-    program, advice = bound(scheduled, layout, graph, memory), Advice()
+    memory, options, machine = job.memory, job.options, machine_of(job.options)
+    program, advice = job.bound(scheduled, layout), Advice()
     for bring in weights.wanted(options):
         if bring is weights.fetch_ahead and advice == Advice():
-            advice = weights.advice(program, scheduled.schedule.ops, memory, machine_of(options))
-        plans, layout = bring(program, layout, mapped.context, memory, options, machine_of(options))
+            advice = weights.advice(program, scheduled.schedule.ops, memory, machine)
+        plans, layout = bring(program, layout, mapped.context, memory, options, machine)
         scheduled = replace(scheduled, plans=plans)
-        program = bound(scheduled, layout, graph, memory)
+        program = job.bound(scheduled, layout)
         if bring is weights.keep_resident:
-            advice = weights.room_left(program, memory, options, machine_of(options))
+            advice = weights.room_left(program, memory, options, machine)
     return (mapped, scheduled, layout, program), advice
 
 
-def _map_and_place(
-    lower: Callable[..., Mapped],
-    graph: Graph,
-    memory: Board,
-    options: Options,
-    watch: Watch,
-    wishes: Wishes,
-) -> Found:
+def _map_and_place(lower: Lower, job: Job, wishes: Wishes) -> Found:
     """Buffers in which engines start between aligned addresses need the NPU's own RAM. Where that is too small for all
     of them, smaller and smaller layers start their engines at aligned addresses only, which is slower."""
     shortage: PlacementError | None = None
-    for room in Room(npu_ram_bytes(memory)).tighter():
-        in_room = partial(lower, room=room, without=left_out(options), asked=options.schedule_with)
+    for room in Room(npu_ram_bytes(job.memory)).tighter():
+        in_room = partial(lower, room=room, without=left_out(job.options), asked=job.options.schedule_with)
         mapped = in_room()
-        watch("lower", mapped)
+        job.watch("lower", mapped)
         try:
-            found = mapped, *_schedule_and_place(mapped, graph, memory, options, watch, wishes)
+            found = mapped, *_schedule_and_place(mapped, job, wishes)
         except PlacementError as error:
             shortage = shortage or error
             if error.shortage.memory != NPU_RAM:
                 break
             continue
-        return _striped(in_room, found, graph, memory, options, watch, wishes)
+        return _striped(in_room, found, job, wishes)
     assert shortage is not None
     raise shortage
 
 
-def _striped(
-    lower: Callable[..., Mapped],
-    plain: Found,
-    graph: Graph,
-    memory: Board,
-    options: Options,
-    watch: Watch,
-    wishes: Wishes,
-) -> Found:
+def _striped(lower: Lower, plain: Found, job: Job, wishes: Wishes) -> Found:
     """The same with rows of several layers in turn, where that is better."""
-    if striping.PASS in left_out(options) or options.numerics == "2.x":
+    if striping.PASS in left_out(job.options) or job.options.numerics == "2.x":
         return plain
+    unwatched = replace(job, watch=nobody)
 
     def striped(before: Found, stripes: Sequence[Stripe]) -> Found | None:
         mapped = lower(stripes=[*before[0].stripes, *stripes], known=before[0])
         if len(mapped.stripes) == len(before[0].stripes):
             return None
         try:
-            return (mapped, *_schedule_and_place(mapped, graph, memory, options, nobody, wishes))
+            return (mapped, *_schedule_and_place(mapped, unwatched, wishes))
         except PlacementError:
             return None
 
     def cycles(found: Found) -> int:
-        return _cycles(*found[1:], graph, memory, options)
+        return job.cycles_placed(*found[1:])
 
-    found = striping.faster(plain, striped, cycles, graph, memory, wishes.whole)
-    if options.prefer == "memory":
-        found = striping.smaller(found, striped, cycles, graph, wishes.whole)
+    found = striping.faster(plain, striped, cycles, job.graph, job.memory, wishes.whole)
+    if job.options.prefer == "memory":
+        found = striping.smaller(found, striped, cycles, job.graph, wishes.whole)
     if found is not plain:
-        watch("lower", found[0])
-        watch("schedule", found[1])
+        job.watch("lower", found[0])
+        job.watch("schedule", found[1])
     return found
 
 
-def _schedule_and_place(
-    mapped: Mapped, graph: Graph, memory: Board, options: Options, watch: Watch, wishes: Wishes
-) -> tuple[Scheduled, Layout]:
+def _schedule_and_place(mapped: Mapped, job: Job, wishes: Wishes) -> tuple[Scheduled, Layout]:
     """Longer chains write in other places of their buffers. Where no memory has room for that, nothing is chained. What
     chains save is reckoned with all buffers on the chip; where some are outside, the finished programs are compared."""
-    fused = chains(mapped, graph, options, wishes.apart)
-    place = partial(_placed, mapped, graph=graph, memory=memory, options=options, watch=watch, roomy=wishes.roomy)
+    fused = chains(mapped, job.graph, job.options, wishes.apart)
+    place = partial(_placed, mapped, job=job, roomy=wishes.roomy)
     try:
         found = place(fused)
     except PlacementError:
@@ -211,31 +200,15 @@ def _schedule_and_place(
         return place(Fused(mapped.works))
     if not fused.merges or not found[1].spilled_bytes:
         return found
-    return min(found, place(Fused(mapped.works)), key=lambda one: _cycles(one[0], one[1], graph, memory, options))
+    return min(found, place(Fused(mapped.works)), key=lambda one: job.cycles_placed(*one))
 
 
-def _cycles(scheduled: Scheduled, layout: Layout, graph: Graph, memory: Board, options: Options) -> int:
-    return _program_cycles(bound(scheduled, layout, graph, memory), graph, memory, options)
-
-
-def _program_cycles(program: Program, graph: Graph, memory: Board, options: Options) -> int:
-    return program_cost(program, graph, memory.pools, machine_of(options)).cycles
-
-
-def _placed(
-    mapped: Mapped,
-    fused: Fused,
-    graph: Graph,
-    memory: Board,
-    options: Options,
-    watch: Watch,
-    roomy: frozenset[str] = frozenset(),
-) -> tuple[Scheduled, Layout]:
-    scheduled, context = schedule_tasks(mapped, fused, options, roomy), mapped.context
-    watch("schedule", scheduled)
+def _placed(mapped: Mapped, fused: Fused, job: Job, roomy: frozenset[str]) -> tuple[Scheduled, Layout]:
+    scheduled, context = schedule_tasks(mapped, fused, job.options, roomy), mapped.context
+    job.watch("schedule", scheduled)
     progress.stage("placing buffers")
-    require_written(scheduled.plans, context.buffers, context.aliases, graph.inputs, graph.outputs)
-    return scheduled, _place(mapped, scheduled, graph, memory, options)
+    require_written(scheduled.plans, context.buffers, context.aliases, job.graph.inputs, job.graph.outputs)
+    return scheduled, _place(mapped, scheduled, job)
 
 
 def chains(mapped: Mapped, graph: Graph, options: Options, apart: Collection[str] = ()) -> Fused:
@@ -282,18 +255,14 @@ def left_out(options: Options) -> tuple[str, ...]:
     return (*options.schedule_without, *(("borders", "lanes", "pack") if options.silicon == silicon.SEEN else ()))
 
 
-def _place(mapped: Mapped, scheduled: Scheduled, graph: Graph, memory: Board, options: Options) -> Layout:
-    context = mapped.context
-    require_apart(supplied(graph, options), graph.inputs, graph.outputs, context.aliases)
-    plans, edges = list(scheduled.plans), (graph.inputs, graph.outputs)
-    layout = place(plans, context.buffers, context.aliases, *edges, memory, options.prefer, supplied(graph, options))
-    place_check.require_sound(place_check.check(layout.placed, plans, memory, context.aliases, *edges))
+def _place(mapped: Mapped, scheduled: Scheduled, job: Job) -> Layout:
+    context, edges = mapped.context, (job.graph.inputs, job.graph.outputs)
+    brought = supplied(job.graph, job.options)
+    require_apart(brought, *edges, context.aliases)
+    plans = list(scheduled.plans)
+    layout = place(plans, context.buffers, context.aliases, *edges, job.memory, job.options.prefer, brought)
+    place_check.require_sound(place_check.check(layout.placed, plans, job.memory, context.aliases, *edges))
     return layout
-
-
-def bound(scheduled: Scheduled, layout: Layout, graph: Graph, memory: Board) -> Program:
-    edges = graph.inputs, graph.outputs
-    return bind(list(scheduled.plans), layout.placed, *edges, layout.cached_pools, memory.pools)
 
 
 def supplied(graph: Graph, options: Options) -> tuple[str, ...]:

@@ -9,9 +9,9 @@ from functools import cache, partial
 from pathlib import Path
 
 from atonc import progress, silicon
+from atonc.arranging import Job, Wishes, arrange, supplied
 from atonc.arranging import Scheduled as Scheduled
 from atonc.arranging import Watch as Watch
-from atonc.arranging import Wishes, arrange, supplied
 from atonc.arranging import nobody as nobody
 from atonc.compare.inputs import make_inputs, make_noise
 from atonc.emit.contexts import safety_contexts
@@ -97,10 +97,11 @@ def compile_canonical(
     avoided: dict[str, Refused] = {}
     apart: set[str] = set()  # operators that shall not be chained to others
     whole: set[str] = set()  # operators whose rows shall not be computed in turn
+    job = Job(graph, memory, options, watch)
     for _ in range(ROUNDS):
         lower = partial(map_ops, graph, options.numerics, samples, affinity, supplied(graph, options), avoided)
         wishes = Wishes(frozenset(apart), frozenset(whole))
-        mapped, scheduled, layout, program = arrange(lower, graph, memory, options, watch, wishes)
+        mapped, scheduled, layout, program = arrange(lower, job, wishes)
         watch("place", program)
         progress.stage("checking every epoch")
         found = inspect(program, memory.pools)

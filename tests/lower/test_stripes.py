@@ -272,9 +272,9 @@ def test_activations_make_room_for_weights_that_stay(monkeypatch: pytest.MonkeyP
     tried: list[tuple[str, int]] = []
     build = arranging._with_weights
 
-    def watched(lower: object, graph: Graph, memory: Board, options: Options, *rest: object) -> object:
-        found = build(lower, graph, memory, options, *rest)  # type: ignore[arg-type]
-        tried.append((options.prefer, program_cost(found[3], graph, memory.pools).cycles))
+    def watched(lower: arranging.Lower, job: arranging.Job, wishes: arranging.Wishes) -> arranging.Bound:
+        found = build(lower, job, wishes)
+        tried.append((job.options.prefer, job.cycles(found[3])))
         return found
 
     monkeypatch.setattr(arranging, "_with_weights", watched)

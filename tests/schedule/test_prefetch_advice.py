@@ -100,7 +100,8 @@ def test_cuts_between_sets_of_kernels_and_out_of_range() -> None:
     half = plain.program.placed[name].buffer.size_bytes // 2
     for cuts, more in (((1,), 0), ((1 << 30,), 0), ((-5, 7, half, half + 1), 1)):
         lower = partial(map_ops, graph, cuts={name: cuts})
-        program = arranging.arrange(lower, graph, memories(PLAIN), PLAIN, arranging.nobody, arranging.Wishes())[3]
+        job = arranging.Job(graph, memories(PLAIN), PLAIN, arranging.nobody)
+        program = arranging.arrange(lower, job, arranging.Wishes())[3]
         results = [Emulation(one, graph).run(inputs) for one in (plain.program, program)]
         assert all(np.array_equal(results[0][output], results[1][output]) for output in graph.outputs)
         kernels = [sum(one.startswith("kernels:") for one in made.placed) for made in (plain.program, program)]
