@@ -11,9 +11,10 @@ import numpy as np
 
 from atonc.errors import ModelError
 from atonc.ir import Array
-from atonc.ops.activation import fused_activation
+from atonc.ops.activation import activation_bounds, fused_activation
 from atonc.ops.portable import add_products
 from atonc.ops.registry import computes
+from atonc.ops.sums import Sums
 from atonc.ops.values import Arg, Call, Real
 from atonc.ops.windows import Geometry, channel_last, restore_layout
 
@@ -43,7 +44,7 @@ def bias_in_real(bias: Arg | None, scale: Real) -> Real | float:
 
 
 @computes("conv")
-def conv(call: Call) -> list[Real]:
+def conv(call: Call) -> list[Real | Sums]:
     """Weights [out, height, width, in/groups]; bias in accumulator units, quantised or float."""
     x, weights = call.arg(0), call.arg(1)
     layout, rank = call.attrs["layout"], x.codes.ndim
@@ -51,9 +52,12 @@ def conv(call: Call) -> list[Real]:
     dtype = exact_type(x, weights)
     picture = channel_last(x.centred_as(dtype), layout)
     acc = accumulate(picture, weights.centred.astype(dtype), call.attrs, has_floats(x, weights))
-    real = np.multiply(acc, scale, dtype=np.float64)
-    real += bias_in_real(call.optional(2), scale)
-    return [fused_activation(restore_layout(real, layout, rank), call)]
+    channels = (acc.shape[-1],)
+    bias = bias_in_real(call.optional(2), scale)
+    sums = Sums(acc, np.broadcast_to(scale, channels), np.broadcast_to(bias, channels))
+    if dtype is np.float32 and rank == 4 and layout == "NHWC" and activation_bounds(call.attrs, call.out) is None:
+        return [sums]
+    return [fused_activation(restore_layout(sums.real(), layout, rank), call)]
 
 
 def accumulate(picture: Array, weights: Array, attrs: Any, in_order: bool = False) -> Array:

@@ -11,9 +11,10 @@ import numpy as np
 from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.ops.rounding import is_counted, rounding_of
+from atonc.ops.sums import Sums
 from atonc.ops.values import Arg, Call, Real, Result, finish, same_codes, to_codes
 
-RealKernel = Callable[[Call], list[Real]]
+RealKernel = Callable[[Call], Sequence[Real | Sums]]
 CountKernel = Callable[[Call], Real]
 MoveKernel = Callable[[Call, list[Array]], list[Array]]
 
@@ -23,7 +24,7 @@ _move: dict[str, tuple[MoveKernel, int | None]] = {}
 
 
 def computes(*kinds: str) -> Callable[[RealKernel], RealKernel]:
-    """Registers a kernel that returns real numbers."""
+    """Registers a kernel that returns real numbers, or the sums that they follow from."""
 
     def register(kernel: RealKernel) -> RealKernel:
         _real.update(dict.fromkeys(kinds, kernel))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from atonc.errors import ModelError
 from atonc.ir import Array, Op, Tensor
 from atonc.ops.rounding import ONCE, Rounding
+from atonc.ops.sums import Sums, codes_of
 
 Real = NDArray[np.float64]
 
@@ -156,9 +157,11 @@ def _zero(tensor: Tensor, rank: int) -> Array | int:
     return 0 if tensor.quant is None else tensor.quant.along(tensor.quant.zero_points, rank)
 
 
-def finish(values: Real, tensor: Tensor, rounding: Rounding = ONCE) -> Result:
+def finish(values: Real | Sums, tensor: Tensor, rounding: Rounding = ONCE) -> Result:
     """Real values -> the result of an operator."""
     quant = tensor.quant
+    if isinstance(values, Sums):
+        return _finish_sums(values, tensor, rounding)
     if quant is None:
         return Result(to_codes(values, tensor, rounding), lambda: values)
     scales = quant.along(quant.scales, values.ndim)
@@ -169,6 +172,21 @@ def finish(values: Real, tensor: Tensor, rounding: Rounding = ONCE) -> Result:
         for part in _parts(values.shape):
             codes[part] = to_codes(rounding.steps(values[part], scales), tensor, rounding)
     return Result(codes, lambda: values / scales + _zero(tensor, values.ndim))
+
+
+def _finish_sums(sums: Sums, tensor: Tensor, rounding: Rounding) -> Result:
+    """The same of what a convolution gives: most codes follow from single precision."""
+    quant = tensor.quant
+    if quant is None or not quant.is_per_tensor:
+        return finish(sums.real(), tensor, rounding)
+
+    def exactly(values: Real, rounding: Rounding) -> Array:
+        return to_codes(rounding.steps(values, quant.scales), tensor, rounding)
+
+    codes = codes_of(sums, tensor, rounding, exactly)
+    if codes is None:
+        return finish(sums.real(), tensor, rounding)
+    return Result(codes, lambda: finish(sums.real(), tensor, rounding).exact)
 
 
 def _parts(shape: tuple[int, ...]) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from atonc.hw.fields import changed
 from atonc.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER, StrengConfig, is_seen
@@ -61,7 +62,12 @@ class Frames:
 
 ONE = Frames()
 
+_USUAL = StrengConfig(
+    gap_cycles=0, illegal_config_event=1, address_limit_enabled=1, stop_prefetch=1, frame_limit_enabled=1
+)
 
+
+@lru_cache(maxsize=1 << 12)  # the forms of a layer, and layers that look alike, walk alike
 def engine(
     area: Area,
     frames: Frames = ONE,
@@ -75,7 +81,8 @@ def engine(
     """An engine on an area. `signed`: extend the sign for a wider consumer. `word_bytes`: pack that many bytes into a
     word (then `depth` words make a pixel of a raster). `looped`: program the loop even if it turns once."""
     size = word_bytes or area.element_bytes
-    base = StrengConfig(
+    base = changed(
+        _USUAL,
         to_memory=int(write),
         single=int(frames.count == 1),
         size0=_SIZES[size][0],
@@ -85,11 +92,6 @@ def engine(
         sign_extend=int(signed),
         address=area.offset,
         frames=frames.count,
-        gap_cycles=0,
-        illegal_config_event=1,
-        address_limit_enabled=1,
-        stop_prefetch=1,
-        frame_limit_enabled=1,
     )
     shaped = _raw(base, area, size) if area.contiguous and not depth else _raster(base, area, depth or area.channels)
     return _looped(shaped, frames, looped)

@@ -8,7 +8,7 @@ it is larger than all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from atonc.hw.cycles import hardware
@@ -17,6 +17,8 @@ from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig, changed
 from atonc.hw.limits import PREFETCH_BYTES
 from atonc.hw.machine import FLASH, HYPERRAM, Machine, stm32n6
+from atonc.hw.memoise import memoise
+from atonc.hw.units.arith import ArithConfig
 from atonc.plan.streams import with_idle_steps
 from atonc.plan.task import Task, TaskGroup
 from atonc.plan.types import Buffer, BufferKind
@@ -25,6 +27,9 @@ from atonc.schedule.pack import packed
 
 Buffers = Mapping[str, Buffer]
 
+MOST_KNOWN = 1 << 12  # epochs whose cycles are remembered
+ROW_BYTES = 6  # of a table: three numbers of 16 bits
+
 
 def cycles_of(groups: Iterable[TaskGroup], buffers: Buffers) -> int:
     """Of groups of tasks that run one after the other."""
@@ -32,10 +37,48 @@ def cycles_of(groups: Iterable[TaskGroup], buffers: Buffers) -> int:
 
 
 def epoch_cycles(tasks: Sequence[Task], buffers: Buffers, machine: Machine | None = None) -> int:
-    """Of tasks side by side, with the program that configures them."""
+    """Of tasks side by side, with the program that configures them. Layers that look alike take alike: networks have
+    most of theirs several times over, and forms of one layer share epochs."""
     machine = machine or stm32n6()
-    epoch = assumed_epoch(tasks, buffers, machine)
-    return hardware.epoch_cycles(replace(epoch, words=ec_program.epoch_words(epoch)), machine).cycles
+    known, outline = _known_cycles(machine), _outline(tasks, buffers)
+    found = known.get(outline)
+    if found is None:
+        epoch = assumed_epoch(tasks, buffers, machine)
+        found = hardware.epoch_cycles(replace(epoch, words=ec_program.epoch_words(epoch)), machine).cycles
+        if len(known) == MOST_KNOWN:
+            known.clear()
+        known[outline] = found
+    return found
+
+
+@memoise
+def _known_cycles(machine: Machine) -> dict[Hashable, int]:
+    """By outline."""
+    return {}
+
+
+def _outline(tasks: Sequence[Task], buffers: Buffers) -> Hashable:
+    """All that cycles follow from: everything but names, and what is in buffers and tables."""
+    numbers: dict[str, int] = {}
+    for task in tasks:
+        for use in task.engines.values():
+            numbers.setdefault(use.buffer, len(numbers))
+    memories = tuple((buffers[name].kind, buffers[name].size_bytes) for name in numbers)
+    return memories, tuple(
+        (
+            tuple((name, *_without_table(config)) for name, config in task.units.items()),
+            tuple((name, numbers[use.buffer], use.config, use.follows) for name, use in task.engines.items()),
+            task.wires,
+        )
+        for task in tasks
+    )
+
+
+def _without_table(config: UnitConfig) -> tuple[UnitConfig, int, int]:
+    """Of a table only how many rows it has, and up to which they hold numbers: so many does the program write."""
+    if not isinstance(config, ArithConfig) or not config.table:
+        return config, 0, 0
+    return changed(config, table=b""), len(config.table), -(-len(config.table.rstrip(b"\0")) // ROW_BYTES)
 
 
 def assumed_epoch(tasks: Sequence[Task], buffers: Buffers, machine: Machine) -> Epoch:

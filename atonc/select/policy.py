@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from atonc.hw.machine import FLASH, HYPERRAM, stm32n6
 
@@ -117,31 +118,31 @@ class Room:
     npu_ram_bytes: int
     huge_share: Fraction = HUGE_SHARES[0]
 
-    @property
+    @cached_property
     def huge_bytes(self) -> int:
         """Larger tensors start their engines at aligned addresses, at any cost."""
         return int(self.huge_share * self.npu_ram_bytes)
 
-    @property
+    @cached_property
     def half_bytes(self) -> int:
         """No two larger tensors fit, whatever else is tried."""
         return int(HUGE_SHARES[0] * self.npu_ram_bytes)
 
-    @property
+    @cached_property
     def large_bytes(self) -> int:
         """Larger tensors start their engines at aligned addresses where that costs little."""
         return min(int(LARGE_SHARE * self.npu_ram_bytes), self.huge_bytes)
 
-    @property
+    @cached_property
     def step_bytes(self) -> int:
         """What one step may ask for."""
         return int(STEP_SHARE * self.npu_ram_bytes)
 
-    @property
+    @cached_property
     def band_bytes(self) -> int:
         return int(BAND_SHARE * self.npu_ram_bytes)
 
-    @property
+    @cached_property
     def copy_bytes(self) -> int:
         return int(COPY_SHARE * self.npu_ram_bytes)
 

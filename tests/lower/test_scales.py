@@ -83,8 +83,9 @@ def test_shifts_that_are_tried_together_give_what_each_gives_alone(channels: int
     rng = np.random.default_rng(channels)
     scale, offset = np.exp(rng.uniform(-14, 0, channels)), rng.normal(0, 60, channels)
     needed, usual = np.exp(rng.uniform(5, 17, channels)), rng.normal(0, 40, channels)
-    for one in with_shifts(scale, offset, needed, range(6), 2, usual):
-        (alone,) = with_shifts(scale, offset, needed, [one.out_shift], 2, usual)
+    tried = with_shifts(scale, offset, needed, range(6), 2, usual)
+    for one in (tried.rule(k) for k in range(6)):
+        alone = with_shifts(scale, offset, needed, [one.out_shift], 2, usual).rule(0)
         assert np.array_equal(one.factors, alone.factors) and np.array_equal(one.addends, alone.addends)
         assert (one.shift, one.error, one.mean_error, one.short) == (
             alone.shift, alone.error, alone.mean_error, alone.short,

@@ -22,7 +22,7 @@ from atonc.lower.conv.requantise import Requantisation, TwoSteps, cut_costs, mat
 from atonc.lower.conv.steep_channels import tame
 from atonc.lower.conv.taps import tap_phases
 from atonc.lower.conv.transposed import transposed_phases
-from atonc.lower.conv.typical_sums import largest_part, sample_patches
+from atonc.lower.conv.typical_sums import Codes, largest_part, sample_patches
 from atonc.lower.conv.wide_2x import TOGETHER, has_pairs, paired_phases
 from atonc.lower.registry import Refusal
 from atonc.ops.rounding import lift, rounding_of
@@ -54,7 +54,7 @@ class Layer:
     out_scale: float
     out_zero: int
     numerics: str
-    typical: Callable[[], tuple[NDArray[np.int64], ...]]  # codes of the features for typical inputs, as pictures
+    typical: Callable[[], tuple[Codes, ...]]  # codes of the features for typical inputs, as pictures
     features_shifted: bool  # stored as code + 128, so that zero is 0
     codes_shifted: bool
     stored: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda codes: codes  # what `source` holds of the input
@@ -105,7 +105,7 @@ class Layer:
     def shifted(self) -> Layer:
         """The same layer on features stored as code + 128."""
 
-        def typical() -> tuple[NDArray[np.int64], ...]:
+        def typical() -> tuple[Codes, ...]:
             return tuple(codes + 128 for codes in self.typical())
 
         return replace(self, zero=self.zero + 128, features_shifted=True, typical=typical)
@@ -209,7 +209,7 @@ class Layer:
         largest = np.ones(weights.shape[0])
         for codes in self.typical():
             codes = np.pad(codes, (*self._borders(), (0, 0)), constant_values=self.zero)
-            patches = sample_patches(codes - subtracted, weights.shape[1:3], self.stride, self.dilation)
+            patches = sample_patches(codes, weights.shape[1:3], self.stride, self.dilation) - subtracted
             if weights.shape[3] < codes.shape[2]:  # depthwise: every output looks at one channel
                 channels = np.arange(weights.shape[0]) // (self.outputs // codes.shape[2])
                 sums = np.abs(patches[..., channels] * weights[..., 0].transpose(1, 2, 0)).sum(axis=(1, 2))
@@ -362,9 +362,9 @@ def _largest_sums(weights: Weights, x: Tensor) -> Real:
 
 def _typical(
     x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool
-) -> tuple[NDArray[np.int64], ...]:
+) -> tuple[Codes, ...]:
     """Asked for only where several passes are needed: the runs cost more than everything else here."""
-    return tuple(np.asarray(run[x.name], np.int64).reshape(shape) + 128 * shifted for run in context.typical)
+    return tuple(np.asarray(run[x.name], np.int16).reshape(shape) + 128 * shifted for run in context.typical)
 
 
 def _picture(tensor: Tensor) -> tuple[int, int, int]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.typical_sums import Codes
 from atonc.plan.streams import Area
 
 MOST_STRIDE = 2  # of units; how ST's releases 2.x sum with smaller ones nobody knows
@@ -23,7 +21,7 @@ def one_patch(layer: Layer) -> Layer:
         return layer
     values = rows * columns * channels
 
-    def typical() -> tuple[NDArray[np.int64], ...]:
+    def typical() -> tuple[Codes, ...]:
         return tuple(codes.reshape(1, 1, values) for codes in layer.typical())
 
     weights = layer.weights.reshape(outputs, 1, 1, values)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from atonc.ir import Op
 from atonc.lower.context import Context
@@ -16,6 +15,7 @@ from atonc.lower.conv import depthwise as conv_depthwise
 from atonc.lower.conv.layer import Layer, layer_of
 from atonc.lower.conv.shift_first import unshift_first
 from atonc.lower.conv.strips import lower_wide
+from atonc.lower.conv.typical_sums import Codes
 from atonc.lower.registry import Refusal, recipe
 from atonc.plan.task import TaskGroup
 from atonc.select.choose import choose, in_order
@@ -121,6 +121,6 @@ def _groups(layer: Layer, groups: int) -> list[Layer]:
     ]
 
 
-def _channels(layer: Layer, first: int, count: int) -> tuple[NDArray[np.int64], ...]:
+def _channels(layer: Layer, first: int, count: int) -> tuple[Codes, ...]:
     """What is typical of some of the channels."""
     return tuple(codes[..., first : first + count] for codes in layer.typical())

@@ -71,20 +71,20 @@ def requantisation(
     `sums`: how often a partial result is rounded to 16 bits on the way; then saturation before the end is an error.
     The shift is the one with the smallest error: small ones saturate, large ones round away too much.
     """
-    _require_usable(scale, offset)
+    steepest, farthest = float(np.abs(scale).max()), float(np.abs(offset).max())
+    _require_usable(steepest, farthest)
     needed = largest if sums > 1 else np.minimum(largest, matters(scale, offset))
     usual = offset if usual is None else usual
     fits = max(0, ceil(log2(max(float(needed.max()), 1.0) / 32767.0)))  # nothing saturates from here on
     shifts = range(min(max(0, fits - 2), MOST_OUT_SHIFT), min(fits + 2, MOST_OUT_SHIFT) + 1)
-    candidates = with_shifts(scale, offset, needed, shifts, sums, usual)
-    allowed = min(rule.error for rule in candidates) + TOLERATED
-    best = min((rule for rule in candidates if rule.error <= allowed), key=lambda rule: rule.mean_error)
-    return replace(best, clip=narrowed(clip))
+    tried = with_shifts(scale, offset, needed, shifts, sums, usual)
+    allowed = min(tried.error) + TOLERATED
+    best = min((k for k in range(len(shifts)) if tried.error[k] <= allowed), key=lambda k: tried.mean_error[k])
+    return tried.rule(best, narrowed(clip))
 
 
-def _require_usable(scale: Real, offset: Real) -> None:
+def _require_usable(steepest: float, farthest: float) -> None:
     """Whether factors and addends exist at all."""
-    steepest, farthest = float(np.abs(scale).max()), float(np.abs(offset).max())
     if not (steepest <= _A_MAX and farthest <= _C_MAX):  # also what is not a number
         raise Refusal(
             "coefficients",
@@ -94,32 +94,56 @@ def _require_usable(scale: Real, offset: Real) -> None:
         )
 
 
-def with_shifts(
-    scale: Real, offset: Real, needed: Real, shifts: Sequence[int], sums: int, usual: Real
-) -> list[Requantisation]:
-    """A rule for each; arrays have a row for every shift, as layers have few channels and many rules are tried."""
-    steepest, farthest = float(np.abs(scale).max()), float(np.abs(offset).max())
-    fine = [_shift(steepest * 2.0**out_shift, farthest) for out_shift in shifts]
-    coarse, parts = (np.ldexp(1.0, np.array(some))[:, None] for some in (shifts, fine))
-    cut = np.array(shifts)[:, None] > 0
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """Rules with several shifts: of each field one, or a row, for every shift."""
+
+    out_shifts: Sequence[int]
+    factors: Ints
+    addends: Ints
+    shifts: list[int]
+    error: list[float]
+    mean_error: list[float]
+    short: list[float]
+
+    def rule(self, k: int, clip: tuple[int, int] | None = None) -> Requantisation:
+        errors = self.error[k], self.mean_error[k], self.short[k]
+        return Requantisation(self.out_shifts[k], self.factors[k], self.addends[k], self.shifts[k], clip, *errors)
+
+
+def with_shifts(scale: Real, offset: Real, needed: Real, shifts: Sequence[int], sums: int, usual: Real) -> Tried:
+    """A rule for each. All of them at once, in few steps: layers have few channels and many rules are tried."""
+    size = np.abs(scale)
+    fine = _shifts(float(size.max()), float(np.abs(offset).max()), shifts)
+    coarse = np.array([[2.0**shift] for shift in shifts])
+    parts = np.array([[2.0**shift] for shift in fine])
+    cut = np.array([[float(shift > 0)] for shift in shifts])
     unit = scale * coarse  # codes per step of the 16-bit accumulator
-    factors = np.rint(unit * parts).astype(np.int64)
+    exact = unit * parts
+    rounded_factors = np.rint(exact)
     reach = needed / coarse
-    steep = np.maximum(np.abs(unit), 1e-30)
+    steep = np.maximum(size * coarse, 1e-30)
     most = np.minimum(reach, 32767.0)
-    middle = np.clip((usual - offset) / np.where(unit == 0, 1e-30, unit), -most, most)
-    missing = unit * parts - factors
-    addends = np.rint(offset * parts + missing * middle).astype(np.int64)
+    middle = np.maximum((usual - offset) / np.where(unit == 0, 1e-30, unit), -most)
+    np.minimum(middle, most, out=middle)
+    missing = exact - rounded_factors
+    addends = np.rint(offset * parts + missing * middle)
     lost = np.maximum(reach - 32767.0, 0.0) * steep  # by saturation
     skew = np.abs(missing) / parts  # by the short factors, per step away from the usual accumulator
-    rounded = np.where(cut, 0.5 * sums * steep, 0.0)
     short = skew * np.minimum(reach + np.abs(middle), _CODES / steep)
-    error = (lost + short + rounded + 0.5 / parts).max(axis=1)
-    spread = np.where(cut, np.sqrt(sums / (6 * np.pi)) * steep, 0.0)  # mean size of a normal error
+    error = (lost + short + 0.5 * sums * cut * steep + 0.5 / parts).max(axis=1)
+    spread = np.sqrt(sums / (6 * np.pi)) * cut * steep  # mean size of a normal error
     mean = lost + skew * np.minimum(reach / 2, SPREAD / steep) + spread + 0.25 / parts
-    ordinary = np.max(short, axis=1, where=steep < 1.0, initial=0.0)
-    errors = [(float(error[k]), float(np.mean(mean[k])), float(ordinary[k])) for k in range(len(shifts))]
-    return [Requantisation(s, factors[k], addends[k], fine[k], None, *errors[k]) for k, s in enumerate(shifts)]
+    ordinary = np.where(steep < 1.0, short, 0.0).max(axis=1)
+    return Tried(
+        shifts,
+        rounded_factors.astype(np.int64),
+        addends.astype(np.int64),
+        fine,
+        error.tolist(),
+        (np.add.reduce(mean, axis=1) / mean.shape[1]).tolist(),
+        ordinary.tolist(),
+    )
 
 
 def cut_costs(scale: Real, largest: Real) -> Real:
@@ -143,11 +167,11 @@ def matters(scale: Real, offset: Real) -> Real:
     return np.maximum(*ends)
 
 
-def _shift(steepest: float, farthest: float) -> int:
-    """As large as the 16-bit factors and the 32-bit addends allow."""
-    by_factor = floor(log2(_A_MAX / max(steepest, 1e-30)))
-    by_addend = floor(log2(_C_MAX / max(farthest, 1.0)))
-    return max(0, min(by_factor, by_addend, MOST_TABLE_SHIFT))
+def _shifts(steepest: float, farthest: float, out_shifts: Sequence[int]) -> list[int]:
+    """As large as the 16-bit factors and the 32-bit addends allow, for every shift of the sums."""
+    most = min(floor(log2(_C_MAX / max(farthest, 1.0))), MOST_TABLE_SHIFT)
+    by_factor = (floor(log2(_A_MAX / max(steepest * 2.0**shift, 1e-30))) for shift in out_shifts)
+    return [max(0, min(one, most)) for one in by_factor]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from atonc.lower.context import Context
 from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.passes_2x import needs_unsigned
+from atonc.lower.conv.typical_sums import Codes
 from atonc.lower.registry import Refusal
 from atonc.lower.units.parts import parts
 from atonc.plan.build import TaskBuilder
@@ -32,7 +33,7 @@ def shift_first(layer: Layer, context: Context) -> tuple[list[TaskGroup], Layer]
         copy = context.shifted_copies[layer.source] = context.scratch(_size(layer), "features without zero point")
         groups.append(_flipped(layer, copy))
 
-    def typical() -> tuple[NDArray[np.int64], ...]:
+    def typical() -> tuple[Codes, ...]:
         return tuple(codes + 128 for codes in layer.typical())
 
     def stored(codes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -45,7 +46,7 @@ def unshift_first(layer: Layer, context: Context) -> tuple[list[TaskGroup], Laye
     """The epoch that writes a copy with signed codes, and the layer that reads it."""
     copy = context.scratch(_size(layer), "signed features")
 
-    def typical() -> tuple[NDArray[np.int64], ...]:
+    def typical() -> tuple[Codes, ...]:
         return tuple(codes - 128 for codes in layer.typical())
 
     def stored(codes: NDArray[np.int64]) -> NDArray[np.int64]:

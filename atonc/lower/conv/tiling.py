@@ -49,9 +49,12 @@ class Slots:
     def start(self, unit: int, number: int = 0) -> int:
         return min(unit * self.batch, self.reach - self.batch) + number * self.step
 
-    def starts(self, units: int) -> list[int]:
-        """Where the units begin, and how far passes are apart."""
-        return [*(self.start(unit) for unit in range(units)), *([self.step] if self.passes > 1 else [])]
+    def aligned(self, units: int, step: int) -> bool:
+        """Whether all units begin at multiples of this, in every pass."""
+        if step == 1:
+            return True
+        starts = [*(self.start(unit) for unit in range(units)), *([self.step] if self.passes > 1 else [])]
+        return not any(start % step for start in starts)
 
     def own(self, unit: int, number: int) -> tuple[int, int]:
         """First and one past the last channel that nobody has read before."""
@@ -260,21 +263,20 @@ def _slots(channels: int, units: int, most: int, wanted: int | None, aligned: in
     places, the largest batches first."""
     if wanted is not None:
         found = [Slots(wanted // units, channels // wanted, wanted, wanted)] if wanted % units == 0 else []
-    else:
-        found = [_even_slots(channels, units, passes, aligned) for passes in range(1, -(-channels // units) + 1)]
+        return [slots for slots in found if 0 < slots.batch <= most and slots.aligned(units, aligned)]
     kept: list[Slots] = []
-    for slots in found:
-        fits = 0 < slots.batch <= most and (not kept or slots.batch < kept[-1].batch)
-        if fits and not any(start % aligned for start in slots.starts(units)):
+    for passes in range(1, -(-channels // units) + 1):
+        step = channels // passes // aligned * aligned
+        reach = channels - (passes - 1) * step
+        batch = min(reach, -(-reach // units // aligned) * aligned) if units > 1 else reach
+        if not 0 < batch <= most or (kept and batch >= kept[-1].batch):
+            continue
+        slots = Slots(batch, passes, reach, step)
+        if slots.aligned(units, aligned):
             kept.append(slots)
-    return kept[:MOST_TRIED]
-
-
-def _even_slots(channels: int, units: int, passes: int, aligned: int) -> Slots:
-    step = channels // passes // aligned * aligned
-    reach = channels - (passes - 1) * step
-    batch = reach if units == 1 else -(-reach // units // aligned) * aligned
-    return Slots(min(batch, reach), passes, reach, step)
+            if len(kept) == MOST_TRIED:
+                break
+    return kept
 
 
 def _kernels(outputs: int, most: int, whole: int) -> int:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+
+Codes = NDArray[np.int16]  # also those of features that are stored as code + 128
 
 SAMPLES = 256  # positions at which sums are looked at
 STOPS = 24  # between channels, where a pass might end
 
 
 def sample_patches(
-    picture: NDArray[np.int64], window: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int]
-) -> NDArray[np.float64]:
+    picture: Codes, window: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int]
+) -> Codes:
     """Windows [position, row, column, channel] spread over a picture (positions at the border are left out)."""
     reach = [(k - 1) * d + 1 for k, d in zip(window, dilation, strict=True)]
     rows = np.arange(0, max(1, picture.shape[0] - reach[0] + 1), stride[0])
@@ -21,20 +25,29 @@ def sample_patches(
     dy, dx = (np.arange(k) * d for k, d in zip(window, dilation, strict=True))
     y = np.minimum(ys[:, None, None] + dy[None, :, None], picture.shape[0] - 1)
     x = np.minimum(xs[:, None, None] + dx[None, None, :], picture.shape[1] - 1)
-    return picture[y, x].astype(np.float64)
+    found: Codes = picture[y, x]
+    return found
 
 
-def largest_part(patches: NDArray[np.float64], weights: NDArray[np.int64]) -> NDArray[np.float64]:
+def largest_part(patches: Codes, weights: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
     """Per output the largest sum over some first or some last channels; a few dozen places to stop are looked at."""
     positions, outputs, channels = patches.shape[0], weights.shape[0], weights.shape[3]
     step = -(-channels // STOPS)
-    sums = [np.zeros((positions, outputs))]
+    exact = _exact_type(patches, weights)
+    patches, weights = patches.astype(exact), weights.astype(exact)
+    sums = np.zeros((positions, outputs), exact)
+    highest, lowest = np.zeros_like(sums), np.zeros_like(sums)
     for first in range(0, channels, step):
         some = slice(first, first + step)
         left, right = (part[..., some].reshape(len(part), -1) for part in (patches, weights))
-        sums.append(sums[-1] + left @ right.T.astype(np.float64))
-    largest = np.zeros(outputs)
-    for part in sums:
-        for one in (part, sums[-1] - part):
-            largest = np.maximum(largest, np.abs(one).max(axis=0, initial=0.0))
-    return largest
+        sums += left @ right.T
+        np.maximum(highest, sums, out=highest)
+        np.minimum(lowest, sums, out=lowest)
+    largest = np.maximum(np.maximum(highest, -lowest), np.maximum(sums - lowest, highest - sums))
+    return largest.max(axis=0, initial=0.0).astype(np.float64)
+
+
+def _exact_type(patches: Codes, weights: NDArray[np.integer[Any]]) -> type[np.floating[Any]]:
+    """Single precision where it holds every sum."""
+    most = np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max(initial=0) * int(np.abs(patches).max(initial=0))
+    return np.float32 if most < 1 << 24 else np.float64
