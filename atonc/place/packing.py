@@ -46,8 +46,27 @@ def pack(job: Job) -> Packing | None:
         fitting = [addresses for addresses in layouts if addresses is not None]
         if fitting:
             best = min(fitting, key=job.cycles)
-            return Packing(spread(job.problem, best, [*whole, *fast], job.traffic, job.board))
+            return Packing(_spread_beside_spills(job, best, [*whole, *fast]))
     return None
+
+
+def _spread_beside_spills(job: Job, addresses: Sequence[int], windows: Sequence[Window]) -> list[int]:
+    """In the space that the layout has on the chip; in all of it only where that is faster."""
+    rooms = (_filled(job.problem, addresses, windows), windows)
+    close, wide = (spread(job.problem, addresses, room, job.traffic, job.board) for room in rooms)
+    return wide if job.cycles(wide) < job.cycles(close) else close
+
+
+def _filled(problem: Problem, addresses: Sequence[int], windows: Sequence[Window]) -> list[Window]:
+    """The parts of windows between the first and the last byte that a layout has there: what it leaves stays free."""
+    ends = [(address, address + item.size) for address, item in zip(addresses, problem.items, strict=True)]
+    found = []
+    for window in windows:
+        inside = [(low, end) for low, end in ends if window.start <= low and end <= window.end]
+        if inside:
+            start, end = min(low for low, _ in inside), max(end for _, end in inside)
+            found.append(Window(start, end, npu_ram=window.npu_ram))
+    return found
 
 
 def _regions(fast: Sequence[Window], whole: Sequence[Window]) -> list[list[Window]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.place import Layout, board, place, solve
+from atonc.place import Layout, board, packing, place, solve
 from atonc.place.check import check
 from atonc.place.cost import Meter, Traffic, traffic_of
 from atonc.place.greedy import Item, Problem, extent_of, pack
@@ -68,6 +68,19 @@ def test_speed_never_costs_memory_nor_cycles() -> None:
         small, fast = placed(steps, "memory"), placed(steps, "speed")
         assert fast.peak_bytes <= small.peak_bytes
         assert cycles(steps, fast)[0] <= cycles(steps, small)[0] + 1e-6
+
+
+def test_what_stays_on_the_chip_beside_spills_takes_more_of_it_only_for_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = (64_000,) * 4, (900_000, 900_000)
+    for sizes, more in (((3_000_000, 3_000_000, *small), True), ((3_000_000, 3_000_000, *small, *large), False)):
+        steps = wide(*sizes)
+        fast = placed(steps, "speed")
+        with monkeypatch.context() as changed:
+            changed.setattr(packing, "spread", lambda problem, addresses, *rest: addresses)
+            packed = placed(steps, "speed")
+        assert fast.spilled_bytes == packed.spilled_bytes > 0
+        assert cycles(steps, fast)[0] < cycles(steps, packed)[0]
+        assert (fast.peak_bytes > packed.peak_bytes) == more
 
 
 def test_the_meter_follows_moves() -> None:
