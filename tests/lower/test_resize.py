@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -130,9 +129,8 @@ def test_large_results_come_in_bands_that_begin_at_aligned_places() -> None:
     ],
 )
 def test_bands_of_rows(shape, size, coordinates, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "BAND_SHARE", Fraction(1, 112))
-    small = policy.USUAL_ROOM.band_bytes
-    assert small == 1 << 14
+    small = 1 << 14
+    monkeypatch.setitem(vars(policy.USUAL_ROOM), "band_bytes", small)
     assert len(resize_linear.bands(size[0], size[1] * shape[2], size[1] * -(-shape[2] // 8) * 8, small)) > 1
     x, y = activation("x", (1, *shape), 0.1, 3), activation("y", (1, *size, shape[2]), 0.1, 3)
     check("resize_linear", {"coordinates": coordinates}, x, y, within=1)
