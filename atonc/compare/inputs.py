@@ -113,11 +113,12 @@ def background(height: int, width: int, rng: np.random.Generator) -> Real:
     y, x = (np.arange(height) + 0.5)[:, None] / height, (np.arange(width) + 0.5)[None, :] / width
     grey = 0.5 + rng.uniform(-0.3, 0.3) * (x - 0.5) + rng.uniform(-0.3, 0.3) * (y - 0.5)
     grey = grey + 0.07 * texture(height, width, rng)
-    colour = grey[..., None] * rng.uniform(0.75, 1.1, 3)
+    colour = grey * rng.uniform(0.75, 1.1, 3)[:, None, None]  # planes: many times quicker than pixels of three numbers
     for _ in range(7):
-        mask = 0.7 * _blob(y - rng.uniform(0, 1), x - rng.uniform(0, 1), rng)[..., None]
-        colour = colour * (1.0 - mask) + mask * rng.uniform(0.1, 0.9) * rng.uniform(0.6, 1.1, 3)
-    return np.clip(colour, 0.0, 1.0)
+        mask = 0.7 * _blob(y - rng.uniform(0, 1), x - rng.uniform(0, 1), rng)
+        colour *= 1.0 - mask
+        colour += mask * rng.uniform(0.1, 0.9) * rng.uniform(0.6, 1.1, 3)[:, None, None]
+    return np.moveaxis(np.clip(colour, 0.0, 1.0), 0, -1)
 
 
 def spectrogram(height: int, width: int, channels: int, rng: np.random.Generator) -> Real:
@@ -146,7 +147,14 @@ def _blob(dy: Real, dx: Real, rng: np.random.Generator) -> Real:
     """A soft-edged ellipse."""
     (ry, rx), angle = rng.uniform(0.05, 0.3, 2), rng.uniform(0, np.pi)
     u, v = dx * np.cos(angle) + dy * np.sin(angle), dy * np.cos(angle) - dx * np.sin(angle)
-    return 1.0 / (1.0 + np.exp(np.clip((np.hypot(u / rx, v / ry) - 1.0) * 12.0, -60, 60)))
+    u /= rx
+    v /= ry
+    far: Real = np.hypot(u, v, out=u)
+    far -= 1.0
+    far *= 12.0
+    np.exp(np.clip(far, -60, 60, out=far), out=far)
+    far += 1.0
+    return np.divide(1.0, far, out=far)
 
 
 def _walk(rng: np.random.Generator, shape: tuple[int, ...]) -> Real:

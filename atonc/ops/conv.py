@@ -5,6 +5,7 @@ Sums of floats run in the order of the weights in memory: row by row of the wind
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -108,13 +109,22 @@ def _depthwise(padded: Array, weights: Array, geometry: Geometry, size: tuple[in
     multiplier = weights.shape[0] // padded.shape[3]
     if multiplier > 1:
         padded = np.repeat(padded, multiplier, axis=3)
-    acc = np.zeros((padded.shape[0], *size, weights.shape[0]), padded.dtype)
+    shape = (padded.shape[0], *size, weights.shape[0])
+    kernels: Array = weights[..., 0].transpose(1, 2, 0)
+    if geometry.stride[1] == 1 and padded.flags.c_contiguous:
+        # numbers of a line follow each other in memory: one long row instead of short pixels
+        channels, (rows_apart, columns_apart) = shape[3], geometry.dilation
+        kernels = np.tile(kernels, size[1])[..., None]
+        geometry = replace(geometry, dilation=(rows_apart, columns_apart * channels))
+        padded, size = padded.reshape(*padded.shape[:2], -1, 1), (size[0], size[1] * channels)
+    acc = np.zeros((shape[0], *size, padded.shape[3]), padded.dtype)
     step = max(1, PART_BYTES // max(1, acc[:, :1].nbytes))
+    products = np.empty_like(acc[:, :step])
     for first in range(0, size[0], step):  # as many rows as the processor's cache holds
         part = acc[:, first : first + step]
         for i, j, tap in geometry.taps(padded[:, first * geometry.stride[0] :], (part.shape[1], size[1])):
-            part += tap * weights[:, i, j, 0]
-    return acc
+            part += np.multiply(tap, kernels[i, j], out=products[:, : part.shape[1]])
+    return acc.reshape(shape)
 
 
 @computes("transpose_conv")

@@ -18,7 +18,7 @@ from atonc.ops.rounding import Rounding
 Real = NDArray[np.float64]
 Single = NDArray[np.float32]
 
-PART_ELEMENTS = 1 << 14  # as many as the processor's cache holds, a few times over
+PART_ELEMENTS = 1 << 15  # as many as the processor's cache holds, a few times over
 _SATURATED = 512.0  # steps: beyond, a byte saturates whatever the zero point
 _ERROR = 2.0**-21  # of a step, in parts of the largest number on the way: eight roundings, and as much again
 _MOST_DOUBT = 0.05  # of a step: beyond, too many sums would be worked out twice

@@ -21,6 +21,7 @@ class TaskBuilder:
     units: dict[str, UnitConfig] = field(default_factory=dict)
     engines: dict[str, EngineUse] = field(default_factory=dict)
     wires: list[Wire] = field(default_factory=list)
+    used: dict[str, int] = field(default_factory=dict)  # units and engines, by kind
 
     def read(self, buffer: str, config: StrengConfig, follows: str = "") -> str:
         """`follows`: a writer of the same buffer, behind whose frames the reader stays."""
@@ -60,8 +61,7 @@ class TaskBuilder:
         return TaskGroup.of(self.done())
 
     def _used(self, kind: str) -> int:
-        used = self.engines if kind == ENGINE else self.units
-        return sum(1 for name in used if name.startswith(kind))
+        return self.used.get(kind, 0)
 
     def _next(self, kind: str) -> str:
         used = self._used(kind)
@@ -71,4 +71,5 @@ class TaskBuilder:
                 where=", ".join(self.origin),
                 rule="units of one epoch",
             )
+        self.used[kind] = used + 1
         return f"{kind} {chr(ord('a') + used)}"

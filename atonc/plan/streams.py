@@ -37,10 +37,12 @@ class Area:
         return self.pixel == pixel and self.line == self.width * pixel
 
     def channels_from(self, first: int, count: int) -> Area:
-        return replace(self, channels=count, offset=self.offset + first * self.element_bytes)
+        offset = self.offset + first * self.element_bytes
+        return Area(self.height, self.width, count, self.line, self.pixel, offset, self.element_bytes)
 
     def rows(self, first: int, count: int) -> Area:
-        return replace(self, height=count, offset=self.offset + first * self.line)
+        offset = self.offset + first * self.line
+        return Area(count, self.width, self.channels, self.line, self.pixel, offset, self.element_bytes)
 
     def columns(self, first: int, count: int) -> Area:
         return replace(self, width=count, offset=self.offset + first * self.pixel)

@@ -41,8 +41,11 @@ def fits(needed: Counter[str], used: Counter[str], spare: int = 0) -> bool:
 
 
 def units_of(task: Task) -> Counter[str]:
-    count, writers = len(task.engines), len(task.writers())
-    return Counter(task.kinds()) + Counter(STRENG=count, writers=writers, readers=count - writers)
+    found = Counter(task.kinds())
+    for use in task.engines.values():
+        found[ENGINE] += 1
+        found["writers" if use.config.to_memory else "readers"] += 1
+    return found
 
 
 def apart(one: Task, other: Task) -> bool:

@@ -8,6 +8,7 @@ from math import lcm
 
 import numpy as np
 
+from atonc.hw.fields import changed
 from atonc.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN
 from atonc.hw.units.arith import ROWS
 from atonc.lower.context import Context
@@ -258,7 +259,7 @@ def _add_units(
         for unit, part in enumerate(chain, 1):
             view = frame(part).channels_from(channel, cut.batch)
             features = b.read(layer.source, feature_engine(view, Frames(cut.repeats, 0, blocks, cut.batch), cut.mode))
-            config = replace(next(configs), out_shift=out_shift if unit == len(chain) else 0)
+            config = changed(next(configs), out_shift=out_shift if unit == len(chain) else 0)
             tail = b.unit(config, features, kernels, tail or None)
         tails.append(tail)
     return joined(b, tails) if cut.joined else tails[0]

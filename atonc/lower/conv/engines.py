@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from atonc.hw.fields import changed
 from atonc.hw.units.arith import ArithConfig
@@ -14,10 +15,12 @@ from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, contiguous, engine
 
 
+@lru_cache(maxsize=1 << 10)
 def kernel_engine(size_bytes: int, mode: Mode) -> StrengConfig:
     return changed(contiguous(size_bytes, word_bytes=3 if mode.deep else 1), continuous=1)
 
 
+@lru_cache(maxsize=1 << 12)
 def feature_engine(view: Area, frames: Frames, mode: Mode) -> StrengConfig:
     """Features are always read in a loop, even if it turns only once."""
     if not mode.deep:
@@ -42,6 +45,7 @@ def requantise(b: TaskBuilder, units: list[ArithConfig], source: str, gate: dict
     return source
 
 
+@lru_cache(maxsize=1 << 12)
 def output_engine(target: Area, kernels: int, first: int, groups: int) -> StrengConfig:
     """Groups of channels side by side in a channel-last picture. A single one is written without a loop."""
     view = target.channels_from(first, kernels)

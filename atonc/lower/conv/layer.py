@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.limits import ALIGNED
+from atonc.hw.memoise import memoise
 from atonc.hw.units.arith import ArithConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
@@ -115,11 +116,16 @@ class Layer:
         """Parts of the output begin at channels that are multiples of this."""
         return ALIGNED if self.large else 1
 
+    @property
+    def magnitudes(self) -> NDArray[np.int64]:
+        """Per output channel the sum of its weights without their signs."""
+        return magnitudes(self.weights)
+
     def runs(self, most: int, step: int = 0) -> list[tuple[int, int]]:
         """Stretches of at most so many output channels: apart from each other those with a weight beyond 8 bits, which
         costs a second unit, and those without. They begin at multiples of `step`."""
         step = step or self.alignment
-        wide = np.asarray(((self.weights < -128) | (self.weights > 127)).any(axis=(1, 2, 3)))
+        wide = _wide(self.weights)
         found: list[tuple[int, int]] = []
         flag = None
         for first in range(0, self.outputs, step):
@@ -152,7 +158,7 @@ class Layer:
     def _rule(self, subtracted: int, roundings: int, first: int, count: int) -> Requantisation | TwoSteps:
         scale, offset, largest = self._problem(subtracted, roundings, first, count)
         if self.numerics == "2.x" and subtracted == self.zero:
-            sums = self.weights.astype(np.int64).sum(axis=(1, 2, 3))
+            sums = weight_sums(self.weights)
             whole = two_steps(self.scale, self.offset, self.out_scale, self.out_zero, sums, self.clip)
             return whole.channels(first, count)  # one shift for all channels, whatever a unit takes of them
         usual = self._usual_codes()[first : first + count]
@@ -162,8 +168,7 @@ class Layer:
         """A typical code of the results of each channel: near its bias, and rather on the side of small values."""
         key = ("usual", 0)
         if key not in self.known:
-            sums = np.abs(self.weights.astype(np.int64)).sum(axis=(1, 2, 3))
-            spread = USUAL_PART * 255.0 * self.scale * sums
+            spread = USUAL_PART * 255.0 * self.scale * self.magnitudes
             self.known[key] = np.clip(self.usual, self.offset - spread, self.offset + spread)
         found: Real = self.known[key]
         return found
@@ -178,11 +183,10 @@ class Layer:
         return scale[some], offset[some], largest[some]
 
     def _whole_problem(self, subtracted: int, roundings: int) -> tuple[Real, Real, Real]:
-        weights = self.weights.astype(np.int64)
         low, high = (0, 255) if self.features_shifted else (-128, 127)
         reach = max(high - subtracted, subtracted - low)
-        largest = np.abs(weights).sum(axis=(1, 2, 3)).astype(np.float64) * reach
-        offset = self.offset + self.scale * weights.sum(axis=(1, 2, 3)) * (subtracted - self.zero)
+        largest = self.magnitudes.astype(np.float64) * reach
+        offset = self.offset + self.scale * weight_sums(self.weights) * (subtracted - self.zero)
         if roundings > 1 and self.numerics != "2.x" and self.typical():
             shown = matters(self.scale, offset)  # formats are calibrated on more than is known here
             largest = np.minimum(largest, np.maximum(self.margin * self._observed(subtracted), shown))
@@ -306,6 +310,25 @@ class Layer:
         )
 
 
+@memoise
+def magnitudes(weights: Weights) -> NDArray[np.int64]:
+    """Per output channel the sum of all weights without their signs: all forms of a layer ask for it."""
+    found: NDArray[np.int64] = np.abs(weights).sum(axis=(1, 2, 3), dtype=np.int64)
+    return found
+
+
+@memoise
+def weight_sums(weights: Weights) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = weights.sum(axis=(1, 2, 3), dtype=np.int64)
+    return found
+
+
+@memoise
+def _wide(weights: Weights) -> NDArray[np.bool_]:
+    """Which output channels have a weight beyond 8 bits."""
+    return np.asarray(((weights < -128) | (weights > 127)).any(axis=(1, 2, 3)))
+
+
 def layer_of(
     op: Op,
     context: Context,
@@ -357,7 +380,7 @@ def layer_of(
 def _largest_sums(weights: Weights, x: Tensor) -> Real:
     """Per output channel, of features without their zero point."""
     reach = max(127 - x.zero_point, x.zero_point + 128)
-    return np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).astype(np.float64) * reach
+    return magnitudes(weights).astype(np.float64) * reach
 
 
 def _typical(

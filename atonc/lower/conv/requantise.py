@@ -47,8 +47,8 @@ class Requantisation:
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         """For `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
         part = slice(first, first + count)
-        unit = _unit(self.factors[part], self.addends[part], batch, pixels)
-        return _clipped(changed(unit, shift_out=self.shift), self.clip)
+        unit = _unit(self.factors[part], self.addends[part], batch, pixels, self.shift)
+        return _clipped(unit, self.clip)
 
     def apply(self, sums: Ints) -> Ints:
         """What the units compute from exact sums [..., channels]."""
@@ -196,9 +196,9 @@ class TwoSteps:
         part = slice(first, first + count)
         same = np.full(count, self.bias_factor)
         zeros = np.zeros(count, np.int64)
-        scale = _unit(self.factors[part], zeros, batch, pixels)
-        scale = changed(scale, combine_bc=0, shift_out=self.shift, out_bytes=2, a=1 if scale.is_vector else scale.a)
-        bias = changed(_unit(same, self.addends[part], batch, pixels), shift_out=self.bias_shift)
+        scale = _unit(self.factors[part], zeros, batch, pixels, self.shift)
+        scale = changed(scale, combine_bc=0, out_bytes=2, a=1 if scale.is_vector else scale.a)
+        bias = _unit(same, self.addends[part], batch, pixels, self.bias_shift)
         return [scale, *_clipped(bias, self.clip)]
 
 
@@ -274,25 +274,21 @@ def _clipped(unit: ArithConfig, clip: tuple[int, int] | None) -> list[ArithConfi
     return [unit, clip_unit(*clip)]
 
 
-def _unit(factors: Ints, addends: Ints, batch: int, pixels: int) -> ArithConfig:
+_PLAIN = ArithConfig(
+    combine_bc=1, rounded=1, saturated=1, round_mode=1, out_bytes=1, bytes_x=2, out_bytes_x=2, bytes_y=2, out_bytes_y=2
+)
+
+
+def _unit(factors: Ints, addends: Ints, batch: int, pixels: int, shift: int) -> ArithConfig:
     """A and a 32-bit addend per channel; channels come in groups of `batch`, each with all its pixels."""
     count = factors.size
-    plain = ArithConfig(
-        combine_bc=1,
-        rounded=1,
-        saturated=1,
-        round_mode=1,
-        out_bytes=1,
-        bytes_x=2,
-        out_bytes_x=2,
-        bytes_y=2,
-        out_bytes_y=2,
-    )
     if count == 1:  # tables of one row were never seen
         low = int(addends[0]) & 0xFFFF
-        return changed(plain, a=int(factors[0]), b=int(addends[0]) >> 16, c=low - (low >> 15 << 16))
+        a, b, c = int(factors[0]), int(addends[0]) >> 16, low - (low >> 15 << 16)
+        return changed(_PLAIN, shift_out=shift, a=a, b=b, c=c)
     return changed(
-        plain,
+        _PLAIN,
+        shift_out=shift,
         vector_a=1,
         vector_b=1,
         vector_c=1,

@@ -13,6 +13,7 @@ from math import ceil, gcd, lcm
 
 from atonc.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
 from atonc.hw.machine import stm32n6
+from atonc.hw.memoise import memoise
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.conv.chains import (
     Form,
@@ -105,6 +106,7 @@ def choose(
     return _chosen(outlines, channels, outputs, tuple(modes), memory_loops, share, aligned, whole)
 
 
+@memoise
 def _outline(part: Part) -> Outline:
     step = FLAT if part.area.contiguous else EVEN
     return Outline(replace(part.area, offset=part.area.offset % step), part.window, part.padding, part.stride)
@@ -142,17 +144,21 @@ def narrower(
 ) -> Tiling | None:
     """Other units that compute the same: at most so many, with the same kernels a frame and the same roundings."""
     alike = tuple(mode for mode in modes if mode.offset == like.mode.offset)
-    outlines = tuple(map(_outline, parts))
-    return _narrower(outlines, channels, like, alike, most_units, aligned)
+    return _narrower(tuple(map(_outline, parts)), channels, like.passes, like.kernels, alike, most_units, aligned)
 
 
 @lru_cache(maxsize=4096)
 def _narrower(
-    parts: tuple[Outline, ...], channels: int, like: Tiling, modes: tuple[Mode, ...], most_units: int, aligned: int
+    parts: tuple[Outline, ...],
+    channels: int,
+    passes: int,
+    kernels: int,
+    modes: tuple[Mode, ...],
+    most_units: int,
+    aligned: int,
 ) -> Tiling | None:
-    found = [c for mode in modes for c in _candidates(parts, channels, like.kernels, mode, None, aligned, 1)]
-    same = (like.slots.passes, like.kernels)
-    fitting = [c for c in found if c.units <= most_units and (c.slots.passes, c.kernels) == same]
+    found = [c for mode in modes for c in _candidates(parts, channels, kernels, mode, None, aligned, 1)]
+    fitting = [c for c in found if c.units <= most_units and (c.slots.passes, c.kernels) == (passes, kernels)]
     fitting = [c for c in fitting if c.slots.passes == 1 or c.form.ring]
     best = min(fitting, key=lambda c: (c.cycles, c.units, -c.slots.batch), default=None)
     if best is None:

@@ -51,6 +51,8 @@ def wide_parts(layer: Layer) -> tuple[Part, ...]:
 def frame(part: Part) -> Area:
     """What the unit reads: the area and the lines around it that it leaves out."""
     above, below = part.cropped
+    if not (above or below):
+        return part.area
     taller = replace(part.area, height=part.area.height + above + below)
     return replace(taller, offset=part.area.offset - above * part.area.line)
 

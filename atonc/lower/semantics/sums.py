@@ -153,7 +153,7 @@ def _may_saturate(layer: Layer, piece: Sums) -> bool:
     behind that one, codes saturate too."""
     low, high = (0, 255) if layer.features_shifted else (-128, 127)
     subtracted = piece.chains[0].subtracted
-    weights = np.abs(ints(layer.weights[piece.first : piece.first + piece.count])).sum(axis=(1, 2, 3))
+    weights = layer.magnitudes[piece.first : piece.first + piece.count]
     largest = int(weights.max()) * max(high - subtracted, subtracted - low)
     linked = any(len(terms) > 1 for chain in piece.chains for terms in chain.passes)
     if linked and largest >= 1 << 23:
