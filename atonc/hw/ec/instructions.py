@@ -149,15 +149,19 @@ def decode(words: Words) -> list[Instruction]:
 
 
 def _read_write(program: list[int], at: int) -> Instruction:
-    first = program[at]
     _need(program, at, 2)
-    unit, reg = first >> 26, first >> 16 & 0x3FF
+    first, value = program[at : at + 2]
     if first & 0xFFE0 == _WHOLE_WORD:
-        return Write(unit, reg, program[at + 1])
+        return _write(first, value)
     msb, lsb = _read_field(program, at)
-    value = program[at + 1]
     _fits(value, msb - lsb + 1, program, at)
-    return WriteFieldLong(unit, reg, lsb, msb - lsb + 1, value)
+    return WriteFieldLong(first >> 26, first >> 16 & 0x3FF, lsb, msb - lsb + 1, value)
+
+
+@lru_cache(maxsize=1 << 13)
+def _write(first: int, value: int) -> Write:
+    """Most end an epoch, always in the same way."""
+    return Write(first >> 26, first >> 16 & 0x3FF, value)
 
 
 def _read_write_field(program: list[int], at: int) -> Instruction:
