@@ -7,7 +7,6 @@ import gc
 import json
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -112,6 +111,8 @@ def _refused(error: AtoncError, words: Sequence[str]) -> int:
 
 def _mistake(error: Exception) -> InternalError:
     """What a traceback would say, in one paragraph."""
+    import traceback
+
     if os.environ.get(TRACEBACK):
         traceback.print_exception(error)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "atonc" in f.filename]

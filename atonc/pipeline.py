@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from atonc import progress, silicon
 from atonc.arranging import Job, Wishes, arrange, supplied
@@ -37,7 +38,9 @@ from atonc.select.form import Refused
 from atonc.target import machine_of as machine_of
 from atonc.target import memories as memories
 from atonc.target import with_asked_clocks as with_asked_clocks
-from atonc.verify import VerifyReport, verify
+
+if TYPE_CHECKING:
+    from atonc.verify import VerifyReport
 
 _MOST_BYTES = 1 << 27  # of a tensor whose typical values are looked at, whatever a file says of memories
 CALIBRATION_SEEDS = (1001, 1002)  # not those of the verification
@@ -117,8 +120,16 @@ def compile_canonical(
         raise silicon.no_end(refused)
     findings = require_safe(found, options)
     seconds = time.perf_counter() - started
-    report = verify(program, graph, mapped, options.seed) if options.verify else None
+    report = _verified(program, graph, mapped, options)
     return Compiled(source, graph, mapped, scheduled, layout, program, findings, report, seconds, found.grades)
+
+
+def _verified(program: Program, graph: Graph, mapped: Mapped, options: Options) -> VerifyReport | None:
+    if not options.verify:
+        return None
+    from atonc.verify import verify  # with the emulator, which takes time to import
+
+    return verify(program, graph, mapped, options.seed)
 
 
 def typical_runs(graph: Graph, memory: Board | None = None) -> list[Mapping[str, Array]]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from atonc.cost.saved_machine import build_machine
-from atonc.emu import cpu
-from atonc.emu.files.c_info import CInfo
-from atonc.emu.files.types import CompiledNetwork
-from atonc.emu.network import EmulatedNetwork, Step
 from atonc.hw.cycles import hardware, st_estimate
 from atonc.hw.machine import HYPERRAM, Machine, PoolTiming, kind_of_label
+
+if TYPE_CHECKING:
+    from atonc.emu.files.c_info import CInfo
+    from atonc.emu.files.types import CompiledNetwork
+    from atonc.emu.network import EmulatedNetwork, Step
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ def network_cost(
     net: EmulatedNetwork, steps: Sequence[Step], machine: Machine | None = None, info: CInfo | None = None
 ) -> NetworkCost:
     """ST's estimate is the one of its own file (`info`), where there is one; else counted as its compiler does."""
+    from atonc.emu import cpu
+
     machine = machine or build_machine(net.network)
     pools = pool_timings(net.network)
     names = _origins(net.network)
@@ -107,6 +111,8 @@ def _step_cost(
     origin = names.get(step.number, "")
     clocks = machine.clocks
     if step.calls:
+        from atonc.emu import cpu
+
         parts = [cpu.call_cost(call.name, list(call.args)) for call in step.calls]
         cpu_ms = sum(p.cpu_cycles for p in parts) / clocks.cpu_mhz / 1e3
         total = cpu_ms + sum(p.npu_cycles for p in parts) / clocks.npu_mhz / 1e3

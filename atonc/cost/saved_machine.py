@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atonc.disk import read_file
-from atonc.emu.files.types import CompiledNetwork
 from atonc.errors import InputError, plain
 from atonc.hw.machine import FLASH, HYPERRAM, Clocks, Machine, MemoryBank, stm32n6
+
+if TYPE_CHECKING:
+    from atonc.emu.files.types import CompiledNetwork
 
 MAX_BYTES = 1 << 26
 _MOST_BANKS = 16

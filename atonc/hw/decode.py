@@ -7,7 +7,9 @@ is read off the registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +34,7 @@ from atonc.hw.units.switch import Link, decode_link
 _EN, _CLR, _CONFCLR, _RUNNING = 0, 1, 30, 31
 _TRANSLATE = 11  # ARITH.TRANSLATEADDR
 _TABLES = ("ARITH", "ACTIV")  # that have any
+_PROCESSING = ("STRENG", "CONVACC", "ARITH", "ACTIV", "POOL", "DECUN", "RECBUF")  # what an epoch consists of
 
 
 class Replay:
@@ -76,8 +79,7 @@ class Replay:
             _store_rows(self.rom1[unit.id], register - activ.ROM1, values)
 
     def enabled(self) -> list[regs.Unit]:
-        kinds = ("STRENG", "CONVACC", "ARITH", "ACTIV", "POOL", "DECUN", "RECBUF")
-        return [u for u in regs.UNITS if u.kind in kinds and self.words[u.id].get(0, 0) & 1]
+        return [u for u in regs.UNITS if u.kind in _PROCESSING and self.words[u.id].get(0, 0) & 1]
 
     def config(self, unit: regs.Unit) -> UnitConfig:
         words = self.words[unit.id]
@@ -105,6 +107,10 @@ def _store_rows(rows: NDArray[np.int16], first: int, values: Sequence[int]) -> N
         _store_word(rows, *divmod(first, 2), values[0])
         return
     words = np.array(values, np.uint32)
+    start, count = first // 2, len(words) // 2
+    if first % 2 == len(words) % 2 == 0 and 0 <= start <= len(rows) - count:  # whole rows: A, B, C and two bytes more
+        rows[start : start + count] = words.astype("<u4").view("<i2").reshape(-1, 4)[:, :3]
+        return
     row, half = np.divmod(np.arange(first, first + len(words)), 2)
     inside = (row >= 0) & (row < len(rows))
     for column, (word, shift) in enumerate(((0, 0), (0, 16), (1, 0))):
@@ -121,6 +127,11 @@ def _store_word(rows: NDArray[np.int16], row: int, half: int, value: int) -> Non
         rows[row, 2] = np.uint16(value & 0xFFFF).view(np.int16)
 
 
+@lru_cache(maxsize=1 << 12)
+def _event(what: str, unit: str, detail: tuple[int, ...]) -> Event:
+    return Event(what, unit, detail)
+
+
 class _Builder:
     """Collects one epoch while its instructions pass."""
 
@@ -133,15 +144,16 @@ class _Builder:
         self.waits: list[str] = []
         self.words = 0
         self._configured: set[str] = set()
+        self._last: tuple[str, str, tuple[int, ...]] | None = None  # event
 
     def note(self, what: str, unit: str, *detail: int) -> None:
         if what == "configure":
             if unit in self._configured or self.waits:
                 return
             self._configured.add(unit)
-        event = Event(what, unit, detail)
-        if not (self.events and self.events[-1] == event):
-            self.events.append(event)
+        if self._last != (what, unit, detail):
+            self._last = what, unit, detail
+            self.events.append(_event(what, unit, detail))
 
     def snapshot(self, replay: Replay) -> None:
         """Reads the epoch off the registers; a program that never waits is read when it begins to clear up."""
@@ -171,36 +183,44 @@ def decode_epochs(program: Iterable[Instruction], replay: Replay | None = None, 
             epochs.append(builder.build())
             builder = _Builder(instruction.value)
         builder.words += instruction.size
-        _step(instruction, replay, builder)
+        step = _STEPS.get(type(instruction))
+        if step is not None:
+            step(instruction, replay, builder)
     builder.snapshot(replay)
     epochs.append(builder.build())
     return [epoch for epoch in epochs if epoch.words]
 
 
-def _step(instruction: Instruction, replay: Replay, builder: _Builder) -> None:
-    if isinstance(instruction, Poll):
-        _poll(instruction, replay, builder)
-    elif isinstance(instruction, (Write, WriteField, WriteFieldLong, BurstWrite, BurstWriteInc)):
-        unit = regs.UNIT_BY_ID.get(instruction.unit)
-        if unit is None:
-            return
-        if isinstance(instruction, (WriteField, WriteFieldLong)):
-            _field(instruction, unit, replay, builder)
-        elif isinstance(instruction, BurstWriteInc) and unit.kind in _TABLES and instruction.reg >= MEMORY:
-            builder.note("configure", unit.name)
-            replay.store_memory(unit, instruction.reg, instruction.values)
-        else:
-            for register, value in _stores(instruction):
-                _observe(unit, register, value, replay, builder)
-                replay.store(unit, register, value)
+def _write(instruction: Write, replay: Replay, builder: _Builder) -> None:
+    unit = regs.UNIT_BY_ID.get(instruction.unit)
+    if unit is not None:
+        _observe(unit, instruction.reg, instruction.value, replay, builder)
+        replay.store(unit, instruction.reg, instruction.value)
 
 
-def _stores(instruction: Write | BurstWrite | BurstWriteInc) -> Sequence[tuple[int, int]]:
-    if isinstance(instruction, Write):
-        return ((instruction.reg, instruction.value),)
-    if isinstance(instruction, BurstWrite):
-        return [(instruction.reg, value) for value in instruction.values]
-    return [(instruction.reg + k, value) for k, value in enumerate(instruction.values)]
+def _burst(instruction: BurstWrite, replay: Replay, builder: _Builder) -> None:
+    unit = regs.UNIT_BY_ID.get(instruction.unit)
+    if unit is None:
+        return
+    for value in instruction.values:
+        _observe(unit, instruction.reg, value, replay, builder)
+        replay.store(unit, instruction.reg, value)
+
+
+def _burst_inc(instruction: BurstWriteInc, replay: Replay, builder: _Builder) -> None:
+    unit, first = regs.UNIT_BY_ID.get(instruction.unit), instruction.reg
+    if unit is None:
+        return
+    if unit.kind in _TABLES and first >= MEMORY:
+        builder.note("configure", unit.name)
+        replay.store_memory(unit, first, instruction.values)
+    elif unit.kind in _PROCESSING and 0 < first <= MEMORY - len(instruction.values):
+        builder.note("configure", unit.name)
+        replay.words[unit.id].update(enumerate(instruction.values, first))
+    else:
+        for register, value in enumerate(instruction.values, first):
+            _observe(unit, register, value, replay, builder)
+            replay.store(unit, register, value)
 
 
 def _poll(instruction: Poll, replay: Replay, builder: _Builder) -> None:
@@ -215,9 +235,10 @@ def _poll(instruction: Poll, replay: Replay, builder: _Builder) -> None:
         builder.note("poll", unit.name, instruction.value, instruction.timeout)
 
 
-def _field(
-    instruction: WriteField | WriteFieldLong, unit: regs.Unit, replay: Replay, builder: _Builder
-) -> None:
+def _field(instruction: WriteField | WriteFieldLong, replay: Replay, builder: _Builder) -> None:
+    unit = regs.UNIT_BY_ID.get(instruction.unit)
+    if unit is None:
+        return
     if unit.kind not in ("CLKCTRL", "STRSWITCH") and (instruction.reg, instruction.lsb) == (0, _EN):
         builder.note("enable" if instruction.value else "disable", unit.name)
     replay.store_field(unit, instruction.reg, instruction.lsb, instruction.width, instruction.value)
@@ -246,3 +267,13 @@ def _observe(unit: regs.Unit, register: int, value: int, replay: Replay, builder
             builder.note("enable", unit.name)
             return
     builder.note("configure", unit.name)
+
+
+_STEPS: dict[type, Callable[[Any, Replay, _Builder], None]] = {
+    Poll: _poll,
+    Write: _write,
+    WriteField: _field,
+    WriteFieldLong: _field,
+    BurstWrite: _burst,
+    BurstWriteInc: _burst_inc,
+}

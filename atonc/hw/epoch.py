@@ -34,25 +34,40 @@ class Epoch:
     def of_kind(self, kind: str) -> dict[str, UnitConfig]:
         return {name: config for name, config in self.units.items() if kind == config.KIND}
 
-    def engines(self) -> dict[str, StrengConfig]:
-        return {name: config for name, config in self.units.items() if isinstance(config, StrengConfig)}
+    def engines(self) -> Mapping[str, StrengConfig]:
+        return self._engines
 
-    def readers(self) -> dict[str, StrengConfig]:
-        return {name: config for name, config in self.engines().items() if not config.to_memory}
+    def readers(self) -> Mapping[str, StrengConfig]:
+        return self._readers
 
-    def writers(self) -> dict[str, StrengConfig]:
-        return {name: config for name, config in self.engines().items() if config.to_memory}
+    def writers(self) -> Mapping[str, StrengConfig]:
+        return self._writers
 
-    def sources(self, unit: str) -> dict[int, Link]:
+    def sources(self, unit: str) -> Mapping[int, Link]:
         """Links into a unit by port."""
-        return {link.port: link for link in self._into.get(unit, ())}
+        return self._into.get(unit, {})
 
     def destinations(self, unit: str) -> tuple[Link, ...]:
         return self._from.get(unit, ())
 
     @cached_property
-    def _into(self) -> Mapping[str, tuple[Link, ...]]:
-        return _grouped((link.destination, link) for link in self.links)
+    def _engines(self) -> Mapping[str, StrengConfig]:
+        return {name: config for name, config in self.units.items() if isinstance(config, StrengConfig)}
+
+    @cached_property
+    def _readers(self) -> Mapping[str, StrengConfig]:
+        return {name: config for name, config in self._engines.items() if not config.to_memory}
+
+    @cached_property
+    def _writers(self) -> Mapping[str, StrengConfig]:
+        return {name: config for name, config in self._engines.items() if config.to_memory}
+
+    @cached_property
+    def _into(self) -> Mapping[str, Mapping[int, Link]]:
+        found: dict[str, dict[int, Link]] = {}
+        for link in self.links:
+            found.setdefault(link.destination, {})[link.port] = link
+        return found
 
     @cached_property
     def _from(self) -> Mapping[str, tuple[Link, ...]]:

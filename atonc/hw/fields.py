@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from atonc.errors import NotModelledError
@@ -111,12 +111,10 @@ def not_modelled(unit: str, what: str, value: int) -> NotModelledError:
 def encode(config: UnitConfig) -> dict[int, int]:
     """Register index -> value, for every register that the config declares."""
     layout = _layout(cast(Hashable, type(config)))
-    words = dict(layout.resets)
-    for bits in layout.bits:
-        value = getattr(config, bits.name)
-        if value != bits.default:  # most fields are as after reset
-            cleared = words[bits.register] & ~(bits.mask << bits.lsb)
-            words[bits.register] = cleared | (int(value) & bits.mask) << bits.lsb
+    words, own = dict(layout.resets), vars(config)
+    for name, index, lsb, mask, _, default in layout.bits:
+        if (value := own[name]) != default:  # most fields are as after reset
+            words[index] = words[index] & ~(mask << lsb) | (int(value) & mask) << lsb
     for name, value in config.unmodelled:
         register_name, field = name.split(".")
         register = regs.registers(config.KIND)[register_name]
@@ -128,14 +126,23 @@ def encode(config: UnitConfig) -> dict[int, int]:
 
 def decode(cls: type[C], words: Mapping[int, int], **extra: Any) -> C:
     """The config that these register values mean; registers that are absent have their reset value."""
-    layout = _layout(cast(Hashable, cls))
-    values: dict[str, Any] = dict(layout.defaults)
-    for register, word in words.items():
+    found: C = _decoded(cast(Hashable, cls), tuple(words.items()))
+    return changed(found, **extra) if extra else found
+
+
+@lru_cache(maxsize=1 << 13)
+def _decoded(cls: Any, words: tuple[tuple[int, int], ...]) -> Any:
+    """The units of a program are often told the same."""
+    layout, others = _layout(cls), _undeclared_bits(cls)
+    values: dict[str, Any] = {}
+    for register, word in words:
         if word != layout.resets.get(register, word):
             for name, _, lsb, mask, signed, _ in layout.by_register[register]:
                 value = word >> lsb & mask
                 values[name] = value - mask - 1 if signed and value > mask >> 1 else value
-    return cls(**values, unmodelled=_leftovers(cls, words), **extra)
+        if register in others and word & others[register][0] != others[register][1]:
+            values["unmodelled"] = _leftovers(cls, dict(words))
+    return changed(_after_reset(cls), **values)
 
 
 def places(cls: type[UnitConfig]) -> tuple[tuple[str, Place], ...]:
@@ -161,12 +168,11 @@ class Bits(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """All fields of a kind of config, and what its registers and fields are after reset."""
+    """All fields of a kind of config, and what its registers are after reset."""
 
     bits: tuple[Bits, ...]
     by_register: Mapping[int, tuple[Bits, ...]]
     resets: Mapping[int, int]
-    defaults: Mapping[str, int]
 
 
 @cache
@@ -179,7 +185,12 @@ def _layout(cls: Any) -> Layout:
         found.append(Bits(name, register.index, lsb, mask, place.signed, default))
         resets[register.index] = register.reset
     by_register = {index: tuple(bits for bits in found if bits.register == index) for index in resets}
-    return Layout(tuple(found), by_register, resets, {bits.name: bits.default for bits in found})
+    return Layout(tuple(found), by_register, resets)
+
+
+@cache
+def _after_reset(cls: Any) -> Any:
+    return cls()
 
 
 @cache
@@ -191,6 +202,16 @@ def _undeclared(cls: Any) -> tuple[tuple[regs.Register, regs.Field], ...]:
         for field in register.fields
         if field.writable and (register.name, field.name) not in declared | _ACTIONS
     )
+
+
+@cache
+def _undeclared_bits(cls: Any) -> Mapping[int, tuple[int, int]]:
+    """Register index -> mask of these fields, and what they are after reset."""
+    found: dict[int, tuple[int, int]] = {}
+    for register, field in _undeclared(cls):
+        mask = found.get(register.index, (0, 0))[0] | field.mask << field.lsb
+        found[register.index] = mask, register.reset & mask
+    return found
 
 
 def _leftovers(cls: type[UnitConfig], words: Mapping[int, int]) -> tuple[tuple[str, int], ...]:

@@ -46,7 +46,7 @@ def share_word(one: StrengConfig, other: StrengConfig) -> bool:
     mine, theirs = _in_one_turn(walks(one), walks(other))
     low = min(walk.low for walk in (*mine, *theirs)) // BUS_BYTES * BUS_BYTES
     high = -(-max(walk.high for walk in (*mine, *theirs)) // BUS_BYTES) * BUS_BYTES
-    words = [_flags(found, low, high).reshape(-1, BUS_BYTES).any(axis=1) for found in (mine, theirs)]
+    words = [_flags(found, low, high).view(f"u{BUS_BYTES}") != 0 for found in (mine, theirs)]
     return bool((words[0] & words[1]).any())
 
 

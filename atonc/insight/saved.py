@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atonc.disk import read_file
-from atonc.emu.files.types import CompiledNetwork
 from atonc.errors import InputError, plain
 from atonc.insight import rules as shaping
 from atonc.insight.types import Decision, LayerError, LayerView, NetworkView, TensorView, Verified
 from atonc.lower import rules as mapping
 from atonc.reasons import Evidence, Rule, Severity
+
+if TYPE_CHECKING:
+    from atonc.emu.files.types import CompiledNetwork
 
 MAX_BYTES = 1 << 26
 _MOST = 100_000  # layers, steps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
+from atonc.hw.memoise import memoise
 from atonc.hw.units.activ import TYPE_NAMES as ACTIV_NAMES
 from atonc.hw.units.activ import ActivConfig
 from atonc.hw.units.arith import OP_NAMES, ArithConfig
@@ -16,6 +17,7 @@ SUMS = 2  # port of CONVACC at which partial sums arrive
 MOST = 24  # units of a chain: more are not readable
 
 
+@memoise
 def chains(epoch: Epoch) -> tuple[str, ...]:
     """One line per writing engine: the way of the features from memory through the units and back, without numbers."""
     lines = [" > ".join(_way(epoch, name)) for name in sorted(epoch.writers())]

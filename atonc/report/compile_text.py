@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atonc.compile_view import CompileView
 from atonc.cost.network import spill_lines
@@ -23,7 +23,9 @@ from atonc.report.epoch_table import SLOWEST, Row, epoch_table
 from atonc.report.error_text import error_data, error_lines
 from atonc.report.run_text import cost_lines, violation_data
 from atonc.report.terminal import show
-from atonc.verify import VerifyReport
+
+if TYPE_CHECKING:
+    from atonc.verify import VerifyReport
 
 LONG_NAME = 60
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atonc.app.comparing import BufferDifference
-from atonc.app.runs import RunResult, digest
-from atonc.compare.layers import LayerReport
-from atonc.cost.network import NetworkCost
-from atonc.emu.files.types import BufferInfo
 from atonc.errors import plain
 from atonc.ir import Array
 from atonc.reasons import Severity, Violation
 from atonc.report.epoch_table import SLOWEST, Row, epoch_table
+
+if TYPE_CHECKING:
+    from atonc.app.comparing import BufferDifference
+    from atonc.app.runs import RunResult
+    from atonc.compare.layers import LayerReport
+    from atonc.cost.network import NetworkCost
+    from atonc.emu.files.types import BufferInfo
 
 MOST_VALUES, TOP = 64, 5  # of an output in JSON: all of them up to here, else so many of the largest
 
@@ -86,6 +88,8 @@ def cost_lines(cost: NetworkCost) -> list[str]:
 
 
 def _output_lines(view: RunView) -> list[str]:
+    from atonc.app.runs import digest
+
     if not view.result.complete:
         return ["stopped before the last epoch: no outputs"]
     lines = []
@@ -161,6 +165,8 @@ def _shape(shape: Sequence[int]) -> str:
 
 
 def as_json(view: RunView) -> dict[str, Any]:
+    from atonc.app.runs import digest
+
     result, cost = view.result, view.cost
     document: dict[str, Any] = {
         "network": result.net.network.name,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from atonc.plan.aliases import root
 from atonc.plan.task import Task
@@ -64,13 +65,24 @@ class _Slot:
     step: Step
     reads: frozenset[str]  # memories
     writes: frozenset[str]
-    cycles: int = 0
+    price: Callable[[Sequence[Task]], int]
 
     @staticmethod
     def of(number: int, step: Step, network: Network) -> _Slot:
         reads, writes = (frozenset(map(network.root, names)) for names in _touched(step))
-        cycles = 0 if isinstance(step, CpuPlan) else network.cycles(step.tasks)
-        return _Slot(number, step, reads, writes, cycles)
+        return _Slot(number, step, reads, writes, network.cycles)
+
+    @cached_property
+    def cycles(self) -> int:
+        """Worked out when somebody asks: most epochs cannot join another one."""
+        return self.price(self.tasks) if self.tasks else 0
+
+    @cached_property
+    def units(self) -> Counter[str]:
+        found = Counter[str]()
+        for task in self.tasks:
+            found.update(units_of(task))
+        return found
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -80,12 +92,12 @@ class _Slot:
     def ops(self) -> tuple[str, ...]:
         return (self.step.op,) if isinstance(self.step, CpuPlan) else tuple(dict.fromkeys(self.step.ops))
 
-    def beside(self, other: _Slot, network: Network) -> _Slot:
+    def beside(self, other: _Slot) -> _Slot:
         """Both in one epoch."""
         assert isinstance(self.step, EpochOfTasks) and isinstance(other.step, EpochOfTasks)
         step = EpochOfTasks((*self.tasks, *other.tasks), (*self.step.ops, *other.step.ops))
         touched = self.reads | other.reads, self.writes | other.writes
-        return _Slot(self.number, step, *touched, network.cycles(step.tasks))
+        return _Slot(self.number, step, *touched, self.price)
 
 
 def _touched(step: Step) -> tuple[set[str], set[str]]:
@@ -101,7 +113,7 @@ def _home(slot: _Slot, slots: Sequence[_Slot], moves: _Moves, network: Network) 
     found = []
     for k in _reachable(slot, slots):
         if _fit_together(slot, slots[k], network) and not moves.grow(slot, slots[k]):
-            joined = slots[k].beside(slot, network)
+            joined = slots[k].beside(slot)
             found.append((k, joined, slot.cycles + slots[k].cycles - joined.cycles))
     most = max((saved for _, _, saved in found), default=0)
     good = [(k, joined) for k, joined, saved in found if saved > NEARLY * most > 0]
@@ -128,13 +140,7 @@ def _all_apart(tasks: Sequence[Task], others: Sequence[Task]) -> bool:
 
 
 def _fit_together(one: _Slot, other: _Slot, network: Network) -> bool:
-    needed: Counter[str] = Counter()
-    for task in one.tasks:
-        needed += units_of(task)
-    used: Counter[str] = Counter()
-    for task in other.tasks:
-        used += units_of(task)
-    return fits(needed, used, network.spare((*one.ops, *other.ops)))
+    return fits(one.units, other.units, network.spare((*one.ops, *other.ops)))
 
 
 class _Moves:

@@ -137,11 +137,18 @@ def _start(path: Path) -> bytes:
     return read_start(path) if path.is_file() else b""
 
 
-def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
-    from atonc.app.profiles import read_profile
+def _relocatable_words(given: str | None) -> frozenset[str]:
+    if given is None:
+        return frozenset()
     from atonc.app.relocating import words
 
-    asked = words(options.relocatable) if options.relocatable is not None else frozenset()
+    return words(given)
+
+
+def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
+    from atonc.app.profiles import read_profile
+
+    asked = _relocatable_words(options.relocatable)
     for where, node in options.on:
         if where not in ("cpu", "npu"):
             raise InputError(f"{where!r} is no place to run", where="--on", remedy=f"write --on cpu {node}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from atonc.hw.fields import UnitConfig, places
@@ -233,3 +234,15 @@ def test_the_programs_behind_it() -> None:
     assert sum(p.shipped for p in known) == 43 == sum(p.name.startswith("STMicroelectronics") for p in known)
     sentence = next(rule for rule in all_rules() if rule.id == "E01").evidence.report
     assert sentence == "10,787 epochs of 132 programs, 43 of them shipped by ST"
+
+
+def test_tables_are_told_apart_by_how_far_their_numbers_reach() -> None:
+    """Equal settings are graded once; a table is part of them as far as features look at it."""
+    rows = np.ones((ROWS, 3), "<i2")
+    first = replace(per_channel(16, 8, 4), table=rows.tobytes())
+    rows[1] = (32000, -32000, 5)
+    other = replace(first, table=rows.tobytes())
+    for config in (first, other, first):
+        expected = [grade_feature(feature) for feature in unit_features(config)]
+        assert list(grade_unit(config).features) == expected
+    assert grade_unit(first) != grade_unit(other)

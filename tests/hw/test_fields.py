@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from atonc.hw import fields
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import changed
 from atonc.hw.units.arith import ArithConfig
@@ -40,3 +41,18 @@ def test_links_of_a_unit_keep_their_order() -> None:
     assert epoch.destinations("STRENG0") == (links[0], links[2]) and epoch.destinations("CONVACC0") == ()
     assert epoch.sources("CONVACC0") == {0: links[0], 1: links[1]} and epoch.sources("STRENG0") == {}
     assert replace(epoch, links=links[:1]).destinations("STRENG0") == links[:1]
+
+
+def test_what_no_field_declares_is_kept_and_named() -> None:
+    register, (mask, reset) = next(iter(fields._undeclared_bits(StrengConfig).items()))
+    assert not fields.decode(StrengConfig, {register: reset}).unmodelled
+    lowest = mask & -mask
+    assert fields.decode(StrengConfig, {register: reset ^ lowest}).unmodelled
+
+
+def test_equal_words_mean_equal_configurations_with_their_own_extras() -> None:
+    words = {0: 1, 2: 0x3420_0000}
+    first, second = fields.decode(StrengConfig, words), fields.decode(StrengConfig, dict(words))
+    assert first == second and first.address == 0x3420_0000
+    one, other = (fields.decode(ArithConfig, {0: 0}, table=table) for table in (b"a", b"b"))
+    assert (one.table, other.table) == (b"a", b"b")

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from atonc.emit import relocs
 from atonc.emit.c import memories, names, resident
 from atonc.emit.c.network import Block, CNetwork
@@ -100,8 +102,8 @@ class Stored:
         return next(part for part in self.network.program.movable if part.symbol == relocation.symbol)
 
     def arrays(self) -> str:
-        words = self.container.words()
-        pairs = [f"0x{high:08x}{low:08x}ULL" for low, high in zip(words[::2], words[1::2], strict=True)]
+        digits = np.array(self.container.words(), "<u4").view("<u8").astype(">u8").tobytes().hex()
+        pairs = [f"0x{digits[k : k + 16]}ULL" for k in range(0, len(digits), 16)]
         epochs = f"epochs {self.block.first} to {self.block.last}"
         stored = (
             f"/* {epochs} */\nECBLOB_CONST_SECTION __attribute__((aligned({NPU_CACHE_LINE})))\n"

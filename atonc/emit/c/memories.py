@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from atonc.emit.c import names
 from atonc.emit.c.network import CNetwork
+from atonc.hw.memoise import memoise
 from atonc.hw.mpool import MemoryPool
 from atonc.place.types import Placed
 from atonc.plan.types import BufferKind
@@ -37,8 +39,13 @@ def ranges(network: CNetwork) -> list[Range]:
     return sorted(found, key=lambda part: (part.start, part.end))
 
 
-def constant_ranges(network: CNetwork) -> Iterator[Range]:
-    """Neighbouring constants together, also across the gaps that alignment leaves."""
+@memoise
+def constant_ranges(network: CNetwork) -> tuple[Range, ...]:
+    """Neighbouring constants together, also across the gaps that alignment leaves. Most files ask for them."""
+    return tuple(_constant_ranges(network))
+
+
+def _constant_ranges(network: CNetwork) -> Iterator[Range]:
     homes = sorted(network.constants(), key=lambda home: home.address)
     working = sorted(home.address for home in _working(network))
     run: list[Placed] = []
@@ -72,7 +79,9 @@ def _working(network: CNetwork) -> Iterator[Placed]:
 
 
 def _between(starts: list[int], low: int, high: int) -> bool:
-    return any(low <= start < high for start in starts)
+    """Whether one of the starts, which ascend, lies there."""
+    first = bisect_left(starts, low)
+    return first < len(starts) and starts[first] < high
 
 
 def _pool(network: CNetwork, home: Placed) -> MemoryPool | None:

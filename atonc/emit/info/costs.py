@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,12 +161,13 @@ def power_rows(ids: Numbers, found: Mapping[int, StepFigures]) -> list[dict[str,
 def step_macs(network: CNetwork, graph: Graph) -> dict[int, int]:
     """Multiplications of the model by step: those of an operator are shared by its epochs as the units share them."""
     shares: dict[int, int] = {}
+    served = _served(network.program.steps)
     for op in graph.ops:
         total = macs(op, graph.tensors)
-        steps = [step for step in network.program.steps if _computes(step, op)] if total else []
+        steps = _steps_of(op, served) if total else []
         if not steps:
             continue
-        weights = [epoch_macs(step.epoch) if step.epoch is not None else 0 for step in steps]
+        weights = [epoch_macs(with_words(step.epoch)) if step.epoch is not None else 0 for step in steps]
         weights = weights if any(weights) else [1] * len(steps)
         done = given = 0
         for step, weight in zip(steps, weights, strict=True):
@@ -177,7 +178,17 @@ def step_macs(network: CNetwork, graph: Graph) -> dict[int, int]:
     return shares
 
 
-def _computes(step: ProgramStep, op: Op) -> bool:
-    if isinstance(step.plan, CpuPlan):
-        return step.plan.op == op.name
-    return not set(op.origin or (op.name,)).isdisjoint(step.plan.origin)
+def _served(steps: Iterable[ProgramStep]) -> dict[tuple[bool, str], list[ProgramStep]]:
+    """Steps of the CPU by operator, the others by what they come from in the model."""
+    found: dict[tuple[bool, str], list[ProgramStep]] = {}
+    for step in steps:
+        on_cpu = isinstance(step.plan, CpuPlan)
+        for name in (step.plan.op,) if isinstance(step.plan, CpuPlan) else dict.fromkeys(step.plan.origin):
+            found.setdefault((on_cpu, name), []).append(step)
+    return found
+
+
+def _steps_of(op: Op, served: Mapping[tuple[bool, str], list[ProgramStep]]) -> list[ProgramStep]:
+    keys = [(True, op.name), *((False, name) for name in op.origin or (op.name,))]
+    found = {step.number: step for key in keys for step in served.get(key, ())}
+    return [found[number] for number in sorted(found)]

@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atonc.hw import fields, regs
 from atonc.hw.ec.instructions import BurstWriteInc, Instruction, Irq, Label, Poll, Write, WriteField, decode, encode
@@ -223,16 +224,20 @@ def _configure(name: str, config: UnitConfig) -> Iterator[Instruction | Barrier]
 
 
 def _registers(config: UnitConfig) -> list[tuple[int, int]]:
-    table = regs.registers_by_index(config.KIND)
-    window = _TRANSLATE if isinstance(config, ArithConfig) else 0  # written with the coefficients
-    told = ((index, word) for index, word in fields.encode(config).items() if word != table[index].reset or not index)
-    return [(index, word) for index, word in told if index != window or not index]
+    resets = _resets(config.KIND)
+    told = [(index, word) for index, word in fields.encode(config).items() if word != resets[index] or not index]
+    window = _TRANSLATE if isinstance(config, ArithConfig) else None  # written with the coefficients
+    return [(index, word) for index, word in told if index != window]
+
+
+@cache
+def _resets(kind: str) -> dict[int, int]:
+    return {index: register.reset for index, register in regs.registers_by_index(kind).items()}
 
 
 def _coefficients(unit: int, config: ArithConfig) -> Iterator[Instruction | Barrier]:
     """Rows 0..383 through the translated window, the rest through the plain one, which then stays."""
-    rows = config.rows().astype(np.uint16).tolist()
-    used = _used_rows(config)
+    rows, used = config.rows(), _used_rows(config)
     yield Barrier()
     yield Write(unit, _TRANSLATE, 1)
     yield Barrier()
@@ -248,9 +253,11 @@ def _coefficients(unit: int, config: ArithConfig) -> Iterator[Instruction | Barr
     yield Barrier()
 
 
-def _rows(unit: int, register: int, rows: list[list[int]]) -> Instruction:
-    """Two words each, one behind the other."""
-    return BurstWriteInc(unit, register, tuple(word for a, b, c in rows for word in (a | b << 16, c)))
+def _rows(unit: int, register: int, rows: NDArray[np.int16]) -> Instruction:
+    """Two words each, one behind the other: A and B, then C and nothing."""
+    words = np.zeros((len(rows), 4), "<i2")
+    words[:, :3] = rows
+    return BurstWriteInc(unit, register, tuple(words.view("<u4").ravel().tolist()))
 
 
 def _used_rows(config: ArithConfig) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -148,24 +149,33 @@ def decode(words: Words) -> list[Instruction]:
 
 
 def _read_write(program: list[int], at: int) -> Instruction:
-    first = program[at]
     _need(program, at, 2)
-    unit, reg = first >> 26, first >> 16 & 0x3FF
+    first, value = program[at : at + 2]
     if first & 0xFFE0 == _WHOLE_WORD:
-        return Write(unit, reg, program[at + 1])
+        return _write(first, value)
     msb, lsb = _read_field(program, at)
-    value = program[at + 1]
     _fits(value, msb - lsb + 1, program, at)
-    return WriteFieldLong(unit, reg, lsb, msb - lsb + 1, value)
+    return WriteFieldLong(first >> 26, first >> 16 & 0x3FF, lsb, msb - lsb + 1, value)
+
+
+@lru_cache(maxsize=1 << 13)
+def _write(first: int, value: int) -> Write:
+    """Most end an epoch, always in the same way."""
+    return Write(first >> 26, first >> 16 & 0x3FF, value)
 
 
 def _read_write_field(program: list[int], at: int) -> Instruction:
-    first = program[at]
-    lsb, width, value = first >> 5 & 0x1F, (first >> 10 & 7) + 1, first >> 13 & 0xFF
-    if lsb + width > 32:
-        raise _bad(program, at, f"field of {width} bits at bit {lsb} runs past bit 31")
-    _fits(value, width, program, at)
-    return WriteField(first >> 26, first >> 21 & 0x1F, lsb, width, value)
+    found = _short_field(program[at])
+    if found.lsb + found.width > 32:
+        raise _bad(program, at, f"field of {found.width} bits at bit {found.lsb} runs past bit 31")
+    _fits(found.value, found.width, program, at)
+    return found
+
+
+@lru_cache(maxsize=1 << 12)
+def _short_field(word: int) -> WriteField:
+    """Programs have few different ones: clocks and starts of units."""
+    return WriteField(word >> 26, word >> 21 & 0x1F, word >> 5 & 0x1F, (word >> 10 & 7) + 1, word >> 13 & 0xFF)
 
 
 def _read_burst(program: list[int], at: int) -> Instruction:
@@ -180,12 +190,16 @@ def _read_burst_inc(program: list[int], at: int) -> Instruction:
 
 
 def _read_poll(program: list[int], at: int) -> Instruction:
-    first = program[at]
     _need(program, at, 3)
     msb, lsb = _read_field(program, at)
-    timeout, value = program[at + 1], program[at + 2]
-    _fits(value, msb - lsb + 1, program, at)
-    return Poll(first >> 26, first >> 16 & 0x3FF, msb, lsb, timeout, value)
+    _fits(program[at + 2], msb - lsb + 1, program, at)
+    return _poll(*program[at : at + 3])
+
+
+@lru_cache(maxsize=1 << 12)
+def _poll(first: int, timeout: int, value: int) -> Poll:
+    """Few as well: units that clear themselves, and writers at their end."""
+    return Poll(first >> 26, first >> 16 & 0x3FF, first >> 10 & 0x1F, first >> 5 & 0x1F, timeout, value)
 
 
 def _read_irq(program: list[int], at: int) -> Instruction:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby, pairwise
 
 from atonc.hw.ec.instructions import (
@@ -41,16 +42,27 @@ def merge_writes(trace: Iterable[Instruction | Barrier]) -> list[Instruction]:
 def stored_words(unit: int, stores: Mapping[int, int]) -> list[int]:
     """Stores to different registers of one unit as words: what encoding `merge_writes` of them gives, without an
     object for each."""
+    registers = tuple(sorted(stores))
+    values = [stores[register] for register in registers]
     words: list[int] = []
-    registers = sorted(stores)
-    start = 0
-    for index, register in enumerate(registers, start=1):
-        if index == len(registers) or registers[index] != register + 1:
-            count, first = index - start, registers[start]
-            words.append(burst_head(unit, first, count) if count > 1 else write_head(unit, first))
-            words += [stores[one] for one in registers[start:index]]
-            start = index
+    for head, start, end in _bursts(unit, registers):
+        words.append(head)
+        words += values[start:end]
     return word_list(words)
+
+
+@lru_cache(maxsize=1 << 12)
+def _bursts(unit: int, registers: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
+    """First word of each store or burst, and which of the registers it goes to: units are told the same ones often."""
+    found: list[tuple[int, int, int]] = []
+    start = 0
+    for end, register in enumerate(registers, start=1):
+        if end == len(registers) or registers[end] != register + 1:
+            count, first = end - start, registers[start]
+            head = burst_head(unit, first, count) if count > 1 else write_head(unit, first)
+            found.append((head, start, end))
+            start = end
+    return tuple(found)
 
 
 def _run_of(item: Instruction | Barrier) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 from atonc.errors import InputError
@@ -77,9 +78,11 @@ def _format_field(i: WriteField | WriteFieldLong) -> str:
 
 def _format_burst(i: BurstWrite | BurstWriteInc) -> str:
     mnemonic = "burstwrite" if isinstance(i, BurstWrite) else "burstwriteinc"
-    return f"{mnemonic} {i.unit} {i.reg} {' '.join(map(_show, i.values))}"
+    show = hex if set(map(type, i.values)) == {int} else _show
+    return f"{mnemonic} {i.unit} {i.reg} {' '.join(map(show, i.values))}"
 
 
+@lru_cache(maxsize=1 << 12)
 def _format_poll(i: Poll) -> str:
     return f"poll {i.unit} {i.reg} {_show_field(i.msb, i.lsb)} {_show(i.value)} {i.timeout}"
 

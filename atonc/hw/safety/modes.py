@@ -34,6 +34,7 @@ KERNELS = {
 _ARITH_OPS = (arith.AFFINE, arith.MULTIPLY, arith.CLIP)
 _POOL_TYPES = (pool.MAX, pool.AVERAGE, pool.GLOBAL_AVERAGE)
 _BIT_SIZES = {(8, 0, 0), (8, 8, 0), (8, 8, 8)}
+_CONVACC, _ARITH = ConvaccConfig(), arith.ArithConfig()  # as after reset
 
 
 @rule(
@@ -111,7 +112,7 @@ def _capacities(c: ConvaccConfig) -> Iterator[tuple[str, int, int]]:
 )
 def convacc_rounds(view: EpochView) -> Iterator[Finding]:
     for unit, c in view.convaccs.items():
-        state = (c.rounded, c.saturated, c.round_mode, c.feature_shift - type(c)().feature_shift)
+        state = (c.rounded, c.saturated, c.round_mode, c.feature_shift - _CONVACC.feature_shift)
         if state != (1, 1, 1, 0):
             yield Finding(unit, f"ROUND, SAT, ORNDMODE, FSHIFT = {state}", "1, 1, 1, 0")
 
@@ -181,8 +182,7 @@ def arith_operations(view: EpochView) -> Iterator[Finding]:
 def arith_widths(view: EpochView) -> Iterator[Finding]:
     for unit, c in view.ariths.items():
         sides = ((c.bytes_x, c.out_bytes_x, c.shift_x), (c.bytes_y, c.out_bytes_y, c.shift_y))
-        rest = type(c)().shift_x
-        good = all(taken in (1, 2) and taken == kept and shift == rest for taken, kept, shift in sides)
+        good = all(taken in (1, 2) and taken == kept and shift == _ARITH.shift_x for taken, kept, shift in sides)
         if not good or c.out_bytes not in (1, 2):
             yield Finding(unit, f"FBYTES, FOBYTES, FSHIFT of X and Y = {sides}, OBYTES = {c.out_bytes}")
 

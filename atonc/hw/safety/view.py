@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TypeVar
 
 from atonc.hw import chains
@@ -34,6 +34,11 @@ def number_of_name(unit: str) -> int:
     return int(digits) if digits.isascii() and digits.isdigit() else -1
 
 
+@lru_cache(maxsize=1 << 12)
+def _link_kind(source: str, destination: str, port: int) -> LinkKind:
+    return LinkKind(kind_of_name(source), kind_of_name(destination), port)
+
+
 class EpochView:
     def __init__(self, epoch: Epoch, context: Context) -> None:
         self.epoch, self.context = epoch, context
@@ -61,7 +66,7 @@ class EpochView:
         return kind_of_name(unit)
 
     def link_kind(self, link: Link) -> LinkKind:
-        return LinkKind(kind_of_name(link.source), kind_of_name(link.destination), link.port)
+        return _link_kind(link.source, link.destination, link.port)
 
     def _typed(self, config_type: type[C]) -> dict[str, C]:
         return {name: config for name, config in self.units.items() if isinstance(config, config_type)}

@@ -7,6 +7,7 @@ fall into a disabled context are discarded for that destination. Both counts zer
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -49,6 +50,7 @@ class Link:
 _PORT_OF_REGISTER = {index: place for place, index in regs.SWITCH_PORTS.items()}
 
 
+@lru_cache(maxsize=1 << 12)
 def decode_link(register: int, word: int) -> Link | None:
     """The link that a switch register selects; None when the port is off or the register is no port."""
     place = _PORT_OF_REGISTER.get(register)

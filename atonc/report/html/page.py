@@ -6,14 +6,14 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from atonc.insight.compare import Comparison
 from atonc.insight.types import NetworkView
-from atonc.report import sweep_text
-from atonc.report.html.compare_data import comparison_data
 from atonc.report.html.data import network_data
-from atonc.sweeping.run import Sweep
+
+if TYPE_CHECKING:
+    from atonc.insight.compare import Comparison
+    from atonc.sweeping.run import Sweep
 
 _SCRIPTS = (
     *("base.js", "core.js", "timeline.js", "graph.js", "memory.js", "roofline.js", "table.js", "detail.js"),
@@ -40,12 +40,16 @@ def html_page(network: NetworkView) -> bytes:
 
 def compare_page(found: Comparison) -> bytes:
     """Two builds on one page."""
+    from atonc.report.html.compare_data import comparison_data
+
     title = " and ".join(dict.fromkeys((found.a.model, found.b.model)))
     return _page("compare.html", f"{title}: two builds", _COMPARE_SCRIPTS, comparison_data(found))
 
 
 def sweep_page(found: Sweep) -> bytes:
     """All rows of a sweep, and those that no other beats."""
+    from atonc.report import sweep_text
+
     data = sweep_text.as_json(found)
     labels = [sweep_text.name(found, result) for result in found.results]
     rows = [{**row, "label": label} for row, label in zip(data["rows"], labels, strict=True)]

@@ -14,12 +14,13 @@ from functools import lru_cache
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.safety.context import Context
-from atonc.hw.safety.evidence import streng
+from atonc.hw.safety.evidence import arith, streng
 from atonc.hw.safety.evidence.arguments import argument_for
 from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind, unit_features
 from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, worst
 from atonc.hw.safety.evidence.table import grade as by_data
 from atonc.hw.safety.view import EpochView
+from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 
 __all__ = [
@@ -80,7 +81,7 @@ def grade_feature(feature: Feature) -> Graded:
 
 def grade_unit(config: UnitConfig, port: str = "", memory: str = ON_CHIP) -> UnitGrade:
     """Every feature of a unit; `port` is what a stream engine is for: `to CONVACC:0`, `from ARITH`."""
-    key = (streng.likeness(config), port, memory) if isinstance(config, StrengConfig) else config
+    key = _likeness(config, port, memory)
     found = _UNITS.get(key)
     if found is None:
         graded = tuple(grade_feature(feature) for feature in unit_features(config, port, memory))
@@ -88,6 +89,12 @@ def grade_unit(config: UnitConfig, port: str = "", memory: str = ON_CHIP) -> Uni
         if len(_UNITS) > _MOST_UNITS:
             _UNITS.pop(next(iter(_UNITS)))
     return found
+
+
+def _likeness(config: UnitConfig, port: str, memory: str) -> Hashable:
+    if isinstance(config, StrengConfig):
+        return "STRENG", streng.likeness(config), port, memory
+    return ("ARITH", arith.likeness(config)) if isinstance(config, ArithConfig) else config
 
 
 def unit_grade(config: UnitConfig, port: str = "", memory: str = ON_CHIP, but: tuple[str, ...] = ()) -> Grade:

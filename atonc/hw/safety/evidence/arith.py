@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import numpy as np
+from dataclasses import fields
+from operator import attrgetter
 
 from atonc.hw.safety.evidence.grades import Feature, Value
 from atonc.hw.safety.evidence.modes import mode
@@ -18,6 +18,14 @@ _NAMES = {AFFINE: "AFFINE", MULTIPLY: "MUL", CLIP: "CLIP"}
 def features(c: ArithConfig) -> Iterator[Feature]:
     for name, role, value in _features(c):
         yield Feature(f"ARITH {name}", role, value)
+
+
+_SETTINGS = attrgetter(*(f.name for f in fields(ArithConfig) if f.name != "table"))
+
+
+def likeness(c: ArithConfig) -> tuple[object, ...]:
+    """What the features depend on: of a table only how far its numbers reach."""
+    return (*_SETTINGS(c), _extremes(c) if c.is_vector else ())
 
 
 def operation(c: ArithConfig) -> str:
@@ -49,11 +57,15 @@ def _coefficients(c: ArithConfig) -> Iterator[tuple[str, str, Value]]:
     if not c.is_vector:
         yield from (("A", role, c.a), ("B", role, c.b), ("C", role, c.c))
         return
-    rows = c.rows()[: table_rows(c)]
-    low, high = (rows.min(axis=0), rows.max(axis=0)) if len(rows) else (np.zeros(3, int), np.zeros(3, int))
-    for letter, least, most in zip("ABC", low.tolist(), high.tolist(), strict=True):
+    for letter, least, most in zip("ABC", *_extremes(c), strict=True):
         yield f"{letter} of a table", role, least
         yield f"{letter} of a table", role, most
+
+
+def _extremes(c: ArithConfig) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The least and the greatest of each column of the table, as far as it is in use."""
+    rows = c.rows()[: table_rows(c)]
+    return (tuple(rows.min(axis=0).tolist()), tuple(rows.max(axis=0).tolist())) if len(rows) else ((0,) * 3,) * 2
 
 
 def table_rows(c: ArithConfig) -> int:

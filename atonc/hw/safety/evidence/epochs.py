@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import combinations
 
 from atonc.hw.fields import UnitConfig
@@ -20,6 +21,7 @@ from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.pool import PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
+from atonc.hw.units.switch import Link
 
 
 def unit_features(config: UnitConfig, port: str = "", memory: str = "") -> Iterator[Feature]:
@@ -63,17 +65,25 @@ def epoch_features(view: EpochView) -> Iterator[tuple[str, Feature]]:
 
 def _links(view: EpochView) -> Iterator[tuple[str, Feature]]:
     for link in view.links:
-        kind = f"{kind_of_name(link.source)} -> {kind_of_name(link.destination)}:{link.port}"
-        form = context_form(link) or link.gate or "disabled"
-        yield link.destination, Feature("link", kind, form)
-        if not link.permanent:
-            yield link.destination, Feature("link frames in context 0", form, link.frames0)
-            yield link.destination, Feature("link frames in context 1", form, link.frames1)
-        yield link.destination, Feature("link LINK1 and TICKTYPE", "", f"{link.other_source} {link.tick_type}")
+        for feature in _link_features(link):
+            yield link.destination, feature
     for unit in view.units:
-        fan = [f"{kind_of_name(link.destination)}:{link.port}" for link in view.destinations(unit)]
-        if len(fan) > 1:
-            yield unit, Feature("multicast", kind_of_name(unit), " ".join(sorted(fan)))
+        links = view.destinations(unit)
+        if len(links) > 1:
+            fan = sorted(f"{kind_of_name(link.destination)}:{link.port}" for link in links)
+            yield unit, Feature("multicast", kind_of_name(unit), " ".join(fan))
+
+
+@lru_cache(maxsize=1 << 12)
+def _link_features(link: Link) -> tuple[Feature, ...]:
+    kind = f"{kind_of_name(link.source)} -> {kind_of_name(link.destination)}:{link.port}"
+    form = context_form(link) or link.gate or "disabled"
+    frames = (link.frames0, link.frames1) if not link.permanent else ()
+    return (
+        Feature("link", kind, form),
+        *(Feature(f"link frames in context {number}", form, count) for number, count in enumerate(frames)),
+        Feature("link LINK1 and TICKTYPE", "", f"{link.other_source} {link.tick_type}"),
+    )
 
 
 def _counts(view: EpochView) -> Iterator[tuple[str, Feature]]:
@@ -88,13 +98,19 @@ def _counts(view: EpochView) -> Iterator[tuple[str, Feature]]:
 
 def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:
     for first, second in combinations(view.writers, 2):
-        yield first, Feature("two writers", "", str(_relation(view, first, second)))
+        yield first, _pair("two writers", "", _relation(view, first, second))
     home = {unit: number for number, units in enumerate(view.chains) for unit in units}
     for reader in view.readers:
         purpose = f", {READ_BACK}" if view.role(reader) == READ_BACK else ""
+        one, two = f"of one chain{purpose}", f"of two chains{purpose}"
         for writer in view.writers:
-            chains = "of one chain" if home.get(reader) == home.get(writer) else "of two chains"
-            yield reader, Feature("reader and writer", f"{chains}{purpose}", str(_relation(view, reader, writer)))
+            role = one if home.get(reader) == home.get(writer) else two
+            yield reader, _pair("reader and writer", role, _relation(view, reader, writer))
+
+
+@lru_cache(maxsize=1 << 8)
+def _pair(name: str, role: str, relation: Relation) -> Feature:
+    return Feature(name, role, str(relation))
 
 
 def _relation(view: EpochView, one: str, other: str) -> Relation:

@@ -99,5 +99,5 @@ def _touch(starts: NDArray[np.int64], length: int, starts2: NDArray[np.int64], l
 
 
 def _units(starts: NDArray[np.int64], length: int, unit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    ordered = np.unique(starts)
+    ordered = np.sort(starts)
     return ordered // unit, (ordered + length - 1) // unit
