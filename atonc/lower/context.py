@@ -149,9 +149,10 @@ class Context:
 
     def constant(self, data: bytes, label: str) -> str:
         """A constant buffer; equal contents share one."""
-        name = constant_name(data, label)
-        self.buffers.setdefault(name, Buffer(name, len(data), BufferKind.CONSTANT, data=data))
-        return name
+        return self.keep(constant_buffer(data, label))
+
+    def keep(self, constant: Buffer) -> str:
+        return self.buffers.setdefault(constant.name, constant).name
 
     def scratch(self, size_bytes: int, label: str) -> str:
         """Memory between the epochs of one operator; it lives from its first to its last use."""
@@ -169,6 +170,10 @@ class Context:
         """A buffer in the memory of another one, which grows if need be."""
         self.buffers[buffer.name] = buffer
         self.aliases[buffer.name] = name
+
+
+def constant_buffer(data: bytes, label: str) -> Buffer:
+    return Buffer(constant_name(data, label), len(data), BufferKind.CONSTANT, data=data)
 
 
 def constant_name(data: bytes, label: str) -> str:

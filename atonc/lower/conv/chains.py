@@ -181,6 +181,9 @@ def _seen_raw(config: ConvaccConfig) -> int | None:
     return None
 
 
+_PLAIN = ConvaccConfig(out_shift=0, in_shift=0, rounded=1, saturated=1, round_mode=1)
+
+
 def unit_config(
     part: Part | Outline, mode: Mode, batch: int, kernels: int, unit: int, units: int, passes: int, ring: bool
 ) -> ConvaccConfig:
@@ -206,7 +209,9 @@ def unit_config(
             "kernel_first": unit * kernels,
             "kernel_last": (unit + 1) * kernels - 1,
         }
-    plain = ConvaccConfig(
+    changes: dict[str, Any] = sums | filters
+    return changed(
+        _PLAIN,
         simd=mode.simd,
         deep=int(mode.deep),
         kernel_set_enable=3 if mode.deep else 0,
@@ -229,11 +234,5 @@ def unit_config(
         crop_bottom=crop_end(part.area.height),
         out_bytes=2 if last else 3,
         raw_out=int(not last),
-        out_shift=0,
-        in_shift=0,
-        rounded=1,
-        saturated=1,
-        round_mode=1,
+        **changes,
     )
-    changes: dict[str, Any] = sums | filters
-    return changed(plain, **changes)

@@ -9,7 +9,7 @@ from atonc.hw.fields import changed
 from atonc.hw.limits import SYNC_UP_TO
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
-from atonc.lower.context import Context
+from atonc.lower.context import Context, constant_buffer
 from atonc.lower.conv.engines import feature_engine, kernel_engine
 from atonc.lower.conv.kernel_parts import Part
 from atonc.lower.conv.layer import Layer
@@ -17,6 +17,7 @@ from atonc.lower.conv.tiling import Tiling
 from atonc.lower.semantics.sums import Chain, Term
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
+from atonc.plan.types import Buffer
 
 KERNELS = "kernels"
 BETWEEN_PASSES = "partial sums"  # of a chain that runs several times
@@ -51,10 +52,11 @@ def add_chain(
     first: int,
     groups: int,
     out_shift: int,
+    stream: Buffer | None = None,
 ) -> str:
-    """The units that sum all parts and channels; returns the last one."""
-    stream = kernel_bytes(parts, tiling, first, groups)
-    kernels = b.read(context.constant(stream, KERNELS), kernel_engine(len(stream), tiling.mode))
+    """The units that sum all parts and channels; returns the last one. `stream`: their kernels, where known."""
+    stream = stream or kernel_stream(parts, tiling, first, groups)
+    kernels = b.read(context.keep(stream), kernel_engine(stream.size_bytes, tiling.mode))
     tail, head = "", ""
     for unit, config in enumerate(_with_shifts(tiling, out_shift)):
         features = b.read(layer.source, _features(parts, tiling, unit, groups))
@@ -90,6 +92,10 @@ def _features(parts: tuple[Part, ...], tiling: Tiling, unit: int, groups: int) -
     start = tiling.slots.start(_readers(parts, tiling)[unit])
     view = _each(parts, tiling)[unit].area.channels_from(start, tiling.batch)
     return feature_engine(view, Frames(tiling.passes, tiling.slots.step, groups, 0), tiling.mode)
+
+
+def kernel_stream(parts: tuple[Part, ...], tiling: Tiling, first: int, groups: int) -> Buffer:
+    return constant_buffer(kernel_bytes(parts, tiling, first, groups), KERNELS)
 
 
 def kernel_bytes(parts: tuple[Part, ...], tiling: Tiling, first: int, groups: int) -> bytes:

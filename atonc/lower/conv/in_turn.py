@@ -11,7 +11,7 @@ from math import gcd
 from atonc.hw.limits import ALIGNED, BUS_BYTES
 from atonc.lower.context import Context, constant_name
 from atonc.lower.conv.dense_chain import KERNELS, kernel_bytes
-from atonc.lower.conv.lanes import Job, Piece, build, whole_of
+from atonc.lower.conv.lanes import Drawn, Job, Piece, build
 from atonc.lower.conv.layer import Layer
 from atonc.plan.task import TaskGroup
 from atonc.select.choose import attempt
@@ -25,7 +25,7 @@ def in_turn(layer: Layer, context: Context, jobs: Sequence[Job]) -> list[TaskGro
     pieces = [piece for job in jobs for piece in _pieces(layer, context, job)]
     if len(pieces) == len(jobs):
         return []
-    form = attempt(context, partial(build, layer, [[piece] for piece in pieces]))
+    form = attempt(context, partial(build, layer, [[piece] for piece in pieces], Drawn()))
     return [] if isinstance(form, Refused) else context.take(form)
 
 
@@ -38,4 +38,4 @@ def _pieces(layer: Layer, context: Context, job: Job) -> list[Piece]:
     before = {cut * job.sets // len(stream) // step * step for cut in cuts}
     starts = [0, *sorted(start for start in before if 0 < start < job.sets)]
     ends = [*starts[1:], job.sets]
-    return [replace(whole_of(job), first=a, sets=b - a) for a, b in zip(starts, ends, strict=True)]
+    return [replace(job.whole, first=a, sets=b - a) for a, b in zip(starts, ends, strict=True)]

@@ -7,9 +7,9 @@ is asked of the cycle model: lanes share the flash and the banks, and every addi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import gcd
 
 from atonc.hw.limits import ALIGNED, BUS_BYTES, UNITS
@@ -17,7 +17,7 @@ from atonc.hw.safety.evidence.seen import frame_seen
 from atonc.lower.context import Context
 from atonc.lower.conv.bands import bands
 from atonc.lower.conv.chains import chain_configs
-from atonc.lower.conv.dense_chain import add_chain, meaning
+from atonc.lower.conv.dense_chain import add_chain, kernel_stream, meaning
 from atonc.lower.conv.engines import output_engine, requantise
 from atonc.lower.conv.kernel_parts import Part
 from atonc.lower.conv.layer import Layer
@@ -27,6 +27,7 @@ from atonc.lower.semantics.sums import record
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area
 from atonc.plan.task import Task, TaskGroup
+from atonc.plan.types import Buffer
 from atonc.select.choose import Way, choose
 from atonc.select.policy import FLASH_BYTE_CYCLES, MAX_CHAINS, MOST_LANE_JOBS, WORTH_LANES
 
@@ -52,6 +53,11 @@ class Job:
     def sets(self) -> int:
         return self.count // self.tiling.kernels
 
+    @cached_property
+    def whole(self) -> Piece:
+        """All of it: the same piece in every way."""
+        return Piece(self, self.parts, self.target, self.tiling, 0, self.sets)
+
 
 @dataclass(frozen=True, eq=False)
 class Piece:
@@ -64,7 +70,7 @@ class Piece:
     first: int  # set of kernels
     sets: int
 
-    @property
+    @cached_property
     def cycles(self) -> int:
         """At least: the longer of features and results."""
         longest = max(max(unit.feature_words, unit.out_elements) for unit in self.tiling.configs)
@@ -76,18 +82,15 @@ Groups = list[list[Piece]]
 
 def in_lanes(layer: Layer, context: Context, jobs: Sequence[Job]) -> list[TaskGroup]:
     """The tasks of all jobs: one after the other, or side by side where that is faster."""
-    ways = [(ONE_BY_ONE, [[whole_of(job)] for job in jobs]), *_ways(layer, context, jobs)]
-    return choose(context, [Way(partial(build, layer, groups), label) for label, groups in ways])
-
-
-def whole_of(job: Job) -> Piece:
-    return Piece(job, job.parts, job.target, job.tiling, 0, job.sets)
+    ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, context, jobs)]
+    drawn = Drawn()
+    return choose(context, [Way(partial(build, layer, groups, drawn), label) for label, groups in ways])
 
 
 def _ways(layer: Layer, context: Context, jobs: Sequence[Job]) -> Iterator[tuple[str, Groups]]:
     if "lanes" in context.facts.without or not 0 < len(jobs) <= MOST_LANE_JOBS:
         return
-    whole = [whole_of(job) for job in jobs]
+    whole = [job.whole for job in jobs]
     if len(jobs) > 1:
         yield SIDE_BY_SIDE, [whole]
     if any(op.kind == "mean" for op in context.graph.consumers.get(layer.op.outputs[0], ())):
@@ -121,12 +124,12 @@ def _pooled(layer: Layer, job: Job, lanes: int) -> list[Piece]:
     if tiling is None or tiling.passes > 1:
         return []
     narrow = replace(job, tiling=tiling)
-    return _by_kernels(layer, narrow, lanes) if lanes > 1 else [whole_of(narrow)]
+    return _by_kernels(layer, narrow, lanes) if lanes > 1 else [narrow.whole]
 
 
 def _share(job: Job, cycles: int, lanes: int) -> int:
     """Into how many pieces a job is cut, so that none is longer than a lane's part of all jobs."""
-    return min(lanes, -(-whole_of(job).cycles * lanes // max(1, cycles)))
+    return min(lanes, -(-job.whole.cycles * lanes // max(1, cycles)))
 
 
 def _flash_cycles(job: Job) -> float:
@@ -146,10 +149,10 @@ def _cut(layer: Layer, job: Job, lanes: int, pieces: int, by_rows: bool) -> list
     reads = ALIGNED // 2 if layer.huge else 1
     tiling = narrower(job.parts, layer.area.channels, job.tiling, layer.modes(), min(units, engines - 2), reads)
     if tiling is None or pieces < 2:
-        return [whole_of(job)]
+        return [job.whole]
     narrow = replace(job, tiling=tiling)
     found = _by_rows(layer, narrow, pieces) if by_rows else _by_kernels(layer, narrow, pieces)
-    return found if len(found) > 1 else [whole_of(job)]
+    return found if len(found) > 1 else [job.whole]
 
 
 def _by_kernels(layer: Layer, job: Job, pieces: int) -> list[Piece]:
@@ -160,7 +163,7 @@ def _by_kernels(layer: Layer, job: Job, pieces: int) -> list[Piece]:
         starts = sorted({job.sets * k // pieces // step * step for k in range(pieces)})
         if len(starts) == pieces and not (job.target.pixel | job.target.line) % BUS_BYTES:
             ends = [*starts[1:], job.sets]
-            return [replace(whole_of(job), first=a, sets=b - a) for a, b in zip(starts, ends, strict=True)]
+            return [replace(job.whole, first=a, sets=b - a) for a, b in zip(starts, ends, strict=True)]
     return []
 
 
@@ -178,18 +181,45 @@ def _by_rows(layer: Layer, job: Job, pieces: int) -> list[Piece]:
 # -------------------------------------------------------------------------------------------------------------- tasks
 
 
-def build(layer: Layer, groups: Groups, context: Context) -> list[TaskGroup]:
+class Drawn:
+    """What the ways of one layer have in common: whole jobs, and the kernels of pieces that differ in their rows."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[Piece, Task] = {}
+        self._kernels: dict[Hashable, Buffer] = {}
+
+    def task(self, layer: Layer, context: Context, piece: Piece) -> Task:
+        stream = self._stream(piece)
+        known = self._tasks.get(piece)
+        if known is not None:
+            context.keep(stream)
+            return known
+        task = _task(layer, context, piece, stream)
+        if piece.tiling.loop != "memory":  # which has scratch memory of its own in every way
+            self._tasks[piece] = task
+        return task
+
+    def _stream(self, piece: Piece) -> Buffer:
+        tiling, first = piece.tiling, piece.job.first + piece.first * piece.tiling.kernels
+        order = tiling.slots, tiling.units, tiling.kernels, tiling.mode.deep
+        asked = (*order, first, piece.sets, *(id(part.weights) for part in piece.parts))  # jobs keep them alive
+        if asked not in self._kernels:
+            self._kernels[asked] = kernel_stream(piece.parts, tiling, first, piece.sets)
+        return self._kernels[asked]
+
+
+def build(layer: Layer, groups: Groups, drawn: Drawn, context: Context) -> list[TaskGroup]:
     for job in dict.fromkeys(piece.job for group in groups for piece in group):
         record(context, layer, [meaning(job.parts, job.tiling)], job.rule, job.target, job.first, job.count)
-    return [TaskGroup(tuple(_task(layer, context, piece) for piece in group)) for group in groups]
+    return [TaskGroup(tuple(drawn.task(layer, context, piece) for piece in group)) for group in groups]
 
 
-def _task(layer: Layer, context: Context, piece: Piece) -> Task:
+def _task(layer: Layer, context: Context, piece: Piece, stream: Buffer) -> Task:
     job, tiling, target = piece.job, piece.tiling, piece.target
     start, count = piece.first * tiling.kernels, piece.sets * tiling.kernels
     b = TaskBuilder(layer.origin, f"conv {layer.op.name}")
     first = job.first + start
-    tail = add_chain(b, layer, context, piece.parts, tiling, first, piece.sets, job.rule.out_shift)
+    tail = add_chain(b, layer, context, piece.parts, tiling, first, piece.sets, job.rule.out_shift, stream)
     gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
     units = layer.code_units(job.rule.units(start, count, tiling.kernels, target.height * target.width))
     codes = requantise(b, units, tail, gate)

@@ -190,6 +190,8 @@ def _candidates(
         return
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows, columns)
     width = max(part.area.width for part in parts)
+    rows_out, columns_out = parts[0].out_size
+    shapes = tuple(map(shape_of, parts))
     if mode.deep and not mode.packed_frame:
         if not all(_packable(part.area) for part in parts):
             return
@@ -207,9 +209,8 @@ def _candidates(
             kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)), whole)
             if not kernels or passes > MOST_PASSES:
                 continue
-            rows_out, columns_out = parts[0].out_size
             results = rows_out * columns_out * kernels
-            form = form_of(tuple(map(shape_of, parts)), mode, units, passes > 1, results < LEAST_READ_BACK)
+            form = form_of(shapes, mode, units, passes > 1, results < LEAST_READ_BACK)
             if form is not None:
                 frame = max(*(_feature_words(part, mode, batch) for part in parts), results, 1)
                 bank = ceil(_bank_cycles(parts, batch, units)) if rows > 1 else 0
