@@ -72,6 +72,13 @@ def codes_of(
     return codes
 
 
+def _again(row: Real, times: int) -> Single:
+    """One behind the other."""
+    rows = np.empty((times, row.size), np.float32)
+    rows[:] = row
+    return rows.reshape(-1)
+
+
 def _nearly(
     sums: Single, numbers: tuple[Real, Real, Real], tensor: Tensor, doubt: float, codes: Array
 ) -> NDArray[np.intp]:
@@ -83,7 +90,7 @@ def _nearly(
     size = max(1, min(PART_ELEMENTS, sums.size) // channels) * channels
     factor, start, half = numbers
     ready = (factor, start + half if positive else start, half)
-    factors, starts, halves = (np.tile(one.astype(np.float32), size // channels) for one in ready)
+    factors, starts, halves = (_again(one, size // channels) for one in ready)
     steps, whole = np.empty(size, np.float32), np.empty(size, np.float32)
     found = []
     for first in range(0, sums.size, size):

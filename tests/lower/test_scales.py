@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from atonc.ir import Graph, Op
-from atonc.lower.conv.requantise import requantisation, with_shifts
+from atonc.lower.conv.requantise import best_rules, requantisation, with_shifts
 from atonc.lower.pool.means import Line, mean_codes
 from atonc.lower.units.affine import CODES, fit_sum
 from atonc.ops import run_graph
@@ -83,10 +85,28 @@ def test_shifts_that_are_tried_together_give_what_each_gives_alone(channels: int
     rng = np.random.default_rng(channels)
     scale, offset = np.exp(rng.uniform(-14, 0, channels)), rng.normal(0, 60, channels)
     needed, usual = np.exp(rng.uniform(5, 17, channels)), rng.normal(0, 40, channels)
-    tried = with_shifts(scale, offset, needed, range(6), 2, usual)
+    (tried,) = with_shifts(scale, offset, needed, [(slice(0, channels), range(6))], 2, usual)
     for one in (tried.rule(k) for k in range(6)):
-        alone = with_shifts(scale, offset, needed, [one.out_shift], 2, usual).rule(0)
+        (found,) = with_shifts(scale, offset, needed, [(slice(0, channels), [one.out_shift])], 2, usual)
+        alone = found.rule(0)
         assert np.array_equal(one.factors, alone.factors) and np.array_equal(one.addends, alone.addends)
         assert (one.shift, one.error, one.mean_error, one.short) == (
             alone.shift, alone.error, alone.mean_error, alone.short,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("sums", (1, 3))
+def test_stretches_that_are_looked_at_together_get_the_rules_of_each_alone(sums: int) -> None:
+    rng = np.random.default_rng(sums)
+    for count in (2, 9, 70, 300):
+        cut = int(rng.integers(1, count))
+        scale, offset = np.exp(rng.uniform(-14, 0, count)), rng.normal(0, 60, count)
+        needed, usual = np.exp(rng.uniform(1, 17, count)), rng.normal(0, 40, count)
+        needed[:cut] *= 1e-3  # fewer shifts to try
+        together = best_rules(scale, offset, needed, usual, sums, (-100, 90), [cut, count - cut])
+        for one, some in zip(together, (slice(0, cut), slice(cut, count)), strict=True):
+            (alone,) = best_rules(
+                scale[some], offset[some], needed[some], usual[some], sums, (-100, 90), [some.stop - some.start]
+            )
+            assert np.array_equal(one.factors, alone.factors) and np.array_equal(one.addends, alone.addends)
+            assert replace(one, factors=0, addends=0) == replace(alone, factors=0, addends=0)

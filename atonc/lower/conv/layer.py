@@ -19,7 +19,7 @@ from atonc.lower.conv.chains import Mode
 from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.kernel_parts import Phase, Sides, phases, stepped
 from atonc.lower.conv.passes_2x import Form, channels_a_pass
-from atonc.lower.conv.requantise import Requantisation, TwoSteps, cut_costs, matters, requantisation, two_steps
+from atonc.lower.conv.requantise import Requantisation, TwoSteps, best_rules, cut_costs, matters, two_steps
 from atonc.lower.conv.steep_channels import tame
 from atonc.lower.conv.taps import tap_phases
 from atonc.lower.conv.transposed import transposed_phases
@@ -126,6 +126,8 @@ class Layer:
         costs a second unit, and those without. They begin at multiples of `step`."""
         step = step or self.alignment
         wide = _wide(self.weights)
+        if self.outputs <= most and wide.all() == wide.any():
+            return [(0, self.outputs)]
         found: list[tuple[int, int]] = []
         flag = None
         for first in range(0, self.outputs, step):
@@ -156,13 +158,17 @@ class Layer:
         return found
 
     def _rule(self, subtracted: int, roundings: int, first: int, count: int) -> Requantisation | TwoSteps:
-        scale, offset, largest = self._problem(subtracted, roundings, first, count)
         if self.numerics == "2.x" and subtracted == self.zero:
             sums = weight_sums(self.weights)
             whole = two_steps(self.scale, self.offset, self.out_scale, self.out_zero, sums, self.clip)
             return whole.channels(first, count)  # one shift for all channels, whatever a unit takes of them
-        usual = self._usual_codes()[first : first + count]
-        return requantisation(scale, offset, largest, roundings, self.clip, usual)
+        return self._rules(subtracted, roundings, first, [count])[0]
+
+    def _rules(self, subtracted: int, roundings: int, first: int, counts: list[int]) -> list[Requantisation]:
+        """Of stretches of output channels, one behind the other."""
+        total = sum(counts)
+        usual = self._usual_codes()[first : first + total]
+        return best_rules(*self._problem(subtracted, roundings, first, total), usual, roundings, self.clip, counts)
 
     def _usual_codes(self) -> Real:
         """A typical code of the results of each channel: near its bias, and rather on the side of small values."""
@@ -174,13 +180,13 @@ class Layer:
         return found
 
     def _problem(self, subtracted: int, roundings: int, first: int, count: int) -> tuple[Real, Real, Real]:
-        """Scale, offset and largest accumulator of some output channels."""
+        """Scale and offset of some output channels, and up to where their accumulators may not saturate."""
         key = ("sums that may not saturate" if roundings > 1 else "sums", subtracted)
         if key not in self.known:
             self.known[key] = self._whole_problem(subtracted, roundings)
-        scale, offset, largest = self.known[key]
+        scale, offset, needed = self.known[key]
         some = slice(first, first + count)
-        return scale[some], offset[some], largest[some]
+        return scale[some], offset[some], needed[some]
 
     def _whole_problem(self, subtracted: int, roundings: int) -> tuple[Real, Real, Real]:
         low, high = (0, 255) if self.features_shifted else (-128, 127)
@@ -190,7 +196,8 @@ class Layer:
         if roundings > 1 and self.numerics != "2.x" and self.typical():
             shown = matters(self.scale, offset)  # formats are calibrated on more than is known here
             largest = np.minimum(largest, np.maximum(self.margin * self._observed(subtracted), shown))
-        return self.scale, offset, largest
+        needed = largest if roundings > 1 else np.minimum(largest, matters(self.scale, offset))
+        return self.scale, offset, needed
 
     @cached_property
     def margin(self) -> float:
@@ -228,13 +235,16 @@ class Layer:
         rule = self.requantisation_of(subtracted, roundings, first, count)
         if isinstance(rule, TwoSteps) or count < 2 * step:
             return 0.0, 0
-        scale, offset, largest = self._problem(subtracted, roundings, first, count)
-        needed = largest if roundings > 1 else np.minimum(largest, matters(scale, offset))
+        scale, _, needed = self._problem(subtracted, roundings, first, count)
         cut = step * (1 + int(np.argmin(cut_costs(scale, needed)[step - 1 :: step])))
         if cut >= count:
             return 0.0, 0
+        halves = ((first, cut), (first + cut, count - cut))
+        keys = [("rule", (subtracted, roundings, *half)) for half in halves]
+        if not any(key in self.known for key in keys):  # both at once take hardly longer than one
+            self.known.update(zip(keys, self._rules(subtracted, roundings, first, [cut, count - cut]), strict=True))
         after = 0.0
-        for start, some in ((first, cut), (first + cut, count - cut)):
+        for start, some in halves:
             half = self.requantisation_of(subtracted, roundings, start, some)
             after += half.mean_error * some if isinstance(half, Requantisation) else 0.0
         return rule.mean_error * count - after, cut

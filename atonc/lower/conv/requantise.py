@@ -71,16 +71,36 @@ def requantisation(
     `sums`: how often a partial result is rounded to 16 bits on the way; then saturation before the end is an error.
     The shift is the one with the smallest error: small ones saturate, large ones round away too much.
     """
-    steepest, farthest = float(np.abs(scale).max()), float(np.abs(offset).max())
-    _require_usable(steepest, farthest)
     needed = largest if sums > 1 else np.minimum(largest, matters(scale, offset))
     usual = offset if usual is None else usual
-    fits = max(0, ceil(log2(max(float(needed.max()), 1.0) / 32767.0)))  # nothing saturates from here on
-    shifts = range(min(max(0, fits - 2), MOST_OUT_SHIFT), min(fits + 2, MOST_OUT_SHIFT) + 1)
-    tried = with_shifts(scale, offset, needed, shifts, sums, usual)
+    return best_rules(scale, offset, needed, usual, sums, clip, [scale.size])[0]
+
+
+def best_rules(
+    scale: Real,
+    offset: Real,
+    needed: Real,
+    usual: Real,
+    sums: int,
+    clip: tuple[int, int] | None,
+    counts: Sequence[int],
+) -> list[Requantisation]:
+    """The same for stretches of so many channels, one behind the other. `needed`: up to where sums may not saturate."""
+    _require_usable(float(np.abs(scale).max()), float(np.abs(offset).max()))
+    stretches, first = [], 0
+    for count in counts:
+        some = slice(first, first + count)
+        fits = max(0, ceil(log2(max(float(needed[some].max()), 1.0) / 32767.0)))  # nothing saturates from here on
+        shifts = range(min(max(0, fits - 2), MOST_OUT_SHIFT), min(fits + 2, MOST_OUT_SHIFT) + 1)
+        stretches.append((some, shifts))
+        first += count
+    return [_best(one, narrowed(clip)) for one in with_shifts(scale, offset, needed, stretches, sums, usual)]
+
+
+def _best(tried: Tried, clip: tuple[int, int] | None) -> Requantisation:
     allowed = min(tried.error) + TOLERATED
-    best = min((k for k in range(len(shifts)) if tried.error[k] <= allowed), key=lambda k: tried.mean_error[k])
-    return tried.rule(best, narrowed(clip))
+    best = min((k for k, error in enumerate(tried.error) if error <= allowed), key=lambda k: tried.mean_error[k])
+    return tried.rule(best, clip)
 
 
 def _require_usable(steepest: float, farthest: float) -> None:
@@ -111,13 +131,20 @@ class Tried:
         return Requantisation(self.out_shifts[k], self.factors[k], self.addends[k], self.shifts[k], clip, *errors)
 
 
-def with_shifts(scale: Real, offset: Real, needed: Real, shifts: Sequence[int], sums: int, usual: Real) -> Tried:
-    """A rule for each. All of them at once, in few steps: layers have few channels and many rules are tried."""
+Stretches = Sequence[tuple[slice, Sequence[int]]]  # of channels, each with shifts to try
+
+
+def with_shifts(
+    scale: Real, offset: Real, needed: Real, stretches: Stretches, sums: int, usual: Real
+) -> list[Tried]:
+    """A rule for each shift. All of them at once, in few steps: layers have few channels and many rules are tried."""
     size = np.abs(scale)
-    fine = _shifts(float(size.max()), float(np.abs(offset).max()), shifts)
-    coarse = np.array([[2.0**shift] for shift in shifts])
-    parts = np.array([[2.0**shift] for shift in fine])
-    cut = np.array([[float(shift > 0)] for shift in shifts])
+    fine = [
+        _shifts(float(size[some].max()), float(np.abs(offset[some]).max()), shifts) for some, shifts in stretches
+    ]
+    coarse = _rows([[2.0**shift for shift in shifts] for _, shifts in stretches], stretches)
+    parts = _rows([[2.0**shift for shift in one] for one in fine], stretches)
+    cut = _rows([[float(shift > 0) for shift in shifts] for _, shifts in stretches], stretches)
     unit = scale * coarse  # codes per step of the 16-bit accumulator
     exact = unit * parts
     rounded_factors = np.rint(exact)
@@ -131,19 +158,35 @@ def with_shifts(scale: Real, offset: Real, needed: Real, shifts: Sequence[int], 
     lost = np.maximum(reach - 32767.0, 0.0) * steep  # by saturation
     skew = np.abs(missing) / parts  # by the short factors, per step away from the usual accumulator
     short = skew * np.minimum(reach + np.abs(middle), _CODES / steep)
-    error = (lost + short + 0.5 * sums * cut * steep + 0.5 / parts).max(axis=1)
+    error = lost + short + 0.5 * sums * cut * steep + 0.5 / parts
     spread = np.sqrt(sums / (6 * np.pi)) * cut * steep  # mean size of a normal error
     mean = lost + skew * np.minimum(reach / 2, SPREAD / steep) + spread + 0.25 / parts
-    ordinary = np.where(steep < 1.0, short, 0.0).max(axis=1)
-    return Tried(
-        shifts,
-        rounded_factors.astype(np.int64),
-        addends.astype(np.int64),
-        fine,
-        error.tolist(),
-        (np.add.reduce(mean, axis=1) / mean.shape[1]).tolist(),
-        ordinary.tolist(),
-    )
+    ordinary = np.where(steep < 1.0, short, 0.0)
+    found = []
+    for (some, shifts), fine_shifts in zip(stretches, fine, strict=True):
+        at = slice(0, len(shifts)), some
+        found.append(
+            Tried(
+                shifts,
+                rounded_factors[at].astype(np.int64),
+                addends[at].astype(np.int64),
+                fine_shifts,
+                error[at].max(axis=1).tolist(),
+                (np.add.reduce(mean[at], axis=1) / (some.stop - some.start)).tolist(),
+                ordinary[at].max(axis=1).tolist(),
+            )
+        )
+    return found
+
+
+def _rows(numbers: list[list[float]], stretches: Stretches) -> Real:
+    """A row for every shift: the number of the stretch in each of its channels. Those with fewer shifts repeat their
+    last one."""
+    if len(numbers) == 1:
+        return np.array(numbers[0])[:, None]
+    most = max(map(len, numbers))
+    columns = [np.array([*some, *some[-1:] * (most - len(some))]) for some in numbers]
+    return np.repeat(np.stack(columns, axis=1), [some.stop - some.start for some, _ in stretches], axis=1)
 
 
 def cut_costs(scale: Real, largest: Real) -> Real:
