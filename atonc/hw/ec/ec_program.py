@@ -147,7 +147,7 @@ def _ones(rows: int, used: int) -> bytes:
 @lru_cache(maxsize=1 << 14)
 def _plain_configure_words(config: UnitConfig) -> int:
     name = _first_of(config.KIND)
-    return _length([_clock(name, 1), *_configure(name, config)])
+    return len(_clock_words(name)) + len(_configured_words(name, config))
 
 
 @cache
