@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,14 @@ class Quantisation:
         return values.reshape(tuple(-1 if i == self.axis else 1 for i in range(rank)))
 
 
+@cache
+def _code_range(dtype: str) -> tuple[int, int]:
+    if dtype == "int4":
+        return -8, 7
+    limits = np.iinfo(np.dtype(dtype))
+    return int(limits.min), int(limits.max)
+
+
 @dataclass(frozen=True, eq=False)
 class Tensor:
     """A named value; `data` is set for constants only."""
@@ -93,10 +101,7 @@ class Tensor:
     @property
     def code_range(self) -> tuple[int, int]:
         """Smallest and largest code that the element type can hold."""
-        if self.dtype == "int4":
-            return -8, 7
-        limits = np.iinfo(np.dtype(self.dtype))
-        return int(limits.min), int(limits.max)
+        return _code_range(self.dtype)
 
 
 @dataclass(frozen=True, eq=False)

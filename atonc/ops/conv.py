@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from atonc.errors import ModelError
 from atonc.ir import Array
@@ -55,7 +56,7 @@ def conv(call: Call) -> list[Real | Sums]:
     acc = accumulate(picture, weights.centred.astype(dtype), call.attrs, has_floats(x, weights))
     channels = (acc.shape[-1],)
     bias = bias_in_real(call.optional(2), scale)
-    sums = Sums(acc, np.broadcast_to(scale, channels), np.broadcast_to(bias, channels))
+    sums = Sums(acc, scale + np.zeros(channels), bias + np.zeros(channels))
     if dtype is np.float32 and rank == 4 and layout == "NHWC" and activation_bounds(call.attrs, call.out) is None:
         return [sums]
     return [fused_activation(restore_layout(sums.real(), layout, rank), call)]
@@ -90,11 +91,24 @@ def _dense(padded: Array, weights: Array, geometry: Geometry, size: tuple[int, i
     for first in range(0, size[0], step):
         rows = min(step, size[0] - first)
         part = padded[:, first * geometry.stride[0] :]
-        patches = np.stack([tap for _, _, tap in geometry.taps(part, (rows, size[1]))], axis=3)
-        result[:, first : first + rows] = (patches.reshape(-1, matrix.shape[0]) @ matrix).reshape(
-            count, rows, size[1], outputs
-        )
+        patches = _patches(part, geometry, (rows, size[1])).reshape(-1, matrix.shape[0])
+        result[:, first : first + rows] = (patches @ matrix).reshape(count, rows, size[1], outputs)
     return result
+
+
+def _patches(padded: Array, geometry: Geometry, size: tuple[int, int]) -> Array:
+    """What every output pixel sees, row by row of the window, channels fastest."""
+    count, height, width, channels = padded.shape
+    if geometry.dilation[1] > 1 or not padded[0].flags.c_contiguous:
+        return np.stack([tap for _, _, tap in geometry.taps(padded, size)], axis=3)
+    rows, columns = geometry.kernel
+    found = np.empty((count, *size, rows, columns * channels), padded.dtype)
+    lines = sliding_window_view(padded.reshape(count, height, width * channels), columns * channels, axis=2)
+    across = slice(0, (size[1] - 1) * geometry.stride[1] * channels + 1, geometry.stride[1] * channels)
+    for i in range(rows):  # a row of the window lies in one piece
+        first = i * geometry.dilation[0]
+        found[..., i, :] = lines[:, first : first + (size[0] - 1) * geometry.stride[0] + 1 : geometry.stride[0], across]
+    return found
 
 
 def _ordered(padded: Array, weights: Array, geometry: Geometry, size: tuple[int, int]) -> Array:

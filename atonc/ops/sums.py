@@ -59,7 +59,7 @@ def codes_of(
     doubt = _ERROR * (_SATURATED + float(np.abs(start).max(initial=0.0)))
     if not (doubt < _MOST_DOUBT and np.abs(factor).max(initial=0.0) < _LARGEST / (1 << 24)):  # or not a number
         return None
-    bits = None if rounding.first_bits is None else np.broadcast_to(rounding.first_bits, (channels,))
+    bits = None if rounding.first_bits is None else rounding.first_bits + np.zeros(channels)
     half = np.full(channels, 0.5)
     if bits is not None:
         half += np.where(bits > 0, 0.5 ** (bits + 1), 0.0)  # what two roundings add: see rounding.py
