@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from json.encoder import encode_basestring_ascii
-from math import isfinite
 from typing import Any
 
 from atonc.emit import relocs
@@ -96,34 +94,17 @@ def to_json(document: Mapping[str, Any]) -> bytes:
 
 def _json(value: Any, line: str = "\n") -> str:
     """What `json.dumps(value, indent=1)` gives, which takes twice as long; `line` begins the line of the value."""
-    plain = _PLAIN.get(type(value))
-    if plain is not None:
-        return plain(value)
+    if type(value) is str:
+        return encode_basestring_ascii(value)
+    if type(value) is int:
+        return str(value)
     inner = f"{line} "
     if isinstance(value, dict) and value:
-        rows = [f"{_key(key)}: {_json(item, inner)}" for key, item in value.items()]
+        rows = [f"{encode_basestring_ascii(key)}: {_json(item, inner)}" for key, item in value.items()]
         return f"{{{inner}{f',{inner}'.join(rows)}{line}}}"
     if isinstance(value, (list, tuple)) and value:
         return f"[{inner}{f',{inner}'.join([_json(item, inner) for item in value])}{line}]"
     return json.dumps(value)
-
-
-@lru_cache(maxsize=1 << 10)
-def _key(name: str) -> str:
-    """Rows have the same ones again and again."""
-    return encode_basestring_ascii(name)
-
-
-def _float(value: float) -> str:
-    return repr(value) if isfinite(value) else json.dumps(value)
-
-
-_PLAIN: dict[type, Callable[[Any], str]] = {
-    str: encode_basestring_ascii,
-    int: str,
-    float: _float,
-    bool: lambda value: "true" if value else "false",
-}
 
 
 def _plain(text: str) -> str:

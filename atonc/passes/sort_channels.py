@@ -231,7 +231,8 @@ def _best_order(makers: list[Maker]) -> Order | None:
         bins = keys[major] * BINS // size
         turned = np.where(bins % 2 == 1, -keys[minor], keys[minor])  # so that the ends of bins meet
         candidates.append(np.lexsort((turned, bins)))
-    costs = [sum(_cost(maker, order) for maker in makers) for order in (np.arange(size), *candidates)]
+    orders = np.stack([np.arange(size), *candidates])
+    costs: Real = sum((_costs(maker, orders) for maker in makers), np.zeros(len(orders)))
     best = int(np.argmin(costs))
     order = candidates[best - 1] if best and costs[best] < HELPS * costs[0] else np.arange(size)
     wide = np.sum([maker.wide for maker in makers], axis=0)
@@ -243,12 +244,18 @@ def _ranks(values: Real) -> Order:
     return np.argsort(np.argsort(values, kind="stable"), kind="stable")
 
 
-def _cost(maker: Maker, order: Order) -> float:
-    """How coarsely channels are computed when pieces of equal size share their shifts."""
-    total = 0.0
-    for piece in np.array_split(order, max(1, min(PIECES, order.size // SMALLEST))):
+def _costs(maker: Maker, orders: Order) -> Real:
+    """How coarsely channels are computed in each order when pieces of equal size share their shifts."""
+    total = np.zeros(len(orders))
+    pieces = max(1, min(PIECES, orders.shape[1] // SMALLEST))
+    length, longer = divmod(orders.shape[1], pieces)  # the first pieces have a channel more
+    ends = longer * (length + 1)
+    for part, size in ((orders[:, :ends], length + 1), (orders[:, ends:], length)):
+        piece = part.reshape(len(orders), -1, size)
         scale, needed = maker.scale[piece], maker.needed[piece]
-        total += float((scale * needed.max() + np.minimum(needed * scale.max(), scale * needed * 2**15)).sum())
+        shared = np.minimum(needed * scale.max(axis=2, keepdims=True), scale * needed * 2**15)
+        for coarse in (scale * needed.max(axis=2, keepdims=True) + shared).sum(axis=2).T:
+            total += coarse
     return total
 
 

@@ -19,7 +19,7 @@ from atonc.compile_view import CompileView
 from atonc.emit.c.network import CNetwork
 from atonc.emu import cpu
 from atonc.emu import network as emulated
-from atonc.emu.files import Call
+from atonc.emu.files.types import Call
 from atonc.emu.network import EmulatedNetwork, Step
 from atonc.emulation import Emulation
 from atonc.ir import Graph, Op

@@ -17,9 +17,9 @@ from atonc.compare.inputs import make_inputs
 from atonc.compile_view import CompileView
 from atonc.emit.c import caches, images, memories, memories_h, names, network_h
 from atonc.emu import network as emulated
-from atonc.emu.files import read_network
 from atonc.emu.files.c_arrays import c_array_bytes
 from atonc.emu.files.intel_hex import read_hex
+from atonc.emu.files.network_c import read_network
 from atonc.emulation import Emulation
 from atonc.options import Options
 from atonc.report import generate_report

@@ -16,7 +16,8 @@ from atonc.compile_view import CompileView
 from atonc.emit import runs
 from atonc.emit.runs import npu_runs
 from atonc.emu import network as emulated
-from atonc.emu.files import EpochFlags, read_network
+from atonc.emu.files.network_c import read_network
+from atonc.emu.files.types import EpochFlags
 from atonc.emulation import Emulation
 from atonc.firmware import building
 from atonc.hw.decode import decode_epochs

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from atonc.emu.cpu import KERNELS, call_cost, describe_call, is_library_call
+from atonc.emu.cpu import call_cost, describe_call, is_library_call
+from atonc.emu.cpu.families import KERNELS
 from tests.emu.cpu_calls import Bench, general, sym
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from atonc.emu.bus import Memory
-from atonc.emu.cpu import KERNELS, call_cost, describe_call, run_call
+from atonc.emu.cpu import call_cost, describe_call, run_call
+from atonc.emu.cpu.families import KERNELS
 from atonc.errors import AtoncError
 from tests.emu.cpu_calls import BASE, Bench, general, sym
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.emu.files import load_initialisers, read_network
+from atonc.emu.files.initialisers import load_initialisers
 from atonc.emu.files.intel_hex import parse_hex
+from atonc.emu.files.network_c import read_network
 from atonc.errors import InputError, UnsupportedError
 from tests.emu.files_samples import driver_text, hex_record, hex_text, write_network
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.emu.files import load_initialisers, read_network
+from atonc.emu.files.initialisers import load_initialisers
+from atonc.emu.files.network_c import read_network
 from atonc.errors import InputError
 from tests.emu.files_samples import driver_text, ecblobs_text, network_text, write_network
 

@@ -14,7 +14,8 @@ import pytest
 from atonc.emit.c.calls import CpuCall, Pointer, Struct, Table
 from atonc.emit.c.cpu_calls import cpu_calls
 from atonc.emu.bus import Memory
-from atonc.emu.cpu import KERNELS, call_cost, describe_call, run_call
+from atonc.emu.cpu import call_cost, describe_call, run_call
+from atonc.emu.cpu.families import KERNELS
 from atonc.errors import AtoncError
 from atonc.ir import Graph, Op
 from tests.kernels.three_ways import BASE, Memories, c_value, one_op, stored, tensor

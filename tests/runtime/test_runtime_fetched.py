@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.emu.files import load_initialisers, read_network
+from atonc.emu.files.initialisers import load_initialisers
+from atonc.emu.files.network_c import read_network
 from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import memory_of
 from atonc.errors import AtoncError

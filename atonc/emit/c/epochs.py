@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atonc.emit.c import caches, ll_calls, names
+from atonc.emit.c import caches, names
 from atonc.emit.c.cpu_functions import ARGUMENTS, end_function
-from atonc.emit.c.ll_text import function_name
-from atonc.emit.c.ll_types import Base
 from atonc.emit.c.network import Block, CNetwork
 from atonc.hw import regs
-from atonc.plan.types import EpochPlan
 
 _FLAGS = ("epoch_start", "epoch_end")
 
@@ -24,22 +21,13 @@ def start_text(network: CNetwork, block: Block) -> str:
     nothing to do), or the whole epoch as calls of the driver."""
     lines = caches.before_npu(network, block)
     if not network.epoch_controller:
-        return ll_calls.epoch_functions(block.steps[0], network.suffix, _bases(network, block), lines)
+        from atonc.emit.c.driver_epochs import epoch_functions
+
+        return epoch_functions(network, block, lines)
     if not lines:
         return ""
     body = "".join(f"  {line}\n" for line in lines)
     return f"static void {start_function(block)}({ARGUMENTS})\n{{\n{body}}}\n"
-
-
-def _bases(network: CNetwork, block: Block) -> dict[str, Base]:
-    """Engine -> where its buffer begins; buffers of the application and pools without a fixed base by their symbol."""
-    plan = block.steps[0].plan
-    found = {}
-    for engine, use in plan.engines.items() if isinstance(plan, EpochPlan) else ():
-        address = network.home(use.buffer).address
-        part = network.user_of(use.buffer) or network.relative_at(address)
-        found[engine] = Base(part.address, network.c_symbol(part)) if part is not None else Base(address)
-    return found
 
 
 def items(network: CNetwork) -> str:
@@ -52,8 +40,7 @@ def items(network: CNetwork) -> str:
 
 
 def _item(network: CNetwork, block: Block) -> str:
-    npu_members = _blob_members if network.epoch_controller else _driver_members
-    members = _cpu_members(block) if block.on_cpu else npu_members(network, block)
+    members = _cpu_members(block) if block.on_cpu else _npu_members(network, block)
     lines = "".join(f"      .{name} = {value},\n" for name, value in members)
     debug = "".join(f"      .{name} = {value},\n" for name, value in debug_members(network, block))
     return f"    {{\n{lines}#ifdef LL_ATON_EB_DBG_INFO\n{debug}#endif\n    }},\n"
@@ -66,20 +53,20 @@ def _cpu_members(block: Block) -> Iterator[tuple[str, str]]:
     yield "flags", flags("pure_sw")
 
 
+def _npu_members(network: CNetwork, block: Block) -> Iterator[tuple[str, str]]:
+    if network.epoch_controller:
+        return _blob_members(network, block)
+    from atonc.emit.c.driver_epochs import members  # and with it all of ST's driver: not where nobody asks
+
+    return members(network, block)
+
+
 def _blob_members(network: CNetwork, block: Block) -> Iterator[tuple[str, str]]:
     yield "start_epoch_block", start_function(block) if caches.before_npu(network, block) else "NULL"
     yield "end_epoch_block", "NULL"
     yield "blob_address", f"(uintptr_t)({names.blob(network.name, block.first)}_address)"
     yield "wait_mask", "0"  # number of the epoch controller
     yield "flags", flags("blob", "pure_hw")
-
-
-def _driver_members(network: CNetwork, block: Block) -> Iterator[tuple[str, str]]:
-    step = block.steps[0]
-    for which in ("Start", "End"):
-        yield f"{which.lower()}_epoch_block", function_name(which, step.number, network.suffix)
-    yield "wait_mask", f"0x{ll_calls.wait_mask(step):08x}"
-    yield "flags", flags("pure_hw")
 
 
 def flags(*more: str) -> str:

@@ -22,7 +22,6 @@ from atonc.hw.cycles import traffic
 from atonc.hw.cycles.flow import FEATURES, KERNELS, SUMS, Flow, UnitFlow, element_counts
 from atonc.hw.cycles.result import Bound, EpochCycles, slowest
 from atonc.hw.epoch import Epoch
-from atonc.hw.ll.generation import FIRST, generation_of
 from atonc.hw.machine import PoolTiming, secure
 from atonc.hw.memoise import memoise
 from atonc.hw.units.convacc import ConvaccConfig
@@ -52,6 +51,8 @@ def _epoch_cycles(epoch: Epoch, pools: tuple[PoolTiming, ...], count_runs: bool)
 
 def counts_runs(atonn_version: str) -> bool:
     """Whether the tool that compiled a network estimates with `count_runs`."""
+    from atonc.hw.ll.generation import FIRST, generation_of  # all of the driver comes with it
+
     return generation_of(atonn_version) is not FIRST
 
 
