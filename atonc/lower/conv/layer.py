@@ -264,6 +264,11 @@ class Layer:
         return len(self.code_units(rule.units(0, count, 1, 1)))
 
     def modes(self) -> list[Mode]:
+        """How units may read the features."""
+        return list(self._modes)
+
+    @cached_property
+    def _modes(self) -> list[Mode]:
         """Without padding the unit may subtract any number: the bias makes up for it.
 
         (Parts may have padding of their own where zeros widen their windows; it meets no weight.)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, gcd, lcm
+from typing import NamedTuple
 
 from atonc.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
 from atonc.hw.machine import stm32n6
@@ -34,8 +35,7 @@ EVEN, PACKED = 2, 4  # words of three bytes were read from even addresses, in st
 FLAT = 16  # and a whole frame of them, without steps, from such an address
 
 
-@dataclass(frozen=True)
-class Slots:
+class Slots(NamedTuple):
     """Which channels each unit of a chain reads in each pass.
 
     Passes begin `step` channels apart and see `reach` channels each; what is left of the last unit's batch lies over
@@ -167,8 +167,7 @@ def _narrower(
     return None if configs is None else Tiling(best.mode, best.slots, best.kernels, best.units, configs, best.cycles)
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     mode: Mode
     slots: Slots
     kernels: int
