@@ -60,7 +60,7 @@ def _flags(found: Sequence[Walk], low: int, high: int) -> Flags:
 def view(flags: Flags, walk: Walk, low: int = 0) -> Flags:
     """The flags of the bytes of a walk; the first one of `flags` is that of address `low`."""
     counts, steps = zip(*walk.loops, strict=True)
-    return np.lib.stride_tricks.as_strided(flags[walk.start - low :], counts, steps)
+    return np.ndarray(counts, np.bool_, flags, walk.start - low, steps)
 
 
 def _in_one_turn(mine: list[Walk], theirs: list[Walk]) -> tuple[list[Walk], list[Walk]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -116,7 +116,11 @@ class Machine:
 
     def memory_at(self, address: int) -> MemoryBank | None:
         address = secure(address)
-        return next((bank for bank in self.memories if bank.base <= address < bank.end), None)
+        return next((bank for base, end, bank in self._spans if base <= address < end), None)
+
+    @cached_property
+    def _spans(self) -> tuple[tuple[int, int, MemoryBank], ...]:
+        return tuple((bank.base, bank.end, bank) for bank in self.memories)
 
     @property
     def npu_ram(self) -> tuple[MemoryBank, ...]:

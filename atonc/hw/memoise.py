@@ -22,9 +22,10 @@ def memoise(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T,
     @wraps(function)
     def remembered(item: T, /, *more: P.args, **named: P.kwargs) -> R:
         key, asked = id(item), (more, *named.items())
-        if key not in known:
-            known[key] = weakref.ref(item, lambda _: known.pop(key, None)), {}
-        results = known[key][1]
+        entry = known.get(key)
+        if entry is None:
+            entry = known[key] = weakref.ref(item, lambda _: known.pop(key, None)), {}
+        results = entry[1]
         if asked not in results:
             results[asked] = function(item, *more, **named)
         return results[asked]

@@ -70,7 +70,9 @@ def _share(one: str, other: str, aliases: Mapping[str, str]) -> bool:
 
 def _follow(name: str, aliases: Mapping[str, str]) -> str:
     for _ in aliases:
-        name = aliases.get(name, name)
+        if name not in aliases:
+            break
+        name = aliases[name]
     return name
 
 

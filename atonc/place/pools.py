@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby, pairwise
 from pathlib import Path
 
@@ -43,8 +44,12 @@ class Board:
 
     def pools_at(self, start: int, end: int) -> list[tuple[MemoryPool, int]]:
         """The pools that [start, end) touches, each with the bytes in it, by address."""
-        shares = ((p, min(end, p.base + p.size_bytes) - max(start, p.base)) for p in self.pools)
-        return sorted(((p, n) for p, n in shares if n > 0), key=lambda share: share[0].base)
+        return [(p, n) for base, stop, p in self._spans if (n := min(end, stop) - max(start, base)) > 0]
+
+    @cached_property
+    def _spans(self) -> tuple[tuple[int, int, MemoryPool], ...]:
+        ordered = sorted(self.pools, key=lambda pool: pool.base)
+        return tuple((pool.base, pool.base + pool.size_bytes, pool) for pool in ordered)
 
     def pool_name(self, start: int, end: int) -> str:
         return "_".join(pool.name for pool, _ in self.pools_at(start, end))

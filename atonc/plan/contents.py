@@ -7,11 +7,12 @@ come back in the epoch that writes them, since the CONVACC takes zeros for the f
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from atonc.errors import ToolError
+from atonc.hw.fields import changed
 from atonc.hw.footprint import Flags, view, walks
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
@@ -171,8 +172,8 @@ def _taken(plan: EpochPlan, unit: str, config: StrengConfig) -> StrengConfig:
     taker = plan.units.get(link.destination)
     if not isinstance(taker, ConvaccConfig) or link.port != FEATURES:
         return config
-    plain = replace(config, size1=0, size2=0)
+    plain = changed(config, size1=0, size2=0)
     if not config.raw:
-        return replace(plain, depth=taker.batch)
+        return changed(plain, depth=taker.batch)
     elements = taker.line_elements * taker.height
-    return replace(plain, fsize_low=elements & 0xFFFF, fsize_high=elements >> 16)
+    return changed(plain, fsize_low=elements & 0xFFFF, fsize_high=elements >> 16)

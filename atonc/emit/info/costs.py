@@ -71,7 +71,7 @@ def epoch_figures(epoch: Epoch, pools: tuple[MemoryPool, ...]) -> StepFigures:
     epoch = with_words(epoch)  # which other figures were worked out for as well
     timings, flow = [pool.timing for pool in pools], element_counts(epoch)
     estimate = st_estimate.epoch_cycles(epoch, timings, count_runs=True)
-    amounts = st_estimate.pool_bytes(epoch, timings, flow)
+    amounts = st_estimate.pool_bytes(epoch, timings)
     accesses = {pool.name: _access(pool, *amounts[pool.name]) for pool in pools if pool.name in amounts}
     cycles = max(1, estimate.cycles)
     busy = _busy_cycles(epoch, flow)

@@ -38,7 +38,7 @@ def epoch_cycles(epoch: Epoch, pools: Iterable[PoolTiming], count_runs: bool = F
 def _epoch_cycles(epoch: Epoch, pools: tuple[PoolTiming, ...], count_runs: bool) -> EpochCycles:
     flow = element_counts(epoch)
     compute = slowest(_unit_bounds(epoch, flow))
-    streams = _streams(epoch, flow, pools)
+    streams = _streams(epoch, pools)
     memory = _pool_bounds(streams, pools)
     if count_runs:
         memory += _run_bounds(epoch, streams)
@@ -67,9 +67,9 @@ def _physical(pools: tuple[PoolTiming, ...]) -> tuple[PoolTiming, ...]:
     return tuple(pool for pool in real if not any(_inside(other, pool) for other in real))
 
 
-def pool_bytes(epoch: Epoch, pools: Iterable[PoolTiming], flow: Flow | None = None) -> dict[str, tuple[float, float]]:
+def pool_bytes(epoch: Epoch, pools: Iterable[PoolTiming]) -> dict[str, tuple[float, float]]:
     """Bytes read and written in each pool, as the compiler counts them."""
-    return _pool_bytes(_streams(epoch, flow or element_counts(epoch), physical(pools)))
+    return _pool_bytes(_streams(epoch, physical(pools)))
 
 
 class _StreamBytes(NamedTuple):
@@ -86,12 +86,13 @@ class _StreamBytes(NamedTuple):
         return self.shares[0][0] if self.shares else None
 
 
-def _streams(epoch: Epoch, flow: Flow, pools: tuple[PoolTiming, ...]) -> list[_StreamBytes]:
-    spans = traffic.secure_spans(pools)
-    return [
+@memoise
+def _streams(epoch: Epoch, pools: tuple[PoolTiming, ...]) -> tuple[_StreamBytes, ...]:
+    spans, flow = traffic.secure_spans(pools), element_counts(epoch)
+    return tuple(
         _StreamBytes(name, engine, counted_bytes(epoch, name, engine, flow), traffic.shares(engine, spans))
         for name, engine in epoch.engines().items()
-    ]
+    )
 
 
 def _pool_bytes(streams: Iterable[_StreamBytes]) -> dict[str, tuple[float, float]]:

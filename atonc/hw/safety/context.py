@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, cached_property
@@ -63,6 +64,13 @@ def default_pools() -> tuple[Pool, ...]:
     return tuple(pool_of_bank(bank) for bank in stm32n6().memories)
 
 
+Span = tuple[int, int, Pool]  # secure addresses: first and one past the last
+
+
+def _spans(pools: Iterable[Pool]) -> list[Span]:
+    return [(secure(pool.base), pool.end, pool) for pool in pools]
+
+
 @dataclass(frozen=True)
 class Context:
     """`pools` empty: the memories of the chip; `buffers` empty: not checked."""
@@ -72,25 +80,26 @@ class Context:
 
     def pool_at(self, address: int) -> Pool | None:
         """The smallest pool around an address, so that a bank wins over a span of several banks."""
-        return next((pool for pool in self._by_size if pool.holds(address)), None)
+        place = secure(address)
+        return next((pool for start, end, pool in self._by_size if start <= place < end), None)
 
     def covers(self, first: int, last: int) -> bool:
         """Whether pools cover both addresses and everything between them."""
         start, last = secure(first), secure(last)
-        for pool in self._by_address:
+        for base, end, _ in self._by_address:
             if start > last:
                 break
-            if pool.holds(start):
-                start = pool.end
+            if base <= start < end:
+                start = end
         return start > last
 
     @cached_property
-    def _by_size(self) -> list[Pool]:
-        return sorted(self.pools or default_pools(), key=lambda pool: pool.size_bytes)
+    def _by_size(self) -> list[Span]:
+        return _spans(sorted(self.pools or default_pools(), key=lambda pool: pool.size_bytes))
 
     @cached_property
-    def _by_address(self) -> list[Pool]:
-        return sorted(self.pools or default_pools(), key=lambda pool: secure(pool.base))
+    def _by_address(self) -> list[Span]:
+        return _spans(sorted(self.pools or default_pools(), key=lambda pool: secure(pool.base)))
 
     def buffer_at(self, address: int) -> Buffer | None:
         """The largest buffer around an address, so that a whole tensor wins over its parts."""

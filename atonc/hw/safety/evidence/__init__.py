@@ -16,8 +16,8 @@ from atonc.hw.fields import UnitConfig
 from atonc.hw.safety.context import Context
 from atonc.hw.safety.evidence import arith, streng
 from atonc.hw.safety.evidence.arguments import argument_for
-from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind, unit_features
-from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, worst
+from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind, named
+from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, Value, worst
 from atonc.hw.safety.evidence.table import grade as by_data
 from atonc.hw.safety.view import EpochView
 from atonc.hw.units.arith import ArithConfig
@@ -79,12 +79,17 @@ def grade_feature(feature: Feature) -> Graded:
     return found if argument is None else Graded(feature, Grade.COMPOSED, found.seen, argument.id)
 
 
+@lru_cache(maxsize=1 << 16)
+def _graded(kind: str, name: str, role: str, value: Value) -> Graded:
+    return grade_feature(Feature(f"{kind} {name}", role, value))
+
+
 def grade_unit(config: UnitConfig, port: str = "", memory: str = ON_CHIP) -> UnitGrade:
     """Every feature of a unit; `port` is what a stream engine is for: `to CONVACC:0`, `from ARITH`."""
     key = _likeness(config, port, memory)
     found = _UNITS.get(key)
     if found is None:
-        graded = tuple(grade_feature(feature) for feature in unit_features(config, port, memory))
+        graded = tuple([_graded(config.KIND, *one) for one in named(config, port, memory)])
         found = _UNITS[key] = UnitGrade(worst(g.grade for g in graded), graded)
         if len(_UNITS) > _MOST_UNITS:
             _UNITS.pop(next(iter(_UNITS)))

@@ -6,19 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from atonc.hw.safety.evidence.grades import Feature, Value
+from atonc.hw.safety.evidence.grades import Named
 from atonc.hw.safety.evidence.modes import mode
 from atonc.hw.units.activ import FUNCTION, ActivConfig
 
 ANY_VALUE: dict[str, str] = {}
 
 
-def features(c: ActivConfig) -> Iterator[Feature]:
-    for name, role, value in _features(c):
-        yield Feature(f"ACTIV {name}", role, value)
-
-
-def _features(c: ActivConfig) -> Iterator[tuple[str, str, Value]]:
+def features(c: ActivConfig) -> Iterator[Named]:
     yield mode(c)
     yield "FSHIFT FRNDMODE", "", f"{c.feature_shift} {c.feature_round_mode}"
     role = "function" if c.type == FUNCTION else "threshold"
@@ -29,7 +24,7 @@ def _features(c: ActivConfig) -> Iterator[tuple[str, str, Value]]:
         yield from _tables(c)
 
 
-def _tables(c: ActivConfig) -> Iterator[tuple[str, str, Value]]:
+def _tables(c: ActivConfig) -> Iterator[Named]:
     selectors = np.frombuffer(c.rom0, np.uint8)[: 1 << c.index_bits].astype(int)
     inner, base = selectors >> 6, selectors & 63
     used = int((base + (1 << inner)).max(initial=0))

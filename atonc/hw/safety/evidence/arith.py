@@ -6,18 +6,13 @@ from collections.abc import Iterator
 from dataclasses import fields
 from operator import attrgetter
 
-from atonc.hw.safety.evidence.grades import Feature, Value
+from atonc.hw.safety.evidence.grades import Named
 from atonc.hw.safety.evidence.modes import mode
 from atonc.hw.safety.mode_keys import broadcast
 from atonc.hw.units.arith import AFFINE, CLIP, MULTIPLY, ROWS, WINDOW_ROWS, ArithConfig
 
 ANY_VALUE: dict[str, str] = {}
 _NAMES = {AFFINE: "AFFINE", MULTIPLY: "MUL", CLIP: "CLIP"}
-
-
-def features(c: ArithConfig) -> Iterator[Feature]:
-    for name, role, value in _features(c):
-        yield Feature(f"ARITH {name}", role, value)
 
 
 _SETTINGS = attrgetter(*(f.name for f in fields(ArithConfig) if f.name != "table"))
@@ -33,7 +28,7 @@ def operation(c: ArithConfig) -> str:
     return f"{name}{' dual' if c.dual_input else ''}"
 
 
-def _features(c: ArithConfig) -> Iterator[tuple[str, str, Value]]:
+def features(c: ArithConfig) -> Iterator[Named]:
     yield mode(c)
     inputs = (c.shift_x, c.shift_y, c.round_y, c.saturate_y, c.round_mode_x, c.round_mode_y)
     yield "LOGICALOP, shifts and rounding of inputs", "", _words(c.logical, *inputs)
@@ -49,7 +44,7 @@ def _features(c: ArithConfig) -> Iterator[tuple[str, str, Value]]:
         yield "CLIPRANGE unused", "", _words(c.clip_min, c.clip_max)
 
 
-def _coefficients(c: ArithConfig) -> Iterator[tuple[str, str, Value]]:
+def _coefficients(c: ArithConfig) -> Iterator[Named]:
     if c.operation == MULTIPLY:
         yield "A B C", operation(c), _words(c.a, c.b, c.c)
         return
@@ -75,7 +70,7 @@ def table_rows(c: ArithConfig) -> int:
     return c.reset1_every + 1 if c.step else 1
 
 
-def _walk(c: ArithConfig) -> Iterator[tuple[str, str, Value]]:
+def _walk(c: ArithConfig) -> Iterator[Named]:
     """How the coefficient row follows the elements."""
     role = broadcast(c)
     switches = (c.vector_a, c.vector_b, c.vector_c, c.count1, c.count2, c.count3)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atonc.hw.safety.evidence.grades import Feature, Value
+from atonc.hw.safety.evidence.grades import Named
 from atonc.hw.safety.evidence.modes import mode
 from atonc.hw.safety.mode_keys import kernel_buffer
 from atonc.hw.units.convacc import NO_CROP, ConvaccConfig
 
 ANY_VALUE: dict[str, str] = {}
-
-
-def features(c: ConvaccConfig) -> Iterator[Feature]:
-    for name, role, value in _features(c):
-        yield Feature(f"CONVACC {name}", role, value)
 
 
 def kernel(c: ConvaccConfig) -> str:
@@ -28,7 +23,7 @@ def machine(c: ConvaccConfig) -> str:
     return f"{kernel(c)} simd{c.simd}{special} F{c.feature_bytes}"
 
 
-def _features(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
+def features(c: ConvaccConfig) -> Iterator[Named]:
     yield mode(c)
     inputs = (c.feature_shift, c.feature_round, c.feature_saturate, c.feature_round_mode)
     yield "FSHIFT FROUND FSAT FRNDMODE", "", _words(*inputs)
@@ -54,7 +49,7 @@ def _kernel_memory(c: ConvaccConfig) -> str:
     return f"simd{c.simd} {'one line' if c.kernel_height == 1 else 'several lines'}"
 
 
-def _sizes(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
+def _sizes(c: ConvaccConfig) -> Iterator[Named]:
     role = machine(c)
     height, width = c.out_size
     yield from (("B", role, c.batch), ("NR", role, c.kernels))
@@ -64,7 +59,7 @@ def _sizes(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
     yield from (("output width", role, width), ("output height", role, height))
 
 
-def _padding(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
+def _padding(c: ConvaccConfig) -> Iterator[Named]:
     role, batch = kernel(c), max(1, c.batch)
     sides = {"left": c.pad_left, "right": c.pad_right, "top": c.pad_top, "bottom": c.pad_bottom}
     for side, pad in sides.items():
@@ -79,7 +74,7 @@ def _padding(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
     yield "ZFBIAS", "framed" if any(framed.values()) else "", c.frame_value
 
 
-def _crop(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
+def _crop(c: ConvaccConfig) -> Iterator[Named]:
     batch, role = max(1, c.batch), kernel(c)
     columns, lines = (c.crop_columns[1] - c.width, c.crop_rows[1] - c.height)
     yield from (("crop left", role, c.crop_left // batch), ("crop top", role, c.crop_top))
@@ -90,7 +85,7 @@ def _crop(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
     yield "crop in whole pixels", "", str(whole)
 
 
-def _sums(c: ConvaccConfig) -> Iterator[tuple[str, str, Value]]:
+def _sums(c: ConvaccConfig) -> Iterator[Named]:
     yield "OUTSHIFT", f"O{c.out_bytes}", c.out_shift
     yield "INSHIFT", "no sums" if c.no_sum else "sums", c.in_shift
     looped = "looped" if c.accumulator_filter else ""

@@ -12,7 +12,7 @@ from atonc.hw.limits import BUS_BYTES
 from atonc.hw.links import context_form
 from atonc.hw.safety.context import PoolKind
 from atonc.hw.safety.evidence import activ, arith, convacc, pool, streng
-from atonc.hw.safety.evidence.grades import Feature
+from atonc.hw.safety.evidence.grades import Feature, Named
 from atonc.hw.safety.evidence.neighbours import Relation, relation
 from atonc.hw.safety.evidence.streng import READ_BACK
 from atonc.hw.safety.view import EpochView, kind_of_name
@@ -26,6 +26,11 @@ from atonc.hw.units.switch import Link
 
 def unit_features(config: UnitConfig, port: str = "", memory: str = "") -> Iterator[Feature]:
     """`port` and `memory` matter for stream engines: what it is for, and in which kind of pool it is."""
+    return (Feature(f"{config.KIND} {name}", role, value) for name, role, value in named(config, port, memory))
+
+
+def named(config: UnitConfig, port: str = "", memory: str = "") -> Iterator[Named]:
+    """The same without the kind of the unit."""
     if isinstance(config, StrengConfig):
         return streng.features(config, port, memory)
     if isinstance(config, ConvaccConfig):
@@ -36,7 +41,7 @@ def unit_features(config: UnitConfig, port: str = "", memory: str = "") -> Itera
         return activ.features(config)
     if isinstance(config, PoolConfig):
         return pool.features(config)
-    return iter((Feature(f"{config.KIND} used", "", "yes"),))
+    return iter((("used", "", "yes"),))
 
 
 def any_value() -> dict[str, dict[str, str]]:

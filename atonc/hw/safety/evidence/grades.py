@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 Value = int | str
+Named = tuple[str, str, Value]  # a quantity of a unit (`B`), its role, its value
 
 
 class Grade(StrEnum):

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atonc.hw.safety.evidence.grades import Feature, Value
+from atonc.hw.safety.evidence.grades import Named
 from atonc.hw.safety.evidence.modes import mode
 from atonc.hw.units.pool import TYPE_NAMES, PoolConfig
 
 ANY_VALUE: dict[str, str] = {}
-
-
-def features(c: PoolConfig) -> Iterator[Feature]:
-    for name, role, value in _features(c):
-        yield Feature(f"POOL {name}", role, value)
 
 
 def machine(c: PoolConfig) -> str:
@@ -29,7 +24,7 @@ def _lines(c: PoolConfig) -> str:
     return "global" if c.is_global else f"{c.window_y} lines"
 
 
-def _features(c: PoolConfig) -> Iterator[tuple[str, str, Value]]:
+def features(c: PoolConfig) -> Iterator[Named]:
     role, batch = machine(c), max(1, c.batch)
     width = c.line_elements // batch
     yield mode(c)

@@ -12,7 +12,7 @@ from dataclasses import fields
 from operator import attrgetter
 
 from atonc.hw.limits import PREFETCH_BYTES
-from atonc.hw.safety.evidence.grades import Feature, Value
+from atonc.hw.safety.evidence.grades import Named
 from atonc.hw.safety.evidence.modes import mode
 from atonc.hw.units.stream_engine import StrengConfig
 
@@ -24,12 +24,6 @@ ANY_VALUE = {
 }
 READ_BACK = "to CONVACC:2"
 _ALIGNMENTS = (16, 8, 4, 2, 1)
-
-
-def features(c: StrengConfig, port: str, memory: str) -> Iterator[Feature]:
-    """`memory`: the kind of pool that the engine is in."""
-    for name, role, value in _features(c, port, memory):
-        yield Feature(f"STRENG {name}", role, value)
 
 
 _SETTINGS = attrgetter(*(f.name for f in fields(StrengConfig) if f.name not in ("address", "address_limit")))
@@ -48,7 +42,8 @@ def form(c: StrengConfig) -> str:
     return f"{direction(c)} {'raw' if c.raw else 'raster'}"
 
 
-def _features(c: StrengConfig, port: str, memory: str) -> Iterator[tuple[str, str, Value]]:
+def features(c: StrengConfig, port: str, memory: str) -> Iterator[Named]:
+    """`memory`: the kind of pool that the engine is in."""
     role, sized = form(c), f"{form(c)} {8 * c.element_bytes}"
     yield mode(c, port)
     yield "SIZE0 SIZE1 SIZE2", role, f"{c.size0} {c.size1} {c.size2}"
@@ -67,12 +62,12 @@ def _features(c: StrengConfig, port: str, memory: str) -> Iterator[tuple[str, st
     yield "limit behind the last byte", sized, _margin(c)
 
 
-def _raw(c: StrengConfig) -> Iterator[tuple[str, str, Value]]:
+def _raw(c: StrengConfig) -> Iterator[Named]:
     yield "elements of a raw frame", "", c.frame_elements
     yield "raster registers of a raw engine", "", f"{c.depth} {c.pixel_offset} {c.line_offset}"
 
 
-def _raster(c: StrengConfig) -> Iterator[tuple[str, str, Value]]:
+def _raster(c: StrengConfig) -> Iterator[Named]:
     role = direction(c)
     lines, pixels, depth = c.shape
     yield from (("raster width", "", pixels), ("raster height", "", lines), ("raster depth", "", depth))
@@ -89,7 +84,7 @@ def _step(step: int, size: int) -> str:
     return "packed" if step == size else "gaps" if step > size else "below its size"
 
 
-def _frames(c: StrengConfig, port: str) -> Iterator[tuple[str, str, Value]]:
+def _frames(c: StrengConfig, port: str) -> Iterator[Named]:
     role, bits = form(c), f"{form(c)} {8 * c.element_bytes}"
     yield "FRAME_RPT", role, _repeat(c)
     size = c.frame_elements * c.element_bytes
