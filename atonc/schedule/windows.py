@@ -33,7 +33,7 @@ class Picture:
 
     line: int
     pixel: int
-    offset: int = 0
+    offset: int  # of the first element
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,9 @@ def windows(group: TaskGroup) -> Windows | None:
 
 
 def _alike(work: Windows) -> Windows:
-    return replace(work, seen=(0, 0), pool=like(work.pool))
-
-
-def like(pool: PoolConfig) -> PoolConfig:
     """Without the sizes of frames."""
-    return replace(pool, batch=0, line_elements=0, height=0, out_width=0, out_height=0, crop_right=0, crop_bottom=0)
+    pool = replace(work.pool, batch=0, line_elements=0, height=0, out_width=0, out_height=0)
+    return replace(work, seen=(0, 0), pool=replace(pool, crop_right=0, crop_bottom=0))
 
 
 def _part(task: Task) -> tuple[Windows, int] | None:
@@ -116,31 +113,29 @@ def _part(task: Task) -> tuple[Windows, int] | None:
     far = _grid(writer.config, pool.out_height, pool.out_width, pool.batch)
     if near is None or far is None or _after(pool, tall, wide) != (pool.out_height, pool.out_width):
         return None
-    line, rest_of_line = divmod(near[1], near[0].line)
-    pixel, channel = divmod(rest_of_line, near[0].pixel)
+    line, place = divmod(near.offset, near.line)
+    pixel, channel = divmod(place, near.pixel)
     if line % pool.stride_y or pixel % pool.stride_x:
         return None
-    y, x = line // pool.stride_y, pixel // pool.stride_x
-    offset = far[1] - channel - y * far[0].line - x * far[0].pixel
-    work = Windows(
-        pool, tuple(rest), reader.buffer, writer.buffer, near[0], replace(far[0], offset=offset),
-        (line + tall, pixel + wide), task.origin,
-    )  # fmt: skip
+    first = line // pool.stride_y * far.line + pixel // pool.stride_x * far.pixel + channel  # of the results
+    ends = replace(near, offset=0), replace(far, offset=far.offset - first)
+    seen = line + tall, pixel + wide
+    work = Windows(pool, tuple(rest), reader.buffer, writer.buffer, *ends, seen, task.origin)
     return work, writer.config.elements
 
 
-def _grid(config: StrengConfig, lines: int, pixels: int, depth: int) -> tuple[Picture, int] | None:
-    """The picture of frames of so many lines and pixels, and the first byte; frames with the next channels each."""
+def _grid(config: StrengConfig, lines: int, pixels: int, depth: int) -> Picture | None:
+    """The picture that an engine walks through, in frames of so many lines and pixels, each of the next channels."""
     if config.element_bytes != 1 or lines < 2 or pixels < 2 or config.elements % (lines * pixels * depth):
         return None
     found = places(config).reshape(-1, lines, pixels, depth)
     first = int(found[0, 0, 0, 0])
-    picture = Picture(int(found[0, 1, 0, 0]) - first, int(found[0, 0, 1, 0]) - first)
+    picture = Picture(int(found[0, 1, 0, 0]) - first, int(found[0, 0, 1, 0]) - first, first)
     if picture.pixel < depth or picture.line < picture.pixel * pixels:
         return None
     frames, y, x, channel = np.ix_(*map(np.arange, found.shape))
     even = first + frames * depth + y * picture.line + x * picture.pixel + channel
-    return (picture, first) if np.array_equal(found, even) else None
+    return picture if np.array_equal(found, even) else None
 
 
 # ------------------------------------------------------------------------------------------------- of the producer
