@@ -6,7 +6,7 @@ cycles is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -18,6 +18,7 @@ from atonc.hw.safety.evidence import Grade
 from atonc.ir import Graph
 from atonc.lower.conv.lanes import SAME_BITS
 from atonc.lower.map_ops import Mapped
+from atonc.lower.semantics.roundings import agree, roundings
 from atonc.lower.stripes import Stripe
 from atonc.options import Options
 from atonc.place import Board, Layout, place
@@ -26,8 +27,9 @@ from atonc.place.explain import NPU_RAM, PlacementError
 from atonc.place.pools import npu_ram_bytes
 from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
+from atonc.plan.task import TaskGroup
 from atonc.plan.types import StepPlan
-from atonc.schedule import FUSE, merging, schedule
+from atonc.schedule import FUSE, POOLS, merging, schedule
 from atonc.schedule import check as schedule_check
 from atonc.schedule.assign import assign
 from atonc.schedule.fuse import Fused, fuse
@@ -217,8 +219,9 @@ def chains(mapped: Mapped, graph: Graph, options: Options, apart: Collection[str
         return Fused(mapped.works)
     context = mapped.context
     worst = Grade.WITHIN if options.silicon == silicon.SEEN else Grade.COMPOSED
-    recuts = {name: _recuts(form) for name, form in mapped.forms.items()}
-    network = merging.Network(context.buffers, context.aliases, graph.outputs, cycles_of, worst, apart, recuts)
+    recuts = partial(_recuts, mapped.forms)
+    pools = POOLS not in left_out(options)
+    network = merging.Network(context.buffers, context.aliases, graph.outputs, cycles_of, worst, apart, recuts, pools)
     fused = fuse(mapped.works, network)
     for name, taller in fused.taller.items():
         context.share(taller, name)
@@ -227,10 +230,26 @@ def chains(mapped: Mapped, graph: Graph, options: Options, apart: Collection[str
     return fused
 
 
-def _recuts(form: Form) -> list[merging.Recut]:
-    """Other cuts of a convolution into lanes, where they are all that it does."""
-    others = (one for one in form.outbid if one.label in SAME_BITS and one.chosen_form.groups == form.groups)
-    return [merging.Recut(one.form.groups, one.form.buffers) for one in others]
+def _recuts(forms: Mapping[str, Form], op: str) -> Iterator[merging.Recut]:
+    """Other cuts of a convolution into lanes or bands that give the same bits, in front of and behind what else it
+    does."""
+    form = forms.get(op)
+    if form is None or op not in form.semantics:
+        return
+    wanted = roundings(form.semantics[op])
+    for other in form.outbid:
+        at = _position(other.chosen_form.groups, form.groups)
+        alike = wanted is not None and op in other.form.semantics and agree(other.form.semantics[op], wanted)
+        if at is not None and (alike or other.label in SAME_BITS):
+            behind = form.groups[at + len(other.chosen_form.groups) :]
+            yield merging.Recut((*form.groups[:at], *other.form.groups, *behind), other.form.buffers)
+
+
+def _position(part: Sequence[TaskGroup], groups: Sequence[TaskGroup]) -> int | None:
+    """Where these very groups stand among others."""
+    part_ids, ids = ([id(group) for group in some] for some in (part, groups))
+    starts = range(len(ids) - len(part_ids) + 1)
+    return next((k for k in starts if part_ids and ids[k : k + len(part_ids)] == part_ids), None)
 
 
 def schedule_tasks(

@@ -165,7 +165,7 @@ class Options:
         (),
         "--schedule-without",
         MAPPING,
-        "passes of the schedule to leave out, separated by commas: borders,fuse,lanes,pack,stripe",
+        "passes of the schedule to leave out, separated by commas: borders,fuse,lanes,pack,pools,stripe",
         metavar="PASSES",
         parse=names,
     )

@@ -13,12 +13,13 @@ from atonc.schedule.pack import packed
 from atonc.schedule.pack_ops import Network, pack_ops
 from atonc.schedule.types import EpochOfTasks, Schedule, Step, Work
 
-FUSE = "fuse"
+FUSE, POOLS = "fuse", "pools"
 PASSES = {  # name -> what it does
     FUSE: "an operator behind another one in the same epoch",
     "borders": "windows on features of one byte, on a copy with its zero point around it",
     "lanes": "one convolution on several chains of units side by side",
     "pack": "tasks of different operators side by side",
+    POOLS: "windows of a pooling behind the convolution that writes the picture; a part of fuse",
     "stripe": "rows of several convolutions in turn, where the tensors between them have no room on the chip",
 }
 ROUNDS_ELSEWHERE = ("borders",)  # of these: may round sums at another place, within the expected error of the layer

@@ -52,7 +52,7 @@ def _places(work: Averages) -> tuple[str, str, tuple[UnitConfig, ...]]:
 
 
 def _work(task: Task, size_bytes: Mapping[str, int]) -> Averages | None:
-    chain = list(_chain(task))
+    chain = list(line_of(task))
     if len(chain) < 3 or len(task.engines) != 2 or len(task.units) != len(chain) - 2:
         return None
     reader, writer = (task.engines.get(chain[k]) for k in (0, -1))
@@ -69,7 +69,7 @@ def _work(task: Task, size_bytes: Mapping[str, int]) -> Averages | None:
     return Averages(first, tuple(rest), reader.buffer, writer.buffer, pixels, count, task.origin)
 
 
-def _chain(task: Task) -> Iterator[str]:
+def line_of(task: Task) -> Iterator[str]:
     """Units and engines from the reader to the writer, if they are one line without gates."""
     after = {wire.source: wire for wire in task.wires}
     if len(after) != len(task.wires) or any(wire.drop or wire.keep or wire.stop_after for wire in task.wires):

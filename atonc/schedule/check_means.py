@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.fields import UnitConfig
-from atonc.hw.units import arith
+from atonc.hw.units import activ, arith
+from atonc.hw.units.activ import ActivConfig
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.pool import GLOBAL_AVERAGE, PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
@@ -40,7 +41,7 @@ def whole_means(parts: Sequence[Means]) -> tuple[object, ...] | None:
 
 def means_of(task: Task, first: str, result: str, frames: StrengConfig | None = None) -> Means | None:
     """What the units between two nodes make of what the first one sends: `frames` in memory, or what it reads."""
-    units = _between(task, first, result)
+    units = units_between(task, first, result)
     while units and is_identity(units[0]):
         units = units[1:]
     if not units or not isinstance(pool := units[0], PoolConfig) or pool.type != GLOBAL_AVERAGE or not pool.batch:
@@ -57,7 +58,7 @@ def means_of(task: Task, first: str, result: str, frames: StrengConfig | None = 
     if found is None or writer.element_bytes != 1:
         return None
     step, channels = found
-    places = _stream(writer)
+    places = stream_of(writer)
     if places.size != channels.size:
         return None
     plain = replace(
@@ -67,7 +68,7 @@ def means_of(task: Task, first: str, result: str, frames: StrengConfig | None = 
     return Means((plain, *rest), width * pool.height, step, tuple(channels.tolist()), tuple(places.tolist()))
 
 
-def _between(task: Task, first: str, result: str) -> list[UnitConfig]:
+def units_between(task: Task, first: str, result: str) -> list[UnitConfig]:
     """The units of one line from a node to another; none if there is no such line."""
     found: list[UnitConfig] = []
     node = result
@@ -88,14 +89,14 @@ def _channels(config: StrengConfig, pixels: int, batch: int) -> tuple[int, NDArr
     """Bytes from pixel to pixel, and the channels of frames that hold all pixels of `batch` of them."""
     if config.element_bytes != 1 or not pixels or config.elements % (pixels * batch):
         return None
-    found = _stream(config).reshape(-1, pixels, batch)
+    found = stream_of(config).reshape(-1, pixels, batch)
     step = int(found[0, 1, 0] - found[0, 0, 0]) if pixels > 1 else found.size
     channels = found[:, :1]
     even = np.array_equal(found, channels + (np.arange(pixels) * step)[:, None])
     return (step, channels.reshape(-1)) if even else None
 
 
-def _stream(config: StrengConfig) -> NDArray[np.int64]:
+def stream_of(config: StrengConfig) -> NDArray[np.int64]:
     """Bytes in the order in which an engine touches them."""
     loops = (*config.frame_loops(), *zip(config.shape, config.steps, strict=True))
     grid = np.ix_(*(np.arange(count) * step for count, step in loops))
@@ -105,9 +106,11 @@ def _stream(config: StrengConfig) -> NDArray[np.int64]:
 
 def is_identity(unit: UnitConfig) -> bool:
     """Whether it gives every byte back."""
+    codes = np.arange(-128, 128, dtype=np.int8)
+    if isinstance(unit, ActivConfig):
+        return bool(np.array_equal(activ.execute(unit, codes), codes))
     if not isinstance(unit, ArithConfig) or unit.is_vector or unit.dual_input:
         return False
     if (unit.bytes_x, unit.out_bytes) != (1, 1):
         return False
-    codes = np.arange(-128, 128, dtype=np.int8)
     return bool(np.array_equal(arith.execute(unit, codes, None), codes))

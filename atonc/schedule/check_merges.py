@@ -8,8 +8,9 @@ between producer and consumer touches what now is read or written earlier.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +23,14 @@ from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.aliases import root
 from atonc.plan.task import EngineUse, Task, TaskGroup
 from atonc.plan.types import CpuPlan
-from atonc.schedule.check_means import Means, is_identity, means_of, whole_means
+from atonc.schedule.check_means import is_identity, means_of, whole_means
+from atonc.schedule.check_pools import pooled, same_pools
 from atonc.schedule.types import Merge, Work
 
 Item = tuple[str, Task | CpuPlan]  # operator, what it does
 Expression = tuple[object, ...]  # a unit and what feeds it, or the bytes of a buffer
+T = TypeVar("T")
+Meaning = Callable[[Task, str, str, StrengConfig | None], T | None]  # of the units between two nodes of a task
 
 
 @dataclass(frozen=True)
@@ -117,8 +121,9 @@ class _Judge:
             yield "the consumer has no such group"
             return
         yield from self._complete()
-        if any(isinstance(unit, PoolConfig) for task in merge.group.tasks for unit in task.units.values()):
-            yield from self._same_means()
+        pools = [unit for task in merge.group.tasks for unit in task.units.values() if isinstance(unit, PoolConfig)]
+        if pools:
+            yield from self._same_means() if all(pool.is_global for pool in pools) else self._same_windows()
             return
         yield from self._same_bytes()
         meant = {self._meaning(task) for task in merge.group.tasks}
@@ -179,25 +184,35 @@ class _Judge:
             for name in sorted(operands & self._touched(item, True)):
                 yield f"{item.title} writes {name} behind the producer"
 
-    # ---------------------------------------------------------------------------------------- means of whole pictures
+    # ---------------------------------------------------------------------------------------- POOL
 
     def _same_means(self) -> Iterator[str]:
         """Every channel is averaged once, over the same pixels, by the same arithmetic, and lies where it did."""
+        meant, done, seen = self._pools(means_of)
+        yield from seen
+        if not seen and whole_means(meant) != whole_means(done):
+            yield "producer and consumer do not average the same"
+
+    def _same_windows(self) -> Iterator[str]:
+        """Every result is made once, of the same bytes, by the same arithmetic, and lies where it did."""
+        meant, done, seen = self._pools(pooled)
+        yield from seen
+        if not seen and not same_pools(meant, done):
+            yield "producer and consumer do not look through the same windows"
+
+    def _pools(self, meaning: Meaning[T]) -> tuple[list[T], list[T], list[str]]:
+        """What the tasks of the consumer mean, what the longer ones do, and what is wrong before both are compared."""
         merge, through = self.merge, self.root(self.merge.through)
-        meant = [means_of(task, *_ends(task)) for task in merge.group.tasks]
+        meant = [meaning(task, *_ends(task), None) for task in merge.group.tasks]
         targets = {self.root(use.buffer) for task in merge.group.tasks for use in task.writers()}
         sources = {self.root(use.buffer) for task in merge.group.tasks for use in task.readers()}
         if None in meant or len(targets) != 1 or sources != {through}:
-            yield "the consumer does something else than means of whole pictures"
-            return
-        done = [found for pair in merge.pairs for found in self._mean(*pair, targets)]
-        yield from (seen for seen in done if isinstance(seen, str))
-        result = [one for one in done if not isinstance(one, str)]
-        if whole_means([one for one in meant if one]) != whole_means(result):
-            yield "producer and consumer do not average the same"
-        yield from self._early(targets.pop())
+            return [], [], ["the consumer does something else than pooling one buffer"]
+        done = [found for pair in merge.pairs for found in self._pool(*pair, targets, meaning)]
+        seen = [*(one for one in done if isinstance(one, str)), *self._early(next(iter(targets)))]
+        return [one for one in meant if one], [one for one in done if not isinstance(one, str)], seen
 
-    def _mean(self, old: Task, new: Task, targets: set[str]) -> Iterator[Means | str]:
+    def _pool(self, old: Task, new: Task, targets: set[str], meaning: Meaning[T]) -> Iterator[T | str]:
         through = self.root(self.merge.through)
         writers = [n for n, use in old.engines.items() if use.config.to_memory and self.root(use.buffer) == through]
         fresh = [name for name in new.engines if name not in old.engines]
@@ -209,9 +224,9 @@ class _Judge:
         leaves: dict[str, Expression] = {into[0].source: ("byte", through)}
         if self.merge.kept and _expression(new, writers[0], leaves) != ("byte", through):
             yield f"{new.title} no longer writes {through} as it was"
-        found = means_of(new, into[0].source, fresh[0], old.engines[writers[0]].config)
+        found = meaning(new, into[0].source, fresh[0], old.engines[writers[0]].config)
         if found is None or self.root(new.engines[fresh[0]].buffer) not in targets:
-            yield f"{new.title} does not average whole pictures"
+            yield f"{new.title} does not pool whole frames"
         else:
             yield found
 

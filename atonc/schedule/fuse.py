@@ -16,6 +16,7 @@ from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.task import Task
 from atonc.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.schedule.fuse_means import after_means
+from atonc.schedule.fuse_pools import after_pools
 from atonc.schedule.merging import (
     MOST_SPACERS,
     NO_CHAIN,
@@ -62,7 +63,7 @@ def fuse(works: Iterable[Work], network: Network) -> Fused:
     for number, work in enumerate(state.works):
         for group in range(len(work.groups)):
             found = list(_candidates(state, (number, group)))
-            good = [one for one in found if isinstance(one, Candidate)]
+            good = [one for one in found if isinstance(one, Candidate) and not _costs_more(state, one)]
             if good:
                 best = max(good, key=lambda one: one.merge.saved_cycles)
                 merges.append(best.merge)
@@ -75,6 +76,15 @@ def fuse(works: Iterable[Work], network: Network) -> Fused:
 # ------------------------------------------------------------------------------------------------- candidates
 
 
+def _costs_more(state: State, found: Candidate) -> bool:
+    """Whether what could have followed the consumer alone saves more, where nothing may follow the longer chain."""
+    if not found.ends:
+        return False
+    later = [one for at in sorted(state.readers[state.network.root(found.target)]) for one in _candidates(state, at)]
+    lost = (one for one in later if isinstance(one, Candidate) and one.merge.producer == found.merge.consumer)
+    return sum(one.merge.saved_cycles for one in lost) >= found.merge.saved_cycles
+
+
 def _candidates(state: State, place: Place) -> Iterator[Candidate | Apart]:
     """One for every operand that comes from an earlier group."""
     network = state.network
@@ -83,6 +93,7 @@ def _candidates(state: State, place: Place) -> Iterator[Candidate | Apart]:
     work = pointwise(state.group(place), state.sizes)
     if work is None:
         yield from after_means(state, place)
+        yield from after_pools(state, place) if network.pools else ()
         return
     if any(other < place for other in touching(state, work.target)):
         return

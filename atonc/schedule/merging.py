@@ -4,13 +4,13 @@ and whether published programs have it."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, replace
 
 from atonc.hw.chains import Shape, evidence, texts_of
 from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.hw.proven import Level
-from atonc.hw.safety.evidence import Grade, unit_grade
+from atonc.hw.safety.evidence import Grade, grade_unit, unit_grade
 from atonc.hw.units.pool import PoolConfig
 from atonc.plan.aliases import root
 from atonc.plan.streams import with_idle_steps
@@ -50,7 +50,8 @@ class Network:
     cycles: Callable[[Iterable[TaskGroup], Mapping[str, Buffer]], int]  # of groups, one after the other
     worst: Grade = Grade.COMPOSED  # of forms that may be used
     apart: Collection[str] = ()  # operators that shall not be chained
-    recuts: Mapping[str, Sequence[Recut]] = field(default_factory=dict)  # by operator
+    recuts: Callable[[str], Iterable[Recut]] = lambda op: ()  # of an operator
+    pools: bool = True  # whether windows may follow the tasks that write their picture
 
     def root(self, name: str) -> str:
         return root(name, self.aliases)
@@ -64,6 +65,7 @@ class Candidate:
     groups: Mapping[Place, TaskGroup]  # of the producer, as they become
     taller: Buffer | None = None  # where it writes instead, if the producer has more rows than anybody reads
     recut: Recut | None = None  # what the groups of the producer were, if not what they are now
+    ends: bool = False  # published programs have nothing behind such a chain
 
 
 class State:
@@ -162,6 +164,14 @@ def writers_of(task: Task, root: str, network: Network) -> list[str]:
     return [n for n, use in task.engines.items() if use.config.to_memory and network.root(use.buffer) == root]
 
 
+def only_writer(task: Task, root: str, network: Network) -> str:
+    """The engine that writes all of what the task writes into a buffer; nothing if a gate is in front of it."""
+    writers = writers_of(task, root, network)
+    into = {wire.target: wire for wire in task.wires}
+    plain = len(writers) == 1 and not (into[writers[0]].keep or into[writers[0]].stop_after)
+    return writers[0] if plain else ""
+
+
 def saved_cycles(state: State, place: Place, groups: Mapping[Place, TaskGroup]) -> int:
     """Cycles, if groups of a producer become others and the one of the consumer is gone."""
     before = [*(state.group(at) for at in groups), state.group(place)]
@@ -187,8 +197,9 @@ def missing_evidence(task: Task, worst: Grade) -> str:
         grade = unit_grade(with_idle_steps(use.config), _role(task, name), but=(_LIMIT,))
         if grade.rank > worst.rank:
             return f"{use} {_role(task, name)}"
-    pools = (unit for unit in task.units.values() if isinstance(unit, PoolConfig))
-    return next((f"{pool}" for pool in pools if unit_grade(pool).rank > worst.rank), "")
+    pools = (grade_unit(unit) for unit in task.units.values() if isinstance(unit, PoolConfig))
+    odd = (one for pool in pools for one in pool.features if one.grade.rank > worst.rank)
+    return next((f"{one.feature.name} {one.feature.value}, published programs have {one.seen}" for one in odd), "")
 
 
 def _role(task: Task, engine: str) -> str:

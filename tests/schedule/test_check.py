@@ -12,6 +12,7 @@ import pytest
 import atonc.schedule.check as checker
 import atonc.schedule.check_means as check_means
 import atonc.schedule.check_merges as check_merges
+import atonc.schedule.check_pools as check_pools
 from atonc.errors import InternalError
 from atonc.hw.units.activ import ActivConfig
 from atonc.hw.units.arith import ArithConfig
@@ -321,8 +322,8 @@ def test_moves_that_change_nothing_are_allowed() -> None:
 
 def test_the_checker_is_independent() -> None:
     imported = set()
-    for module in (checker, check_merges, check_means):
+    for module in (checker, check_merges, check_means, check_pools):
         tree = ast.parse(Path(module.__file__).read_text())
         imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     own = {name for name in imported if name and name.startswith("atonc.schedule")}
-    assert own == {f"atonc.schedule.{name}" for name in ("types", "check_merges", "check_means")}
+    assert own == {f"atonc.schedule.{name}" for name in ("types", "check_merges", "check_means", "check_pools")}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import gcd
+from math import gcd, lcm
 
+from atonc.ir import Graph
 from atonc.lower.conv.kernel_parts import Part
+from atonc.lower.conv.layer import Layer
+from atonc.ops.windows import pair
 from atonc.plan.streams import Area
 from atonc.plan.task import Task, TaskGroup
 from atonc.schedule.pack import packed
@@ -15,12 +18,18 @@ from atonc.select.policy import EPOCH_CYCLES, FEWEST_ROWS, FLASH_BYTE_CYCLES
 KERNELS = 1  # port of a CONVACC
 
 
+def rows_together(layer: Layer, graph: Graph) -> int:
+    """Rows that a pooling behind the layer takes at a time, if it could follow in the same epoch; or 1."""
+    pools = (op for op in graph.consumers.get(layer.op.outputs[0], ()) if op.kind in ("max_pool", "average_pool"))
+    return max((pair(op.attrs["stride"])[0] for op in pools if op.attrs["stride"] == op.attrs["window"]), default=1)
+
+
 def bands(
-    parts: tuple[Part, ...], target: Area, count: int, writes: int, reads: int
+    parts: tuple[Part, ...], target: Area, count: int, writes: int, reads: int, together: int = 1
 ) -> list[tuple[tuple[Part, ...], Area]]:
     """At most so many bands, with the rows that each of them sees, that write and read from multiples of so many bytes
-    on; none where they would be too low."""
-    unit = writes // gcd(writes, target.line)
+    on; none where they would be too low. `together`: rows that stay in one band."""
+    unit = lcm(writes // gcd(writes, target.line), together)
     size = -(-target.height // count // unit) * unit
     if count < 2 or size < FEWEST_ROWS:
         return []

@@ -9,10 +9,10 @@ from math import lcm
 import numpy as np
 
 from atonc.hw.fields import changed
-from atonc.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN
+from atonc.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN, UNITS
 from atonc.hw.units.arith import ROWS
 from atonc.lower.context import Context
-from atonc.lower.conv.bands import bands, least_cycles
+from atonc.lower.conv.bands import bands, least_cycles, rows_together
 from atonc.lower.conv.chains import chain_configs, no_setting
 from atonc.lower.conv.channel_groups import ranges
 from atonc.lower.conv.depthwise_cuts import Cut, best_cut, exact_cut
@@ -38,6 +38,7 @@ from atonc.select.policy import TOO_COARSE
 from atonc.select.preferences import SHORTER_STREAMS, WIDE_WINDOWS
 
 BLOCK = 8  # channels of a usual block
+BANDS, EVEN_BANDS = "bands of rows", "two bands of rows that are pooled together"
 
 Job = tuple[int, int, Cut]  # first channel, blocks, how they are cut
 Band = tuple[tuple[Part, ...], Area, Cut]  # all rows of a layer, or some of them
@@ -154,7 +155,10 @@ def _blocks(
     bands = attempt(context, partial(epochs, areas, cut, first, blocks, most))
     if isinstance(slices, Refused) or isinstance(bands, Refused):  # then other windows may do better than one of both
         return context.take(slices if isinstance(slices, Refused) else bands)
-    labelled = (("slices of channels", slices), ("bands of rows", bands))
+    labelled = [("slices of channels", slices), (BANDS, bands)]
+    if even := _even_bands(layer, context, parts, target, cut):
+        pooled = attempt(context, partial(epochs, even, cut, first, blocks, most))
+        labelled += [(EVEN_BANDS, pooled)] if isinstance(pooled, Form) else []
     offers = [Offer(form, label, least_cycles(form.groups), SHORTER_STREAMS) for label, form in labelled]
     return take_best(context, offers)
 
@@ -176,12 +180,20 @@ def _epochs(
     return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
 
 
-def _bands(layer: Layer, parts: tuple[Part, ...], target: Area, cut: Cut, count: int) -> list[Band]:
+def _even_bands(layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut) -> list[Band]:
+    """Two bands, for both POOLs, of rows that a pooling behind the layer takes together; they round as other bands."""
+    together = rows_together(layer, context.graph)
+    return _bands(layer, parts, target, cut, UNITS["POOL"], together) if together > 1 else []
+
+
+def _bands(
+    layer: Layer, parts: tuple[Part, ...], target: Area, cut: Cut, count: int, together: int = 1
+) -> list[Band]:
     if cut.joined:
         return []  # such units leave out lines of the whole picture
     writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, 1)
     found = []
-    for some, place in bands(parts, target, count, writes, reads):
+    for some, place in bands(parts, target, count, writes, reads, together):
         configs = chain_configs(some, cut.mode, cut.batch, cut.kernels, len(some))
         if configs is None:
             return []

@@ -15,7 +15,7 @@ from math import gcd
 from atonc.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.hw.safety.evidence.seen import frame_seen
 from atonc.lower.context import Context
-from atonc.lower.conv.bands import bands
+from atonc.lower.conv.bands import bands, rows_together
 from atonc.lower.conv.chains import chain_configs
 from atonc.lower.conv.dense_chain import add_chain, kernel_stream, meaning
 from atonc.lower.conv.engines import output_engine, requantise
@@ -34,8 +34,12 @@ from atonc.select.policy import FLASH_BYTE_CYCLES, MAX_CHAINS, MOST_LANE_JOBS, W
 ONE_BY_ONE, SIDE_BY_SIDE = "one chain after the other", "chains side by side"
 BY_ROWS, BY_KERNELS = ({n: f"{n} lanes of {what}" for n in range(2, MAX_CHAINS + 1)} for what in ("rows", "kernels"))
 FEW_KERNELS = {1: "eight kernels a frame", 2: "2 lanes of eight kernels a frame"}
-SAME_BITS = frozenset({ONE_BY_ONE, SIDE_BY_SIDE, *BY_ROWS.values(), *BY_KERNELS.values(), *FEW_KERNELS.values()})
+EVEN_ROWS = "2 lanes of rows that are pooled together"
+SAME_BITS = frozenset(
+    {ONE_BY_ONE, SIDE_BY_SIDE, EVEN_ROWS, *BY_ROWS.values(), *BY_KERNELS.values(), *FEW_KERNELS.values()}
+)
 POOLED = 8  # channels of a frame that a POOL takes
+POOLING = ("mean", "max_pool", "average_pool")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +97,7 @@ def _ways(layer: Layer, context: Context, jobs: Sequence[Job]) -> Iterator[tuple
     whole = [job.whole for job in jobs]
     if len(jobs) > 1:
         yield SIDE_BY_SIDE, [whole]
-    if any(op.kind == "mean" for op in context.graph.consumers.get(layer.op.outputs[0], ())):
+    if any(op.kind in POOLING for op in context.graph.consumers.get(layer.op.outputs[0], ())):
         yield from _few_kernels(layer, jobs)
     cycles = sum(piece.cycles for piece in whole)
     if cycles < WORTH_LANES * max(1.0, sum(map(_flash_cycles, jobs))):
@@ -104,10 +108,15 @@ def _ways(layer: Layer, context: Context, jobs: Sequence[Job]) -> Iterator[tuple
             cut = [_cut(layer, job, lanes, _share(job, cycles, lanes), by_rows) for job in jobs]
             if any(len(pieces) > 1 for pieces in cut):
                 yield (BY_ROWS if by_rows else BY_KERNELS)[lanes], [[piece for pieces in cut for piece in pieces]]
+    together = rows_together(layer, context.graph)
+    if together > 1 and UNITS["ARITH"] >= 2 * ariths:
+        even = [_cut(layer, job, 2, _share(job, cycles, 2), True, together) for job in jobs]
+        if any(len(pieces) > 1 for pieces in even):
+            yield EVEN_ROWS, [[piece for pieces in even for piece in pieces]]
 
 
 def _few_kernels(layer: Layer, jobs: Sequence[Job]) -> Iterator[tuple[str, Groups]]:
-    """Frames that a POOL behind the convolution could take: slower, unless a mean follows in the same epoch."""
+    """Frames that a POOL behind the convolution could take: slower, unless it follows in the same epoch."""
     if max(job.tiling.kernels for job in jobs) <= POOLED or any(job.count % POOLED for job in jobs):
         return
     for lanes, label in FEW_KERNELS.items():
@@ -143,7 +152,7 @@ def _ariths(layer: Layer, job: Job) -> int:
 # --------------------------------------------------------------------------------------------------------------- cuts
 
 
-def _cut(layer: Layer, job: Job, lanes: int, pieces: int, by_rows: bool) -> list[Piece]:
+def _cut(layer: Layer, job: Job, lanes: int, pieces: int, by_rows: bool, together: int = 1) -> list[Piece]:
     """At most so many pieces, on as few units as so many lanes have; the whole job where there is no such cut."""
     units, engines = UNITS["CONVACC"] // lanes, UNITS["STRENG"] // lanes
     reads = ALIGNED // 2 if layer.huge else 1
@@ -151,7 +160,7 @@ def _cut(layer: Layer, job: Job, lanes: int, pieces: int, by_rows: bool) -> list
     if tiling is None or pieces < 2:
         return [job.whole]
     narrow = replace(job, tiling=tiling)
-    found = _by_rows(layer, narrow, pieces) if by_rows else _by_kernels(layer, narrow, pieces)
+    found = _by_rows(layer, narrow, pieces, together) if by_rows else _by_kernels(layer, narrow, pieces)
     return found if len(found) > 1 else [job.whole]
 
 
@@ -167,10 +176,10 @@ def _by_kernels(layer: Layer, job: Job, pieces: int) -> list[Piece]:
     return []
 
 
-def _by_rows(layer: Layer, job: Job, pieces: int) -> list[Piece]:
+def _by_rows(layer: Layer, job: Job, pieces: int, together: int) -> list[Piece]:
     writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, EVEN if job.tiling.mode.deep else 1)
     tiling, found = job.tiling, []
-    for parts, target in bands(job.parts, job.target, pieces, writes, reads):
+    for parts, target in bands(job.parts, job.target, pieces, writes, reads, together):
         configs = chain_configs(parts, tiling.mode, tiling.batch, tiling.kernels, tiling.units, tiling.passes)
         if configs is None or not all(map(frame_seen, configs)):
             return []
