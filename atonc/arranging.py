@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from atonc import progress, silicon, striping, weights
 from atonc.cost.prefetch_advice import Advice
 from atonc.cost.program import program_cost
+from atonc.emit import runs
 from atonc.emit.program import Program, bind
 from atonc.hw.safety.evidence import Grade
 from atonc.ir import Graph
@@ -29,7 +30,7 @@ from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
 from atonc.plan.task import TaskGroup
 from atonc.plan.types import StepPlan
-from atonc.schedule import FUSE, POOLS, merging, schedule
+from atonc.schedule import FUSE, POOLS, TABLES, merging, schedule
 from atonc.schedule import check as schedule_check
 from atonc.schedule.assign import assign
 from atonc.schedule.fuse import Fused, fuse
@@ -95,7 +96,8 @@ class Job:
 
     def bound(self, scheduled: Scheduled, layout: Layout) -> Program:
         edges = self.graph.inputs, self.graph.outputs
-        return bind(list(scheduled.plans), layout.placed, *edges, layout.cached_pools, self.memory.pools)
+        program = bind(list(scheduled.plans), layout.placed, *edges, layout.cached_pools, self.memory.pools)
+        return runs.keep_tables(program) if _keeps_tables(self.options) else program
 
     def cycles(self, program: Program) -> int:
         return program_cost(program, self.graph, self.memory.pools, machine_of(self.options)).cycles
@@ -261,11 +263,16 @@ def schedule_tasks(
     cycles = partial(epoch_cycles, buffers=context.buffers, machine=machine_of(options))
     scheduled = schedule(fused.works, Network(context.buffers, context.aliases, cycles, roomy), left_out(options))
     found = replace(scheduled, merges=fused.merges, apart=fused.apart)
-    plans = assign(found)
+    plans = assign(found, _keeps_tables(options))
     meant = fused.meant(mapped.works)
     findings = schedule_check.check(meant, found, plans, context.aliases)
     schedule_check.require_sound(findings, allow_unproven=True)
     return Scheduled(found, plans, meant)
+
+
+def _keeps_tables(options: Options) -> bool:
+    """Drivers load every table; in programs of the epoch controller one may stay."""
+    return TABLES in options.schedule_with and options.epoch_controller
 
 
 def left_out(options: Options) -> tuple[str, ...]:

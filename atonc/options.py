@@ -174,7 +174,8 @@ class Options:
         "--schedule-with",
         MAPPING,
         "passes that no published program proves: prefetch (weights copied ahead into free RAM by idle engines), "
-        "attention (products of two activations as convolutions whose kernels are read from RAM)",
+        "attention (products of two activations as convolutions whose kernels are read from RAM), "
+        "tables (coefficients stay in their unit for later epochs that want the same)",
         metavar="PASSES",
         parse=names,
     )

@@ -165,7 +165,9 @@ def inspect(program: Program, pools: Iterable[MemoryPool]) -> safety.Inspection:
 def require_safe(found: safety.Inspection, options: Options) -> tuple[Violation, ...]:
     """What breaks a rule is never given out; what is worth knowing of the rest."""
     serious = tuple(v for v in found.violations if v.severity != Severity.NOTE)
-    bad = [v for v in serious if v.severity == Severity.VIOLATION or not options.allow_unproven]
+    unproven = () if options.allow_unproven else [v for v in serious if v.severity != Severity.VIOLATION]
+    bad = [v for v in serious if v.severity == Severity.VIOLATION]
+    bad += [v for v in unproven if v.seen not in silicon.asked_for(options)]
     if bad:
         first = bad[0]
         raise InternalError(

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from atonc.emit.program import Program
 from atonc.errors import ToolError
-from atonc.hw.safety.evidence import EpochGrade, Form, Grade
+from atonc.hw.safety.evidence import EpochGrade, Feature, Form, Grade
+from atonc.hw.safety.evidence.epochs import KEPT, TABLE
 from atonc.lower import rules
 from atonc.options import Options
+from atonc.schedule import TABLES
 from atonc.schedule.shares import Share
 from atonc.select.form import Refused
 
@@ -24,9 +26,14 @@ def refused(
     found: dict[str, Refused] = {}
     for epoch in grades:
         for form in epoch.forms if not options.allow_unproven else ():
-            if form.graded.grade.rank >= least.rank:
+            if form.graded.grade.rank >= least.rank and str(form.graded.feature) not in asked_for(options):
                 found.setdefault(_owner(form, own[epoch.number]), _refusal(form))
     return found
+
+
+def asked_for(options: Options) -> frozenset[str]:
+    """Features that no published program has, and that `--schedule-with` allows."""
+    return frozenset({str(Feature(TABLE, "ARITH", KEPT))} if TABLES in options.schedule_with else ())
 
 
 def _owner(form: Form, shares: Sequence[Share]) -> str:

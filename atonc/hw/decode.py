@@ -27,6 +27,7 @@ from atonc.hw.ec.instructions import (
 )
 from atonc.hw.epoch import Epoch, Event
 from atonc.hw.fields import UnitConfig
+from atonc.hw.tables import has_table
 from atonc.hw.units import activ, arith, convacc, decompress, pool, stream_engine
 from atonc.hw.units.arith import MEMORY
 from atonc.hw.units.switch import Link, decode_link
@@ -45,6 +46,7 @@ class Replay:
         self.arith = {unit.id: np.zeros((arith.ROWS, 3), np.int16) for unit in regs.UNITS if unit.kind == "ARITH"}
         self.rom0 = {unit.id: np.zeros(activ.ROM0_ROWS, np.uint8) for unit in regs.UNITS if unit.kind == "ACTIV"}
         self.rom1 = {unit.id: np.zeros((activ.ROM1_ROWS, 3), np.int16) for unit in regs.UNITS if unit.kind == "ACTIV"}
+        self.loaded: set[int] = set()  # units whose table was written in this epoch
 
     def value(self, unit: regs.Unit, register: int) -> int:
         known = regs.registers_by_index(unit.kind).get(register)
@@ -68,6 +70,7 @@ class Replay:
 
     def store_memory(self, unit: regs.Unit, register: int, values: Sequence[int]) -> None:
         """Values to neighbouring registers from this one on, all behind the ordinary ones."""
+        self.loaded.add(unit.id)
         if unit.kind == "ARITH":
             place = arith.memory_row(register, bool(self.words[unit.id].get(_TRANSLATE, 0) & 1))
             if place is not None:
@@ -142,6 +145,7 @@ class _Builder:
         self.registers: dict[str, dict[int, int]] = {}
         self.links: tuple[Link, ...] = ()
         self.waits: list[str] = []
+        self.kept: frozenset[str] = frozenset()
         self.words = 0
         self._configured: set[str] = set()
         self._last: tuple[str, str, tuple[int, ...]] | None = None  # event
@@ -161,13 +165,14 @@ class _Builder:
             return
         self.links = replay.links()
         for unit in replay.enabled():
-            self.units[unit.name] = replay.config(unit)
+            self.units[unit.name] = config = replay.config(unit)
             self.registers[unit.name] = dict(replay.words[unit.id])
+            if unit.id not in replay.loaded and has_table(config):
+                self.kept |= {unit.name}
 
     def build(self) -> Epoch:
-        return Epoch(
-            self.number, self.units, self.links, tuple(self.waits), tuple(self.events), self.words, self.registers
-        )
+        wired = self.units, self.links, tuple(self.waits), tuple(self.events)
+        return Epoch(self.number, *wired, self.words, self.registers, self.kept)
 
 
 def decode_epochs(program: Iterable[Instruction], replay: Replay | None = None, number: int = 0) -> list[Epoch]:
@@ -182,6 +187,7 @@ def decode_epochs(program: Iterable[Instruction], replay: Replay | None = None, 
             builder.snapshot(replay)
             epochs.append(builder.build())
             builder = _Builder(instruction.value)
+            replay.loaded.clear()
         builder.words += instruction.size
         step = _STEPS.get(type(instruction))
         if step is not None:

@@ -30,6 +30,7 @@ class Epoch:
     events: tuple[Event, ...] = ()
     words: int = 0  # length of its part of the program
     registers: Mapping[str, Mapping[int, int]] = field(default_factory=dict, repr=False, compare=False)
+    kept: frozenset[str] = frozenset()  # units whose table an earlier epoch of the same program has loaded
 
     def of_kind(self, kind: str) -> dict[str, UnitConfig]:
         return {name: config for name, config in self.units.items() if kind == config.KIND}

@@ -10,10 +10,11 @@ import numpy as np
 from atonc.lower.units.affine import Affine, Pair
 from atonc.lower.units.arith import affine_unit, multiply_unit, pair_unit
 from atonc.plan.streams import Area, contiguous, engine
-from atonc.probes.bench import Bench
+from atonc.probes.bench import Bench, quarter_codes
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
 
 _COUNT = 2048
+_ROWS = 512  # of a table: all that an ARITH has
 _WIDE = Area(1, 1, _COUNT, 2 * _COUNT, 2 * _COUNT, 0, 2)  # as many values of 16 bits
 
 
@@ -63,6 +64,19 @@ def _side_by_side() -> ProbeEpochs:
     return bench.done()
 
 
+def _tables(kept: bool) -> ProbeEpochs:
+    """Three epochs of one ARITH: one table, a single factor, the first table again."""
+    bench = Bench(3 * _COUNT, 3 * _COUNT)
+    factors, addends = bench.rng.integers(8000, 24000, _ROWS), bench.rng.integers(-20, 20, _ROWS) << 14
+    table = affine_unit(Affine(factors, addends, 14), _COUNT)
+    for third, unit in enumerate((table, quarter_codes(), table)):
+        b = bench.epoch("tables")
+        codes = b.read(INPUT, contiguous(_COUNT, offset=third * _COUNT))
+        b.write(b.unit(unit, codes), OUTPUT, contiguous(_COUNT, write=True, offset=third * _COUNT))
+        bench.add(b)
+    return replace(bench.done(), keep_tables=kept)
+
+
 PROBES = (
     Probe(
         "control-multiply",
@@ -110,5 +124,18 @@ PROBES = (
         "published with other chains side by side",
         _side_by_side,
         "control-affine",
+    ),
+    Probe(
+        "control-table",
+        "a table of 512 coefficients, a single one, and the table again, loaded in each epoch that uses it",
+        "all 9,762 published tables are loaded in the epoch that uses them",
+        partial(_tables, False),
+    ),
+    Probe(
+        "kept-table",
+        "the same, but the second use of the table relies on what the first one loaded",
+        "no published program does",
+        partial(_tables, True),
+        "control-table",
     ),
 )

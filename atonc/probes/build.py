@@ -9,6 +9,7 @@ import numpy as np
 from atonc import __version__
 from atonc.emit.c.network import CNetwork
 from atonc.emit.program import bind
+from atonc.emit.runs import keep_tables
 from atonc.emulation import Emulation
 from atonc.ir import Graph, Tensor
 from atonc.place import Board, board, place
@@ -38,6 +39,7 @@ def bound(name: str, made: ProbeEpochs) -> CNetwork:
     memories = npu_ram()
     layout = place(list(made.plans), buffers, {}, (INPUT,), (OUTPUT,), memories)
     program = bind(list(made.plans), layout.placed, (INPUT,), (OUTPUT,), layout.cached_pools)
+    program = keep_tables(program) if made.keep_tables else program
     sizes = {name: buffers[name].size_bytes for name in (INPUT, OUTPUT)}
     graph = Graph({name: Tensor(name, (size,), "int8") for name, size in sizes.items()}, (), (INPUT,), (OUTPUT,))
     return CNetwork(name, program, graph, memories.pools, tool=f"atonc {__version__}")

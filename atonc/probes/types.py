@@ -17,6 +17,7 @@ class ProbeEpochs:
     plans: tuple[EpochPlan, ...]
     buffers: tuple[Buffer, ...]
     stimulus: bytes = field(repr=False)  # contents of the input
+    keep_tables: bool = False  # coefficients that are still in a unit are not loaded again
 
 
 @dataclass(frozen=True)

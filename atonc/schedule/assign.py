@@ -1,6 +1,7 @@
 """Unit and engine numbers for the tasks of an epoch: of every kind the next free one, task by task.
 
-No published program shows a unit number to have a role, so any numbers would do.
+No published program shows a unit number to have a role, so any numbers would do: an ARITH whose table may stay is the
+one that holds it.
 """
 
 from __future__ import annotations
@@ -13,18 +14,27 @@ from atonc.hw.fields import changed
 from atonc.hw.units.switch import Link
 from atonc.plan.task import ENGINE, EngineUse, Task, Wire
 from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
+from atonc.schedule.table_units import Names, TableUnits
 from atonc.schedule.types import Schedule
 
-Names = dict[str, str]  # of a unit inside its task -> on the chip
+
+def assign(schedule: Schedule, keep_tables: bool = False) -> tuple[StepPlan, ...]:
+    if not keep_tables:
+        return tuple(step if isinstance(step, CpuPlan) else assign_epoch(step.tasks) for step in schedule.steps)
+    units, plans = TableUnits(schedule), list[StepPlan]()
+    for number, step in enumerate(schedule.steps):
+        if isinstance(step, CpuPlan):
+            units.forget()
+            plans.append(step)
+        else:
+            plans.append(assign_epoch(step.tasks, units.choose(step.tasks, number)))
+    return tuple(plans)
 
 
-def assign(schedule: Schedule) -> tuple[StepPlan, ...]:
-    return tuple(step if isinstance(step, CpuPlan) else assign_epoch(step.tasks) for step in schedule.steps)
-
-
-def assign_epoch(tasks: Sequence[Task]) -> EpochPlan:
+def assign_epoch(tasks: Sequence[Task], chosen: Sequence[Names] = ()) -> EpochPlan:
+    """`chosen`: for every task, units that are not simply the next ones; all of a kind or none."""
     used: Counter[str] = Counter()
-    names = [_names(task, used) for task in tasks]
+    names = [_names(task, used, own) for task, own in zip(tasks, chosen or [{}] * len(tasks), strict=True)]
     pairs = list(zip(tasks, names, strict=True))
     first = tasks[0]
     return EpochPlan(
@@ -37,12 +47,13 @@ def assign_epoch(tasks: Sequence[Task]) -> EpochPlan:
     )
 
 
-def _names(task: Task, used: Counter[str]) -> Names:
-    """Of the next free units; counts them as used."""
-    found = {}
+def _names(task: Task, used: Counter[str], chosen: Names) -> Names:
+    """Of the chosen units, else of the next free ones; counts these as used."""
+    found = dict(chosen)
     for name, kind in [*((name, unit.KIND) for name, unit in task.units.items()), *((e, ENGINE) for e in task.engines)]:
-        found[name] = f"{kind}{used[kind]}"
-        used[kind] += 1
+        if name not in chosen:
+            found[name] = f"{kind}{used[kind]}"
+            used[kind] += 1
     return found
 
 

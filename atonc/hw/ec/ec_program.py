@@ -22,7 +22,7 @@ from atonc.hw.fields import UnitConfig
 from atonc.hw.memoise import memoise
 from atonc.hw.units import activ
 from atonc.hw.units.activ import ActivConfig
-from atonc.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
+from atonc.hw.units.arith import WINDOW_ROWS, ArithConfig, used_rows
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.hw.units.switch import encode_link
 
@@ -54,7 +54,7 @@ def _encoded(epoch: Epoch) -> tuple[int, ...]:
     units, readers, writers = _by_phase(epoch)
     for name in (*units, *readers, *writers):
         words += _clock_words(name)
-        words += _configured_words(name, epoch.units[name])
+        words += _configured_words(name, epoch.units[name], name in epoch.kept)
     links = dict(encode_link(link) for link in epoch.links)
     words += _switch_reset_words()
     words += stored_words(_SWITCH, {0: 1, **links})
@@ -94,12 +94,12 @@ def _release_words(name: str) -> tuple[int, ...]:
     return tuple(encode(_release(name)))
 
 
-def _configured_words(name: str, config: UnitConfig) -> list[int]:
+def _configured_words(name: str, config: UnitConfig, kept: bool) -> list[int]:
     if isinstance(config, ActivConfig) and config.rom0:
-        return encode(merge_writes(_configure(name, config)))
+        return encode(merge_writes(_configure(name, config, kept)))
     words = stored_words(_id(name), dict(_registers(config)))
     if isinstance(config, ArithConfig) and config.table:
-        words += encode(merge_writes(_coefficients(_id(name), config)))
+        words += encode(merge_writes(_coefficients(_id(name), config, kept)))
     return words
 
 
@@ -124,17 +124,17 @@ def epoch_words(epoch: Epoch) -> int:
     if epoch.empty:
         return len(_encoded(epoch))
     writers = set(epoch.writers())
-    units = [(config, name in writers) for name, config in epoch.units.items()]
-    words = sum(_configure_words(config) + _run_words(config.KIND, writes) for config, writes in units)
+    units = [(config, name in epoch.kept, name in writers) for name, config in epoch.units.items()]
+    words = sum(_configure_words(config, kept) + _run_words(config.KIND, writes) for config, kept, writes in units)
     wired = tuple(sorted(regs.SWITCH_PORTS[link.destination, link.port] for link in epoch.links))
     return _length([Label(epoch.number)]) + words + _switch_words(wired)
 
 
-def _configure_words(config: UnitConfig) -> int:
+def _configure_words(config: UnitConfig, kept: bool) -> int:
     if isinstance(config, ArithConfig) and config.table:
         # how many rows there are counts, not what is in them: most layers then ask for what is known already
-        config = fields.changed(config, table=_ones(len(config.rows()), _used_rows(config)))
-    return _plain_configure_words(config)
+        config = fields.changed(config, table=_ones(len(config.rows()), used_rows(config)))
+    return _plain_configure_words(config, kept)
 
 
 @cache
@@ -145,9 +145,9 @@ def _ones(rows: int, used: int) -> bytes:
 
 
 @lru_cache(maxsize=1 << 14)
-def _plain_configure_words(config: UnitConfig) -> int:
+def _plain_configure_words(config: UnitConfig, kept: bool) -> int:
     name = _first_of(config.KIND)
-    return len(_clock_words(name)) + len(_configured_words(name, config))
+    return len(_clock_words(name)) + len(_configured_words(name, config, kept))
 
 
 @cache
@@ -187,7 +187,7 @@ def epoch_phases(epoch: Epoch) -> Iterator[tuple[str, Iterable[Instruction | Bar
         return
     units, readers, writers = _by_phase(epoch)
     for name in (*units, *readers, *writers):
-        yield f"configure {name}", [_clock(name, 1), *_configure(name, epoch.units[name])]
+        yield f"configure {name}", [_clock(name, 1), *_configure(name, epoch.units[name], name in epoch.kept)]
     links = sorted(encode_link(link) for link in epoch.links)
     wires = [Write(_SWITCH, register, word) for register, word in links]
     yield "wire the stream switch", [*_reset(_SWITCH, 0), Write(_SWITCH, 0, 1), *wires]
@@ -213,13 +213,13 @@ def _clock(name: str, on: int) -> Instruction:
     return WriteField(_CLOCK, _CLOCK_GATES, regs.CLOCK_BITS[name], 1, on)
 
 
-def _configure(name: str, config: UnitConfig) -> Iterator[Instruction | Barrier]:
-    """Every register that differs from reset, CTRL always; then the tables."""
+def _configure(name: str, config: UnitConfig, kept: bool) -> Iterator[Instruction | Barrier]:
+    """Every register that differs from reset, CTRL always; then the tables, unless they are there."""
     for index, word in sorted(_registers(config)):
         yield Write(_id(name), index, word)
     if isinstance(config, ArithConfig) and config.table:
-        yield from _coefficients(_id(name), config)
-    if isinstance(config, ActivConfig) and config.rom0:
+        yield from _coefficients(_id(name), config, kept)
+    if isinstance(config, ActivConfig) and config.rom0 and not kept:
         yield from _function_tables(_id(name), config)
 
 
@@ -235,9 +235,15 @@ def _resets(kind: str) -> dict[int, int]:
     return {index: register.reset for index, register in regs.registers_by_index(kind).items()}
 
 
-def _coefficients(unit: int, config: ArithConfig) -> Iterator[Instruction | Barrier]:
-    """Rows 0..383 through the translated window, the rest through the plain one, which then stays."""
-    rows, used = config.rows(), _used_rows(config)
+def _coefficients(unit: int, config: ArithConfig, kept: bool) -> Iterator[Instruction | Barrier]:
+    """Rows 0..383 through the translated window, the rest through the plain one, which then stays. Of rows that are
+    kept, only where the window is left."""
+    if kept:
+        yield Barrier()
+        yield Write(unit, _TRANSLATE, config.translate)
+        yield Barrier()
+        return
+    rows, used = config.rows(), used_rows(config)
     yield Barrier()
     yield Write(unit, _TRANSLATE, 1)
     yield Barrier()
@@ -258,13 +264,6 @@ def _rows(unit: int, register: int, rows: NDArray[np.int16]) -> Instruction:
     words = np.zeros((len(rows), 4), "<i2")
     words[:, :3] = rows
     return BurstWriteInc(unit, register, tuple(words.view("<u4").ravel().tolist()))
-
-
-def _used_rows(config: ArithConfig) -> int:
-    """Every row that the counters reach: the memory still holds the numbers of earlier epochs."""
-    last = -config.offset3 if config.count3 else config.reset1_every // (config.step_every + 1)
-    used = np.flatnonzero(config.rows().any(axis=1))
-    return max(last % ROWS, int(used[-1]) if used.size else 0) + 1
 
 
 def _function_tables(unit: int, config: ActivConfig) -> Iterator[Instruction | Barrier]:

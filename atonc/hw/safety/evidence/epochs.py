@@ -16,12 +16,15 @@ from atonc.hw.safety.evidence.grades import Feature, Named
 from atonc.hw.safety.evidence.neighbours import Relation, relation
 from atonc.hw.safety.evidence.streng import READ_BACK
 from atonc.hw.safety.view import EpochView, kind_of_name
+from atonc.hw.tables import has_table
 from atonc.hw.units.activ import ActivConfig
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.pool import PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.hw.units.switch import Link
+
+TABLE, LOADED, KEPT = "table", "loaded in the epoch", "of an earlier epoch"
 
 
 def unit_features(config: UnitConfig, port: str = "", memory: str = "") -> Iterator[Feature]:
@@ -65,6 +68,7 @@ def epoch_features(view: EpochView) -> Iterator[tuple[str, Feature]]:
     if len(texts) > 1:
         yield "", Feature("chains side by side", "", " || ".join(texts))
     yield from _counts(view)
+    yield from _tables(view)
     yield from _neighbours(view)
 
 
@@ -99,6 +103,12 @@ def _counts(view: EpochView) -> Iterator[tuple[str, Feature]]:
     yield "", Feature("chains in an epoch", "", len(view.chains))
     if view.epoch.words:
         yield "", Feature("words of an epoch", "", view.epoch.words)
+
+
+def _tables(view: EpochView) -> Iterator[tuple[str, Feature]]:
+    for unit, config in view.units.items():
+        if has_table(config):
+            yield unit, Feature(TABLE, config.KIND, KEPT if unit in view.epoch.kept else LOADED)
 
 
 def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:

@@ -1,0 +1,91 @@
+"""What `--schedule-with tables` brings: words, time, and the same outputs from the words as a chip would read them.
+
+    python benchmarks/kept_tables.py [--only TEXT,TEXT] [--write]
+
+Models are those of the corpus ($ATONC_CORPUS or ../shared/corpus) whose name contains one of the texts. Every program
+of the epoch controller is decoded by itself, with empty coefficient memories, and run on the emulator; `--write`:
+results/kept_tables.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from atonc.compare.inputs import make_inputs
+from atonc.cost.program import program_cost
+from atonc.emit.program import Program
+from atonc.emit.runs import npu_runs
+from atonc.emulation import Emulation
+from atonc.hw.decode import decode_epochs
+from atonc.hw.ec import ec_program, instructions
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_file, memories
+
+CORPUS = Path(os.environ.get("ATONC_CORPUS") or Path(__file__).parents[2] / "shared" / "corpus")
+RESULTS = Path(__file__).parent / "results" / "kept_tables.md"
+ONLY = "deeplab,ssd_mobilenet_v3,nano_192_0.33_0.25_int8"
+PLAIN, TABLES = Options(verify=False), Options(verify=False, schedule_with=("tables",))
+HEAD = """# Tables of coefficients that stay in their units
+
+`python benchmarks/kept_tables.py --write`, 2026-11-16, 2-core aarch64 Linux. `--schedule-with tables`, which is off by
+default: each of the 9,762 tables of ARITHs and 1,650 of ACTIVs in 132 published programs is loaded in the epoch that
+uses it (feature *table* in [silicon](../../docs/silicon.md)), so that a released unit keeps its memory is likely, and
+nobody has shown it. `atonc probe kept-table` asks a board.
+
+Equal tables come back where rows of a layer are computed in turn (stripes) and in the phases of dilated convolutions;
+in other networks each layer has its own. *Same outputs*: from the words, every program of the controller decoded by
+itself with empty memories, against the words without the option.
+
+| model | tables kept | words | ratio | predicted ms | ratio | same outputs |
+|---|---:|---:|---:|---:|---:|---|
+"""
+
+
+def as_read(program: Program) -> Program:
+    """The epochs as a chip makes them of the words."""
+    epochs = {}
+    for run in npu_runs(program):
+        words = ec_program.words(step.epoch for step in run if step.epoch is not None)
+        decoded = [epoch for epoch in decode_epochs(instructions.decode(words)) if not epoch.empty]
+        epochs |= {step.number: epoch for step, epoch in zip(run, decoded, strict=True)}
+    return replace(program, steps=tuple(replace(s, epoch=epochs.get(s.number)) for s in program.steps))
+
+
+def words(compiled: Compiled) -> int:
+    return len(ec_program.words(compiled.program.epochs))
+
+
+def row(model: Path) -> str:
+    both = [compile_file(model, options) for options in (PLAIN, TABLES)]
+    inputs = make_inputs(both[0].graph, 1)
+    outputs = [Emulation(as_read(one.program), one.graph).run(inputs) for one in both]
+    same = all(np.array_equal(outputs[0][name], outputs[1][name]) for name in both[0].graph.outputs)
+    old, new = map(words, both)
+    pools = memories(PLAIN).pools
+    before, after = (program_cost(one.program, one.graph, pools).latency_ms for one in both)
+    kept = sum(len(epoch.kept) for epoch in both[1].program.epochs)
+    times = f"{before:.3f} > {after:.3f} | {after / before:.3f}"
+    return f"| {model.name} | {kept} | {old:,} > {new:,} | {new / old:.3f} | {times} | {'yes' if same else 'NO'} |\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default=ONLY)
+    parser.add_argument("--write", action="store_true")
+    args = parser.parse_args()
+    models = [p for p in sorted((CORPUS / "models").iterdir()) if any(t in p.name for t in args.only.split(","))]
+    text = HEAD
+    for model in models:
+        text += row(model)
+        print(text.splitlines()[-1], flush=True)
+    if args.write:
+        RESULTS.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
