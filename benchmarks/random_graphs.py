@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from atonc.ir import text
 from tests.compiler.cases import Verdict, describe, judge
 from tests.compiler.layer_checks import WITHIN, Layer, Output
+from tests.compiler.other_schedules import Other
 from tests.compiler.random_graphs import random_graph
 from tests.compiler.shrink import shrink
 from tests.compiler.strategies import Case, try_cases
@@ -112,9 +113,13 @@ def verdict_line(kind: str, seed: int) -> dict[str, Any]:
         "promised": sum(output.expected <= WITHIN for output in verdict.outputs),
         "saturated": [describe(layer) for layer in verdict.saturated],
         "on_cpu": Counter(verdict.on_cpu),
-        "schedules": {other.name: {"epochs": other.epochs, "copies": other.copies} for other in verdict.schedules},
+        "schedules": {other.name: schedule_line(other) for other in verdict.schedules},
         "seconds": round(time.process_time() - started, 2),
     }
+
+
+def schedule_line(other: Other) -> dict[str, Any]:
+    return {"epochs": other.epochs, "copies": other.copies, "forms": other.forms}
 
 
 def span_of(layer: Layer) -> str:
@@ -257,6 +262,7 @@ def _schedules(lines: list[Line]) -> list[tuple[str, object]]:
         ("networks compiled under three schedules, outputs compared byte for byte", len(done)),
         ("- epochs as usual (fuse, lanes, pack)", sum(epochs for epochs, _ in done)),
         ("- epochs without any pass", sum(other["epochs"] for other in plain)),
+        ("- of them with lanes, since other forms would be chosen without", sum(bool(o.get("forms")) for o in plain)),
         ("- copies of weights in RAM, kept there or fetched ahead", sum(other["copies"] for other in moved)),
     ]
 

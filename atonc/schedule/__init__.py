@@ -1,7 +1,7 @@
 """Tasks become epochs: `fuse`, `order`, then `pack`; `assign` gives unit numbers, `check` proves the result.
 
 `PASSES` names what can be switched off (`--schedule-without`). Results are the same bit for bit, only slower; without
-borders a layer may round its sums at another place, both within its expected error.
+borders or lanes a layer may get another form, which rounds its sums at another place, within its expected error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PASSES = {  # name -> what it does
     POOLS: "windows of a pooling behind the convolution that writes the picture; a part of fuse",
     "stripe": "rows of several convolutions in turn, where the tensors between them have no room on the chip",
 }
-ROUNDS_ELSEWHERE = ("borders",)  # of these: may round sums at another place, within the expected error of the layer
+ROUNDS_ELSEWHERE = ("borders", "lanes")  # of these: what they cost decides between forms that round at other places
 
 TABLES = "tables"
 UNPROVEN = {  # name -> what it does; off unless asked for (`--schedule-with`): no published program shows the form

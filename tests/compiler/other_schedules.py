@@ -1,5 +1,7 @@
-"""The same network under other schedules: without any pass that keeps the bits, and with weights in RAM. Not a bit of
-its outputs changes.
+"""The same network under other schedules: without passes, and with weights in RAM. Not a bit of its outputs changes.
+
+What lanes cost decides between forms of a layer. Where one that rounds at other places is cheaper without them, or no
+published program has the one chain that is left, lanes stay; the program without them is verified then.
 
 The canonical graph is the same for all, so it is made once; placement and the rest follow from the schedule.
 """
@@ -7,18 +9,21 @@ The canonical graph is the same for all, so it is made once; placement and the r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from atonc import weights
 from atonc.emit.program import Program, bind
 from atonc.emulation import Emulation
 from atonc.ir import Array
+from atonc.lower.semantics.roundings import agree, roundings
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_canonical, machine_of, memories
 from atonc.schedule import PASSES, ROUNDS_ELSEWHERE
 from tests.compiler.layer_checks import soil
 
-NO_PASSES = Options(verify=False, schedule_without=tuple(p for p in PASSES if p not in ROUNDS_ELSEWHERE))
+KEEP_BITS = tuple(p for p in PASSES if p not in ROUNDS_ELSEWHERE)
+NO_PASSES = Options(verify=False, schedule_without=(*KEEP_BITS, "lanes"))
+ONLY_LANES = Options(verify=False, schedule_without=KEEP_BITS)
 IN_RAM = Options(verify=False, resident="4096", schedule_with=(weights.PREFETCH,))  # some stay, others are fetched
 
 
@@ -31,6 +36,7 @@ class Other:
     copies: int  # of weights in RAM
     unlike: tuple[str, ...]  # outputs that have other bytes
     moved: tuple[str, ...]  # operators that run on the CPU in one of the two only
+    forms: tuple[str, ...] = ()  # operators that get other ones without lanes
 
     @property
     def problem(self) -> str:
@@ -41,7 +47,7 @@ class Other:
 
 def other_schedules(compiled: Compiled, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> tuple[Other, ...]:
     """`outputs`: of the usual program on these inputs."""
-    plain = compile_canonical(compiled.source, compiled.graph, NO_PASSES, memories(NO_PASSES))
+    plain, forms = _without_passes(compiled)
     programs = {"without passes": (plain, plain.program), "weights in RAM": (compiled, weights_in_ram(compiled))}
     found = []
     for name, (source, program) in programs.items():
@@ -51,8 +57,33 @@ def other_schedules(compiled: Compiled, inputs: Mapping[str, Array], outputs: Ma
         unlike = tuple(n for n, wanted in outputs.items() if got[n].tobytes() != wanted.tobytes())
         copies = len(program.placed.keys() - source.program.placed.keys())
         moved = tuple(sorted(_on_cpu(source) ^ _on_cpu(compiled)))
-        found.append(Other(name, _epochs(program), copies, unlike, moved))
+        found.append(Other(name, _epochs(program), copies, unlike, moved, forms if source is plain else ()))
     return tuple(found)
+
+
+def _without_passes(compiled: Compiled) -> tuple[Compiled, tuple[str, ...]]:
+    plain = _again(compiled, NO_PASSES)
+    forms = other_forms(compiled, plain)
+    if not forms:
+        return plain, ()
+    _again(compiled, replace(NO_PASSES, verify=True))
+    return _again(compiled, ONLY_LANES), forms
+
+
+def _again(compiled: Compiled, options: Options) -> Compiled:
+    return compile_canonical(compiled.source, compiled.graph, options, memories(options))
+
+
+def other_forms(one: Compiled, other: Compiled) -> tuple[str, ...]:
+    """Operators that run on the CPU in one of the two only, and convolutions that round at other places."""
+    found = _on_cpu(one) ^ _on_cpu(other)
+    for name, form in one.mapped.forms.items():
+        meant = other.mapped.forms[name].semantics if name in other.mapped.forms else {}
+        for op, semantics in form.semantics.items():
+            wanted = roundings(semantics)
+            if wanted is not None and not (op in meant and agree(meant[op], wanted)):
+                found.add(op)
+    return tuple(sorted(found))
 
 
 def weights_in_ram(compiled: Compiled) -> Program:
