@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from atonc.ir import Graph, Op
-from atonc.lower.conv.requantise import best_rules, requantisation, with_shifts
+from atonc.lower.conv.requantise import best_rules, requantisation, two_steps, with_shifts
 from atonc.lower.pool.means import Line, mean_codes
 from atonc.lower.units.affine import CODES, fit_sum
 from atonc.ops import run_graph
@@ -110,3 +110,13 @@ def test_stretches_that_are_looked_at_together_get_the_rules_of_each_alone(sums:
             )
             assert np.array_equal(one.factors, alone.factors) and np.array_equal(one.addends, alone.addends)
             assert replace(one, factors=0, addends=0) == replace(alone, factors=0, addends=0)
+
+
+@pytest.mark.parametrize("clip", (None, (-128, 127), (-20, 50)))
+@pytest.mark.parametrize("count", (1, 2, 9))
+def test_units_behind_sums_are_counted_without_making_them(clip: tuple[int, int] | None, count: int) -> None:
+    scale, offset = np.full(count, 0.01), np.full(count, 3.0)
+    rule = requantisation(scale, offset, np.full(count, 1e5), clip=clip)
+    assert rule.ariths(count) == len(rule.units(0, count, 1, 1))
+    both = two_steps(scale, offset, 0.1, 0, np.full(count, 400), clip)
+    assert both.ariths(count) == len(both.units(0, count, 1, 1))

@@ -146,7 +146,7 @@ def _flash_cycles(job: Job) -> float:
 
 
 def _ariths(layer: Layer, job: Job) -> int:
-    return len(layer.code_units(job.rule.units(0, min(job.count, 2), 1, 1)))
+    return job.rule.ariths(min(job.count, 2)) + layer.codes_shifted
 
 
 # --------------------------------------------------------------------------------------------------------------- cuts

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.limits import ALIGNED
-from atonc.hw.memoise import memoise
 from atonc.hw.units.arith import ArithConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
@@ -19,18 +18,28 @@ from atonc.lower.conv.chains import Mode
 from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.kernel_parts import Phase, Sides, phases, stepped
 from atonc.lower.conv.passes_2x import Form, channels_a_pass
-from atonc.lower.conv.requantise import Requantisation, TwoSteps, best_rules, cut_costs, matters, two_steps
+from atonc.lower.conv.requantise import (
+    Requantisation,
+    TwoSteps,
+    ariths_behind,
+    best_rules,
+    cut_costs,
+    matters,
+    narrowed,
+    require_usable,
+    two_steps,
+)
 from atonc.lower.conv.steep_channels import tame
 from atonc.lower.conv.taps import tap_phases
 from atonc.lower.conv.transposed import transposed_phases
-from atonc.lower.conv.typical_sums import Codes, largest_part, sample_patches
+from atonc.lower.conv.typical_sums import Codes, largest_sums
+from atonc.lower.conv.weight_sums import Weights, has_wide, magnitudes, weight_sums
 from atonc.lower.conv.wide_2x import TOGETHER, has_pairs, paired_phases
 from atonc.lower.registry import Refusal
 from atonc.ops.rounding import lift, rounding_of
 from atonc.plan.streams import Area
 from atonc.select.policy import EXPECTED_MARGIN, MOST_PARTS, UNSEEN_MARGIN, USUAL_PART, USUAL_PLACE, USUAL_ROOM, Room
 
-Weights = NDArray[np.int16]  # codes without their zero point
 Real = NDArray[np.float64]
 
 
@@ -118,14 +127,13 @@ class Layer:
 
     @property
     def magnitudes(self) -> NDArray[np.int64]:
-        """Per output channel the sum of its weights without their signs."""
         return magnitudes(self.weights)
 
     def runs(self, most: int, step: int = 0) -> list[tuple[int, int]]:
         """Stretches of at most so many output channels: apart from each other those with a weight beyond 8 bits, which
         costs a second unit, and those without. They begin at multiples of `step`."""
         step = step or self.alignment
-        wide = _wide(self.weights)
+        wide = has_wide(self.weights)
         if self.outputs <= most and wide.all() == wide.any():
             return [(0, self.outputs)]
         found: list[tuple[int, int]] = []
@@ -209,25 +217,9 @@ class Layer:
 
     def _observed(self, subtracted: int) -> Real:
         """Per output channel the largest sum over any first part of the input channels, at sampled positions."""
-        key = ("observed", subtracted)
-        if key not in self.known:
-            self.known[key] = self._observe(subtracted)
-        found: Real = self.known[key]
-        return found
-
-    def _observe(self, subtracted: int) -> Real:
-        weights = self.weights.astype(np.int64)
-        largest = np.ones(weights.shape[0])
-        for codes in self.typical():
-            codes = np.pad(codes, (*self._borders(), (0, 0)), constant_values=self.zero)
-            patches = sample_patches(codes, weights.shape[1:3], self.stride, self.dilation) - subtracted
-            if weights.shape[3] < codes.shape[2]:  # depthwise: every output looks at one channel
-                channels = np.arange(weights.shape[0]) // (self.outputs // codes.shape[2])
-                sums = np.abs(patches[..., channels] * weights[..., 0].transpose(1, 2, 0)).sum(axis=(1, 2))
-                largest = np.maximum(largest, sums.max(axis=0))
-                continue
-            largest = np.maximum(largest, largest_part(patches, weights))
-        return largest
+        around = (*self._borders(), (0, 0))
+        pictures = [np.pad(codes, around, constant_values=self.zero) for codes in self.typical()]
+        return largest_sums(pictures, subtracted, self.weights, self.stride, self.dilation)
 
     def best_cut(self, subtracted: int, roundings: int, first: int, count: int, step: int) -> tuple[float, int]:
         """Where to cut a row of output channels so that both sides get better shifts (a multiple of `step`, 0 for
@@ -259,9 +251,10 @@ class Layer:
 
     def code_units_behind(self, subtracted: int, roundings: int, channels: int) -> int:
         """ARITHs behind the sums of so many channels."""
-        count = min(channels, 2)
-        rule = self.requantisation_of(subtracted, roundings, 0, min(count, self.outputs))
-        return len(self.code_units(rule.units(0, count, 1, 1)))
+        count = min(channels, 2, self.outputs)
+        require_usable(*self._problem(subtracted, roundings, 0, count)[:2])
+        in_two = self.numerics == "2.x" and subtracted == self.zero
+        return ariths_behind(narrowed(self.clip), count, in_two) + self.codes_shifted
 
     def modes(self) -> list[Mode]:
         """How units may read the features."""
@@ -323,25 +316,6 @@ class Layer:
         return stepped(
             self.out, phase.row, phase.row_step, phase.height, phase.column, phase.column_step, phase.width
         )
-
-
-@memoise
-def magnitudes(weights: Weights) -> NDArray[np.int64]:
-    """Per output channel the sum of all weights without their signs: all forms of a layer ask for it."""
-    found: NDArray[np.int64] = np.abs(weights).sum(axis=(1, 2, 3), dtype=np.int64)
-    return found
-
-
-@memoise
-def weight_sums(weights: Weights) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = weights.sum(axis=(1, 2, 3), dtype=np.int64)
-    return found
-
-
-@memoise
-def _wide(weights: Weights) -> NDArray[np.bool_]:
-    """Which output channels have a weight beyond 8 bits."""
-    return np.asarray(((weights < -128) | (weights > 127)).any(axis=(1, 2, 3)))
 
 
 def layer_of(

@@ -50,6 +50,10 @@ class Requantisation:
         unit = _unit(self.factors[part], self.addends[part], batch, pixels, self.shift)
         return _clipped(unit, self.clip)
 
+    def ariths(self, count: int) -> int:
+        """How many `units` there are for so many channels."""
+        return ariths_behind(self.clip, count)
+
     def apply(self, sums: Ints) -> Ints:
         """What the units compute from exact sums [..., channels]."""
         acc = finish(sums.astype(np.int64), self.out_shift, 2, True, True)
@@ -86,7 +90,7 @@ def best_rules(
     counts: Sequence[int],
 ) -> list[Requantisation]:
     """The same for stretches of so many channels, one behind the other. `needed`: up to where sums may not saturate."""
-    _require_usable(float(np.abs(scale).max()), float(np.abs(offset).max()))
+    require_usable(scale, offset)
     stretches, first = [], 0
     for count in counts:
         some = slice(first, first + count)
@@ -103,8 +107,9 @@ def _best(tried: Tried, clip: tuple[int, int] | None) -> Requantisation:
     return tried.rule(best, clip)
 
 
-def _require_usable(steepest: float, farthest: float) -> None:
+def require_usable(scale: Real, offset: Real) -> None:
     """Whether factors and addends exist at all."""
+    steepest, farthest = float(np.abs(scale).max()), float(np.abs(offset).max())
     if not (steepest <= _A_MAX and farthest <= _C_MAX):  # also what is not a number
         raise Refusal(
             "coefficients",
@@ -235,6 +240,9 @@ class TwoSteps:
         part = slice(first, first + count)
         return replace(self, factors=self.factors[part], addends=self.addends[part])
 
+    def ariths(self, count: int) -> int:
+        return ariths_behind(self.clip, count, in_two_steps=True)
+
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         part = slice(first, first + count)
         same = np.full(count, self.bias_factor)
@@ -308,6 +316,11 @@ def channel_table(factors: Ints, addends: Ints) -> bytes:
     table[: factors.size, 1] = (addends >> 16).astype(np.int16)
     table[: factors.size, 2] = (addends & 0xFFFF).astype(np.uint16).view(np.int16)
     return table.tobytes()
+
+
+def ariths_behind(clip: tuple[int, int] | None, count: int, in_two_steps: bool = False) -> int:
+    """ARITHs of a rule for so many channels; behind one without a table another one clips."""
+    return 1 + in_two_steps + (clip is not None and count == 1)
 
 
 def _clipped(unit: ArithConfig, clip: tuple[int, int] | None) -> list[ArithConfig]:

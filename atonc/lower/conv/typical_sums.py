@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.lower.conv.weight_sums import Weights
+
 Codes = NDArray[np.int16]  # also those of features that are stored as code + 128
 
 SAMPLES = 256  # positions at which sums are looked at
 STOPS = 24  # between channels, where a pass might end
+
+
+def largest_sums(
+    pictures: Iterable[Codes], subtracted: int, weights: Weights, stride: tuple[int, int], dilation: tuple[int, int]
+) -> NDArray[np.float64]:
+    """Per output channel, over any first or last part of the input channels, at sampled positions; at least one."""
+    outputs, *window, channels = weights.shape
+    largest = np.ones(outputs)
+    for picture in pictures:
+        patches = sample_patches(picture, (window[0], window[1]), stride, dilation) - subtracted
+        if channels < picture.shape[2]:  # depthwise: every output looks at one channel
+            own = np.arange(outputs) // (outputs // picture.shape[2])
+            products = patches[..., own] * weights[..., 0].transpose(1, 2, 0).astype(np.int64)
+            found = np.abs(products).sum(axis=(1, 2)).max(axis=0)
+        else:
+            found = largest_part(patches, weights)
+        largest = np.maximum(largest, found)
+    return largest
 
 
 def sample_patches(
@@ -29,17 +50,17 @@ def sample_patches(
     return found
 
 
-def largest_part(patches: Codes, weights: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+def largest_part(patches: Codes, weights: Weights) -> NDArray[np.float64]:
     """Per output the largest sum over some first or some last channels; a few dozen places to stop are looked at."""
     positions, outputs, channels = patches.shape[0], weights.shape[0], weights.shape[3]
     step = -(-channels // STOPS)
     exact = _exact_type(patches, weights)
-    patches, weights = patches.astype(exact), weights.astype(exact)
+    features, kernels = patches.astype(exact), weights.astype(exact)
     sums = np.zeros((positions, outputs), exact)
     highest, lowest = np.zeros_like(sums), np.zeros_like(sums)
     for first in range(0, channels, step):
         some = slice(first, first + step)
-        left, right = (part[..., some].reshape(len(part), -1) for part in (patches, weights))
+        left, right = (part[..., some].reshape(len(part), -1) for part in (features, kernels))
         sums += left @ right.T
         np.maximum(highest, sums, out=highest)
         np.minimum(lowest, sums, out=lowest)
@@ -47,7 +68,7 @@ def largest_part(patches: Codes, weights: NDArray[np.integer[Any]]) -> NDArray[n
     return largest.max(axis=0, initial=0.0).astype(np.float64)
 
 
-def _exact_type(patches: Codes, weights: NDArray[np.integer[Any]]) -> type[np.floating[Any]]:
+def _exact_type(patches: Codes, weights: Weights) -> type[np.floating[Any]]:
     """Single precision where it holds every sum."""
     most = np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max(initial=0) * int(np.abs(patches).max(initial=0))
     return np.float32 if most < 1 << 24 else np.float64
