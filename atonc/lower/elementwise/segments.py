@@ -36,14 +36,19 @@ def fit_segments(low: Array, high: Array, shifts: Shifts) -> tuple[Array, Array]
     points = _points(width)
     windows = x[:, points], low[:, points], high[:, points]
     curves, hopeless = _curves(*windows) if width > 2 else (np.zeros((1, segments), np.int64), np.zeros(segments, bool))
-    for a in curves:
-        for b in _slopes(a, *windows, shifts):
-            if (done | hopeless).all():
-                return rows, done
-            c, good = _constants(a, b, x, low, high, shifts)
-            new = good & ~done
-            rows[new] = np.stack([a, b, c], axis=1)[new]
-            done |= good
+    for some in (curves[:1], curves[1:]):  # the first curve does for most segments, all others are tried at once
+        left = np.flatnonzero(~(done | hopeless))
+        if not left.size or not len(some):
+            break
+        a = some[:, None, left]
+        seen = tuple(window[left] for window in windows)
+        b = _slopes(some[:, left], seen[0], seen[1], seen[2], shifts)
+        c, good = (one.reshape(-1, left.size) for one in _constants(a, b, x[left], low[left], high[left], shifts))
+        found = np.flatnonzero(good.any(axis=0))
+        first = good.argmax(axis=0)[found], found  # in the order of the candidates
+        candidates = (np.broadcast_to(a, b.shape).reshape(c.shape), b.reshape(c.shape), c)
+        rows[left[found]] = np.stack([one[first] for one in candidates], axis=1)
+        done[left[found]] = True
     return rows, done
 
 
@@ -71,26 +76,27 @@ def _curves(x: Array, low: Array, high: Array) -> tuple[Array, Array]:
     return candidates, least > most + 1
 
 
-def _slopes(a: Array, x: Array, low: Array, high: Array, shifts: Shifts) -> list[Array]:
-    """Candidates for B once A is chosen, from the differences between all pairs of codes."""
+def _slopes(a: Array, x: Array, low: Array, high: Array, shifts: Shifts) -> Array:
+    """Candidates for B once A is chosen, [curves, slopes, segments], from the differences between pairs of codes."""
     if x.shape[1] == 1:
-        return [np.zeros(a.size, np.int64)]
-    bend = a[:, None] * x * x
+        return np.zeros((a.shape[0], 1, a.shape[1]), np.int64)
+    bend = a[..., None] * x * x
     i, j = _pairs(x.shape[1])
     run = (x[:, j] - x[:, i]).astype(np.float64)
-    least = ((low - bend)[:, j] - (high - bend)[:, i]).astype(np.float64)
-    most = ((high - bend)[:, j] - (low - bend)[:, i]).astype(np.float64)
-    steepest_least, steepest_most = (least / run).max(axis=1), (most / run).min(axis=1)
+    lowest, highest = low - bend, high - bend
+    least = (lowest[..., j] - highest[..., i]).astype(np.float64)
+    most = (highest[..., j] - lowest[..., i]).astype(np.float64)
+    steepest_least, steepest_most = (least / run).max(axis=-1), (most / run).min(axis=-1)
     flat = np.where((steepest_least <= 0) & (steepest_most >= 0), 0.0, (steepest_least + steepest_most) / 2)
     places = [flat, *(steepest_least + (steepest_most - steepest_least) * place for place in _SLOPES)]
     scale = float(1 << shifts.b)
-    return [np.clip(np.rint(place / scale), -_LIMIT, _LIMIT).astype(np.int64) for place in places]
+    return np.clip(np.rint(np.stack(places, axis=1) / scale), -_LIMIT, _LIMIT).astype(np.int64)
 
 
 def _constants(a: Array, b: Array, x: Array, low: Array, high: Array, shifts: Shifts) -> tuple[Array, Array]:
-    """The middle of the range left for C, and whether there is one."""
-    rest = a[:, None] * x * x + (b[:, None] << shifts.b) * x
-    least, most = (low - rest).max(axis=1), (high - rest).min(axis=1)
+    """The middle of the range left for C, and whether there is one; of all candidates for A and B."""
+    rest = a[..., None] * x * x + (b[..., None] << shifts.b) * x
+    least, most = (low - rest).max(axis=-1), (high - rest).min(axis=-1)
     least, most = -(-least >> shifts.c), most >> shifts.c
     least, most = np.maximum(least, -_LIMIT), np.minimum(most, _LIMIT)
     return (least + most) >> 1, least <= most

@@ -87,6 +87,7 @@ class _Options:
     def __init__(self, wanted: Array, shifts: Shifts) -> None:
         self.wanted, self.shifts = wanted, shifts
         self.fits: dict[tuple[int, int], tuple[Array, Array]] = {}
+        self.covered: dict[tuple[int, int], Array] = {}
 
     def fit(self, width: int, slack: int) -> tuple[Array, Array]:
         """Rows and whether they fit, for all segments of a width."""
@@ -109,10 +110,17 @@ class _Options:
         """The fewest segments that cover a cell within the slack."""
         for cut in range(4):
             parts = 1 << cut
-            rows, good = self.fit(CELL >> cut, slack)
-            if good[cell * parts : (cell + 1) * parts].all():
+            if self._covered(cut, slack)[cell]:
+                rows, _ = self.fit(CELL >> cut, slack)
                 return cut, _tuples(rows[cell * parts : (cell + 1) * parts])
         return None
+
+    def _covered(self, cut: int, slack: int) -> Array:
+        """Of every cell, whether all segments of a cut fit."""
+        if (cut, slack) not in self.covered:
+            _, good = self.fit(CELL >> cut, slack)
+            self.covered[cut, slack] = np.asarray(good.reshape(-1, 1 << cut).all(axis=1))
+        return self.covered[cut, slack]
 
     def _share(self, plan: _Plan, slack: int) -> _Plan:
         """One row for neighbouring cells where one polynomial fits them all, the widest runs first."""
@@ -143,7 +151,7 @@ def _replaced(values: tuple[Any, ...], index: int, value: Any) -> tuple[Any, ...
 
 
 def _tuples(rows: Array) -> tuple[tuple[int, int, int], ...]:
-    return tuple((int(a), int(b), int(c)) for a, b, c in rows)
+    return tuple((a, b, c) for a, b, c in rows.tolist())
 
 
 def _row_count(plan: _Plan) -> int:
