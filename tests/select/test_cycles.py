@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from atonc.cost.program import program_cost
+from atonc.hw.cycles import hardware
+from atonc.hw.ec import ec_program
 from atonc.hw.machine import FLASH, HYPERRAM, stm32n6
 from atonc.ir import Op
+from atonc.lower.map_ops import map_ops
 from atonc.options import Options
 from atonc.pipeline import compile_canonical, memories
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import contiguous
 from atonc.plan.types import Buffer, BufferKind
-from atonc.select.cycles import assumed_epoch, cycles_of
+from atonc.schedule.pack import packed
+from atonc.select.cycles import assumed_epoch, cycles_of, epoch_cycles
 from tests.lower import harness
 
 
@@ -45,3 +51,23 @@ def test_banks_are_assumed_by_what_a_buffer_is() -> None:
     assert [bank.kind for bank in banks if bank is not None] == [FLASH, HYPERRAM]
     slower = {**buffers, "small": Buffer("small", huge, BufferKind.ACTIVATION)}
     assert cycles_of([group], slower) > cycles_of([group], buffers)
+
+
+def test_epochs_that_look_alike_are_priced_once_and_all_others_by_themselves() -> None:
+    """Remembered cycles are those of the model: other tables and buffers make no difference, everything else may."""
+    machine, rng = stm32n6(), np.random.default_rng(2)
+    for channels, size, seed in ((16, 24, 1), (16, 24, 2), (24, 24, 1), (16, 40, 1)):
+        weights = np.random.default_rng(seed).integers(-9, 9, (32, 3, 3, channels)).astype(np.int8)
+        tensors = (
+            harness.activation("x", (1, size, size, channels), zero_point=3),
+            harness.constant("w", weights, rng.uniform(0.005, 0.05, 32), axis=0),
+            harness.activation("y", (1, size, size, 32), scale=0.5),
+        )
+        attrs = {"padding": (1, 1, 1, 1), "stride": (1, 1), "dilation": (1, 1), "layout": "NHWC"}
+        mapped = map_ops(harness.graph_of(Op("conv", "c", ("x", "w"), ("y",), attrs), *tensors))
+        for form in (mapped.forms["c"], *(other.form for other in mapped.forms["c"].outbid)):
+            buffers = {**form.earlier, **form.buffers}
+            for tasks in packed(form.groups):
+                epoch = assumed_epoch(tasks, buffers, machine)
+                alone = hardware.epoch_cycles(replace(epoch, words=ec_program.epoch_words(epoch)), machine).cycles
+                assert epoch_cycles(tasks, buffers) == alone
