@@ -67,7 +67,7 @@ VERBS = (
     completion,
 )
 TRACEBACK = "ATONC_TRACEBACK"
-OBJECTS_BETWEEN_COLLECTIONS = 200_000
+OBJECTS_BETWEEN_COLLECTIONS = 500_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,7 +9,7 @@ import sys
 INTERRUPTED = 130
 # Between two searches for cycles. A compilation keeps millions of small values and makes hardly any cycle: with the 700
 # of Python, the searches are a twentieth of its time.
-NEW_OBJECTS = 200_000
+NEW_OBJECTS = 500_000
 
 
 def main() -> int:
