@@ -24,6 +24,7 @@ PASS = "stripe"  # its name for --schedule-without
 SLOWER = 1.12  # how many times as long a program may take that needs less memory; over many networks that is less
 SHARES = (0.85, 1.0)  # of the peak: layers that make up such steps are striped together, the more the better
 MOST_TURNS = 4  # stripes lower one peak, and another one shows
+SPILL_PARTS = (2.0, 1.5, 1.0)  # of the usual size of a band: large bands are shorter programs, if the chip holds them
 BAND_PARTS = (0.25, 0.5, 1.0, 2.0)  # of what stays whole around them: small bands need less memory, and take longer
 
 
@@ -31,9 +32,17 @@ def faster(
     plain: Found, striped: Striped, cycles: Cycles, graph: Graph, memory: Board, without: Collection[str]
 ) -> Found:
     """Without what lies outside the chip, if that saves time."""
-    stripes = against_spills(graph, plain[0], plain[2], memory, without)
-    found = striped(plain, stripes) if stripes else None
-    return plain if found is None or cycles(found) >= cycles(plain) else found
+    best, least = plain, cycles(plain)
+    for part in SPILL_PARTS:
+        stripes = against_spills(graph, plain[0], plain[2], memory, without, part)
+        found = striped(plain, stripes) if stripes else None
+        if found is None:
+            continue
+        if (taken := cycles(found)) < least:
+            best, least = found, taken
+        if _outside(found[2], memory) <= _outside(plain[2], memory):
+            break  # no band lies outside
+    return best
 
 
 def smaller(plain: Found, striped: Striped, cycles: Cycles, graph: Graph, without: Collection[str]) -> Found:
@@ -53,14 +62,18 @@ def smaller(plain: Found, striped: Striped, cycles: Cycles, graph: Graph, withou
 
 
 def against_spills(
-    graph: Graph, mapped: Mapped, layout: Layout, memory: Board, without: Collection[str]
+    graph: Graph, mapped: Mapped, layout: Layout, memory: Board, without: Collection[str], part: float
 ) -> list[Stripe]:
-    """Stripes that would keep on the chip what the layout has outside, without some of the operators."""
-    pools = {pool.name for pool in memory.external_ram}
-    outside = {name for name, home in layout.placed.items() if home.pool in pools}
+    """Stripes that would keep on the chip what the layout has outside, without some of the operators. `part`: of the
+    usual size of a band."""
     room = mapped.context.room
-    found = _around(outside, graph, _usable(mapped, without), room)
-    return [_stripe(run, graph, room.band_bytes) for run in found]
+    found = _around(_outside(layout, memory), graph, _usable(mapped, without), room)
+    return [_stripe(run, graph, int(part * room.band_bytes)) for run in found]
+
+
+def _outside(layout: Layout, memory: Board) -> set[str]:
+    pools = {pool.name for pool in memory.external_ram}
+    return {name for name, home in layout.placed.items() if home.pool in pools}
 
 
 def against_peaks(

@@ -10,7 +10,7 @@ import numpy as np
 from atonc.lower.units.affine import Affine, Pair
 from atonc.lower.units.arith import affine_unit, multiply_unit, pair_unit
 from atonc.plan.streams import Area, contiguous, engine
-from atonc.probes.bench import Bench, quarter_codes
+from atonc.probes.bench import Bench
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
 
 _COUNT = 2048
@@ -66,13 +66,14 @@ def _side_by_side() -> ProbeEpochs:
 
 def _tables(kept: bool) -> ProbeEpochs:
     """Three epochs of one ARITH: one table, a single factor, the first table again."""
-    bench = Bench(3 * _COUNT, 3 * _COUNT)
-    factors, addends = bench.rng.integers(8000, 24000, _ROWS), bench.rng.integers(-20, 20, _ROWS) << 14
-    table = affine_unit(Affine(factors, addends, 14), _COUNT)
-    for third, unit in enumerate((table, quarter_codes(), table)):
+    bench = Bench(6 * _COUNT, 3 * _COUNT)
+    factors, addends = bench.rng.integers(16384, 32768, _ROWS), bench.rng.integers(-20, 20, _ROWS) << 22
+    table = affine_unit(Affine(factors, addends, 22), _COUNT, in_bytes=2)
+    single = affine_unit(Affine(factors[:1], addends[:1], 22), _COUNT, in_bytes=2)
+    for third, unit in enumerate((table, single, table)):
         b = bench.epoch("tables")
-        codes = b.read(INPUT, contiguous(_COUNT, offset=third * _COUNT))
-        b.write(b.unit(unit, codes), OUTPUT, contiguous(_COUNT, write=True, offset=third * _COUNT))
+        values = b.read(INPUT, engine(replace(_WIDE, offset=third * 2 * _COUNT)))
+        b.write(b.unit(unit, values), OUTPUT, contiguous(_COUNT, write=True, offset=third * _COUNT))
         bench.add(b)
     return replace(bench.done(), keep_tables=kept)
 

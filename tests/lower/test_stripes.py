@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from atonc import arranging
+from atonc import arranging, striping
 from atonc.compile_view import CompileView
 from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
@@ -106,6 +106,20 @@ def outputs_of(one: Compiled) -> list[np.ndarray]:
     codes = np.random.default_rng(5).integers(-128, 128, source.shape).astype(np.int8)
     found = Emulation(one.program, one.graph).run({source.name: codes.view(source.dtype)})
     return [found[name] for name in one.graph.outputs]
+
+
+@pytest.mark.parametrize(("expanded", "large"), [(96, True), (104, False)])
+def test_bands_are_as_large_as_the_chip_holds(expanded: int, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    options, graph = Options(verify=False), network(expanded=expanded)
+    cycles, bands = [], []
+    for parts in ((1.0,), (2.0, 1.0)):
+        monkeypatch.setattr(striping, "SPILL_PARTS", parts)
+        board = small_board(options)
+        one = compile_canonical(graph, graph, options, board)
+        assert not one.layout.spilled_bytes
+        cycles.append(program_cost(one.program, graph, board.pools).cycles)
+        bands.append(one.mapped.stripes[0].bands)
+    assert (cycles[1] < cycles[0], bands[1] < bands[0]) == (large, large)
 
 
 def test_what_would_leave_the_chip_is_computed_in_turn() -> None:
