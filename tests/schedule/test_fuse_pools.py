@@ -22,8 +22,12 @@ from atonc.pipeline import Compiled, compile_graph, memories
 from atonc.plan.task import Task
 from atonc.schedule import POOLS
 from atonc.schedule.check import MERGED, check
+from atonc.schedule.fuse import _costs_more
+from atonc.schedule.fuse_pools import after_pools
+from atonc.schedule.merging import Candidate, Network, State
 from atonc.schedule.types import Merge
 from atonc.schedule.windows import UNCHANGED
+from atonc.select.cycles import cycles_of
 from tests.compiler.golden_graphs import Sketch
 
 ON, OFF = Options(verify=False), Options(verify=False, schedule_without=(POOLS,))
@@ -145,6 +149,21 @@ def test_what_does_not_fit_stays_apart(graph: Callable[[], Graph], why: str) -> 
     compiled = compile_graph(graph(), ON)
     (apart,) = [one for one in compiled.scheduled.schedule.apart if "pool" in one.consumer]
     assert not merges(compiled) and why in apart.seen
+
+
+def test_what_could_follow_the_pooling_alone_counts_too() -> None:
+    """The next convolution wants features without zero point: an ARITH behind the POOL, as long as that is alone."""
+    net = Sketch().start(1, 32, 32, 8, zero=-128)
+    net.conv(16, (3, 3), zero=-128)
+    pool(net)
+    net.conv(16, (3, 3))
+    mapped = compile_graph(net.graph(), ON).mapped
+    network = Network(mapped.context.buffers, mapped.context.aliases, ("conv2",), cycles_of)
+    state = State(list(mapped.works), network)
+    place = next((k, 0) for k, work in enumerate(state.works) if work.op == "max_pool1")
+    (found,) = after_pools(state, place)
+    assert isinstance(found, Candidate) and not _costs_more(state, found)
+    assert _costs_more(state, replace(found, merge=replace(found.merge, saved_cycles=1)))
 
 
 def test_explain_has_a_line_for_both(chained: Compiled) -> None:
