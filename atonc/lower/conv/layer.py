@@ -32,7 +32,7 @@ from atonc.lower.conv.requantise import (
 from atonc.lower.conv.steep_channels import tame
 from atonc.lower.conv.taps import tap_phases
 from atonc.lower.conv.transposed import transposed_phases
-from atonc.lower.conv.typical_sums import Codes, largest_sums
+from atonc.lower.conv.typical_sums import Codes, farthest, largest_sums, with_border
 from atonc.lower.conv.weight_sums import Weights, has_wide, magnitudes, weight_sums
 from atonc.lower.conv.wide_2x import TOGETHER, has_pairs, paired_phases
 from atonc.lower.registry import Refusal
@@ -201,24 +201,27 @@ class Layer:
         reach = max(high - subtracted, subtracted - low)
         largest = self.magnitudes.astype(np.float64) * reach
         offset = self.offset + self.scale * weight_sums(self.weights) * (subtracted - self.zero)
-        if roundings > 1 and self.numerics != "2.x" and self.typical():
+        if roundings > 1 and self.numerics != "2.x" and self._pictures:
             shown = matters(self.scale, offset)  # formats are calibrated on more than is known here
             largest = np.minimum(largest, np.maximum(self.margin * self._observed(subtracted), shown))
         needed = largest if roundings > 1 else np.minimum(largest, matters(self.scale, offset))
         return self.scale, offset, needed
 
     @cached_property
+    def _pictures(self) -> tuple[Codes, ...]:
+        return self.typical()
+
+    @cached_property
     def margin(self) -> float:
         """More where typical inputs leave most of the format unused: other inputs will not."""
         low, high = (0, 255) if self.features_shifted else (-128, 127)
         reach = max(high - self.zero, self.zero - low)
-        seen = max((int(np.abs(codes - self.zero).max(initial=1)) for codes in self.typical()), default=1)
-        return max(EXPECTED_MARGIN, UNSEEN_MARGIN * reach / max(seen, 1))
+        return max(EXPECTED_MARGIN, UNSEEN_MARGIN * reach / farthest(self._pictures, self.zero))
 
     def _observed(self, subtracted: int) -> Real:
         """Per output channel the largest sum over any first part of the input channels, at sampled positions."""
-        around = (*self._borders(), (0, 0))
-        pictures = [np.pad(codes, around, constant_values=self.zero) for codes in self.typical()]
+        top, left, bottom, right = self.op.attrs.get("padding", (0, 0, 0, 0))
+        pictures = with_border(self._pictures, ((top, bottom), (left, right), (0, 0)), self.zero)
         return largest_sums(pictures, subtracted, self.weights, self.stride, self.dilation)
 
     def best_cut(self, subtracted: int, roundings: int, first: int, count: int, step: int) -> tuple[float, int]:
@@ -240,10 +243,6 @@ class Layer:
             half = self.requantisation_of(subtracted, roundings, start, some)
             after += half.mean_error * some if isinstance(half, Requantisation) else 0.0
         return rule.mean_error * count - after, cut
-
-    def _borders(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        top, left, bottom, right = self.op.attrs.get("padding", (0, 0, 0, 0))
-        return (top, bottom), (left, right)
 
     def code_units(self, units: list[ArithConfig]) -> list[ArithConfig]:
         """The ARITHs that make codes, and the one that shifts them where they are stored so."""
@@ -376,7 +375,8 @@ def _typical(
     x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool
 ) -> tuple[Codes, ...]:
     """Asked for only where several passes are needed: the runs cost more than everything else here."""
-    return tuple(np.asarray(run[x.name], np.int16).reshape(shape) + 128 * shifted for run in context.typical)
+    pictures = [np.asarray(run[x.name], np.int16).reshape(shape) for run in context.typical]
+    return tuple(codes + 128 for codes in pictures) if shifted else tuple(pictures)
 
 
 def _picture(tensor: Tensor) -> tuple[int, int, int]:

@@ -16,6 +16,19 @@ SAMPLES = 256  # positions at which sums are looked at
 STOPS = 24  # between channels, where a pass might end
 
 
+def farthest(pictures: Iterable[Codes], zero: int) -> int:
+    """How far codes are from the zero point; at least one."""
+    ends = [int(end) for codes in pictures if codes.size for end in (codes.min(), codes.max())]
+    return max([1, *(abs(end - zero) for end in ends)])
+
+
+def with_border(pictures: Iterable[Codes], width: tuple[tuple[int, int], ...], zero: int) -> list[Codes]:
+    """So many zero points before and behind, along every axis."""
+    if not any(map(any, width)):
+        return list(pictures)
+    return [np.pad(codes, width, constant_values=zero) for codes in pictures]
+
+
 def largest_sums(
     pictures: Iterable[Codes], subtracted: int, weights: Weights, stride: tuple[int, int], dilation: tuple[int, int]
 ) -> NDArray[np.float64]:
