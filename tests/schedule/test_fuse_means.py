@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,16 +11,23 @@ from atonc.compare.inputs import make_inputs
 from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
 from atonc.hw.safety.evidence import Grade
-from atonc.hw.units.pool import PoolConfig
-from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Graph
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph, memories
 from atonc.plan.task import Task
 from atonc.schedule import FUSE
-from atonc.schedule.check import MERGED, check
+from atonc.schedule.check import MERGED
 from atonc.schedule.types import Merge
 from tests.compiler.golden_graphs import Sketch
+from tests.schedule.planted import (
+    Fault,
+    before_the_codes,
+    rules_broken,
+    with_fault,
+    with_pool,
+    with_result,
+    without_a_lane,
+)
 
 ON, OFF = Options(verify=False), Options(verify=False, schedule_without=(FUSE,))
 
@@ -82,49 +88,12 @@ def test_every_layer_is_verified() -> None:
 # ------------------------------------------------------------------------------------------------- planted faults
 
 
-def longer(merge: Merge, change: Callable[[Task, Task], Task]) -> Merge:
-    old, new = merge.pairs[0]
-    return replace(merge, pairs=((old, change(old, new)), *merge.pairs[1:]))
-
-
-def result(old: Task, new: Task) -> str:
-    return next(name for name in new.engines if name not in old.engines)
-
-
-def pool_of(task: Task) -> tuple[str, PoolConfig]:
-    return next((name, unit) for name, unit in task.units.items() if isinstance(unit, PoolConfig))
-
-
-def with_pool(**fields: int) -> Callable[[Task, Task], Task]:
-    def change(old: Task, new: Task) -> Task:
-        name, pool = pool_of(new)
-        return replace(new, units={**new.units, name: replace(pool, **fields)})  # type: ignore[arg-type]
-
-    return change
-
-
-def with_result(change: Callable[[StrengConfig], StrengConfig]) -> Callable[[Task, Task], Task]:
-    def changed(old: Task, new: Task) -> Task:
-        name = result(old, new)
-        use = new.engines[name]
-        return replace(new, engines={**new.engines, name: replace(use, config=change(use.config))})
-
-    return changed
-
-
 def other_line(old: Task, new: Task) -> Task:
     name = next(n for n in reversed(new.units) if n.startswith("ARITH"))
     return replace(new, units={**new.units, name: replace(new.units[name], a=5)})  # type: ignore[call-arg, type-var]
 
 
-def before_the_codes(old: Task, new: Task) -> Task:
-    """The POOL takes the sums of the CONVACC."""
-    name, _ = pool_of(new)
-    source = next(n for n in new.units if n.startswith("CONVACC"))
-    return replace(new, wires=tuple(replace(w, source=source) if w.target == name else w for w in new.wires))
-
-
-FAULTS: dict[str, Callable[[Task, Task], Task]] = {
+FAULTS: dict[str, Fault] = {
     "another divisor": with_pool(multiplier=1),
     "half of the lines": with_pool(crop_bottom=1),
     "other channels in a pixel": with_pool(batch=2),
@@ -137,21 +106,14 @@ FAULTS: dict[str, Callable[[Task, Task], Task]] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_found(name: str, averaged: Compiled) -> None:
-    schedule, plans = averaged.scheduled.schedule, averaged.scheduled.plans
-    works, aliases = averaged.scheduled.meant, averaged.mapped.context.aliases
-    assert check(works, schedule, plans, aliases) == []
     (merge,) = merges(averaged)
-    found = check(works, replace(schedule, merges=(longer(merge, FAULTS[name]),)), plans, aliases)
-    assert MERGED in {finding.rule for finding in found}
+    assert not rules_broken(averaged, merge)
+    assert MERGED in rules_broken(averaged, with_fault(merge, FAULTS[name]))
 
 
 def test_forgotten_lanes_are_found(averaged: Compiled) -> None:
-    schedule, plans = averaged.scheduled.schedule, averaged.scheduled.plans
     (merge,) = merges(averaged)
-    assert len(merge.pairs) == 2
-    fewer = replace(schedule, merges=(replace(merge, pairs=merge.pairs[:1]),))
-    found = check(averaged.scheduled.meant, fewer, plans, averaged.mapped.context.aliases)
-    assert MERGED in {finding.rule for finding in found}
+    assert MERGED in rules_broken(averaged, without_a_lane(merge))
 
 
 def test_a_picture_that_others_read_is_written_too() -> None:

@@ -13,15 +13,13 @@ from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
 from atonc.hw.safety.evidence import Grade, unit_grade
 from atonc.hw.units import activ
-from atonc.hw.units.pool import PoolConfig
-from atonc.hw.units.stream_engine import StrengConfig
 from atonc.insight.chained import of_schedule
 from atonc.ir import Graph
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph, memories
 from atonc.plan.task import Task
 from atonc.schedule import POOLS
-from atonc.schedule.check import MERGED, check
+from atonc.schedule.check import MERGED
 from atonc.schedule.fuse import _costs_more
 from atonc.schedule.fuse_pools import after_pools
 from atonc.schedule.merging import Candidate, Network, State
@@ -29,6 +27,16 @@ from atonc.schedule.types import Merge
 from atonc.schedule.windows import UNCHANGED
 from atonc.select.cycles import cycles_of
 from tests.compiler.golden_graphs import Sketch
+from tests.schedule.planted import (
+    Fault,
+    before_the_codes,
+    pool_of,
+    rules_broken,
+    with_fault,
+    with_pool,
+    with_result,
+    without_a_lane,
+)
 
 ON, OFF = Options(verify=False), Options(verify=False, schedule_without=(POOLS,))
 HALVES = {"window": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0), "layout": "NHWC"}
@@ -174,43 +182,10 @@ def test_explain_has_a_line_for_both(chained: Compiled) -> None:
 # ------------------------------------------------------------------------------------------------- planted faults
 
 
-def longer(merge: Merge, change: Callable[[Task, Task], Task]) -> Merge:
-    old, new = merge.pairs[0]
-    return replace(merge, pairs=((old, change(old, new)), *merge.pairs[1:]))
-
-
-def pool_of(task: Task) -> tuple[str, PoolConfig]:
-    return next((name, unit) for name, unit in task.units.items() if isinstance(unit, PoolConfig))
-
-
-def with_pool(**fields: int) -> Callable[[Task, Task], Task]:
-    def change(old: Task, new: Task) -> Task:
-        name, pool = pool_of(new)
-        return replace(new, units={**new.units, name: replace(pool, **fields)})  # type: ignore[arg-type]
-
-    return change
-
-
-def with_result(change: Callable[[StrengConfig], StrengConfig]) -> Callable[[Task, Task], Task]:
-    def changed(old: Task, new: Task) -> Task:
-        name = next(name for name in new.engines if name not in old.engines)
-        use = new.engines[name]
-        return replace(new, engines={**new.engines, name: replace(use, config=change(use.config))})
-
-    return changed
-
-
 def other_threshold(old: Task, new: Task) -> Task:
     """The ACTIV cuts the lowest codes off."""
     name = next(n for n in new.units if n.startswith("ACTIV"))
     return replace(new, units={**new.units, name: replace(UNCHANGED, parameter=0, parameter2=0)})
-
-
-def before_the_codes(old: Task, new: Task) -> Task:
-    """The POOL takes the sums of the CONVACC."""
-    name, _ = pool_of(new)
-    source = next(n for n in new.units if n.startswith("CONVACC"))
-    return replace(new, wires=tuple(replace(w, source=source) if w.target == name else w for w in new.wires))
 
 
 def beside(old: Task, new: Task) -> Task:
@@ -220,7 +195,7 @@ def beside(old: Task, new: Task) -> Task:
     return with_pool(**sizes, out_width=2 * pool.out_width, out_height=pool.out_height // 2)(old, new)
 
 
-FAULTS: dict[str, Callable[[Task, Task], Task]] = {
+FAULTS: dict[str, Fault] = {
     "means instead of maxima": with_pool(type=2, multiplier=1 << 14, out_shift=16),
     "windows in steps of one": with_pool(stride_x=1),
     "windows of three lines": with_pool(window_y=3),
@@ -237,18 +212,11 @@ FAULTS: dict[str, Callable[[Task, Task], Task]] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_found(name: str, chained: Compiled) -> None:
-    schedule, plans = chained.scheduled.schedule, chained.scheduled.plans
-    works, aliases = chained.scheduled.meant, chained.mapped.context.aliases
-    assert check(works, schedule, plans, aliases) == []
     (merge,) = merges(chained)
-    found = check(works, replace(schedule, merges=(longer(merge, FAULTS[name]),)), plans, aliases)
-    assert MERGED in {finding.rule for finding in found}
+    assert not rules_broken(chained, merge)
+    assert MERGED in rules_broken(chained, with_fault(merge, FAULTS[name]))
 
 
 def test_forgotten_lanes_are_found(chained: Compiled) -> None:
-    schedule, plans = chained.scheduled.schedule, chained.scheduled.plans
     (merge,) = merges(chained)
-    assert len(merge.pairs) == 2
-    fewer = replace(schedule, merges=(replace(merge, pairs=merge.pairs[:1]),))
-    found = check(chained.scheduled.meant, fewer, plans, chained.mapped.context.aliases)
-    assert MERGED in {finding.rule for finding in found}
+    assert MERGED in rules_broken(chained, without_a_lane(merge))
