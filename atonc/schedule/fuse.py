@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
+from atonc.hw.limits import FLASH_ALIGNMENT
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.task import Task
 from atonc.plan.types import Buffer, BufferKind, taller_buffer
@@ -177,10 +178,18 @@ def _proven_chain(
         chained = follow(task, writers[0], way, streams, keep, spacers, turns)
         if not fits(chained):
             continue
-        missing = missing_evidence(chained, network.worst)
+        missing = _inside_flash(chained, network) or missing_evidence(chained, network.worst)
         if not missing:
             return chained
         seen = missing
     return seen
+
+
+def _inside_flash(task: Task, network: Network) -> str:
+    """A constant operand that a lane of rows would read from somewhere in its middle on, where no published reader
+    starts; nothing if there is none."""
+    constants = (use for use in task.engines.values() if network.buffers[use.buffer].kind == BufferKind.CONSTANT)
+    starts = (use for use in constants if use.config.address % FLASH_ALIGNMENT)
+    return next((f"{use.buffer} in flash from byte {use.config.address} on" for use in starts), "")
 
 
