@@ -186,8 +186,8 @@ def _proven_chain(
 
 
 def _inside_flash(task: Task, network: Network) -> str:
-    """A constant operand that a lane of rows would read from somewhere in its middle on, where no published reader
-    starts; nothing if there is none."""
+    """A constant operand that would be read from a place on where no published reader starts: by a lane of rows, or
+    behind a part of a concatenation. Nothing if there is none."""
     constants = (use for use in task.engines.values() if network.buffers[use.buffer].kind == BufferKind.CONSTANT)
     starts = (use for use in constants if use.config.address % FLASH_ALIGNMENT)
     return next((f"{use.buffer} in flash from byte {use.config.address} on" for use in starts), "")
