@@ -81,7 +81,8 @@ def _costs_more(state: State, found: Candidate) -> bool:
     """Whether what could have followed the consumer alone saves more, where nothing may follow the longer chain."""
     if not found.ends:
         return False
-    later = [one for at in sorted(state.readers[state.network.root(found.target)]) for one in _candidates(state, at)]
+    readers = [at for at in sorted(state.readers[state.network.root(found.target)]) if not state.is_call(at)]
+    later = [one for at in readers for one in _candidates(state, at)]
     lost = (one for one in later if isinstance(one, Candidate) and one.merge.producer == found.merge.consumer)
     return sum(one.merge.saved_cycles for one in lost) >= found.merge.saved_cycles
 

@@ -29,7 +29,8 @@ NO_ROOM = "a merge leaves the peak of the activations as it is"
 NO_ORDER = "the other operand is there before the producer begins"
 NO_MORE = "rows that nobody reads lie behind a tensor in the middle of the network, and operands in memory have none"
 
-Place = tuple[int, int]  # numbers of a work and of its group; -1 is its call
+CALL = -1
+Place = tuple[int, int]  # numbers of a work and of its group, or CALL for what it does on the CPU
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,15 @@ class State:
         self.writers: dict[str, set[Place]] = defaultdict(set)
         for number, work in enumerate(works):
             for name in work.call.inputs if work.call else ():
-                self.readers[network.root(name)].add((number, -1))
+                self.readers[network.root(name)].add((number, CALL))
             for name in work.call.outputs if work.call else ():
-                self.writers[network.root(name)].add((number, -1))
+                self.writers[network.root(name)].add((number, CALL))
             for place, group in enumerate(work.groups):
                 self._enter((number, place), group)
+
+    def is_call(self, place: Place) -> bool:
+        """Whether it runs on the CPU."""
+        return place[1] == CALL
 
     def group(self, place: Place) -> TaskGroup:
         return self.works[place[0]].groups[place[1]]
@@ -140,7 +145,7 @@ class State:
 def _touched(works: Iterable[Work]) -> Iterator[tuple[Place, list[str]]]:
     """The buffers of every place, in the order of the graph."""
     for number, work in enumerate(works):
-        yield (number, -1), [*work.call.inputs, *work.call.outputs] if work.call else []
+        yield (number, CALL), [*work.call.inputs, *work.call.outputs] if work.call else []
         for place, group in enumerate(work.groups):
             yield (number, place), [use.buffer for task in group.tasks for use in task.engines.values()]
 

@@ -174,6 +174,15 @@ def test_what_could_follow_the_pooling_alone_counts_too() -> None:
     assert _costs_more(state, replace(found, merge=replace(found.merge, saved_cycles=1)))
 
 
+def test_a_layer_on_the_cpu_may_read_the_result() -> None:
+    net = Sketch().start(1, 32, 32, 8, zero=-128)
+    net.conv(16, (3, 3))
+    pool(net)
+    net.op("softmax", (1, 16, 16, 16), scale=1 / 256, zero=-128, beta=1.0, axis=-1)
+    compiled = compile_graph(net.graph(), ON)
+    assert [reason.name for reason in compiled.mapped.reasons] == ["softmax2"] and len(merges(compiled)) == 1
+
+
 def test_explain_has_a_line_for_both(chained: Compiled) -> None:
     rules = {op: {d.rule.id for d in of_schedule(op, chained.scheduled.schedule)} for op in ("conv0", "max_pool1")}
     assert "CHAIN-CARRIES" in rules["conv0"] and "CHAIN-BEHIND" in rules["max_pool1"]
