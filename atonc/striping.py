@@ -32,14 +32,13 @@ def faster(
     plain: Found, striped: Striped, cycles: Cycles, graph: Graph, memory: Board, without: Collection[str]
 ) -> Found:
     """Without what lies outside the chip, if that saves time."""
-    best, least = plain, cycles(plain)
+    best = plain
     for part in SPILL_PARTS:
         stripes = against_spills(graph, plain[0], plain[2], memory, without, part)
         found = striped(plain, stripes) if stripes else None
         if found is None:
             continue
-        if (taken := cycles(found)) < least:
-            best, least = found, taken
+        best = min(best, found, key=cycles)
         if _outside(found[2], memory) <= _outside(plain[2], memory):
             break  # no band lies outside
     return best
