@@ -32,6 +32,7 @@ from atonc.frontends.onnx_node import TRANSLATORS, Node
 from atonc.frontends.operands import check_operands, check_work
 from atonc.frontends.refusals import refuse
 from atonc.ir import Array, Graph, Tensor, check
+from atonc.ops.agreement import REPORT, said
 
 _REGISTERED = (
     onnx_composed, onnx_dense, onnx_elements, onnx_layers, onnx_moves, onnx_norms, onnx_qlinear, onnx_recurrent,
@@ -39,6 +40,7 @@ _REGISTERED = (
 )  # fmt: skip
 _EXTERNAL = 1  # TensorProto.data_location
 _MOST_OPSETS = 1 << 30
+_WELL_FORMED = "a node has the inputs and attributes that its operator asks for, with values it can take"
 HALF_BYTES = {21: "uint8", 22: "int8"}  # constants of 4 bits are codes that use little of the element type
 
 
@@ -279,4 +281,5 @@ def _translate(node: Node) -> None:
         StopIteration,
         ZeroDivisionError,
     ) as error:
-        raise ModelError(f"{node.kind} is malformed: {error}", where=node.name) from error
+        what = f"{node.kind} is malformed{said(error)}"
+        raise ModelError(what, where=node.name, rule=_WELL_FORMED, remedy=REPORT) from error

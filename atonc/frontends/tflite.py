@@ -39,6 +39,7 @@ from atonc.frontends.tflite_schema import (
 )
 from atonc.ir import Array, Graph, Op, Quantisation, Tensor, check
 from atonc.ops import rounding
+from atonc.ops.agreement import REPORT, RULE, said
 from atonc.ops.shapes import infer_shape
 
 TRANSLATORS = tflite_ops.TRANSLATORS
@@ -349,8 +350,11 @@ def _check_shape(op: Op, output: int, tensors: _Tensors) -> None:
     shapes = [tensors.named(name).shape for name in op.inputs if name]
     try:
         expected = infer_shape(op.kind, op.attrs, shapes)
-    except (ModelError, IndexError, ValueError) as error:
-        raise ModelError(f"impossible shapes: {error}", where=op.name) from error
+    except ModelError as error:
+        raise ModelError(f"impossible shapes: {error}", where=op.name, rule=RULE, remedy="export it again") from error
+    except (IndexError, ValueError) as error:
+        what = f"{op.kind} on impossible shapes: {', '.join(map(str, shapes))}{said(error)}"
+        raise ModelError(what, where=op.name, rule=RULE, remedy=REPORT) from error
     declared = tensors.at(output).shape
     if expected is None or expected == declared:
         return

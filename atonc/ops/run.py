@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from atonc.errors import AtoncError, InputError, ModelError
+from atonc.errors import AtoncError, InputError
 from atonc.ir import Array, Graph, Op, Tensor
+from atonc.ops.agreement import impossible
 from atonc.ops.registry import evaluate
 from atonc.ops.values import Result
 
@@ -69,7 +70,7 @@ def run_op(graph: Graph, op: Op, values: Mapping[str, Array]) -> list[Result]:
     except AtoncError:
         raise
     except (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, OverflowError, MemoryError) as error:
-        raise ModelError(f"{op.kind} cannot be computed: {error}", where=op.name) from error
+        raise impossible(graph, op, "cannot be computed", error) from error
 
 
 def _fit(value: Array, tensor: Tensor) -> Array:

@@ -1,4 +1,5 @@
-"""Dense layers see one row, (1, in) -> (1, out). Several rows are a 1x1 convolution over a picture of height 1."""
+"""Dense layers see one row, (1, in) -> (1, out). Several rows are a 1x1 convolution over a picture of height 1; weights
+that are computed make a product of two matrices, whatever the number of rows."""
 
 from __future__ import annotations
 
@@ -6,13 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from atonc.ir import Graph, Op, Tensor
+from atonc.ir import Array, Graph, Op, Tensor
 from atonc.ops.rounding import ATTRIBUTE
+from atonc.ops.values import same_codes
 from atonc.passes.edit import Editor, rewrite
 
 
 def lower_dense(graph: Graph) -> Graph:
-    return rewrite(rewrite(graph, _from_matmul), _lower)
+    return rewrite(rewrite(rewrite(graph, _from_matmul), _to_matmul), _lower)
 
 
 def _from_matmul(op: Op, editor: Editor) -> list[Op] | None:
@@ -31,22 +33,41 @@ def _from_matmul(op: Op, editor: Editor) -> list[Op] | None:
     return [Op("dense", op.name, (op.inputs[0], name, ""), op.outputs, attrs, op.origin)]
 
 
+def _to_matmul(op: Op, editor: Editor) -> list[Op] | None:
+    """TFLite writes the products of attention as dense layers too: the second factor is computed, so there are no
+    weights that a convolution could hold."""
+    if op.kind != "dense" or (len(op.inputs) > 2 and op.inputs[2]):
+        return None
+    weights = editor.tensor(op.inputs[1])
+    if weights.data is not None or (weights.quant is not None and not weights.quant.is_per_tensor):
+        return None
+    turn = editor.producer(weights.name)
+    source = turn.inputs[0] if turn is not None and turn.kind == "transpose" else ""
+    turned = turn is not None and bool(source) and tuple(turn.attrs["perm"]) == (1, 0)
+    turned = turned and same_codes(editor.tensor(source), weights)
+    factor = source if turned else weights.name
+    attrs = {**op.attrs, "transpose_b": not turned}
+    outputs, size = weights.shape
+    rows = editor.tensor(op.inputs[0]).elements // size
+    product = Op("matmul", op.name, (op.inputs[0], factor), op.outputs, attrs, op.origin)
+    return _reshaped(product, (rows, size), (rows, outputs), editor)
+
+
 def _lower(op: Op, editor: Editor) -> list[Op] | None:
     if op.kind != "dense":
         return None
-    x, weights, y = (editor.tensor(name) for name in (op.inputs[0], op.inputs[1], op.outputs[0]))
+    x, weights = editor.tensor(op.inputs[0]), editor.tensor(op.inputs[1])
     outputs, size = weights.shape
     rows = x.elements // size
     if rows != 1 and weights.data is not None:
-        return _as_conv(op, x, y, weights, rows, editor)
-    return _reshaped(op, (1, size), (1, outputs), editor)
+        return _as_conv(op, x, weights, weights.data, editor)
+    return _reshaped(op, (rows, size), (rows, outputs), editor)
 
 
-def _as_conv(op: Op, x: Tensor, y: Tensor, weights: Tensor, rows: int, editor: Editor) -> list[Op]:
+def _as_conv(op: Op, x: Tensor, weights: Tensor, codes: Array, editor: Editor) -> list[Op]:
     outputs, size = weights.shape
-    if weights.data is None:
-        return [op]
-    data = weights.data.reshape(outputs, 1, 1, size)
+    rows = x.elements // size
+    data = codes.reshape(outputs, 1, 1, size)
     kernel = editor.constant(f"{weights.name}:1x1", data, weights.quant, weights.dtype)
     attrs = {**op.attrs, "layout": "NHWC", "stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "groups": 1}
     conv = Op("conv", op.name, (x.name, kernel, *op.inputs[2:]), op.outputs, attrs, op.origin)

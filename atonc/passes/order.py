@@ -7,6 +7,7 @@ from collections.abc import Callable
 from atonc import progress
 from atonc.errors import AtoncError, ModelError
 from atonc.ir import Graph
+from atonc.ops.agreement import REPORT, RULE, require_agreement, said
 from atonc.passes.absorb_transposes import absorb_transposes
 from atonc.passes.cut_outputs import cut_outputs
 from atonc.passes.drop_identities import drop_identities
@@ -91,14 +92,14 @@ def run(graph: Graph, options: Options | None = None) -> Graph:
     """The canonical graph."""
     options = options or PassOptions()
     as_2x = getattr(options, "numerics", "best") == "2.x"
-    graph = cut_outputs(graph, options.cut_outputs)
+    source = graph = cut_outputs(graph, options.cut_outputs)
     steps = (round_once, *PASSES) if as_2x else (*PASSES, sort_channels)
     for number, step in enumerate(steps):
         progress.stage("simplifying the graph", number, len(steps))
         graph = _guarded(step, graph)
     positions = [getattr(options, f"{edge}_channel_position", "") for edge in ("inputs", "outputs")]
     graph = set_channel_positions(graph, *positions) if any(positions) else graph
-    return name_uniquely(set_edge_types(graph, options.input_type, options.output_type))
+    return require_agreement(source, name_uniquely(set_edge_types(graph, options.input_type, options.output_type)))
 
 
 def _guarded(step: Pass, graph: Graph) -> Graph:
@@ -108,4 +109,5 @@ def _guarded(step: Pass, graph: Graph) -> Graph:
     except AtoncError:
         raise
     except UNEXPECTED as error:
-        raise ModelError(f"the graph cannot be simplified ({step.__name__}): {error}", where=graph.name) from error
+        what = f"the graph cannot be simplified in {step.__name__}{said(error)}"
+        raise ModelError(what, where=graph.name, rule=RULE, remedy=REPORT) from error

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from atonc.emit.c.calls import CpuCall
 from atonc.emit.c.cpu import elementwise, movement, numbers, recurrent, windows
 from atonc.emit.c.cpu.site import MAKERS, Site
-from atonc.errors import AtoncError, ModelError
+from atonc.errors import AtoncError
 from atonc.ir import Graph, Op
+from atonc.ops.agreement import impossible
 
 _FAMILIES = (elementwise, movement, numbers, recurrent, windows)  # importing a family registers its kernels
 _UNEXPECTED = (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, OverflowError)
@@ -32,4 +33,4 @@ def cpu_calls(op: Op, graph: Graph, offsets: Mapping[str, int] | None = None) ->
     except AtoncError:
         raise
     except _UNEXPECTED as error:
-        raise ModelError(f"{op.kind} cannot be written as a call: {error}", where=op.name) from error
+        raise impossible(graph, op, "cannot be written as a call", error) from error
