@@ -24,6 +24,7 @@ Real = NDArray[np.float64]
 
 ATTRIBUTE, TWICE, AS_CODES, IN_INTEGERS = "rounded", "twice", "as codes", "in integers"
 TO_EVEN = "to even"  # halves, where numbers become codes: ONNX
+SINGLE = "in single precision"  # codes to codes by way of floats, at TFLite
 AS_UINT8 = "as uint8"  # as codes, of a tensor that was shifted to int8
 ROUNDED_TWICE = ("conv", "transpose_conv", "matmul", "mul", "mean", "quantize", "requantize")
 ROUNDED_AS_CODES = ("average_pool", "resize_linear")  # halves go away from code zero, whatever the zero point
@@ -113,6 +114,8 @@ def rounding_of(op: Op, inputs: Sequence[Tensor], out: Tensor) -> Rounding:
     how = op.attrs.get(ATTRIBUTE)
     if op.kind == "quantize" and inputs[0].is_float:
         return Rounding(single=True, to_even=how == TO_EVEN)
+    if how == SINGLE:
+        return Rounding(single=True)
     operands = inputs[: 1 if op.kind in ("mean", "quantize", "requantize") else 2]
     all_bytes = all(tensor.quant is not None and tensor.dtype in BYTES for tensor in (*operands, out))
     if how not in (TWICE, AS_CODES, AS_UINT8) or not all_bytes:

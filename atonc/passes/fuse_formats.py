@@ -1,4 +1,8 @@
-"""Dequantize - operator - quantize becomes the operator on codes: kernels compute on real numbers anyway."""
+"""Dequantize - operator - quantize becomes the operator on codes: kernels compute on real numbers anyway.
+
+Where the model computes in floats its result is rounded once. How TFLite's integer kernels of that kind would round is
+no concern of such an operator, also when it is on codes afterwards.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ from dataclasses import replace
 
 from atonc.ir import Graph, Op
 from atonc.ops import is_move
-from atonc.passes.edit import Editor, rewrite
+from atonc.ops.rounding import ATTRIBUTE, SINGLE, TWICE
+from atonc.passes.edit import Editor, rewrite, with_attrs
 
 OWN_FORMATS = (
     "quantize", "dequantize", "requantize", "identity", "cast", "arg_max", "arg_min", "shape", "fill", "range",
@@ -31,8 +36,10 @@ def _read_codes(op: Op, editor: Editor) -> list[Op] | None:
     for name in op.inputs:
         source = editor.producer(name) if name else None
         inputs.append(source.inputs[0] if source is not None and source.kind == "dequantize" else name)
-    kind = "requantize" if op.kind == "quantize" and tuple(inputs) != op.inputs else op.kind
-    return [replace(op, kind=kind, inputs=tuple(inputs))]
+    if op.kind == "quantize" and tuple(inputs) != op.inputs:
+        single = {ATTRIBUTE: SINGLE} if op.attrs.get(ATTRIBUTE) == TWICE else {}
+        return [with_attrs(replace(op, kind="requantize", inputs=tuple(inputs)), (ATTRIBUTE,), **single)]
+    return [replace(op, inputs=tuple(inputs))]
 
 
 def _write_codes(op: Op, editor: Editor) -> list[Op] | None:
@@ -43,6 +50,6 @@ def _write_codes(op: Op, editor: Editor) -> list[Op] | None:
     alone = editor.read_once(op.inputs[0]) and len(producer.outputs if producer else ()) == 1
     if producer is None or not alone or not _computes(producer):
         return None
-    joined = replace(producer, outputs=op.outputs, origin=(*producer.origin, *op.origin))
+    joined = with_attrs(replace(producer, outputs=op.outputs, origin=(*producer.origin, *op.origin)), (ATTRIBUTE,))
     editor.replace_op(producer, joined)
     return []

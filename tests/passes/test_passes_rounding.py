@@ -10,7 +10,7 @@ import pytest
 from atonc.frontends.tflite import read_tflite
 from atonc.ops import run_graph
 from atonc.passes import order
-from tests.frontends.tflite_models import T
+from tests.frontends.tflite_models import O, T, build
 from tests.ops.test_ops_against_tflite import one_op
 
 ALL = (1, 256, 1, 1)
@@ -28,6 +28,24 @@ def test_functions(code: str, factor: float) -> None:
     x, y = T("x", ALL, scale=0.043, zero=-20), T("y", ALL, scale=0.043 * factor, zero=7)
     options = ("LeakyReluOptions", {0: ("f", 0.17)}) if code == "LEAKY_RELU" else ()
     assert_kept(one_op(code, [x], [y], *options), {"x": np.arange(-128, 128, dtype=np.int8).reshape(ALL)})
+
+
+@pytest.mark.parametrize("scale", [0.99607843, 0.37, 2.0, 1.3])
+def test_codes_that_go_by_way_of_floats(scale: float) -> None:
+    """CAST or DEQUANTIZE and then QUANTIZE: a float is divided, and rounded once; not as integers are."""
+    x, y = T("x", ALL), T("y", ALL, scale=scale, zero=-1)
+    known, between = T("x", ALL, scale=0.3, zero=5), T("f", ALL, "float32")
+    for first, source in (("CAST", x), ("DEQUANTIZE", known)):
+        data = build([source, between, y], [O(first, ["x"], ["f"]), O("QUANTIZE", ["f"], ["y"])], ["x"], ["y"])
+        assert_kept(data, {"x": np.arange(-128, 128, dtype=np.int8).reshape(ALL)})
+
+
+def test_floats_inside_a_network_are_rounded_once() -> None:
+    x, y = T("x", ALL, scale=0.3, zero=5), T("y", ALL, scale=0.41, zero=-1)
+    floats = [T("f", ALL, "float32"), T("g", ALL, "float32"), T("k", (1,), "float32", data=[0.77])]
+    ops = [O("DEQUANTIZE", ["x"], ["f"]), O("MUL", ["f", "k"], ["g"], "MulOptions"), O("QUANTIZE", ["g"], ["y"])]
+    data = build([x, *floats, y], ops, ["x"], ["y"])
+    assert_kept(data, {"x": np.arange(-128, 128, dtype=np.int8).reshape(ALL)})
 
 
 def test_products_with_a_constant_matrix() -> None:
