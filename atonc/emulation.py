@@ -1,37 +1,47 @@
 """A compiled program on the emulator.
 
-NPU epochs run on the emulated units; CPU steps run the exact kernels of the operators, on the values that the program
-really has in memory.
+NPU epochs run on the emulated units. CPU steps run as the C code that is written for them: its text is read back as
+`atonc run` reads a folder, and the emulator's kernels compute its calls. A step sees only its own buffers, and what it
+leaves unwritten is no luck of earlier bytes; exact arithmetic judges both kinds of steps alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from atonc.emit.program import Program
-from atonc.emu.bus import Memory
+from atonc.emit.c import cpu_functions
+from atonc.emit.c.network import CNetwork
+from atonc.emit.program import Program, ProgramStep
+from atonc.emu.bus import Memory, Region, canonical
+from atonc.emu.cpu import is_library_call, run_call
+from atonc.emu.files.c_calls import FunctionReader
+from atonc.emu.files.c_syntax import parse_unit
+from atonc.emu.files.types import Call
 from atonc.emu.npu import run_epoch
+from atonc.errors import AtoncError, VerificationError
 from atonc.hw.machine import secure
+from atonc.hw.mpool import MemoryPool
 from atonc.ir import Array, Graph, Tensor
 from atonc.lower.context import item_bytes
-from atonc.ops import run_op
-from atonc.plan.types import CpuPlan
+from atonc.place.types import Placed
+from atonc.plan.types import CpuPlan, StepPlan
 from atonc.progress import stage
 
 _ON_CHIP = range(0x3400_0000, 0x343C_0000)
 _WINDOW = 28  # bits: every controller of external memory has 256 MB of addresses
 _SLACK = 1 << 20  # engines may read behind a buffer
+_UNWRITTEN = 0xA5  # what a CPU step finds where its results shall be
 
 
 class Emulation:
     """A program with its memories, ready to run again and again."""
 
-    def __init__(self, program: Program, graph: Graph) -> None:
+    def __init__(self, program: Program, graph: Graph, pools: Iterable[MemoryPool] = ()) -> None:
         self.program, self.graph = program, graph
-        self.ops = {op.name: op for op in graph.ops}
+        self._code = CpuCode(CNetwork("network", program, graph, tuple(pools), epoch_controller=False))
         self.memory = Memory()
         for base, end in _regions(program):
             self.memory.add(f"memory at {base:#010x}", base, end - base)
@@ -49,22 +59,42 @@ class Emulation:
         for number, step in enumerate(self.program.steps):
             stage("running on the emulator", number, len(self.program.steps))
             if isinstance(step.plan, CpuPlan):
-                self._cpu(step.plan)
+                self._cpu(step, step.plan)
             elif step.epoch is not None:
                 run_epoch(step.epoch, self.memory)
             if observe:
                 seen |= {n: self.load(n) for n in step.plan.writes() if n in self.graph.tensors}
         return seen | {name: self.load(name) for name in self.graph.outputs}
 
-    def _cpu(self, plan: CpuPlan) -> None:
-        op = self.ops[plan.op]
-        values = {n: self._value(n) for n in op.inputs if n}
-        for name, result in zip(op.outputs, run_op(self.graph, op, values), strict=True):
-            self.store(name, result.codes)
+    def _cpu(self, step: ProgramStep, plan: CpuPlan) -> None:
+        calls, memory = self._code.calls(step), self._buffers(plan)
+        for call in calls:
+            try:
+                run_call(call.name, call.args, memory)
+            except AtoncError as error:
+                raise _faulty(plan, f"the call of {call.name} does not run", error) from error
 
-    def _value(self, name: str) -> Array:
-        tensor = self.graph.tensors[name]
-        return tensor.data if tensor.data is not None else self.load(name)
+    def _buffers(self, plan: CpuPlan) -> Memory:
+        """The memory that a CPU step may touch: what it reads, and what it shall write."""
+        placed = self.program.placed
+        read, written = ([placed[name] for name in names if name] for names in (plan.inputs, plan.outputs))
+        for home in written:
+            if not any(home.address < other.end and other.address < home.end for other in read):
+                self.memory.view(home.address, home.buffer.size_bytes)[:] = _UNWRITTEN
+        return self._windows((*read, *written))
+
+    def _windows(self, homes: Iterable[Placed]) -> Memory:
+        """Nothing but these buffers; those that lie in each other are one."""
+        found = Memory()
+        start = end = 0
+        for home in sorted(homes, key=lambda home: (canonical(home.address), -home.end)):
+            if found.regions and canonical(home.address) < end:
+                found.regions.pop()
+            else:
+                start = canonical(home.address)
+            end = max(end, canonical(home.end))
+            found.regions.append(Region(home.buffer.name, start, self.memory.view(start, end - start)))
+        return found
 
     def load(self, name: str) -> Array:
         tensor, home = self.graph.tensors[name], self.program.placed[name]
@@ -79,6 +109,41 @@ class Emulation:
         if home.buffer.offset:
             data = data + np.uint8(home.buffer.offset)
         self.memory.write(home.address, data)
+
+
+class CpuCode:
+    """The CPU steps of a network as C says them, each read when it runs first."""
+
+    def __init__(self, network: CNetwork) -> None:
+        self.network = network
+        self.blocks = {block.first: block for block in network.cpu_blocks}
+        self.ops = {op.name: op for op in network.graph.ops}
+        self._known: dict[int, tuple[Call, ...]] = {}
+
+    def calls(self, step: ProgramStep) -> tuple[Call, ...]:
+        if step.number not in self._known:
+            text = cpu_functions.text(self.network, self.blocks[step.number], self.ops)
+            try:
+                self._known[step.number] = self._read(text, step.number)
+            except AtoncError as error:
+                raise _faulty(step.plan, "its C code cannot be read", error) from error
+        return self._known[step.number]
+
+    def _read(self, text: str, number: int) -> tuple[Call, ...]:
+        unit = parse_unit(text.encode(), f"{self.network.name}.c")
+        movable = {self.network.c_symbol(part): part.address for part in self.network.program.movable}
+        calls = FunctionReader(unit, movable).calls(cpu_functions.end_function(self.blocks[number]))
+        return tuple(call for call in calls if is_library_call(call.name))
+
+
+def _faulty(plan: StepPlan, what: str, error: AtoncError) -> VerificationError:
+    return VerificationError(
+        f"{what}: {error.what}" + (f" ({error.where})" if error.where else ""),
+        where=", ".join(plan.origin) or plan.title,
+        rule="a CPU layer is verified as the C code that ships: the emulator has a twin of every kernel, and a layer "
+        "touches nothing but its own buffers",
+        remedy="report the model: nothing was written, because this code would not compute the layer",
+    )
 
 
 def _regions(program: Program) -> Iterator[tuple[int, int]]:

@@ -120,16 +120,18 @@ def compile_canonical(
         raise silicon.no_end(refused)
     findings = require_safe(found, options)
     seconds = time.perf_counter() - started
-    report = _verified(program, graph, mapped, options)
+    report = _verified(program, graph, mapped, options, memory)
     return Compiled(source, graph, mapped, scheduled, layout, program, findings, report, seconds, found.grades)
 
 
-def _verified(program: Program, graph: Graph, mapped: Mapped, options: Options) -> VerifyReport | None:
+def _verified(
+    program: Program, graph: Graph, mapped: Mapped, options: Options, memory: Board
+) -> VerifyReport | None:
     if not options.verify:
         return None
     from atonc.verify import verify  # with the emulator, which takes time to import
 
-    return verify(program, graph, mapped, options.seed)
+    return verify(program, graph, mapped, options.seed, pools=memory.pools)
 
 
 def typical_runs(graph: Graph, memory: Board | None = None) -> list[Mapping[str, Array]]:

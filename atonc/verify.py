@@ -5,7 +5,7 @@ A network may be chaotic, so that its outputs differ widely between any two ways
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,7 @@ from atonc.compare.metrics import cosine
 from atonc.emit.program import Program
 from atonc.emulation import Emulation
 from atonc.errors import VerificationError
+from atonc.hw.mpool import MemoryPool
 from atonc.ir import Array, Graph
 from atonc.layer_checks import LayerCheck, Layers
 from atonc.lower.map_ops import Mapped
@@ -51,9 +52,17 @@ class VerifyReport:
         return found
 
 
-def verify(program: Program, graph: Graph, mapped: Mapped, seed: int = 0, samples: int = SAMPLES) -> VerifyReport:
-    """At least two different inputs; a program with a layer that is not what it should be raises."""
-    emulation = Emulation(program, graph)
+def verify(
+    program: Program,
+    graph: Graph,
+    mapped: Mapped,
+    seed: int = 0,
+    samples: int = SAMPLES,
+    pools: Iterable[MemoryPool] = (),
+) -> VerifyReport:
+    """At least two different inputs; a program with a layer that is not what it should be raises. `pools`: in which
+    addresses of C code are counted."""
+    emulation = Emulation(program, graph, pools)
     judge = Layers(program, graph, mapped)
     pairs: dict[str, list[tuple[Array, Array]]] = {name: [] for name in graph.outputs}
     layers: list[LayerCheck] = []

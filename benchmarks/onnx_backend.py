@@ -31,16 +31,12 @@ from typing import Any
 import numpy as np
 
 from atonc.app.inputs import program_inputs
-from atonc.emit.c.calls import Argument, Pointer, Struct, Table
-from atonc.emit.c.cpu_calls import cpu_calls
-from atonc.emu.cpu import run_call
 from atonc.emulation import Emulation
 from atonc.errors import AtoncError, InputError
 from atonc.frontends.onnx_qdq import read_onnx
 from atonc.ir import Array
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
-from atonc.plan.types import CpuPlan
 
 RESULTS = Path(__file__).parent / "results" / "onnx_backend.md"
 OUTCOMES = ("right", "refused", "wrong", "traceback")
@@ -53,24 +49,6 @@ class Outcome:
     name: str
     outcome: str  # one of OUTCOMES
     detail: str = ""
-
-
-class KernelEmulation(Emulation):
-    """CPU steps as the calls that network.c would make."""
-
-    def _cpu(self, plan: CpuPlan) -> None:
-        offsets = {name: home.buffer.offset for name, home in self.program.placed.items() if home.buffer.offset}
-        for call in cpu_calls(self.ops[plan.op], self.graph, offsets):
-            run_call(call.function, [self._argument(argument) for argument in call.arguments], self.memory)
-
-    def _argument(self, value: Argument) -> Any:
-        if isinstance(value, Pointer):
-            return self.program.placed[value.buffer].address + value.offset_bytes
-        if isinstance(value, Table):
-            return list(value.values)
-        if isinstance(value, Struct):
-            return {name: self._argument(member) for name, member in value.members}
-        return value
 
 
 def cases(families: Sequence[str] = ()) -> list[Any]:
@@ -100,7 +78,7 @@ def judge(case: Any) -> Outcome:
 
 
 def complaints(case: Any, compiled: Compiled) -> Iterator[str]:
-    graph, emulation = compiled.graph, KernelEmulation(compiled.program, compiled.graph)
+    graph, emulation = compiled.graph, Emulation(compiled.program, compiled.graph)
     names = [value.name for value in case.model.graph.input]
     for inputs, outputs in case.data_sets:
         sample = dict(zip(names, map(array, inputs), strict=True))

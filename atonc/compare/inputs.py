@@ -7,6 +7,7 @@ are nothing but rounding errors.
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -18,19 +19,22 @@ from atonc.ops import is_move
 
 Real = NDArray[np.float64]
 
+_NEXT_ALIKE = 7919  # between the seeds of inputs of one shape: were they equal, nobody would see them exchanged
 KINDS = ("auto", "photo", "portrait", "audio")
 
 
 def make_inputs(graph: Graph, seed: int = 0, kind: str = "auto") -> dict[str, Array]:
     """One natural-looking value per graph input, in the input's own number format; states as in the first run."""
     layout = "NCHW" if graph.source == "onnx" else "NHWC"
-    first = {state.input: state.first for state in graph.states}
-    return {
-        name: first[name]
-        if name in first
-        else make_input(graph.tensors[name], seed, layout, kind, float_range(graph, name))
-        for name in graph.inputs
-    }
+    made = {state.input: state.first for state in graph.states}
+    alike: Counter[tuple[int, ...]] = Counter()
+    for name in graph.inputs:
+        if name not in made:
+            tensor = graph.tensors[name]
+            own = seed + _NEXT_ALIKE * alike[tensor.shape]
+            made[name] = make_input(tensor, own, layout, kind, float_range(graph, name))
+            alike[tensor.shape] += 1
+    return {name: made[name] for name in graph.inputs}
 
 
 def make_noise(like: Mapping[str, Array], seed: int) -> dict[str, Array]:

@@ -64,10 +64,10 @@ class _Body:
 
 def _numbers(table: Table) -> Iterable[str]:
     if table.ctype == "float":
-        return map(names.float_literal, table.values)
+        return names.float_literals(table.values)
     if table.ctype == "double":
         return map(names.double_literal, map(float, table.values))
-    return (names.int_literal(int(value)) for value in table.values)
+    return names.int_literals([int(value) for value in table.values])
 
 
 def _number(value: int | float) -> str:

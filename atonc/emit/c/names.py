@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -67,6 +67,15 @@ def float_literal(value: float) -> str:
     return f"{np.format_float_scientific(single, unique=True, trim='0', exp_digits=1)}f"
 
 
+def float_literals(values: Sequence[float]) -> Iterable[str]:
+    """The same for many, all at once."""
+    with np.errstate(over="ignore"):
+        singles = np.array(values, np.float32)
+    if not np.isfinite(singles).all():
+        return map(float_literal, values)
+    return (f"{text}f" for text in singles.astype(np.str_).tolist())
+
+
 def double_literal(value: float) -> str:
     return repr(value) if math.isfinite(value) else _not_finite(value, "")
 
@@ -88,6 +97,11 @@ def int_literal(value: int) -> str:
     if 0 <= value < 1 << 32:
         return f"{value}U"
     return f"{value}LL" if value < 1 << 63 else f"{value}ULL"
+
+
+def int_literals(values: Sequence[int]) -> Iterable[str]:
+    """The same for many: most tables hold nothing but plain ones."""
+    return map(str if min(values) > -0x8000_0000 and max(values) < 0x8000_0000 else int_literal, values)
 
 
 def address(value: int) -> str:

@@ -199,8 +199,11 @@ def matmul(call: KernelCall) -> None:
     if depth:
         a = left.centred(call.window(2, [*batch, rows, depth], [*(r[1] for r in loops), *steps[:2]], left.dtype))
         b = right.centred(call.window(4, [*batch, depth, columns], [*(r[2] for r in loops), *steps[2:]], right.dtype))
-        for k in range(depth):
-            total += a[..., :, k, None] * b[..., None, k, :]
+        if _in_order(left, False) or _in_order(right, False):
+            for k in range(depth):
+                total += a[..., :, k, None] * b[..., None, k, :]
+        else:
+            total = a @ b
     call.write(0, target.codes(total * left.scale * right.scale))
 
 

@@ -43,7 +43,8 @@ _LITERAL = re.compile(
     r"|(?P<hexfloat>0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][-+]?\d{1,4})[fFlL]?"
     r"|(?P<float>(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d{1,4})?)[fFlL]?"
 )
-_FLAT = re.compile(r"\{[-+0-9.,eE\s]*\}")
+_FLAT = re.compile(r"\{[-+0-9.,eEf\s]*\}")
+_SINGLE = re.compile(r"(?<=\d)f\b")
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", '"': '"', "\\": "\\", "'": "'"}
 NARROW = {
     "short": (16, True), "int16_t": (16, True), "uint16_t": (16, False), "unsigned short": (16, False),
@@ -74,12 +75,16 @@ def flat_list(text: str) -> list[CValue] | None:
     """A brace list of plain numbers, quickly; None if it is anything else."""
     if len(text) >= 16 and not _FLAT.fullmatch(text):
         return None
-    inner = text.strip()[1:-1].rstrip()
+    inner = text.strip()[1:-1].rstrip().removesuffix(",")
+    plain = _SINGLE.sub("", inner)
     try:
-        values = json.loads(f"[{inner.removesuffix(',')}]")
+        values = json.loads(f"[{plain}]")
     except (ValueError, RecursionError):
         return None
-    return values if all(type(v) is float or (type(v) is int and abs(v) < 1 << 64) for v in values) else None
+    kinds = set(map(type, values))
+    if not kinds <= {float} and not (kinds <= {float, int} and len(plain) == len(inner)):
+        return None  # something that is no number, or an integer with the suffix of a float
+    return None if int in kinds and max(map(abs, values)) >= 1 << 64 else values
 
 
 def unescape(text: str) -> str:

@@ -15,7 +15,7 @@ _TOKEN = re.compile(
 _DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
 _DIRECTIVE_PARTS = re.compile(rb"\s*#\s*(\w*)\s*(.*)", re.DOTALL)
 _DEFINE = re.compile(r"(\w+)(\([^)]*\))?\s*(.*)", re.DOTALL)
-_NOT_NEWLINE = re.compile(rb"[^\n]")
+_BLANKS = bytes(ord("\n") if byte == ord("\n") else ord(" ") for byte in range(256))
 MAX_NESTING = 64
 
 # Debug fields that the generated file guards: we want them.
@@ -45,8 +45,8 @@ def preprocess(source: bytes, path: str, condition: Condition) -> Preprocessed:
     return result
 
 
-def _blank(text: bytes) -> bytes:
-    return _NOT_NEWLINE.sub(b" ", text)
+def blank(text: bytes) -> bytes:
+    return text.translate(_BLANKS)
 
 
 def _without_comments(source: bytes, path: str, result: Preprocessed) -> bytes:
@@ -57,7 +57,7 @@ def _without_comments(source: bytes, path: str, result: Preprocessed) -> bytes:
         if token[:2] == b"/*" and (len(token) < 4 or not token.endswith(b"*/")):
             raise InputError("a comment is never closed", where=f"{path}:{line_of(source, match.start())}")
         result.comments.append(token.decode("utf-8", "replace"))
-        return _blank(token)
+        return blank(token)
 
     return _TOKEN.sub(replace, source)
 
@@ -81,8 +81,8 @@ def _without_directives(text: bytes, path: str, condition: Condition, result: Pr
     for match in _DIRECTIVE.finditer(text):
         keep = not stack or stack[-1].taken
         between = text[position : match.start()]
-        pieces.append(between if keep else _blank(between))
-        pieces.append(_blank(match[0]))
+        pieces.append(between if keep else blank(between))
+        pieces.append(blank(match[0]))
         position = match.end()
         parts = _DIRECTIVE_PARTS.match(match[0])
         keyword = parts[1].decode("ascii", "replace") if parts else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
@@ -9,13 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from atonc.disk import read_file
-from atonc.emu.files.c_preprocess import Preprocessed, preprocess
+from atonc.emu.files.c_literals import flat_list
+from atonc.emu.files.c_preprocess import Preprocessed, blank, preprocess
+from atonc.emu.files.types import CValue
 from atonc.errors import InputError, ToolError
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 MAX_SOURCE_BYTES = 64 << 20
+_LONG_LIST = re.compile(rb"\{[-+0-9.,eEf\s]{1024,}\}")
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -52,6 +56,7 @@ class Unit:
     text: bytes
     root: Node
     source: Preprocessed
+    lists: dict[int, list[CValue]] = field(default_factory=dict)  # long ones of numbers, by their first byte
     functions: dict[str, Node] = field(default_factory=dict)
     globals: dict[str, Node] = field(default_factory=dict)  # name -> init_declarator (or bare declarator)
 
@@ -77,7 +82,9 @@ def parse_unit(source: bytes, path: str) -> Unit:
     if len(source) > MAX_SOURCE_BYTES:
         raise InputError("too large for a generated C file", where=path)
     prepared = preprocess(source, path, evaluate_condition)
-    unit = Unit(path, prepared.text, _parser().parse(prepared.text).root_node, prepared)
+    lists: dict[int, list[CValue]] = {}
+    root = _parser().parse(_without_lists(prepared.text, lists)).root_node
+    unit = Unit(path, prepared.text, root, prepared, lists)
     for node in unit.root.named_children:
         if node.type == "function_definition":
             name = declared_name(node, unit)
@@ -86,6 +93,20 @@ def parse_unit(source: bytes, path: str) -> Unit:
         elif node.type == "declaration":
             _collect_globals(node, unit)
     return unit
+
+
+def _without_lists(text: bytes, lists: dict[int, list[CValue]]) -> bytes:
+    """The text with long brace lists of plain numbers blanked, each number read already: a tree of them would take a
+    hundred times their room."""
+
+    def blanked(match: re.Match[bytes]) -> bytes:
+        numbers = flat_list(match[0].decode())
+        if numbers is None:
+            return match[0]
+        lists[match.start()] = numbers
+        return b"{0" + blank(match[0][2:-1]) + b"}"
+
+    return _LONG_LIST.sub(blanked, text)
 
 
 def parse_expression(text: str) -> tuple[Unit, Node] | None:

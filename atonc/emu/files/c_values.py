@@ -138,7 +138,7 @@ class Evaluator:
         return self.value(_only_child(node, self.unit), scope)
 
     def _initialiser(self, node: Node, scope: Scope) -> CValue:
-        flat = flat_list(self.unit.slice(node))
+        flat = self.unit.lists.get(node.start_byte) or flat_list(self.unit.slice(node))
         if flat is not None:
             return flat
         items = [child for child in node.children if child.is_named and child.type != "comment"]
