@@ -15,6 +15,7 @@ from atonc.cost.prefetch_advice import Advice
 from atonc.cost.program import program_cost
 from atonc.emit import runs
 from atonc.emit.program import Program, bind
+from atonc.hw.cycles.target import Target
 from atonc.hw.safety.evidence import Grade
 from atonc.ir import Graph
 from atonc.lower.conv.lanes import SAME_BITS
@@ -40,7 +41,6 @@ from atonc.schedule.types import Schedule, Work
 from atonc.select.cycles import cycles_of, epoch_cycles
 from atonc.select.form import Form
 from atonc.select.policy import Room
-from atonc.target import machine_of
 
 Watch = Callable[[str, object], None]  # is told the name of every stage (options.STAGES) and what it hands on
 
@@ -91,6 +91,7 @@ class Job:
 
     graph: Graph
     memory: Board
+    target: Target
     options: Options
     watch: Watch
 
@@ -100,7 +101,7 @@ class Job:
         return runs.keep_tables(program) if _keeps_tables(self.options) else program
 
     def cycles(self, program: Program) -> int:
-        return program_cost(program, self.graph, self.memory.pools, machine_of(self.options)).cycles
+        return program_cost(program, self.graph, self.memory.pools, self.target).cycles
 
     def cycles_placed(self, scheduled: Scheduled, layout: Layout) -> int:
         return self.cycles(self.bound(scheduled, layout))
@@ -109,7 +110,7 @@ class Job:
 def arrange(lower: Lower, job: Job, wishes: Wishes) -> Bound:
     """The fastest way. Where weights that shall stay in RAM find no room, activations that need less of it are one."""
     found = _with_weights(lower, job, wishes)
-    if job.options.prefer == "memory" or not weights.short_of_room(found[3], job.options, machine_of(job.options)):
+    if job.options.prefer == "memory" or not weights.short_of_room(found[3], job.options, job.target):
         return found
     smaller = replace(job, options=replace(job.options, prefer="memory"), watch=nobody)
     return min(found, _with_weights(lower, smaller, wishes), key=lambda one: job.cycles(one[3]))
@@ -131,16 +132,16 @@ def _with_weights(lower: Lower, job: Job, wishes: Wishes) -> Bound:
 def _brought(built: Found, job: Job) -> tuple[Bound, Advice]:
     """The program with weights in RAM as the user wants, and what would bring more of them there."""
     mapped, scheduled, layout = built
-    memory, options, machine = job.memory, job.options, machine_of(job.options)
+    memory, options, target = job.memory, job.options, job.target
     program, advice = job.bound(scheduled, layout), Advice()
     for bring in weights.wanted(options):
         if bring is weights.fetch_ahead and advice == Advice():
-            advice = weights.advice(program, scheduled.schedule.ops, memory, machine)
-        plans, layout = bring(program, layout, mapped.context, memory, options, machine)
+            advice = weights.advice(program, scheduled.schedule.ops, memory, target)
+        plans, layout = bring(program, layout, mapped.context, memory, options, target)
         scheduled = replace(scheduled, plans=plans)
         program = job.bound(scheduled, layout)
         if bring is weights.keep_resident:
-            advice = weights.room_left(program, memory, options, machine)
+            advice = weights.room_left(program, memory, options, target)
     return (mapped, scheduled, layout, program), advice
 
 
@@ -194,7 +195,7 @@ def _striped(lower: Lower, plain: Found, job: Job, wishes: Wishes) -> Found:
 def _schedule_and_place(mapped: Mapped, job: Job, wishes: Wishes) -> tuple[Scheduled, Layout]:
     """Longer chains write in other places of their buffers. Where no memory has room for that, nothing is chained. What
     chains save is reckoned with all buffers on the chip; where some are outside, the finished programs are compared."""
-    fused = chains(mapped, job.graph, job.options, wishes.apart)
+    fused = chains(mapped, job, wishes.apart)
     place = partial(_placed, mapped, job=job, roomy=wishes.roomy)
     try:
         found = place(fused)
@@ -208,22 +209,25 @@ def _schedule_and_place(mapped: Mapped, job: Job, wishes: Wishes) -> tuple[Sched
 
 
 def _placed(mapped: Mapped, fused: Fused, job: Job, roomy: frozenset[str]) -> tuple[Scheduled, Layout]:
-    scheduled, context = schedule_tasks(mapped, fused, job.options, roomy), mapped.context
+    scheduled, context = schedule_tasks(mapped, fused, job.target, job.options, roomy), mapped.context
     job.watch("schedule", scheduled)
     progress.stage("placing buffers")
     require_written(scheduled.plans, context.buffers, context.aliases, job.graph.inputs, job.graph.outputs)
     return scheduled, _place(mapped, scheduled, job)
 
 
-def chains(mapped: Mapped, graph: Graph, options: Options, apart: Collection[str] = ()) -> Fused:
+def chains(mapped: Mapped, job: Job, apart: Collection[str] = ()) -> Fused:
     """Operators behind others in one epoch; `apart`: those that stay alone."""
+    options, cycles = job.options, partial(cycles_of, target=job.target)
     if FUSE in left_out(options):
         return Fused(mapped.works)
     context = mapped.context
     worst = Grade.WITHIN if options.silicon == silicon.SEEN else Grade.COMPOSED
     recuts = partial(_recuts, mapped.forms)
     pools = POOLS not in left_out(options)
-    network = merging.Network(context.buffers, context.aliases, graph.outputs, cycles_of, worst, apart, recuts, pools)
+    network = merging.Network(
+        context.buffers, context.aliases, job.graph.outputs, cycles, worst, apart, recuts, pools
+    )
     fused = fuse(mapped.works, network)
     for name, taller in fused.taller.items():
         context.share(taller, name)
@@ -255,12 +259,12 @@ def _position(part: Sequence[TaskGroup], groups: Sequence[TaskGroup]) -> int | N
 
 
 def schedule_tasks(
-    mapped: Mapped, fused: Fused, options: Options, roomy: frozenset[str] = frozenset()
+    mapped: Mapped, fused: Fused, target: Target, options: Options, roomy: frozenset[str] = frozenset()
 ) -> Scheduled:
     """Epochs with unit numbers, sound. Chains without evidence are left to the gate of `--silicon`, which sends their
     operators to the CPU. `roomy`: operators whose epochs leave the engines of a copy."""
     context = mapped.context
-    cycles = partial(epoch_cycles, buffers=context.buffers, machine=machine_of(options))
+    cycles = partial(epoch_cycles, buffers=context.buffers, target=target)
     scheduled = schedule(fused.works, Network(context.buffers, context.aliases, cycles, roomy), left_out(options))
     found = replace(scheduled, merges=fused.merges, apart=fused.apart)
     plans = assign(found, _keeps_tables(options))

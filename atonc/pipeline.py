@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,15 @@ from atonc.arranging import Scheduled as Scheduled
 from atonc.arranging import Watch as Watch
 from atonc.arranging import nobody as nobody
 from atonc.compare.inputs import make_inputs, make_noise
+from atonc.cost.network import NetworkCost
+from atonc.cost.program import program_cost
 from atonc.emit.contexts import safety_contexts
 from atonc.emit.program import Program
 from atonc.errors import CapacityError, InternalError
 from atonc.frontends.coverage import require_quantised
 from atonc.frontends.read import read
 from atonc.hw import safety
+from atonc.hw.cycles.target import Target
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import ec_program
 from atonc.hw.mpool import MemoryPool
@@ -37,6 +40,7 @@ from atonc.select.affinity import resolve
 from atonc.select.form import Refused
 from atonc.target import machine_of as machine_of
 from atonc.target import memories as memories
+from atonc.target import target_of as target_of
 from atonc.target import with_asked_clocks as with_asked_clocks
 
 if TYPE_CHECKING:
@@ -58,7 +62,14 @@ class Compiled:
     findings: tuple[Violation, ...]
     report: VerifyReport | None
     seconds: float
+    memory: Board
+    target: Target  # what all cycles are counted for
     grades: tuple[EpochGrade, ...] = ()  # how near each epoch is to published programs
+
+    @cached_property
+    def cost(self) -> NetworkCost:
+        """Predicted: cycles of every step."""
+        return program_cost(self.program, self.graph, self.memory.pools, self.target)
 
     def __repr__(self) -> str:
         """Without its megabytes."""
@@ -100,9 +111,11 @@ def compile_canonical(
     avoided: dict[str, Refused] = {}
     apart: set[str] = set()  # operators that shall not be chained to others
     whole: set[str] = set()  # operators whose rows shall not be computed in turn
-    job = Job(graph, memory, options, watch)
+    job = Job(graph, memory, target_of(options), options, watch)
     for _ in range(ROUNDS):
-        lower = partial(map_ops, graph, options.numerics, samples, affinity, supplied(graph, options), avoided)
+        lower = partial(
+            map_ops, graph, job.target, options.numerics, samples, affinity, supplied(graph, options), avoided
+        )
         wishes = Wishes(frozenset(apart), frozenset(whole))
         mapped, scheduled, layout, program = arrange(lower, job, wishes)
         watch("place", program)
@@ -121,7 +134,8 @@ def compile_canonical(
     findings = require_safe(found, options)
     seconds = time.perf_counter() - started
     report = _verified(program, graph, mapped, options, memory)
-    return Compiled(source, graph, mapped, scheduled, layout, program, findings, report, seconds, found.grades)
+    made = mapped, scheduled, layout, program
+    return Compiled(source, graph, *made, findings, report, seconds, memory, job.target, found.grades)
 
 
 def _verified(

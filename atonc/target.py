@@ -1,10 +1,14 @@
-"""What the options name of the machine: memories of the board, or of the user's file, and the clocks."""
+"""What the options name: memories of the board or of the user's file, its clocks, and who programs its epochs."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
+from atonc.emit.c.driver_words import driver_words
 from atonc.hw.board_file import find_board
+from atonc.hw.cycles import hardware
+from atonc.hw.cycles.target import Target
 from atonc.hw.machine import Machine
 from atonc.options import Options
 from atonc.place import Board, board, read_board
@@ -19,9 +23,21 @@ def memories(options: Options) -> Board:
     return movable_outside(found) if options.relocatable else found
 
 
+def target_of(options: Options) -> Target:
+    """What every price of a compilation is made with."""
+    machine = machine_of(options)
+    return Target(machine) if options.epoch_controller else Target(machine, hardware.CPU, driver_words)
+
+
 def machine_of(options: Options) -> Machine:
     """The machine of the board, at the clocks that the user has if they differ."""
-    return with_asked_clocks(find_board(options.board).require_npu().machine(), options)
+    return _known(with_asked_clocks(find_board(options.board).require_npu().machine(), options))
+
+
+@lru_cache(maxsize=16)
+def _known(machine: Machine) -> Machine:
+    """Always the same object for equal machines: what follows from one is remembered by it."""
+    return machine
 
 
 def with_asked_clocks(machine: Machine, options: Options) -> Machine:

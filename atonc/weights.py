@@ -9,7 +9,7 @@ from atonc import progress
 from atonc.cost import prefetch, resident
 from atonc.cost.prefetch_advice import Advice, advise
 from atonc.emit.program import Program
-from atonc.hw.machine import Machine
+from atonc.hw.cycles.target import Target
 from atonc.lower.context import Context
 from atonc.options import ALL_FREE, Options, size
 from atonc.place import Board, Layout
@@ -32,7 +32,7 @@ from atonc.schedule.prefetch import Ride, with_copies
 
 PREFETCH = "prefetch"  # of schedule.UNPROVEN
 Placed = tuple[tuple[StepPlan, ...], Layout]
-Bring = Callable[[Program, Layout, Context, Board, Options, Machine], Placed]
+Bring = Callable[[Program, Layout, Context, Board, Options, Target], Placed]
 
 
 def wanted(options: Options) -> list[Bring]:
@@ -41,21 +41,21 @@ def wanted(options: Options) -> list[Bring]:
     return [way for way, asked in ways if asked]
 
 
-def advice(program: Program, owners: Sequence[Sequence[str]], memory: Board, machine: Machine) -> Advice:
+def advice(program: Program, owners: Sequence[Sequence[str]], memory: Board, target: Target) -> Advice:
     """What should be scheduled otherwise, so that more weights can be fetched ahead."""
-    return advise(program, owners, free_bytes(program.placed, memory, len(program.steps)), machine)
+    return advise(program, owners, free_bytes(program.placed, memory, len(program.steps)), target)
 
 
-def short_of_room(program: Program, options: Options, machine: Machine) -> bool:
+def short_of_room(program: Program, options: Options, target: Target) -> bool:
     """Whether weights would be faster in RAM, and all that is free holds others."""
-    return options.resident == ALL_FREE and any(resident.candidates(program, machine))
+    return options.resident == ALL_FREE and any(resident.candidates(program, target))
 
 
-def room_left(program: Program, memory: Board, options: Options, machine: Machine) -> Advice:
+def room_left(program: Program, memory: Board, options: Options, target: Target) -> Advice:
     """Of kernels that were too large for the RAM that is left, a part could stay there."""
     kept = sum(home.buffer.size_bytes for home in program.placed.values() if home.copy_of)
     free = free_spans(program.placed, memory)
-    return Advice(resident.cuts(program, free, _budget(free, options, kept), machine))
+    return Advice(resident.cuts(program, free, _budget(free, options, kept), target))
 
 
 def _budget(free: Sequence[tuple[int, int]], options: Options, kept: int = 0) -> int:
@@ -65,12 +65,12 @@ def _budget(free: Sequence[tuple[int, int]], options: Options, kept: int = 0) ->
 
 
 def keep_resident(
-    program: Program, layout: Layout, context: Context, memory: Board, options: Options, machine: Machine
+    program: Program, layout: Layout, context: Context, memory: Board, options: Options, target: Target
 ) -> Placed:
     """The weights that are worth most, in RAM that is free from the first step to the last."""
     progress.stage("choosing weights for RAM")
     free = free_spans(layout.placed, memory)
-    homes = resident.choose(program, free, _budget(free, options), machine)
+    homes = resident.choose(program, free, _budget(free, options), target)
     layout = with_residents(layout, homes, memory, len(program.steps))
     plans = reading_copies(_plans(program), {name: resident_name(name) for name in homes})
     _require_placed(plans, layout, program, context, memory)
@@ -78,11 +78,11 @@ def keep_resident(
 
 
 def fetch_ahead(
-    program: Program, layout: Layout, context: Context, memory: Board, options: Options, machine: Machine
+    program: Program, layout: Layout, context: Context, memory: Board, options: Options, target: Target
 ) -> Placed:
     """Weights that idle engines copy into RAM that is free for that long."""
     progress.stage("fetching weights ahead")
-    fetched = prefetch.choose(program, on_chip_spans(memory), machine)
+    fetched = prefetch.choose(program, on_chip_spans(memory), target)
     copies = {one.constant: prefetched_name(one.constant) for one in fetched}
     rides: dict[int, list[Ride]] = {}
     for one in fetched:

@@ -16,7 +16,6 @@ from atonc.app import boarding, generating
 from atonc.app.boarding import Rig
 from atonc.compile_view import CompileView
 from atonc.cost.macs import graph_macs
-from atonc.cost.program import program_cost
 from atonc.errors import AtoncError
 from atonc.firmware import image as firmware
 from atonc.firmware.image import Runtime
@@ -66,7 +65,7 @@ def _try(seed: int, options: Options, runtime: Runtime, common: list[Path], work
 
 def _view(graph: Graph, options: Options) -> CompileView:
     compiled, board = pipeline.compile_graph(graph, options), generating.memories(options)
-    cost = program_cost(compiled.program, compiled.graph, board.pools)
+    cost = compiled.cost
     return CompileView("random.tflite", "network", board, compiled, cost, graph_macs(compiled.graph), options)
 
 

@@ -105,8 +105,8 @@ def exact_with_2x(model: Path, samples: list[Any], expected: list[Any]) -> float
 
 def figures(compiled: Compiled) -> Record:
     steps, layout, pools = compiled.program.steps, compiled.layout, board("stm32n6570-dk").pools
-    cost = program_cost(compiled.program, compiled.graph, pools, count_runs=False)
-    runs = program_cost(compiled.program, compiled.graph, pools, count_runs=True)
+    cost = program_cost(compiled.program, compiled.graph, pools, compiled.target, count_runs=False)
+    runs = compiled.cost
     return {
         "npu": sum(s.epoch is not None for s in steps),
         "cpu": sum(s.epoch is None for s in steps),

@@ -22,11 +22,10 @@ from typing import Any
 from public_models import cached, distinct
 from public_models_report import Model
 
-from atonc.cost.program import program_cost
 from atonc.errors import AtoncError
 from atonc.lower.rules import rule_of
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file, memories
+from atonc.pipeline import Compiled, compile_file
 
 RESULTS = Path(__file__).parent / "results" / "cpu_layers.md"
 ENDS = ("quantize", "dequantize", "softmax", "log_softmax", "arg_max", "arg_min")
@@ -57,7 +56,7 @@ def judge(model: Model) -> Record:
         compiled = compile_file(model.path, options)
     except AtoncError as error:
         return {"refused": str(error)}
-    cost = program_cost(compiled.program, compiled.graph, memories(options).pools)
+    cost = compiled.cost
     return {"ms": sum(step.milliseconds for step in cost.steps), "cpu": list(_on_cpu(compiled, cost.steps))}
 
 

@@ -17,14 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from atonc.compare.inputs import make_inputs
-from atonc.cost.program import program_cost
 from atonc.emit.program import Program
 from atonc.emit.runs import npu_runs
 from atonc.emulation import Emulation
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import ec_program, instructions
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file, memories
+from atonc.pipeline import Compiled, compile_file
 
 CORPUS = Path(os.environ.get("ATONC_CORPUS") or Path(__file__).parents[2] / "shared" / "corpus")
 RESULTS = Path(__file__).parent / "results" / "kept_tables.md"
@@ -66,8 +65,7 @@ def row(model: Path) -> str:
     outputs = [Emulation(as_read(one.program), one.graph).run(inputs) for one in both]
     same = all(np.array_equal(outputs[0][name], outputs[1][name]) for name in both[0].graph.outputs)
     old, new = map(words, both)
-    pools = memories(PLAIN).pools
-    before, after = (program_cost(one.program, one.graph, pools).latency_ms for one in both)
+    before, after = (one.cost.latency_ms for one in both)
     kept = sum(len(epoch.kept) for epoch in both[1].program.epochs)
     times = f"{before:.3f} > {after:.3f} | {after / before:.3f}"
     return f"| {model.name} | {kept} | {old:,} > {new:,} | {new / old:.3f} | {times} | {'yes' if same else 'NO'} |\n"

@@ -22,7 +22,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fetched import corpus_dir
 
 from atonc.compare.inputs import make_inputs
-from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
 from atonc.errors import AtoncError
 from atonc.frontends.read import read
@@ -30,7 +29,7 @@ from atonc.hw.ec import ec_program
 from atonc.ir import Graph
 from atonc.options import Options
 from atonc.passes import order
-from atonc.pipeline import Compiled, compile_graph, memories
+from atonc.pipeline import Compiled, compile_graph
 from atonc.schedule import POOLS
 
 RESULTS = Path(__file__).parent / "results" / "pools.md"
@@ -49,7 +48,7 @@ def pooled(graph: Graph) -> int:
 def figures(compiled: Compiled) -> Record:
     epochs = compiled.program.epochs
     return {
-        "cycles": program_cost(compiled.program, compiled.graph, memories(Options()).pools).cycles,
+        "cycles": compiled.cost.cycles,
         "words": len(ec_program.words(epochs)),
         "epochs": len(epochs),
         "bytes": compiled.layout.peak_bytes,

@@ -25,11 +25,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fetched import corpus_dir
 
-from atonc.cost.program import program_cost
 from atonc.errors import AtoncError
 from atonc.hw.ec import ec_program
 from atonc.options import Options
-from atonc.pipeline import compile_file, memories
+from atonc.pipeline import compile_file
 
 RESULTS = Path(__file__).parent / "results" / "schedule.md"
 MEASURED = "2026-11-16, 2-core aarch64 Linux"
@@ -71,7 +70,7 @@ def measure(model: Path, changes: Mapping[str, Any]) -> Record:
     except AtoncError as error:
         return {"refused": str(error)}
     seconds = time.process_time() - start
-    cost = program_cost(compiled.program, compiled.graph, memories(options).pools)
+    cost = compiled.cost
     npu = sum(c.cycles for s, c in zip(compiled.program.steps, cost.steps, strict=True) if s.epoch is not None)
     return {
         "ms": cost.latency_ms,

@@ -16,9 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fetched import corpus_dir
 
-from atonc.cost.program import program_cost
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file, memories
+from atonc.pipeline import Compiled, compile_file
 from atonc.schedule import PASSES
 
 MODEL = "cifar10__resnet_v1_8_32_tfs_int8.tflite"
@@ -30,7 +29,7 @@ WIDTH, LEFT, ROW, GAP, HEAD = 900, 80, 9, 26, 22
 
 
 def panel(compiled: Compiled, title: str, top: int, cycles_wide: int) -> Iterator[str]:
-    cost = program_cost(compiled.program, compiled.graph, memories(Options()).pools)
+    cost = compiled.cost
     npu = [(s.epoch, c.cycles) for s, c in zip(compiled.program.steps, cost.steps, strict=True) if s.epoch is not None]
     scale = (WIDTH - LEFT - 10) / cycles_wide
     total = sum(cycles for _, cycles in npu)
@@ -52,7 +51,7 @@ def main() -> int:
     model = Path(sys.argv[1]) if sys.argv[1:] else corpus_dir() / "models" / MODEL
     plain = compile_file(model, Options(verify=False, schedule_without=tuple(PASSES)))
     passed = compile_file(model, Options(verify=False))
-    cost = program_cost(plain.program, plain.graph, memories(Options()).pools)
+    cost = plain.cost
     wide = sum(c.cycles for s, c in zip(plain.program.steps, cost.steps, strict=True) if s.epoch is not None)
     high = len(ROWS) * ROW + GAP + HEAD
     body = [*panel(plain, "without lanes, chains and packing", HEAD, wide), *panel(passed, "as by default", high, wide)]

@@ -26,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fetched import corpus_dir
 
-from atonc.cost.program import program_cost
 from atonc.emit.contexts import safety_contexts
 from atonc.errors import AtoncError
 from atonc.hw.decode import decode_epochs
@@ -56,7 +55,7 @@ def judge(source: Path | Graph, options: Options) -> Record:
     except AtoncError as error:
         return {"refused": str(error)}
     pools = board("stm32n6570-dk").pools
-    cost = program_cost(compiled.program, compiled.graph, pools)
+    cost = compiled.cost
     steps = compiled.program.steps
     npu = sum(c.cycles for s, c in zip(steps, cost.steps, strict=True) if s.epoch is not None)
     record = {"npu_cycles": npu, "cycles": cost.cycles, "latency_ms": cost.latency_ms}

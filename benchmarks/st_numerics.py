@@ -30,7 +30,7 @@ from atonc.lower.semantics.run import mapped_op
 from atonc.ops import Result, is_move, run_op, start_values
 from atonc.options import Options
 from atonc.passes import order
-from atonc.pipeline import typical_runs
+from atonc.pipeline import target_of, typical_runs
 
 RESULTS = Path(__file__).parent / "results" / "st_numerics.md"
 NUMERICS = "2.x"
@@ -108,7 +108,7 @@ def judge(item: Compilation, photos: list[Path]) -> Network:
     net = runs.load(options)
     source = comparing.read_model(item.model_file)
     graph = order.run(source, Options(numerics=NUMERICS))
-    mapped = map_ops(graph, NUMERICS, lambda: typical_runs(graph))
+    mapped = map_ops(graph, target_of(Options()), NUMERICS, lambda: typical_runs(graph))
     for seed, photo in enumerate(photos):
         inputs = {info.name: make_input(net, info, photo, seed + 10 * k) for k, info in enumerate(net.inputs)}
         result = runs.execute(net, inputs, options)

@@ -21,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fetched import corpus_dir
 
 from atonc.compare.inputs import make_inputs
-from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
 from atonc.ir import Graph, Op, Tensor
 from atonc.options import Options
@@ -91,7 +90,7 @@ def _row(name: str, graph: Graph, verify: bool) -> Row:
 
 
 def _figures(compiled: Compiled) -> tuple[str, str, str]:
-    cost = program_cost(compiled.program, compiled.graph, memories(Options()).pools)
+    cost = compiled.cost
     layout = compiled.layout
     return f"{cost.latency_ms:.1f}", f"{layout.peak_bytes:,}", f"{layout.spilled_bytes:,}"
 

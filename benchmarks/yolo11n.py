@@ -16,9 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from atonc.cost.network import NetworkCost
-from atonc.cost.program import program_cost
 from atonc.options import Options
-from atonc.pipeline import compile_file, machine_of, memories
+from atonc.pipeline import compile_file
 
 RESULTS = Path(__file__).parent / "results" / "yolo11n.md"
 
@@ -65,7 +64,7 @@ on the NPU (1.3 ms). What is left is weights that come from flash, large first l
 def row(model: Model, way: str, path: Path) -> str:
     options, started = WAYS[way], time.process_time()
     compiled = compile_file(path, options)
-    cost = program_cost(compiled.program, compiled.graph, memories(options).pools, machine_of(options))
+    cost = compiled.cost
     report = compiled.report
     assert report is not None
     ours = f"{cost.latency_ms:.2f}"

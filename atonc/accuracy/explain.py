@@ -9,7 +9,7 @@ from pathlib import Path
 from atonc import progress
 from atonc.accuracy.measure import Layer, Measurement, Sample, reference_of
 from atonc.accuracy.power import Power, from_ratio
-from atonc.accuracy.remedies import Bench, latency
+from atonc.accuracy.remedies import Bench
 from atonc.accuracy.symptoms import diagnose
 from atonc.app.inputs import real
 from atonc.app.validating import read_real_samples
@@ -75,7 +75,7 @@ def examine(
 ) -> AccuracyReport:
     """Everything but the names of the files."""
     measured = Measurement(compiled, reference_of(compiled.source, original), samples)
-    predicted = latency(compiled, options)
+    predicted = compiled.cost.latency_ms
     return AccuracyReport(
         model=compiled.source.name,
         float_model="" if original is None else original.name,

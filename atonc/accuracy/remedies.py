@@ -11,12 +11,11 @@ from atonc.accuracy import edits
 from atonc.accuracy.measure import Layer, Measurement
 from atonc.accuracy.power import from_ratio
 from atonc.accuracy.twin import SUMMED, make_twin
-from atonc.cost.program import program_cost
 from atonc.errors import AtoncError, UnsupportedError
 from atonc.insight.loss import ACTIVATION, ARITHMETIC, WEIGHTS, Remedy
 from atonc.ir import Graph
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph, machine_of, memories
+from atonc.pipeline import compile_graph
 
 CLIP_SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06, 0.03)  # of the largest weight
 WORTH_DB = 1.0  # what gains less does not stay
@@ -62,7 +61,7 @@ class Bench:
         except _UNUSABLE as error:
             return Remedy(what, False, why_not=_why(error)), None
         try:
-            after_ms = latency(compile_graph(graph, replace(self.options, allow_float=True)), self.options)
+            after_ms = compile_graph(graph, replace(self.options, allow_float=True)).cost.latency_ms
         except _UNUSABLE as error:
             return Remedy(what, True, before_db, after_db, before_ms, None, f"no price: {_why(error)}"), None
         return Remedy(what, True, before_db, after_db, before_ms, after_ms), graph if change.keeps_form else None
@@ -82,12 +81,7 @@ class Bench:
             return Remedy(what, False, why_not=_why(error))
         ratios = [chip.mean_ratio for _, chip in measured.outputs.values()]
         before_db = from_ratio(sum(ratios) / len(ratios))
-        return Remedy(what, True, before_db, after_db, self.latency_ms, latency(compiled, options))
-
-
-def latency(compiled: Compiled, options: Options) -> float:
-    """Predicted milliseconds of one inference."""
-    return program_cost(compiled.program, compiled.graph, memories(options).pools, machine_of(options)).latency_ms
+        return Remedy(what, True, before_db, after_db, self.latency_ms, compiled.cost.latency_ms)
 
 
 def _changes(measured: Measurement, layer: Layer, part: str) -> Iterator[Change]:

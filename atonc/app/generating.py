@@ -10,7 +10,6 @@ from atonc import __version__, progress
 from atonc.build_folder import REPORTS, write_whole
 from atonc.compile_view import CompileView
 from atonc.cost.macs import graph_macs
-from atonc.cost.program import program_cost
 from atonc.cost.saved_machine import machine_row
 from atonc.disk import write_files
 from atonc.emit import c_info, write
@@ -20,7 +19,7 @@ from atonc.errors import plain
 from atonc.insight import reproduce, saved
 from atonc.insight.ours import network_view
 from atonc.options import Gates, Options
-from atonc.pipeline import Watch, compile_file, machine_of, memories, nobody
+from atonc.pipeline import Watch, compile_file, nobody
 from atonc.report import compile_text, generate_report
 from atonc.report.html import html_page
 
@@ -44,11 +43,12 @@ def broken(gates: Gates, view: CompileView) -> list[str]:
 
 def analyze(model: Path, options: Options, name: str = "network", watch: Watch = nobody) -> CompileView:
     write.check_name(name)
-    compiled, pools = compile_file(model, options, watch), memories(options)
+    compiled = compile_file(model, options, watch)
     progress.stage("counting cycles")
-    cost = program_cost(compiled.program, compiled.graph, pools.pools, machine_of(options))
+    cost = compiled.cost
     reproduced = reproduce.block(model, options, name, cost)
-    return CompileView(plain(model.name), name, pools, compiled, cost, graph_macs(compiled.graph), options, reproduced)
+    macs = graph_macs(compiled.graph)
+    return CompileView(plain(model.name), name, compiled.memory, compiled, cost, macs, options, reproduced)
 
 
 def c_network(view: CompileView) -> CNetwork:
@@ -93,7 +93,7 @@ def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False)
     progress.stage("making the files")
     program, name = view.compiled.program, view.name
     described = write.description(program, view.compiled.graph, name) | {"model": view.model, "board": view.board.name}
-    described |= machine_row(machine_of(view.options))
+    described |= machine_row(view.compiled.target.machine)
     for step, costs in zip(described["steps"], compile_text.step_data(view), strict=True):
         step.update(costs)
     described["cpu_ops"] = compile_text.reason_data(view.compiled.mapped.reasons)

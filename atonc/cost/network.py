@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 from atonc.cost.saved_machine import build_machine
 from atonc.hw.cycles import hardware, st_estimate
-from atonc.hw.machine import HYPERRAM, Machine, PoolTiming, kind_of_label
+from atonc.hw.cycles.target import Target
+from atonc.hw.epoch import Epoch
+from atonc.hw.machine import HYPERRAM, Machine, PoolTiming, kind_of_label, milliseconds
 
 if TYPE_CHECKING:
+    from atonc.emu.cpu.cycles import CallCost
     from atonc.emu.files.c_info import CInfo
     from atonc.emu.files.types import CompiledNetwork
     from atonc.emu.network import EmulatedNetwork, Step
@@ -41,7 +44,7 @@ class NetworkCost:
 
     @property
     def latency_ms(self) -> float:
-        return sum(step.milliseconds for step in self.steps)
+        return milliseconds(self.cycles, self.npu_mhz)
 
     @property
     def cpu_ms(self) -> float:
@@ -109,25 +112,49 @@ def _step_cost(
     step: Step, pools: tuple[PoolTiming, ...], machine: Machine, names: Mapping[int, str], counts_runs: bool
 ) -> StepCost:
     origin = names.get(step.number, "")
-    clocks = machine.clocks
     if step.calls:
         from atonc.emu import cpu
 
         parts = [cpu.call_cost(call.name, list(call.args)) for call in step.calls]
-        cpu_ms = sum(p.cpu_cycles for p in parts) / clocks.cpu_mhz / 1e3
-        total = cpu_ms + sum(p.npu_cycles for p in parts) / clocks.npu_mhz / 1e3
         origin = "; ".join(cpu.describe_call(call.name, list(call.args)) for call in step.calls)
-        cycles = round(total * clocks.npu_mhz * 1e3)
-        return StepCost(0, "", cycles, "cpu", total, cpu_ms, origin, all(p.known for p in parts))
+        return cpu_cost(parts, machine, origin)
     if step.epoch is None:
-        return StepCost(0, "", 0, "", 0.0, 0.0, origin)
-    estimate = st_estimate.epoch_cycles(step.epoch, pools, counts_runs)
-    programmed_by = hardware.CONTROLLER if step.blob else hardware.CPU
-    real = hardware.epoch_cycles(step.epoch, machine, programmed_by)
-    milliseconds = real.cycles / clocks.npu_mhz / 1e3
+        return nothing(origin)
+    target = Target(machine, hardware.CONTROLLER if step.blob else hardware.CPU)
+    return epoch_cost(step.epoch, target, pools, counts_runs, origin)
+
+
+def epoch_cost(
+    epoch: Epoch, target: Target, pools: tuple[PoolTiming, ...], counts_runs: bool, origin: str
+) -> StepCost:
+    """Of an epoch with the length of its program, wherever it comes from: all that is said of its time comes from
+    here."""
+    estimate = st_estimate.epoch_cycles(epoch, pools, counts_runs)
+    real = target.cycles(epoch)
     return StepCost(
-        estimate.cycles, estimate.bound_by, real.cycles, real.bound_by, milliseconds, 0.0, origin
+        estimate.cycles,
+        estimate.bound_by,
+        real.cycles,
+        real.bound_by,
+        target.machine.milliseconds(real.cycles),
+        0.0,
+        origin,
+        parts=real.detail,
     )
+
+
+def cpu_cost(calls: Sequence[CallCost], machine: Machine, origin: str) -> StepCost:
+    """Of what the processor does in a step; a hybrid one also waits for the NPU."""
+    on_cpu = round(machine.npu_cycles(sum(call.cpu_cycles for call in calls)))
+    cycles = on_cpu + round(sum(call.npu_cycles for call in calls))
+    known = all(call.known for call in calls)
+    times = machine.milliseconds(cycles), machine.milliseconds(on_cpu)
+    return StepCost(0, "", cycles, "cpu", *times, origin, known)
+
+
+def nothing(origin: str) -> StepCost:
+    """A step that does nothing."""
+    return StepCost(0, "", 0, "", 0.0, 0.0, origin)
 
 
 def _origins(network: CompiledNetwork) -> dict[int, str]:

@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 
 from atonc.cost.resident import Span, Weights, candidates, moved
 from atonc.emit.program import Program
-from atonc.hw.cycles import hardware
-from atonc.hw.ec.ec_program import epoch_words, with_words
+from atonc.hw.cycles.target import Target
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import CPU_CACHE_LINE, MOST_READERS, MOST_WRITERS, UNITS
-from atonc.hw.machine import FLASH, Machine
 from atonc.hw.units.switch import Link
 from atonc.plan.streams import contiguous
 
@@ -53,11 +51,11 @@ class Fetched:
 Taken = list[tuple[int, int, int, int]]  # first address, the one behind, first step, last step
 
 
-def choose(program: Program, windows: Sequence[Span], machine: Machine) -> list[Fetched]:
+def choose(program: Program, windows: Sequence[Span], target: Target) -> list[Fetched]:
     """The better of two orders. Epochs have engines for one copy or two, so small constants that come first leave
     little for large ones: what saves most comes first, or the largest of what saves about as much per byte."""
-    listed = list(candidates(program, machine))
-    plain = _Planner(program, windows, machine)
+    listed = list(candidates(program, target))
+    plain = _Planner(program, windows, target)
     worth = {weights.name: plain.worth(weights) for weights in listed}
     listed = [weights for weights in listed if worth[weights.name] > 0]
     found = []
@@ -67,7 +65,7 @@ def choose(program: Program, windows: Sequence[Span], machine: Machine) -> list[
         lambda w: (-round(per_byte[w.name]), -w.size_bytes),
     )
     for key in keys:
-        planner = _Planner(program, windows, machine)
+        planner = _Planner(program, windows, target)
         planner.run(listed, key)
         found.append(planner)
     best = min(found, key=lambda planner: sum(planner.cycles.values()))
@@ -77,15 +75,15 @@ def choose(program: Program, windows: Sequence[Span], machine: Machine) -> list[
 class _Planner:
     """Epochs with the copies that are chosen so far, and the RAM that they take."""
 
-    def __init__(self, program: Program, windows: Sequence[Span], machine: Machine) -> None:
-        self.machine, self.windows = machine, windows
-        self.epochs = {step.number: with_words(step.epoch) for step in program.steps if step.epoch is not None}
+    def __init__(self, program: Program, windows: Sequence[Span], target: Target) -> None:
+        self.target, self.windows = target, windows
+        self.epochs = {step.number: target.with_words(step.epoch) for step in program.steps if step.epoch is not None}
         self.cycles = {number: self._cycles(epoch) for number, epoch in self.epochs.items()}
         homes = (home for home in program.placed.values() if not home.supplied)
         self.taken: Taken = [(h.address // _LINE * _LINE, _up(h.end), h.first, h.last) for h in homes]
         self.fetched: list[Fetched] = []
         self.spare: dict[int, int] = {}  # number of the epoch -> bytes that the flash could bring meanwhile
-        self.per_byte = flash_rate(machine)
+        self.per_byte = target.machine.flash_byte_cycles
 
     def run(self, listed: Sequence[Weights], key: Key) -> None:
         rest = sorted(listed, key=lambda weights: (key(weights), weights.address))
@@ -108,7 +106,10 @@ class _Planner:
         address = self._room(weights, first, last)
         if address is None:
             return False
-        changed = {copy.step + 1: with_copy(self.epochs[copy.step + 1], weights, copy, address) for copy in copies}
+        changed = {
+            copy.step + 1: with_copy(self.epochs[copy.step + 1], weights, copy, address, self.target)
+            for copy in copies
+        }
         changed |= {n: moved(self.epochs[n], weights, n, address) for n in weights.readers}
         cycles = {number: self._cycles(epoch) for number, epoch in changed.items()}
         if sum(cycles.values()) >= sum(self.cycles[number] for number in changed):
@@ -144,7 +145,7 @@ class _Planner:
         return self.spare[number]
 
     def _idle_bytes(self, epoch: Epoch) -> int:
-        parts = hardware.epoch_cycles(epoch, self.machine).detail
+        parts = self.target.cycles(epoch).detail
         idle = parts.get("core", 0.0) - parts.get("external", 0.0)
         return min(MOST_BYTES, int(max(0.0, idle) / self.per_byte))
 
@@ -158,16 +159,11 @@ class _Planner:
         return min(fitting)[1] if fitting else None
 
     def _npu_ram(self, address: int) -> bool:
-        bank = self.machine.memory_at(address)
+        bank = self.target.machine.memory_at(address)
         return bank is not None and bank.kind == "npu_ram"
 
     def _cycles(self, epoch: Epoch) -> int:
-        return hardware.epoch_cycles(epoch, self.machine).cycles
-
-
-def flash_rate(machine: Machine) -> float:
-    """Cycles for a byte."""
-    return machine.external_cycles_per_byte(machine.first(FLASH))
+        return self.target.cycles(epoch).cycles
 
 
 def free_copies(epoch: Epoch) -> int:
@@ -182,15 +178,15 @@ def free_engines(used: Sequence[str]) -> tuple[str, str]:
     return free[0], free[1]
 
 
-def with_copy(epoch: Epoch, weights: Weights, copy: Copy, address: int) -> Epoch:
+def with_copy(epoch: Epoch, weights: Weights, copy: Copy, address: int, target: Target) -> Epoch:
     """As `bind` will make it, close enough for a price."""
     reader, writer = free_engines(list(epoch.units))
-    source = contiguous(copy.size_bytes, offset=weights.address + copy.offset)
-    target = contiguous(copy.size_bytes, write=True, offset=address + copy.offset)
-    units = {**epoch.units, reader: source, writer: target}
+    read = contiguous(copy.size_bytes, offset=weights.address + copy.offset)
+    written = contiguous(copy.size_bytes, write=True, offset=address + copy.offset)
+    units = {**epoch.units, reader: read, writer: written}
     links = (*epoch.links, Link(reader, writer, 0))
     changed = replace(epoch, units=units, links=links, waits=tuple(sorted((*epoch.waits, writer))))
-    return replace(changed, words=epoch_words(changed))
+    return target.with_words(changed)
 
 
 def _gaps(window: Span, busy: Sequence[Span]) -> Iterator[Span]:

@@ -14,14 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from atonc.cost.prefetch import LEAST_BYTES, flash_rate, free_copies
+from atonc.cost.prefetch import LEAST_BYTES, free_copies
 from atonc.cost.resident import Weights, candidates, moved
 from atonc.emit.program import Program
-from atonc.hw.cycles import hardware
 from atonc.hw.cycles.result import EpochCycles
-from atonc.hw.ec import ec_program
+from atonc.hw.cycles.target import Target
 from atonc.hw.epoch import Epoch
-from atonc.hw.machine import Machine
 
 PIECE_BYTES = 1 << 17  # of what is copied as one: larger ones find no room in RAM, and no time
 CUT_CYCLES = 3000  # of one more epoch: programming, and a first set of kernels that nothing hides
@@ -41,9 +39,9 @@ class Advice:
         return Advice(both, self.roomy | other.roomy)
 
 
-def advise(program: Program, owners: Sequence[Sequence[str]], free: Sequence[int], machine: Machine) -> Advice:
+def advise(program: Program, owners: Sequence[Sequence[str]], free: Sequence[int], target: Target) -> Advice:
     """Of each step, `owners`: the operators behind it, `free`: bytes of RAM that nobody uses."""
-    plan = _Plan(program, free, machine)
+    plan = _Plan(program, free, target)
     wanted = sorted(plan.wanted(), key=lambda one: -one.per_byte)
     for one in wanted:
         plan.fetch(one)
@@ -87,11 +85,11 @@ class _Wanted:
 
 
 class _Plan:
-    def __init__(self, program: Program, free: Sequence[int], machine: Machine) -> None:
-        self.program, self.machine, self.rate = program, machine, flash_rate(machine)
+    def __init__(self, program: Program, free: Sequence[int], target: Target) -> None:
+        self.program, self.target, self.rate = program, target, target.machine.flash_byte_cycles
         npu = [(step.number, step.epoch) for step in program.steps if step.epoch is not None]
-        self.epochs = {number: ec_program.with_words(epoch) for number, epoch in npu}
-        self.costs = {number: hardware.epoch_cycles(epoch, machine) for number, epoch in self.epochs.items()}
+        self.epochs = {number: target.with_words(epoch) for number, epoch in npu}
+        self.costs = {number: target.cycles(epoch) for number, epoch in self.epochs.items()}
         self.won = 0.0  # cycles, by fewer chains at a time
         self.steps = {}
         for step, room in zip(program.steps, free, strict=True):
@@ -103,11 +101,11 @@ class _Plan:
         return int(max(0.0, longer * parts.get("core", 0.0) - parts.get("external", 0.0)) / self.rate)
 
     def wanted(self) -> Iterator[_Wanted]:
-        for weights in candidates(self.program, self.machine):
+        for weights in candidates(self.program, self.target):
             if len(weights.readers) == 1:
                 number = next(iter(weights.readers))
-                in_ram = moved(self.epochs[number], weights, number, self.machine.npu_ram[0].base)
-                saved = self.costs[number].cycles - hardware.epoch_cycles(in_ram, self.machine).cycles
+                in_ram = moved(self.epochs[number], weights, number, self.target.machine.npu_ram[0].base)
+                saved = self.costs[number].cycles - self.target.cycles(in_ram).cycles
                 if saved > WORTH_PER_BYTE * weights.exact_bytes:
                     yield _Wanted(weights, number, saved / weights.exact_bytes)
 

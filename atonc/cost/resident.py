@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from atonc.emit.program import Program
-from atonc.hw.cycles import hardware
-from atonc.hw.ec.ec_program import with_words
+from atonc.hw.cycles.target import Target
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import CPU_CACHE_LINE, READ_ALIGNMENT
-from atonc.hw.machine import Machine, secure
+from atonc.hw.machine import secure
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.types import BufferKind, EpochPlan
 
@@ -36,11 +35,11 @@ class Weights:
     exact_bytes: int
 
 
-def choose(program: Program, free: Sequence[Span], budget: int, machine: Machine) -> dict[str, int]:
+def choose(program: Program, free: Sequence[Span], budget: int, target: Target) -> dict[str, int]:
     """Constant -> address of its copy, of the set that saves most within the budget."""
-    prices, spans, chosen = _Prices(program, machine), list(free), dict[str, int]()
+    prices, spans, chosen = _Prices(program, target), list(free), dict[str, int]()
     queue: list[tuple[float, int]] = []
-    listed = [weights for weights in candidates(program, machine) if weights.size_bytes <= budget]
+    listed = [weights for weights in candidates(program, target) if weights.size_bytes <= budget]
     for number, weights in enumerate(listed):
         queue.append((-prices.bound(weights) / weights.size_bytes, number))
     heapq.heapify(queue)
@@ -61,10 +60,10 @@ def choose(program: Program, free: Sequence[Span], budget: int, machine: Machine
     return dict(sorted(chosen.items(), key=lambda item: item[1]))
 
 
-def cuts(program: Program, free: Sequence[Span], budget: int, machine: Machine) -> dict[str, tuple[int, ...]]:
+def cuts(program: Program, free: Sequence[Span], budget: int, target: Target) -> dict[str, tuple[int, ...]]:
     """Kernels too large for the RAM that is left, and how many bytes of them would fit: worth an epoch of their own."""
-    prices, found = _Prices(program, machine), dict[str, tuple[int, ...]]()
-    rest = [weights for weights in candidates(program, machine) if len(weights.readers) == 1]
+    prices, found = _Prices(program, target), dict[str, tuple[int, ...]]()
+    rest = [weights for weights in candidates(program, target) if len(weights.readers) == 1]
     spans = sorted(free, key=lambda span: span[0] - span[1])
     rates = {w.name: prices.saved(w, spans[0][0]) / w.size_bytes for w in rest} if spans else {}
     rest.sort(key=lambda weights: (-rates[weights.name], weights.address))
@@ -79,7 +78,7 @@ def cuts(program: Program, free: Sequence[Span], budget: int, machine: Machine) 
     return found
 
 
-def candidates(program: Program, machine: Machine) -> Iterator[Weights]:
+def candidates(program: Program, target: Target) -> Iterator[Weights]:
     """Constants outside the chip that engines read; several names of one memory are one."""
     readers: dict[int, dict[int, tuple[str, ...]]] = {}
     aligned: dict[int, bool] = {}
@@ -87,7 +86,7 @@ def candidates(program: Program, machine: Machine) -> Iterator[Weights]:
     for step in program.steps:
         for unit, use in step.plan.engines.items() if isinstance(step.plan, EpochPlan) else ():
             home = program.placed[use.buffer]
-            bank = machine.memory_at(home.address)
+            bank = target.machine.memory_at(home.address)
             if home.buffer.kind != BufferKind.CONSTANT or bank is None or not bank.external:
                 continue
             names.setdefault(home.address, use.buffer)
@@ -104,9 +103,9 @@ def candidates(program: Program, machine: Machine) -> Iterator[Weights]:
 class _Prices:
     """Epochs with the copies that are chosen so far, and what each takes."""
 
-    def __init__(self, program: Program, machine: Machine) -> None:
-        self.machine = machine
-        self.epochs = {step.number: with_words(step.epoch) for step in program.steps if step.epoch is not None}
+    def __init__(self, program: Program, target: Target) -> None:
+        self.target, self.machine = target, target.machine
+        self.epochs = {step.number: target.with_words(step.epoch) for step in program.steps if step.epoch is not None}
         self.cycles = {number: self._cycles(epoch) for number, epoch in self.epochs.items()}
 
     def bound(self, weights: Weights) -> float:
@@ -137,7 +136,7 @@ class _Prices:
         )
 
     def _cycles(self, epoch: Epoch) -> int:
-        return hardware.epoch_cycles(epoch, self.machine).cycles
+        return self.target.cycles(epoch).cycles
 
     def _starts(self, start: int, end: int, size: int) -> Iterator[int]:
         """The beginning of the span and of every bank in it."""

@@ -19,6 +19,7 @@ from atonc.hw.ec.instructions import (
     BurstWrite,
     BurstWriteInc,
     Instruction,
+    Irq,
     Label,
     Poll,
     Write,
@@ -188,7 +189,8 @@ def decode_epochs(program: Iterable[Instruction], replay: Replay | None = None, 
             epochs.append(builder.build())
             builder = _Builder(instruction.value)
             replay.loaded.clear()
-        builder.words += instruction.size
+        if not isinstance(instruction, Irq):  # ends the program, and is no epoch's
+            builder.words += instruction.size
         step = _STEPS.get(type(instruction))
         if step is not None:
             step(instruction, replay, builder)

@@ -28,7 +28,7 @@ class Epoch:
     links: tuple[Link, ...]
     waits: tuple[str, ...]  # engines whose end ends the epoch
     events: tuple[Event, ...] = ()
-    words: int = 0  # length of its part of the program
+    words: int = 0  # length of its part of the program, or of the one that the epoch controller would have
     registers: Mapping[str, Mapping[int, int]] = field(default_factory=dict, repr=False, compare=False)
     kept: frozenset[str] = frozenset()  # units whose table an earlier epoch of the same program has loaded
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
@@ -108,8 +108,8 @@ class Timing:
 @dataclass(frozen=True)
 class Machine:
     name: str
-    units: Mapping[str, int]
-    engine_ports: Mapping[int, tuple[int, ...]]  # bus interface -> stream engines
+    units: Mapping[str, int] = field(hash=False)
+    engine_ports: Mapping[int, tuple[int, ...]] = field(hash=False)  # bus interface -> stream engines
     memories: tuple[MemoryBank, ...]
     clocks: Clocks
     timing: Timing
@@ -152,15 +152,28 @@ class Machine:
         return replace(self, clocks=new, timing=timing)
 
     def external_cycles_per_byte(self, bank: MemoryBank) -> float:
-        rate = self.clocks.flash_mb_per_s if bank.kind == FLASH else self.clocks.hyperram_mb_per_s
-        return self.clocks.npu_mhz / rate
+        return self.flash_byte_cycles if bank.kind == FLASH else self.hyperram_byte_cycles
+
+    @property
+    def flash_byte_cycles(self) -> float:
+        """Of a constant that is read once."""
+        return self.clocks.npu_mhz / self.clocks.flash_mb_per_s
+
+    @property
+    def hyperram_byte_cycles(self) -> float:
+        """Of an activation outside the chip, each way."""
+        return self.clocks.npu_mhz / self.clocks.hyperram_mb_per_s
 
     def npu_cycles(self, cpu_cycles: float) -> float:
         """How many NPU cycles pass while the CPU works."""
         return cpu_cycles * self.clocks.npu_mhz / self.clocks.cpu_mhz
 
     def milliseconds(self, npu_cycles: float) -> float:
-        return npu_cycles / (self.clocks.npu_mhz * 1000)
+        return milliseconds(npu_cycles, self.clocks.npu_mhz)
+
+
+def milliseconds(cycles: float, mhz: float) -> float:
+    return cycles / (mhz * 1000)
 
 
 def kind_of_label(label: str) -> str:

@@ -6,12 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from atonc import progress
-from atonc.cost.program import program_cost
 from atonc.errors import AtoncError
 from atonc.insight.types import BufferView, NetworkView, StepView
 from atonc.ir import Graph
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph, machine_of, memories
+from atonc.pipeline import Compiled, compile_graph
 from atonc.place.explain import PlacementError
 
 
@@ -110,8 +109,7 @@ def demand(source: Graph, options: Options, compile: Callable[[Graph, Options], 
         return Demand(error.shortage.demand_bytes, max(0, error.shortage.gap_bytes), 0, fits=False)
     except AtoncError:
         return Demand(1 << 40, 1 << 40, 0, fits=False)  # not possible for this model: never useful
-    cost = program_cost(compiled.program, compiled.graph, memories(options).pools, machine_of(options))
-    return Demand(compiled.layout.peak_bytes, compiled.layout.spilled_bytes, cost.cycles)
+    return Demand(compiled.layout.peak_bytes, compiled.layout.spilled_bytes, compiled.cost.cycles)
 
 
 def _changes(source: Graph, options: Options, at_peak: Collection[str]) -> Iterator[tuple[str, Options]]:

@@ -14,14 +14,13 @@ import numpy as np
 from atonc import progress
 from atonc.compile_view import CompileView
 from atonc.cost.macs import graph_macs
-from atonc.cost.program import program_cost
 from atonc.errors import AtoncError
 from atonc.insight import rules
 from atonc.insight.ours import network_view
 from atonc.insight.types import Decision, LayerView, NetworkView, Price
 from atonc.ir import Graph, Op, Quantisation
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_canonical, compile_graph, machine_of
+from atonc.pipeline import Compiled, compile_canonical, compile_graph
 from atonc.place import Board
 
 
@@ -32,7 +31,6 @@ class Trial:
     rules: frozenset[str]
     how: str
     compile: Callable[[CompileView, Options], Compiled]
-    board: Callable[[Board], Board] = lambda board: board
 
 
 def priced(
@@ -56,9 +54,8 @@ def _run(trial: Trial, view: CompileView, options: Options) -> NetworkView | Non
         compiled = trial.compile(view, options)
     except AtoncError:
         return None
-    board = trial.board(view.board)
-    cost = program_cost(compiled.program, compiled.graph, board.pools, machine_of(options))
-    return network_view(CompileView(view.model, view.name, board, compiled, cost, graph_macs(compiled.graph), options))
+    cost, macs = compiled.cost, graph_macs(compiled.graph)
+    return network_view(CompileView(view.model, view.name, compiled.memory, compiled, cost, macs, options))
 
 
 def _priced(layer: LayerView, before: NetworkView, results: Sequence[tuple[Trial, NetworkView | None]]) -> LayerView:
@@ -154,6 +151,6 @@ TRIALS = (
     Trial(frozenset({"ON-CPU"}), "compiled without --on cpu", _as_the_compiler_wants),
     Trial(frozenset({"CPU-EVIDENCE"}), "compiled with --allow-unproven", _without_evidence),
     Trial(frozenset({"CPU-SOFTMAX"}), "compiled without it and what follows", _without_softmax),
-    Trial(frozenset({rules.BOUNDS["flash"].id}), "compiled with all constants on the chip", _without_flash, _on_chip),
+    Trial(frozenset({rules.BOUNDS["flash"].id}), "compiled with all constants on the chip", _without_flash),
     Trial(frozenset({rules.ZERO_POINT.id}), "compiled as if quantised with zero points of 0", _symmetric),
 )

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapp
 from itertools import count
 from typing import Any
 
+from atonc.hw.cycles.target import Target
+from atonc.hw.machine import Machine
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.lower.facts import Facts
 from atonc.lower.sizes import item_bytes
@@ -15,7 +17,7 @@ from atonc.plan.aliases import root
 from atonc.plan.task import TaskGroup, tasks_of
 from atonc.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.select.form import Form, Outbid, Refusal, Refused, Semantics
-from atonc.select.policy import USUAL_ROOM, Room
+from atonc.select.policy import Room, whole_room
 
 
 class Context:
@@ -28,18 +30,20 @@ class Context:
     def __init__(
         self,
         graph: Graph,
+        target: Target,
         numerics: str = "best",
         calibrate: Callable[[], list[Mapping[str, Array]]] | None = None,
         on_cpu: Collection[str] = (),
         supplied: Collection[str] = (),
-        room: Room = USUAL_ROOM,
+        room: Room | None = None,
         without: Collection[str] = (),
         asked: Collection[str] = (),
         cuts: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         sets = frozenset(on_cpu), frozenset(supplied)
         wishes = frozenset(without), frozenset(asked)
-        self.facts = Facts(graph, numerics, calibrate, *sets, room, *wishes, cuts or {})
+        room = room or whole_room(target.machine)
+        self.facts = Facts(graph, target, room, numerics, calibrate, *sets, *wishes, cuts or {})
         self.names = count(1)  # of scratch memories: each is used once, by forms that are refused too
         self.buffers: MutableMapping[str, Buffer] = {}
         self.aliases: MutableMapping[str, str] = {}  # tensor -> tensor in whose memory it lies
@@ -63,6 +67,7 @@ class Context:
         touched = dict.fromkeys(use.buffer for task in tasks_of(groups) for use in task.engines.values())
         return Form(
             groups,
+            self.facts.target,
             buffers,
             _own(self.aliases),
             _own(self.shifted_copies),
@@ -91,6 +96,10 @@ class Context:
     @property
     def numerics(self) -> str:
         return self.facts.numerics
+
+    @property
+    def machine(self) -> Machine:
+        return self.facts.target.machine
 
     @property
     def room(self) -> Room:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from atonc.hw.cycles.target import Target
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.lower.conv.passes_2x import Form, needs_unsigned
 from atonc.lower.sizes import free_bytes
-from atonc.select.policy import MANY_CHANNELS, USUAL_ROOM, Room
+from atonc.select.policy import MANY_CHANNELS, Room
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")
 
@@ -17,11 +18,12 @@ CONVOLUTIONS = ("conv", "dense", "transpose_conv")
 @dataclass(frozen=True)
 class Facts:
     graph: Graph
+    target: Target  # what forms are priced for
+    room: Room  # the NPU's own RAM
     numerics: str = "best"  # or "2.x": the lowering of ST's releases 2.x, number for number
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None  # runs of the graph on typical inputs
     on_cpu: frozenset[str] = frozenset()  # operators that the user wants there
     supplied: frozenset[str] = frozenset()  # inputs and outputs whose memory the application brings
-    room: Room = USUAL_ROOM  # the NPU's own RAM
     without: frozenset[str] = frozenset()  # passes of the schedule that the user leaves out
     asked: frozenset[str] = frozenset()  # what no published program proves and the user wants all the same
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kernels -> bytes where another epoch begins

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from atonc.errors import UnsupportedError
+from atonc.hw.cycles.target import Target
 from atonc.ir import Array, Graph, Op
 from atonc.lower import rules
 from atonc.lower.context import Context
@@ -21,7 +22,7 @@ from atonc.schedule.types import Work
 from atonc.select.affinity import Affinity, chosen_by_user
 from atonc.select.choose import attempt
 from atonc.select.form import Form, Refused
-from atonc.select.policy import USUAL_ROOM, Room
+from atonc.select.policy import Room
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
 
@@ -55,27 +56,28 @@ class Mapped:
 
 def map_ops(
     graph: Graph,
+    target: Target,
     numerics: str = "best",
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None,
     affinity: Affinity | None = None,
     supplied: Collection[str] = (),
     avoided: Mapping[str, Refused] | None = None,
-    room: Room = USUAL_ROOM,
+    room: Room | None = None,
     without: Collection[str] = (),
     stripes: Sequence[Stripe] = (),
     asked: Collection[str] = (),
     cuts: Mapping[str, tuple[int, ...]] | None = None,
     known: Mapped | None = None,
 ) -> Mapped:
-    """`calibrate` gives all tensors for typical inputs, where a recipe wants to know what to expect. `avoided`:
-    operators whose epochs were refused when the whole program was looked at. `room`: the NPU's own RAM, and from
-    which size on tensors shall fit any memory. `without`: passes of the schedule that are left out; `asked`: forms that
-    no published program proves and the user wants. `stripes`: operators whose rows shall be computed in turn, where
-    they can. `cuts`: kernels that are read in several epochs, and the bytes where each but the first begins. `known`:
-    the same with fewer stripes, whose other forms are taken over."""
+    """`target`: what forms are priced for. `calibrate` gives all tensors for typical inputs, where a recipe wants to
+    know what to expect. `avoided`: operators whose epochs were refused when the whole program was looked at. `room`:
+    the NPU's own RAM, and from which size on tensors shall fit any memory. `without`: passes of the schedule that are
+    left out; `asked`: forms that no published program proves and the user wants. `stripes`: operators whose rows shall
+    be computed in turn, where they can. `cuts`: kernels that are read in several epochs, and the bytes where each but
+    the first begins. `known`: the same with fewer stripes, whose other forms are taken over."""
     affinity, avoided = affinity or Affinity(), avoided or {}
     on_cpu = affinity.on_cpu | frozenset(avoided)
-    context = Context(graph, numerics, calibrate, on_cpu, supplied, room, without, asked, cuts)
+    context = Context(graph, target, numerics, calibrate, on_cpu, supplied, room, without, asked, cuts)
     if known is not None:
         context.names = known.context.names  # scratch memories of both have names of their own
     for name in graph.inputs:

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atonc import progress
-from atonc.cost.program import program_cost
 from atonc.errors import AtoncError
 from atonc.frontends.onnx_qdq import read_onnx
 from atonc.insight.own_steps import own_steps
 from atonc.options import Options
-from atonc.pipeline import compile_graph, machine_of, memories
+from atonc.pipeline import compile_graph
 
 
 @dataclass(frozen=True)
@@ -30,9 +29,9 @@ def price(model: Any, board: str = "stm32n6570-dk") -> Price:
     try:
         data = model if isinstance(model, bytes) else model.SerializeToString()
         compiled = compile_graph(read_onnx(data, "quantised"), options)
-        cost = program_cost(compiled.program, compiled.graph, memories(options).pools, machine_of(options))
     except AtoncError as error:
         return Price(None, None, str(error))
+    cost = compiled.cost
     own = own_steps(compiled, cost.steps)
     by_layer = {name: sum(step.cycles for _, step in rows) for name, rows in own.items()}
     return Price(round(cost.latency_ms, 4), round(sum(step.cycles for step in cost.steps)), "", by_layer)

@@ -9,14 +9,12 @@ it is larger than all of them.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
-from atonc.hw.cycles import hardware
-from atonc.hw.ec import ec_program
+from atonc.hw.cycles.target import Target
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig, changed
 from atonc.hw.limits import PREFETCH_BYTES
-from atonc.hw.machine import FLASH, HYPERRAM, Machine, stm32n6
+from atonc.hw.machine import FLASH, HYPERRAM, Machine
 from atonc.hw.memoise import memoise
 from atonc.hw.units.arith import ArithConfig
 from atonc.plan.streams import with_idle_steps
@@ -31,20 +29,18 @@ MOST_KNOWN = 1 << 12  # epochs whose cycles are remembered
 ROW_BYTES = 6  # of a table: three numbers of 16 bits
 
 
-def cycles_of(groups: Iterable[TaskGroup], buffers: Buffers) -> int:
+def cycles_of(groups: Iterable[TaskGroup], buffers: Buffers, target: Target) -> int:
     """Of groups of tasks that run one after the other."""
-    return sum(epoch_cycles(tasks, buffers) for tasks in packed(groups))
+    return sum(epoch_cycles(tasks, buffers, target) for tasks in packed(groups))
 
 
-def epoch_cycles(tasks: Sequence[Task], buffers: Buffers, machine: Machine | None = None) -> int:
+def epoch_cycles(tasks: Sequence[Task], buffers: Buffers, target: Target) -> int:
     """Of tasks side by side, with the program that configures them. Layers that look alike take alike: networks have
     most of theirs several times over, and forms of one layer share epochs."""
-    machine = machine or stm32n6()
-    known, outline = _known_cycles(machine), _outline(tasks, buffers)
+    known, outline = _known_cycles(target.machine, target.programmed_by), _outline(tasks, buffers)
     found = known.get(outline)
     if found is None:
-        epoch = assumed_epoch(tasks, buffers, machine)
-        found = hardware.epoch_cycles(replace(epoch, words=ec_program.epoch_words(epoch)), machine).cycles
+        found = target.cycles(target.with_words(assumed_epoch(tasks, buffers, target.machine))).cycles
         if len(known) == MOST_KNOWN:
             known.clear()
         known[outline] = found
@@ -52,7 +48,7 @@ def epoch_cycles(tasks: Sequence[Task], buffers: Buffers, machine: Machine | Non
 
 
 @memoise
-def _known_cycles(machine: Machine) -> dict[Hashable, int]:
+def _known_cycles(machine: Machine, programmed_by: str) -> dict[Hashable, int]:
     """By outline."""
     return {}
 

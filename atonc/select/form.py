@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from atonc.hw.cycles.target import Target
 from atonc.plan.task import TaskGroup
 from atonc.plan.types import Buffer, BufferKind
 from atonc.select import policy
@@ -37,6 +38,7 @@ class Form:
     """Everything that a recipe says: nothing else remembers it."""
 
     groups: tuple[TaskGroup, ...]
+    target: Target  # what it is priced for
     buffers: Mapping[str, Buffer] = field(default_factory=dict)  # that no earlier operator has
     aliases: Mapping[str, str] = field(default_factory=dict)  # tensor -> tensor in whose memory it lies
     shifted_copies: Mapping[str, str] = field(default_factory=dict)  # that later operators may read
@@ -48,7 +50,7 @@ class Form:
     @cached_property
     def cycles(self) -> int:
         """By the calibrated model, with assumed banks. Worked out when somebody asks: most forms have no rival."""
-        return cycles_of(self.groups, {**self.earlier, **self.buffers})
+        return cycles_of(self.groups, {**self.earlier, **self.buffers}, self.target)
 
     @property
     def error(self) -> float:
@@ -70,7 +72,7 @@ class Form:
     @property
     def cost(self) -> float:
         """What choices compare: cycles, and the prices of error and of memory."""
-        return policy.objective(self.cycles, self.error, self.scratch_bytes)
+        return policy.objective(self.cycles, self.error, self.scratch_bytes, self.target.machine)
 
 
 @dataclass(frozen=True)

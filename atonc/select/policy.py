@@ -20,11 +20,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-from atonc.hw.machine import FLASH, HYPERRAM, stm32n6
+from atonc.hw.machine import Machine
 
 # --- cycles
 EPOCH_CYCLES = 5000  # to program and start an epoch: 950 and about 600 words of 7 cycles, as usual convolutions have
-FLASH_BYTE_CYCLES = stm32n6().external_cycles_per_byte(stm32n6().first(FLASH))  # of a constant that is read once
 MAX_CHAINS = 3  # convolutions side by side, each with its own ARITHs: what published epochs have
 WORTH_LANES = 1.1  # how much longer than the flash the units of a layer must take: else lanes wait for the same kernels
 WORTH_BORDER = 1.25  # the same of windows on a copy with a border: the copy takes its time too
@@ -90,12 +89,16 @@ ERROR_CODE_CYCLES = FEW_CYCLES / (1 - CLOSER)  # of a code of error: a fifth of 
 # Share of networks whose activations do not fit the chip: an assumption, twice what the corpus shows. There, on the
 # default board, 2 of 70 spill (two deeplabv3, peaks of 30 and 9 MB); the next largest peak, 2.1 MB, stays on the chip.
 SPILLING = 0.06
-SCRATCH_BYTE_CYCLES = SPILLING * 2 * stm32n6().external_cycles_per_byte(stm32n6().first(HYPERRAM))  # out and back in
 
 
-def objective(cycles: float, error: float, scratch_bytes: int) -> float:
+def objective(cycles: float, error: float, scratch_bytes: int, machine: Machine) -> float:
     """Cycles plus the price of error and the price of memory."""
-    return cycles + ERROR_CODE_CYCLES * error + SCRATCH_BYTE_CYCLES * scratch_bytes
+    return cycles + ERROR_CODE_CYCLES * error + scratch_byte_cycles(machine) * scratch_bytes
+
+
+def scratch_byte_cycles(machine: Machine) -> float:
+    """Out and back in, where it has to lie outside."""
+    return SPILLING * 2 * machine.hyperram_byte_cycles
 
 
 # --- memory: shares of the NPU's own RAM
@@ -104,11 +107,6 @@ HUGE_SHARES = tuple(Fraction(k, 56) for k in (30, 20, 10, 5))  # tried in turn u
 LARGE_SHARE = Fraction(2, 7)  # of a tensor: two of them and a smaller one fit
 BAND_SHARE = Fraction(2, 7)  # for a part of a resized picture, beside the lines that it is made of
 COPY_SHARE = Fraction(1, 7)  # of a tensor that is copied from and to any address
-
-
-def npu_ram_of_chip() -> int:
-    """Without the cache, which is RAM only while it is off."""
-    return sum(bank.size_bytes for bank in stm32n6().npu_ram)
 
 
 @dataclass(frozen=True)
@@ -151,4 +149,6 @@ class Room:
         yield from (replace(self, huge_share=share) for share in HUGE_SHARES)
 
 
-USUAL_ROOM = Room(npu_ram_of_chip())
+def whole_room(machine: Machine) -> Room:
+    """All that the chip has, without the cache, which is RAM only while it is off."""
+    return Room(sum(bank.size_bytes for bank in machine.npu_ram))

@@ -17,7 +17,7 @@ from atonc.emulation import Emulation
 from atonc.ir import Array
 from atonc.lower.semantics.roundings import agree, roundings
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_canonical, machine_of, memories
+from atonc.pipeline import Compiled, compile_canonical, memories, target_of
 from atonc.schedule import PASSES, ROUNDS_ELSEWHERE
 from tests.compiler.layer_checks import soil
 
@@ -90,7 +90,7 @@ def weights_in_ram(compiled: Compiled) -> Program:
     """The same steps; what fits is copied once or by idle engines."""
     memory, graph, program, layout = memories(IN_RAM), compiled.graph, compiled.program, compiled.layout
     for bring in weights.wanted(IN_RAM):
-        plans, layout = bring(program, layout, compiled.mapped.context, memory, IN_RAM, machine_of(IN_RAM))
+        plans, layout = bring(program, layout, compiled.mapped.context, memory, IN_RAM, target_of(IN_RAM))
         program = bind(list(plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools, memory.pools)
     return program
 

@@ -19,11 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from atonc.cost.program import program_cost
 from atonc.hw.ec import Irq, ec_program, encode, merge_writes
 from atonc.lower import registry
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file, compile_graph, memories
+from atonc.pipeline import Compiled, compile_file, compile_graph
 from tests.compiler.golden_graphs import GRAPHS
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +43,7 @@ Figures = dict[str, int]
 def figures(compiled: Compiled) -> Figures:
     program = compiled.program
     return {
-        "cycles": program_cost(program, compiled.graph, memories(OPTIONS).pools).cycles,
+        "cycles": compiled.cost.cycles,
         "epochs": len(program.epochs),
         "cpu_steps": len(compiled.mapped.reasons),
         "peak_bytes": compiled.layout.peak_bytes,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import atonc.arranging
+from atonc.hw.machine import stm32n6
 from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.options import Options
 from atonc.passes import order
@@ -51,12 +52,12 @@ def test_a_small_board_is_known_from_the_start() -> None:
     room = compiled.mapped.context.room
     assert not compiled.mapped.reasons
     assert room == policy.Room(448 << 10)  # one bank: nothing had to be tried twice
-    assert room.huge_bytes < policy.USUAL_ROOM.huge_bytes
+    assert room.huge_bytes < policy.whole_room(stm32n6()).huge_bytes
 
 
 def test_smaller_layers_start_at_aligned_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     """RAM that other buffers take shows only when everything is placed: then smaller layers are kept out of it."""
-    monkeypatch.setattr(atonc.arranging, "npu_ram_bytes", lambda _board: policy.USUAL_ROOM.npu_ram_bytes)
+    monkeypatch.setattr(atonc.arranging, "npu_ram_bytes", lambda _board: policy.whole_room(stm32n6()).npu_ram_bytes)
     options = Options(verify=False)
     graph, board = order.run(network(), options), small_board(options)
     compiled = compile_canonical(graph, graph, options, board)

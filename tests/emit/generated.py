@@ -12,7 +12,6 @@ from atonc import pipeline
 from atonc.app import generating
 from atonc.compile_view import CompileView
 from atonc.cost.network import NetworkCost
-from atonc.cost.program import program_cost
 from atonc.emit.c.network import CNetwork
 from atonc.ir import Graph
 from atonc.options import Options
@@ -30,7 +29,7 @@ def view_of(
     options = options or Options(verify=False)
     compiled = pipeline.compile_graph(graph, options)
     memory = memory or generating.memories(options)
-    cost: NetworkCost = program_cost(compiled.program, compiled.graph, memory.pools)
+    cost: NetworkCost = compiled.cost
     return CompileView("model.tflite", name, memory, compiled, cost, 0, options)
 
 

@@ -145,7 +145,7 @@ def test_windows_as_seen() -> None:
 
 
 def test_room_follows_the_board() -> None:
-    room = policy.USUAL_ROOM
+    room = policy.whole_room(stm32n6())
     assert room.npu_ram_bytes == sum(b.size_bytes for b in stm32n6().memories if b.name.startswith("npuRAM"))
     assert (room.huge_bytes, room.large_bytes, room.copy_bytes) == (960 << 10, 512 << 10, 256 << 10)
     assert [some.huge_bytes >> 10 for some in room.tighter()] == [960, 640, 320, 160]

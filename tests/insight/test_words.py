@@ -79,9 +79,8 @@ def test_what_moves_is_not_bound_by_convolvers() -> None:
     rule = decide.bound({"read": 1.0}, 10).rule
     assert rule.id == "BOUND-READ" and "convolver" not in rule.sentence
     compiled = atonc.pipeline.compile_graph(graph, Options(verify=False))
-    from atonc.cost.program import program_cost
 
-    cost = program_cost(compiled.program, compiled.graph, atonc.pipeline.memories(Options()).pools)
+    cost = compiled.cost
     assert all(step.bound_by != "feature" for step in cost.steps)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from atonc.compile_view import CompileView
 from atonc.cost.macs import graph_macs
-from atonc.cost.program import program_cost
 from atonc.insight.ours import network_view
 from atonc.insight.types import NetworkView
 from atonc.ir import Graph
@@ -15,7 +14,7 @@ from atonc.pipeline import compile_graph, memories
 def compile_view(graph: Graph, options: Options | None = None) -> CompileView:
     options = options or Options(verify=False)
     compiled, board = compile_graph(graph, options), memories(options)
-    cost = program_cost(compiled.program, compiled.graph, board.pools)
+    cost = compiled.cost
     return CompileView("model made in a test", "network", board, compiled, cost, graph_macs(compiled.graph))
 
 

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.emulation import Emulation
+from atonc.hw.cycles.target import Target
+from atonc.hw.machine import stm32n6
 from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.lower.context import Context
 from atonc.lower.map_ops import Mapped, map_ops
@@ -26,6 +28,7 @@ from atonc.schedule.assign import assign
 from tests.compiler.layer_checks import soil
 
 Array = NDArray[Any]
+TARGET = Target(stm32n6())  # of tests that look at forms without a board
 
 
 def activation(name: str, shape: tuple[int, ...], scale: float = 0.05, zero_point: int = 0) -> Tensor:
@@ -47,7 +50,7 @@ def graph_of(op: Op, *tensors: Tensor) -> Graph:
 
 
 def lower(graph: Graph, numerics: str = "best") -> tuple[list[StepPlan], Context]:
-    mapped = map_ops(graph, numerics)
+    mapped = map_ops(graph, TARGET, numerics)
     _require_npu(mapped)
     return list(assign(schedule(mapped.works))), mapped.context
 

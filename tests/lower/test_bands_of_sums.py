@@ -10,9 +10,11 @@ import pytest
 from atonc.hw.limits import READ_ALIGNMENT
 from atonc.ir import Graph
 from atonc.lower.conv import strips
-from atonc.select.policy import USUAL_ROOM
-from tests.lower.harness import activation, constant, lower
+from atonc.select.policy import whole_room
+from tests.lower.harness import TARGET, activation, constant, lower
 from tests.lower.test_conv import CASES, check, conv_graph
+
+ROOM = whole_room(TARGET.machine)
 
 
 def nine_bits(graph: Graph) -> Graph:
@@ -28,7 +30,7 @@ def test_large_sums_lie_in_the_ram_of_the_npu_and_features_are_read_once() -> No
     plans, context = lower(graph)
     sizes = {name: buffer.size_bytes for name, buffer in context.buffers.items() if "#" in name}
     assert sum(name.startswith("partial sums") for name in sizes) > 1
-    assert max(sizes.values()) <= USUAL_ROOM.band_bytes
+    assert max(sizes.values()) <= ROOM.band_bytes
     uses = [use for plan in plans for use in plan.engines.values() if use.buffer == "x"]
     assert sum(use.config.elements * use.config.element_bytes for use in uses) == graph.tensors["x"].elements
 
@@ -67,5 +69,5 @@ def test_features_that_no_memory_would_take() -> None:
     plans, context = lower(graph)
     for plan in plans:
         for use in plan.engines.values():
-            fits = context.buffers[use.buffer].size_bytes <= USUAL_ROOM.npu_ram_bytes
+            fits = context.buffers[use.buffer].size_bytes <= ROOM.npu_ram_bytes
             assert fits or use.config.address % READ_ALIGNMENT == 0, use.buffer

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from atonc.compare.inputs import make_inputs
-from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
 from atonc.hw.safety.evidence import Grade
 from atonc.hw.units.convacc import ConvaccConfig
@@ -16,7 +15,7 @@ from atonc.ir import Graph, Op
 from atonc.lower.semantics.run import run_mapped
 from atonc.lower.sizes import free_bytes
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph, memories
+from atonc.pipeline import Compiled, compile_graph
 from atonc.plan.task import Purpose
 from atonc.schedule.merging import NO_MORE
 from tests.compiler.golden_graphs import Sketch
@@ -57,7 +56,7 @@ def has_border(compiled: Compiled) -> bool:
 
 
 def cycles(compiled: Compiled) -> int:
-    return program_cost(compiled.program, compiled.graph, memories(ON).pools).cycles
+    return compiled.cost.cycles
 
 
 @pytest.mark.parametrize(

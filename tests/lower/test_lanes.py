@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from atonc.compare.inputs import make_inputs
-from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
 from atonc.hw.safety.evidence import Grade
 from atonc.ir import Graph
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph, memories
+from atonc.pipeline import Compiled, compile_graph
 from tests.compiler.golden_graphs import Sketch
 
 OFF = Options(verify=False, schedule_without=("lanes", "pack"))
@@ -33,7 +32,7 @@ def chains(compiled: Compiled) -> list[list[int]]:
 
 
 def cycles(compiled: Compiled) -> int:
-    return program_cost(compiled.program, compiled.graph, memories(ON).pools).cycles
+    return compiled.cost.cycles
 
 
 def both(graph: Graph) -> tuple[Compiled, Compiled]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from atonc.lower.registry import Refusal
 from atonc.lower.resize import linear as resize_linear
 from atonc.ops import run_graph
 from atonc.select import policy
-from tests.lower.harness import activation, graph_of, lower, run
+from tests.lower.harness import TARGET, activation, graph_of, lower, run
 
 COORDINATES = ["asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel", "tf_half_pixel_for_nn"]
 ROUNDINGS = ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"]
@@ -130,7 +131,7 @@ def test_large_results_come_in_bands_that_begin_at_aligned_places() -> None:
 )
 def test_bands_of_rows(shape, size, coordinates, monkeypatch: pytest.MonkeyPatch) -> None:
     small = 1 << 14
-    monkeypatch.setitem(vars(policy.USUAL_ROOM), "band_bytes", small)
+    monkeypatch.setattr(policy, "BAND_SHARE", Fraction(small, policy.whole_room(TARGET.machine).npu_ram_bytes))
     assert len(resize_linear.bands(size[0], size[1] * shape[2], size[1] * -(-shape[2] // 8) * 8, small)) > 1
     x, y = activation("x", (1, *shape), 0.1, 3), activation("y", (1, *size, shape[2]), 0.1, 3)
     check("resize_linear", {"coordinates": coordinates}, x, y, within=1)

@@ -11,7 +11,6 @@ import pytest
 
 from atonc import arranging, striping
 from atonc.compile_view import CompileView
-from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
 from atonc.hw.safety.evidence import Grade
 from atonc.insight import rules
@@ -32,9 +31,11 @@ from atonc.schedule.assign import assign
 from atonc.schedule.check import ONCE, TOPOLOGICAL, check
 from atonc.schedule.types import EpochOfTasks, Schedule, Step
 from atonc.select.form import Refusal, Refused
-from atonc.select.policy import USUAL_ROOM
+from atonc.select.policy import whole_room
 from atonc.striping import runs
-from tests.lower.harness import activation, constant
+from tests.lower.harness import TARGET, activation, constant
+
+ROOM = whole_room(TARGET.machine)
 
 RUN = ("expand", "depthwise", "project")
 
@@ -117,7 +118,7 @@ def test_bands_are_as_large_as_the_chip_holds(expanded: int, large: bool, monkey
         board = small_board(options)
         one = compile_canonical(graph, graph, options, board)
         assert not one.layout.spilled_bytes
-        cycles.append(program_cost(one.program, graph, board.pools).cycles)
+        cycles.append(one.cost.cycles)
         bands.append(one.mapped.stripes[0].bands)
     assert (cycles[1] < cycles[0], bands[1] < bands[0]) == (large, large)
 
@@ -134,7 +135,7 @@ def test_what_would_leave_the_chip_is_computed_in_turn() -> None:
 
 def test_explain_says_so() -> None:
     one, board = compiled(), small_board(Options())
-    cost = program_cost(one.program, one.graph, board.pools)
+    cost = one.cost
     for layer in network_view(CompileView("model", "network", board, one, cost, 0)).layers:
         found = [d for d in layer.decisions if d.rule is rules.STRIPED]
         assert len(found) == 1 and "3 layers in turn, expand to project" in found[0].seen
@@ -172,7 +173,7 @@ def test_runs_end_where_little_lies_between() -> None:
     def names(picture: bool, without: str = "") -> list[list[str]]:
         graph = network(40, 8, picture=picture)
         usable = {op.name for op in graph.ops} - {without}
-        return [[op.name for op in run] for run in runs(graph, usable, USUAL_ROOM)]
+        return [[op.name for op in run] for run in runs(graph, usable, ROOM)]
 
     assert names(picture=False) == [["expand", "depthwise"]]
     assert names(picture=True) == [["edge", "expand", "depthwise"]]
@@ -183,7 +184,7 @@ def test_runs_end_where_little_lies_between() -> None:
 @pytest.mark.parametrize("bands", (2, 3, 7))
 def test_any_number_of_bands_means_the_same(bands: int) -> None:
     graph = network(40, 24)
-    mapped, whole = striped_works(bands), map_ops(graph)
+    mapped, whole = striped_works(bands), map_ops(graph, TARGET)
     assert [stripe.bands for stripe in mapped.stripes] == [bands]
     values = {"x": np.random.default_rng(bands).integers(-128, 128, (1, 40, 64, 8))}
     for op in graph.ops:
@@ -203,7 +204,7 @@ def test_bands_that_round_otherwise_are_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 def striped_works(bands: int = 3) -> Mapped:
-    return map_ops(network(40, 24), stripes=[Stripe(RUN, bands)])
+    return map_ops(network(40, 24), TARGET, stripes=[Stripe(RUN, bands)])
 
 
 def first_of(op: str, steps: list[Step], band: int) -> int:
@@ -271,7 +272,7 @@ def test_rows_in_the_wrong_place_are_found(op: str) -> None:
 def test_a_shifted_copy_of_some_rows_is_not_taken_for_all() -> None:
     """The copy is kept by the name of what it copies: the next band would read rows that it does not have."""
     graph = network()
-    context = map_ops(graph).context
+    context = map_ops(graph, TARGET).context
     layer = layer_of(graph.ops[0], context)
     for rows in (Rows(0, 16), Rows(16, 32)):
         with pytest.raises(Refusal, match="some rows"):
@@ -299,4 +300,4 @@ def test_activations_make_room_for_weights_that_stay(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("atonc.weights.short_of_room", lambda *_: True)
     found = compile_canonical(graph, graph, options, memories(options))
     assert [prefer for prefer, _ in tried] == ["speed", "memory"]
-    assert program_cost(found.program, graph, memories(options).pools).cycles == min(cycles for _, cycles in tried)
+    assert found.cost.cycles == min(cycles for _, cycles in tried)

@@ -10,12 +10,11 @@ import pytest
 
 from atonc.boards.overlaps import find_overlaps
 from atonc.boards.spans import Kind, Span
-from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
 from atonc.errors import InputError
 from atonc.hw.board_file import find_board
 from atonc.options import Options, room
-from atonc.pipeline import Compiled, compile_graph, memories
+from atonc.pipeline import Compiled, compile_graph
 from atonc.place import check as place_check
 from atonc.place.resident import free_spans
 from atonc.plan.types import BufferKind
@@ -26,7 +25,7 @@ PLAIN = Options(verify=False)
 
 
 def cycles(compiled: Compiled) -> int:
-    return program_cost(compiled.program, compiled.graph, memories(PLAIN).pools).cycles
+    return compiled.cost.cycles
 
 
 def resident(compiled: Compiled) -> list[str]:

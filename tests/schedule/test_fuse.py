@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from atonc.compare.inputs import make_inputs
-from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
 from atonc.hw.safety.evidence import Grade
 from atonc.insight.chained import of_schedule
@@ -18,7 +17,7 @@ from atonc.ir import Graph
 from atonc.layer_checks import Layers
 from atonc.lower.move.copies import SAME
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph, memories
+from atonc.pipeline import Compiled, compile_graph
 from atonc.plan.task import EngineUse, Task, TaskGroup, Wire
 from atonc.schedule import FUSE
 from atonc.schedule.check import MERGED, ONCE, check
@@ -93,7 +92,7 @@ def same(graph: Graph, inputs: Callable[[Graph], dict[str, np.ndarray]]) -> tupl
 
 
 def cycles(compiled: Compiled) -> int:
-    return program_cost(compiled.program, compiled.graph, memories(CHAINED).pools).cycles
+    return compiled.cost.cycles
 
 
 @pytest.mark.parametrize("name", GRAPHS)

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from atonc.compare.inputs import make_inputs
-from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
 from atonc.hw.safety.evidence import Grade
 from atonc.ir import Graph
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph, memories
+from atonc.pipeline import Compiled, compile_graph
 from atonc.plan.task import Task
 from atonc.schedule import FUSE
 from atonc.schedule.check import MERGED
@@ -56,7 +55,7 @@ def squeeze() -> Graph:
 
 
 def cycles(compiled: Compiled) -> int:
-    return program_cost(compiled.program, compiled.graph, memories(ON).pools).cycles
+    return compiled.cost.cycles
 
 
 def merges(compiled: Compiled) -> list[Merge]:

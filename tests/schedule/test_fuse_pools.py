@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from atonc.compare.inputs import make_inputs
-from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
 from atonc.hw.safety.evidence import Grade, unit_grade
 from atonc.hw.units import activ
 from atonc.insight.chained import of_schedule
 from atonc.ir import Graph
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph, memories
+from atonc.pipeline import Compiled, compile_graph
 from atonc.plan.task import Task
 from atonc.schedule import POOLS
 from atonc.schedule.check import MERGED
@@ -27,6 +27,7 @@ from atonc.schedule.types import Merge
 from atonc.schedule.windows import UNCHANGED
 from atonc.select.cycles import cycles_of
 from tests.compiler.golden_graphs import Sketch
+from tests.lower.harness import TARGET
 from tests.schedule.planted import (
     Fault,
     before_the_codes,
@@ -90,7 +91,7 @@ def stem() -> Graph:
 
 
 def cycles(compiled: Compiled) -> int:
-    return program_cost(compiled.program, compiled.graph, memories(ON).pools).cycles
+    return compiled.cost.cycles
 
 
 def merges(compiled: Compiled) -> list[Merge]:
@@ -166,7 +167,7 @@ def test_what_could_follow_the_pooling_alone_counts_too() -> None:
     pool(net)
     net.conv(16, (3, 3))
     mapped = compile_graph(net.graph(), ON).mapped
-    network = Network(mapped.context.buffers, mapped.context.aliases, ("conv2",), cycles_of)
+    network = Network(mapped.context.buffers, mapped.context.aliases, ("conv2",), partial(cycles_of, target=TARGET))
     state = State(list(mapped.works), network)
     place = next((k, 0) for k, work in enumerate(state.works) if work.op == "max_pool1")
     (found,) = after_pools(state, place)

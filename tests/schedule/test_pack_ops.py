@@ -15,6 +15,7 @@ from atonc.schedule.pack_ops import Network
 from atonc.schedule.shares import shares
 from atonc.schedule.types import EpochOfTasks, Work
 from atonc.select.cycles import epoch_cycles
+from tests.lower.harness import TARGET
 from tests.schedule.small import convolution, move, table, total
 
 SLACK = Work("slack", call=CpuPlan(("slack",), "softmax", "slack", ("large",), ("larger",)))
@@ -31,7 +32,7 @@ def network(works: list[Work], aliases: dict[str, str] | None = None, **sizes: i
     names = {use.buffer for task in tasks for use in task.engines.values()}
     names |= {name for one in works if one.call for name in (*one.call.inputs, *one.call.outputs)}
     found = {name: Buffer(name, sizes.get(name, 64), BufferKind.ACTIVATION) for name in sorted(names)}
-    return Network(found, aliases or {}, partial(epoch_cycles, buffers=found))
+    return Network(found, aliases or {}, partial(epoch_cycles, buffers=found, target=TARGET))
 
 
 def packed(works: list[Work], aliases: dict[str, str] | None = None, **sizes: int) -> list[str]:

@@ -8,11 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
 from atonc.errors import InputError
 from atonc.options import Options
-from atonc.pipeline import compile_graph, memories
+from atonc.pipeline import compile_graph
 from atonc.plan.streams import contiguous
 from atonc.plan.types import Buffer, BufferKind, EpochPlan
 from atonc.schedule import check_copies
@@ -32,7 +31,7 @@ def test_the_same_results_and_never_slower() -> None:
     assert after.layout.prefetched_bytes > 0 and after.layout.peak_bytes == before.layout.peak_bytes
     copies = [home for home in after.layout.placed.values() if home.buffer.kind == BufferKind.PREFETCHED]
     assert copies and all(home.first < home.last and not home.buffer.data for home in copies)
-    costs = [program_cost(one.program, one.graph, memories(PLAIN).pools).cycles for one in (before, after)]
+    costs = [one.cost.cycles for one in (before, after)]
     assert costs[1] < costs[0]
     values = random_inputs(before.graph, 1)
     results = [Emulation(one.program, one.graph).run(values) for one in (before, after)]

@@ -11,19 +11,19 @@ from atonc import arranging, weights
 from atonc.compare.inputs import make_inputs
 from atonc.cost.prefetch import free_copies
 from atonc.cost.prefetch_advice import Advice
-from atonc.cost.program import program_cost
 from atonc.emulation import Emulation
 from atonc.ir import Graph
 from atonc.lower.map_ops import map_ops
 from atonc.lower.move.copies import SAME
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph, memories
+from atonc.pipeline import Compiled, compile_graph
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import contiguous
 from atonc.plan.task import Task, TaskGroup
 from atonc.plan.types import BufferKind
 from atonc.schedule.pack import pack
 from tests.compiler.golden_graphs import Sketch
+from tests.lower.harness import TARGET
 
 PLAIN = Options(verify=False)
 AHEAD = Options(verify=False, schedule_with=("prefetch",))
@@ -62,7 +62,7 @@ def same(one: Compiled, other: Compiled) -> bool:
 
 
 def cycles(compiled: Compiled) -> int:
-    return program_cost(compiled.program, compiled.graph, memories(PLAIN).pools).cycles
+    return compiled.cost.cycles
 
 
 def test_kernels_are_cut_and_chains_leave_engines_for_copies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,8 +79,8 @@ def test_kernels_are_cut_and_chains_leave_engines_for_copies(monkeypatch: pytest
 
 def test_pieces_are_all_of_the_kernels_in_their_order() -> None:
     graph = compile_graph(starved(), PLAIN).graph
-    whole = map_ops(graph, cuts={})
-    pieces = map_ops(graph, cuts=advised().cuts)
+    whole = map_ops(graph, TARGET, cuts={})
+    pieces = map_ops(graph, TARGET, cuts=advised().cuts)
     kernels = [
         [constant.data for work in mapped.works for task in tasks(work.groups) for use in task.readers()
          if (constant := mapped.context.buffers[use.buffer]).kind == BufferKind.CONSTANT]
@@ -99,8 +99,8 @@ def test_cuts_between_sets_of_kernels_and_out_of_range() -> None:
     graph, name, inputs = plain.graph, next(iter(advised().cuts)), make_inputs(plain.graph, 4)
     half = plain.program.placed[name].buffer.size_bytes // 2
     for cuts, more in (((1,), 0), ((1 << 30,), 0), ((-5, 7, half, half + 1), 1)):
-        lower = partial(map_ops, graph, cuts={name: cuts})
-        job = arranging.Job(graph, memories(PLAIN), PLAIN, arranging.nobody)
+        lower = partial(map_ops, graph, plain.target, cuts={name: cuts})
+        job = arranging.Job(graph, plain.memory, plain.target, PLAIN, arranging.nobody)
         program = arranging.arrange(lower, job, arranging.Wishes())[3]
         results = [Emulation(one, graph).run(inputs) for one in (plain.program, program)]
         assert all(np.array_equal(results[0][output], results[1][output]) for output in graph.outputs)

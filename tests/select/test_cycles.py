@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from atonc.cost.program import program_cost
 from atonc.hw.cycles import hardware
 from atonc.hw.ec import ec_program
 from atonc.hw.machine import FLASH, HYPERRAM, stm32n6
@@ -34,7 +33,7 @@ def test_a_form_takes_what_its_program_takes() -> None:
     options = Options(verify=False)
     memory = memories(options)
     compiled = compile_canonical(graph, graph, options, memory)
-    placed = program_cost(compiled.program, graph, memory.pools).cycles
+    placed = compiled.cost.cycles
     assert abs(compiled.mapped.forms["c"].cycles - placed) <= 0.02 * placed
 
 
@@ -50,7 +49,7 @@ def test_banks_are_assumed_by_what_a_buffer_is() -> None:
     banks = [stm32n6().memory_at(engine.address) for engine in epoch.readers().values()]
     assert [bank.kind for bank in banks if bank is not None] == [FLASH, HYPERRAM]
     slower = {**buffers, "small": Buffer("small", huge, BufferKind.ACTIVATION)}
-    assert cycles_of([group], slower) > cycles_of([group], buffers)
+    assert cycles_of([group], slower, harness.TARGET) > cycles_of([group], buffers, harness.TARGET)
 
 
 def test_epochs_that_look_alike_are_priced_once_and_all_others_by_themselves() -> None:
@@ -64,10 +63,10 @@ def test_epochs_that_look_alike_are_priced_once_and_all_others_by_themselves() -
             harness.activation("y", (1, size, size, 32), scale=0.5),
         )
         attrs = {"padding": (1, 1, 1, 1), "stride": (1, 1), "dilation": (1, 1), "layout": "NHWC"}
-        mapped = map_ops(harness.graph_of(Op("conv", "c", ("x", "w"), ("y",), attrs), *tensors))
+        mapped = map_ops(harness.graph_of(Op("conv", "c", ("x", "w"), ("y",), attrs), *tensors), harness.TARGET)
         for form in (mapped.forms["c"], *(other.form for other in mapped.forms["c"].outbid)):
             buffers = {**form.earlier, **form.buffers}
             for tasks in packed(form.groups):
                 epoch = assumed_epoch(tasks, buffers, machine)
                 alone = hardware.epoch_cycles(replace(epoch, words=ec_program.epoch_words(epoch)), machine).cycles
-                assert epoch_cycles(tasks, buffers) == alone
+                assert epoch_cycles(tasks, buffers, harness.TARGET) == alone

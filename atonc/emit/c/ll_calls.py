@@ -18,6 +18,7 @@ from atonc.errors import ToolError
 from atonc.hw import ll, regs
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import ec_program
+from atonc.hw.ec.instructions import Instruction
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.ll import GENERATIONS, Generation
@@ -76,6 +77,12 @@ def driver_epoch(
     """What the driver makes of the calls: the epoch read off the registers that it writes."""
     program = ll.epoch_program(start, mask, end, _no_memory, generation, number)
     return next(epoch for epoch in decode_epochs(program) if not epoch.empty)
+
+
+def driver_stores(config: UnitConfig) -> list[Instruction]:
+    """What the driver does to configure a unit, whichever of its kind."""
+    name = next(unit.name for unit in regs.UNITS if unit.kind == config.KIND)
+    return ll.driver_program([_configure(name, config, {})], _no_memory)
 
 
 def require_same(epoch: Epoch, start: Sequence[EpochCall], end: Sequence[EpochCall]) -> None:

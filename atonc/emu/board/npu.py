@@ -168,10 +168,11 @@ class Npu:
             code = _ERR_UNKOP if "opcode" in error.what else _ERR_START
             self.clock.schedule(1, lambda: self._end_program(unit, code))
             return
+        counted = self.replay.words[unit.id].get(_EC_COUNT, 0) + sum(instruction.size for instruction in program)
+        self.replay.words[unit.id][_EC_COUNT] = counted & 0xFFFF
         total = 0
         for epoch in decode_epochs(program, self.replay, self.epoch or 0):
             self.replay.words[unit.id][_EC_LABEL] = epoch.number
-            self.replay.words[unit.id][_EC_COUNT] = self.replay.words[unit.id].get(_EC_COUNT, 0) + epoch.words & 0xFFFF
             cycles = self._run(epoch, hardware.CONTROLLER)
             if cycles is None:
                 return

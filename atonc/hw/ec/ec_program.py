@@ -6,7 +6,7 @@ writers; unwire; release every unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import chain
@@ -31,6 +31,8 @@ _SWITCH = regs.UNIT_BY_NAME["STRSWITCH0"].id
 _TRANSLATE = regs.registers("ARITH")["TRANSLATEADDR"].index
 _EN, _CLR, _CONFCLR, _RUNNING = 0, 1, 30, 31
 _TIMEOUT = 100  # in every public program; its unit is unknown
+
+UnitWords = Callable[[UnitConfig, bool], int]  # from a unit and whether its table is there already
 
 
 def program(epochs: Iterable[Epoch]) -> list[Instruction]:
@@ -119,13 +121,14 @@ def with_words(epoch: Epoch) -> Epoch:
     return replace(epoch, words=written_words(epoch))
 
 
-def epoch_words(epoch: Epoch) -> int:
-    """The same without writing it: what a unit takes is the same in every epoch."""
+def epoch_words(epoch: Epoch, unit_words: UnitWords | None = None) -> int:
+    """The same without writing it: what a unit takes is the same in every epoch. `unit_words`: to configure one, where
+    somebody else than this program does."""
     if epoch.empty:
         return len(_encoded(epoch))
-    writers = set(epoch.writers())
+    writers, configure = set(epoch.writers()), unit_words or _configure_words
     units = [(config, name in epoch.kept, name in writers) for name, config in epoch.units.items()]
-    words = sum(_configure_words(config, kept) + _run_words(config.KIND, writes) for config, kept, writes in units)
+    words = sum(configure(config, kept) + _run_words(config.KIND, writes) for config, kept, writes in units)
     wired = tuple(sorted(regs.SWITCH_PORTS[link.destination, link.port] for link in epoch.links))
     return _length([Label(epoch.number)]) + words + _switch_words(wired)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import gcd, lcm
 
+from atonc.hw.machine import Machine
 from atonc.ir import Graph
 from atonc.lower.conv.kernel_parts import Part
 from atonc.lower.conv.layer import Layer
@@ -13,7 +14,7 @@ from atonc.ops.windows import pair
 from atonc.plan.streams import Area
 from atonc.plan.task import Task, TaskGroup
 from atonc.schedule.pack import packed
-from atonc.select.policy import EPOCH_CYCLES, FEWEST_ROWS, FLASH_BYTE_CYCLES
+from atonc.select.policy import EPOCH_CYCLES, FEWEST_ROWS
 
 KERNELS = 1  # port of a CONVACC
 
@@ -51,19 +52,19 @@ def _rows(part: Part, row: int, count: int) -> Part:
     return replace(part, area=area, padding=(max(0, -start), left, max(0, end - part.area.height), right))
 
 
-def least_cycles(groups: Sequence[TaskGroup]) -> float:
+def least_cycles(groups: Sequence[TaskGroup], machine: Machine) -> float:
     """A bound that knows no banks: the longest stream of every epoch or its constants from flash, and a usual epoch.
     It ranks slices and bands (`preferences.SHORTER_STREAMS`); what a form takes is `Form.cycles`."""
-    return sum(_epoch_cycles(tasks) for tasks in packed(groups))
+    return sum(_epoch_cycles(tasks, machine) for tasks in packed(groups))
 
 
-def _epoch_cycles(tasks: Sequence[Task]) -> float:
+def _epoch_cycles(tasks: Sequence[Task], machine: Machine) -> float:
     longest, flash = 0, 0.0
     for task in tasks:
         kernels = {wire.source for wire in task.wires if wire.port == KERNELS}
         for name, use in task.engines.items():
             if name in kernels:
-                flash += FLASH_BYTE_CYCLES * use.config.elements
+                flash += machine.flash_byte_cycles * use.config.elements
             else:
                 longest = max(longest, use.config.elements)
     return EPOCH_CYCLES + max(longest, flash)

@@ -24,7 +24,7 @@ from atonc.plan.task import Purpose, TaskGroup
 from atonc.plan.types import BufferKind
 from atonc.select.choose import Draw, Offer, attempt, take_best
 from atonc.select.form import Form, Refused
-from atonc.select.policy import FLASH_BYTE_CYCLES, WINDOW_CHANNELS, WINDOW_OUTPUTS, WORTH_BORDER
+from atonc.select.policy import WINDOW_CHANNELS, WINDOW_OUTPUTS, WORTH_BORDER
 
 SUBTRACTED = "the zero point subtracted by the units"
 STORED = "the zero point around the picture in memory"
@@ -60,7 +60,7 @@ def _may_pay(layer: Layer, plain: Form) -> bool:
         return False  # units do it on bytes already
     if layer.area.channels < WINDOW_CHANNELS or layer.outputs < WINDOW_OUTPUTS:
         return False
-    return plain.cycles > WORTH_BORDER * FLASH_BYTE_CYCLES * layer.weights.size
+    return plain.cycles > WORTH_BORDER * layer.machine.flash_byte_cycles * layer.weights.size
 
 
 def _draws(layer: Layer, lower: Lower) -> Iterator[Draw[Context]]:

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from atonc.hw.limits import ALIGNED, BUS_BYTES, UNITS
-from atonc.hw.machine import stm32n6
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.conv.chains import Mode, chain_configs, least_batch, limits, sizes_seen
 from atonc.lower.conv.kernel_parts import Part
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.wide_windows import frame, side_by_side
-from atonc.select.policy import EPOCH_CYCLES, FLASH_BYTE_CYCLES, MAX_CHAINS
+from atonc.select.policy import EPOCH_CYCLES, MAX_CHAINS
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def best_cut(layer: Layer, parts: tuple[Part, ...], channels: int, joined: bool 
     for mode in layer.modes():
         cuts = list(_cuts(layer, parts, mode, range(channels, 0, -1), joined))
         if cuts:
-            return min(cuts, key=lambda cut: _least_cycles(parts, cut, channels, ariths, layer.bands))
+            return min(cuts, key=lambda cut: _least_cycles(parts, cut, channels, ariths, layer))
     return None
 
 
@@ -96,11 +95,11 @@ def _kernels(batch: int, multiplier: int, most: int) -> tuple[int, int]:
     return kernels, total // kernels
 
 
-def _least_cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int, bands: float) -> float:
+def _least_cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int, layer: Layer) -> float:
     """A bound for all channels, with as many chains as fit: the slowest of the units, the bank of the picture, the
     flash. So many bands that shall be cut alike are reckoned as one picture. There are up to a hundred cuts a layer and
     tasks of none of them yet, so `Form.cycles` cannot rank them."""
-    timing = stm32n6().timing
+    timing, bands = layer.machine.timing, layer.bands
     blocks, rest = divmod(channels, cut.batch)
     pixels = bands * max(frame(part).height * part.area.width for part in parts)
     rows_out, columns_out = parts[0].out_size
@@ -111,6 +110,6 @@ def _least_cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int,
         unit += timing.fill_constant
     bank = timing.single_read_beat * len(parts) * pixels * -(-cut.batch // BUS_BYTES)
     taps = sum(part.window[0] * part.window[1] for part in parts)
-    flash = FLASH_BYTE_CYCLES * taps * cut.kernels * cut.batch
+    flash = layer.machine.flash_byte_cycles * taps * cut.kernels * cut.batch
     lanes = max(1, min(cut.lanes(ariths), blocks))
     return blocks * cut.repeats * max(unit / lanes, bank, flash) + EPOCH_CYCLES * (rest > 0)

@@ -75,4 +75,4 @@ def _one_more_row(lower: Lower, layer: Layer, context: Context) -> list[TaskGrou
     taller = replace(layer, target=target, out=Area.whole(height + 1, width, channels), padding=(0, 0, more, 0))
     source = StridedView.whole(target, (height + 1, width, channels)).cut(0, 0, height)
     moves = [Move(source, StridedView.whole(layer.target, (height, width, channels)))]
-    return [*lower(taller, context), *copy(moves, layer.origin, f"rows of {layer.op.name}")]
+    return [*lower(taller, context), *copy(context, moves, layer.origin, f"rows of {layer.op.name}")]

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from math import gcd
 
 from atonc.hw.limits import ALIGNED, BUS_BYTES, UNITS
+from atonc.hw.machine import Machine
 from atonc.hw.safety.evidence.seen import frame_seen
 from atonc.lower.context import Context
 from atonc.lower.conv.bands import bands, rows_together
@@ -29,7 +30,7 @@ from atonc.plan.streams import Area
 from atonc.plan.task import Task, TaskGroup
 from atonc.plan.types import Buffer
 from atonc.select.choose import Way, choose
-from atonc.select.policy import FLASH_BYTE_CYCLES, MAX_CHAINS, MOST_LANE_JOBS, WORTH_LANES
+from atonc.select.policy import MAX_CHAINS, MOST_LANE_JOBS, WORTH_LANES
 
 ONE_BY_ONE, SIDE_BY_SIDE = "one chain after the other", "chains side by side"
 BY_ROWS, BY_KERNELS = ({n: f"{n} lanes of {what}" for n in range(2, MAX_CHAINS + 1)} for what in ("rows", "kernels"))
@@ -100,7 +101,7 @@ def _ways(layer: Layer, context: Context, jobs: Sequence[Job]) -> Iterator[tuple
     if any(op.kind in POOLING for op in context.graph.consumers.get(layer.op.outputs[0], ())):
         yield from _few_kernels(layer, jobs)
     cycles = sum(piece.cycles for piece in whole)
-    if cycles < WORTH_LANES * max(1.0, sum(map(_flash_cycles, jobs))):
+    if cycles < WORTH_LANES * max(1.0, sum(_flash_cycles(job, layer.machine) for job in jobs)):
         return
     ariths = max(_ariths(layer, job) for job in jobs)
     for lanes in range(2, min(MAX_CHAINS, UNITS["ARITH"] // ariths) + 1):
@@ -129,7 +130,7 @@ def _pooled(layer: Layer, job: Job, lanes: int) -> list[Piece]:
     """The job in frames of few kernels; nothing where that needs roundings in between."""
     like, reads = replace(job.tiling, kernels=POOLED), ALIGNED // 2 if layer.huge else 1
     units = UNITS["CONVACC"] // lanes
-    tiling = narrower(job.parts, layer.area.channels, like, layer.modes(), units, reads)
+    tiling = narrower(job.parts, layer.area.channels, like, layer.modes(), layer.machine.timing, units, reads)
     if tiling is None or tiling.passes > 1:
         return []
     narrow = replace(job, tiling=tiling)
@@ -141,8 +142,8 @@ def _share(job: Job, cycles: int, lanes: int) -> int:
     return min(lanes, -(-job.whole.cycles * lanes // max(1, cycles)))
 
 
-def _flash_cycles(job: Job) -> float:
-    return FLASH_BYTE_CYCLES * job.count * sum(part.weights[0].size for part in job.parts)
+def _flash_cycles(job: Job, machine: Machine) -> float:
+    return machine.flash_byte_cycles * job.count * sum(part.weights[0].size for part in job.parts)
 
 
 def _ariths(layer: Layer, job: Job) -> int:
@@ -156,7 +157,8 @@ def _cut(layer: Layer, job: Job, lanes: int, pieces: int, by_rows: bool, togethe
     """At most so many pieces, on as few units as so many lanes have; the whole job where there is no such cut."""
     units, engines = UNITS["CONVACC"] // lanes, UNITS["STRENG"] // lanes
     reads = ALIGNED // 2 if layer.huge else 1
-    tiling = narrower(job.parts, layer.area.channels, job.tiling, layer.modes(), min(units, engines - 2), reads)
+    modes, timing, few = layer.modes(), layer.machine.timing, min(units, engines - 2)
+    tiling = narrower(job.parts, layer.area.channels, job.tiling, modes, timing, few, reads)
     if tiling is None or pieces < 2:
         return [job.whole]
     narrow = replace(job, tiling=tiling)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.limits import ALIGNED
+from atonc.hw.machine import Machine
 from atonc.hw.units.arith import ArithConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
@@ -38,10 +39,9 @@ from atonc.lower.conv.wide_2x import TOGETHER, has_pairs, paired_phases
 from atonc.lower.registry import Refusal
 from atonc.ops.rounding import lift, rounding_of
 from atonc.plan.streams import Area
-from atonc.select.policy import EXPECTED_MARGIN, MOST_PARTS, UNSEEN_MARGIN, USUAL_PART, USUAL_PLACE, USUAL_ROOM, Room
+from atonc.select.policy import EXPECTED_MARGIN, MOST_PARTS, UNSEEN_MARGIN, USUAL_PART, USUAL_PLACE, Room
 
 Real = NDArray[np.float64]
-
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +67,8 @@ class Layer:
     typical: Callable[[], tuple[Codes, ...]]  # codes of the features for typical inputs, as pictures
     features_shifted: bool  # stored as code + 128, so that zero is 0
     codes_shifted: bool
+    room: Room
+    machine: Machine
     stored: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda codes: codes  # what `source` holds of the input
     usual: float = 0.0  # a typical code of the results of all channels
     cut: int = 0  # columns of a window, where large kernels are cut and rounded as ST's releases 2.x do
@@ -77,7 +79,6 @@ class Layer:
     whole_results: int = 0  # of all rows, where this is a band of them that rounds as all do
     rounds_as: Mapping[int, frozenset[Hashable]] | None = None  # these bands: what all rows do, by output channel
     skipped_bytes: int = 0  # of the result: what comes before the rows that `target` holds
-    room: Room = USUAL_ROOM
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
 
     @property
@@ -95,8 +96,7 @@ class Layer:
 
     @property
     def huge(self) -> bool:
-        """Does not fit the NPU's own RAM together with what else lives: all engines start at aligned addresses,
-        whatever that costs."""
+        """Does not fit the NPU's own RAM beside what else lives: engines start aligned, whatever that costs."""
         return self.largest_bytes > self.room.huge_bytes
 
     @property
@@ -362,6 +362,7 @@ def layer_of(
         stored=(lambda codes: codes + 128) if features_shifted else (lambda codes: codes),
         usual=USUAL_PLACE * y.zero_point,
         room=context.room,
+        machine=context.machine,
     )
 
 

@@ -132,8 +132,9 @@ def pad_first(
     target = StridedView.whole(copy, (height, line, area.channels)).cut(1, 0, width)
     pads = ((top, bottom), (left, right), (0, 0))
     around = layer.zero + 128 * shifted
-    work = pad_view(borders(target, pads), around - 256 * (around > 127), layer.source, area.height * area.line)
-    work += wirings([Move(source, inside(target, pads), (SHIFT_CODES,) if shifted else ())])
+    code = around - 256 * (around > 127)
+    work = pad_view(context, borders(target, pads), code, layer.source, area.height * area.line)
+    work += wirings(context, [Move(source, inside(target, pads), (SHIFT_CODES,) if shifted else ())])
     view = replace(Area.whole(height, line, area.channels), width=width)
 
     def stored(codes: NDArray[np.int64]) -> NDArray[np.int64]:

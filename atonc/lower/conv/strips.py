@@ -94,7 +94,8 @@ def _on_a_copy(lower: Lower, band: Layer, context: Context) -> list[TaskGroup]:
     shape, strides = (area.height, area.width, area.channels), (area.line, area.pixel, 1)
     copied = context.scratch(area.height * area.line, "rows of features")
     source = StridedView(band.source, shape, strides, band.area.offset)
-    moved = copy([Move(source, StridedView(copied, shape, strides))], band.origin, f"features of {band.op.name}")
+    moves = [Move(source, StridedView(copied, shape, strides))]
+    moved = copy(context, moves, band.origin, f"features of {band.op.name}")
 
     def stored(codes: NDArray[np.int64]) -> NDArray[np.int64]:
         return picture(band.stored(codes), band.area).reshape(-1)

@@ -13,7 +13,7 @@ from math import ceil, gcd, lcm
 from typing import NamedTuple
 
 from atonc.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
-from atonc.hw.machine import stm32n6
+from atonc.hw.machine import Timing
 from atonc.hw.memoise import memoise
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.conv.chains import (
@@ -92,6 +92,7 @@ def choose(
     channels: int,
     outputs: int,
     modes: list[Mode],
+    timing: Timing,
     memory_loops: bool = True,
     share: int | None = None,
     aligned: int = 1,
@@ -103,7 +104,7 @@ def choose(
     kernels that are left over begin at multiples of this.
     """
     outlines = tuple(map(_outline, parts))
-    return _chosen(outlines, channels, outputs, tuple(modes), memory_loops, share, aligned, whole)
+    return _chosen(outlines, channels, outputs, tuple(modes), timing, memory_loops, share, aligned, whole)
 
 
 @memoise
@@ -118,6 +119,7 @@ def _chosen(
     channels: int,
     outputs: int,
     modes: tuple[Mode, ...],
+    timing: Timing,
     memory_loops: bool,
     share: int | None,
     aligned: int,
@@ -125,7 +127,8 @@ def _chosen(
 ) -> Tiling | None:
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
-    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, share, aligned, whole)]
+    asked = share, aligned, whole
+    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, timing, *asked)]
     candidates = [c for c in candidates if memory_loops or c.slots.passes == 1 or (c.form.ring and c.units == 1)]
     candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
     best = min(candidates, key=_preference, default=None)
@@ -140,11 +143,18 @@ def _chosen(
 
 
 def narrower(
-    parts: tuple[Part, ...], channels: int, like: Tiling, modes: list[Mode], most_units: int, aligned: int = 1
+    parts: tuple[Part, ...],
+    channels: int,
+    like: Tiling,
+    modes: list[Mode],
+    timing: Timing,
+    most_units: int,
+    aligned: int = 1,
 ) -> Tiling | None:
     """Other units that compute the same: at most so many, with the same kernels a frame and the same roundings."""
     alike = tuple(mode for mode in modes if mode.offset == like.mode.offset)
-    return _narrower(tuple(map(_outline, parts)), channels, like.passes, like.kernels, alike, most_units, aligned)
+    outlines = tuple(map(_outline, parts))
+    return _narrower(outlines, channels, like.passes, like.kernels, alike, timing, most_units, aligned)
 
 
 @lru_cache(maxsize=4096)
@@ -154,10 +164,11 @@ def _narrower(
     passes: int,
     kernels: int,
     modes: tuple[Mode, ...],
+    timing: Timing,
     most_units: int,
     aligned: int,
 ) -> Tiling | None:
-    found = [c for mode in modes for c in _candidates(parts, channels, kernels, mode, None, aligned, 1)]
+    found = [c for mode in modes for c in _candidates(parts, channels, kernels, mode, timing, None, aligned, 1)]
     fitting = [c for c in found if c.units <= most_units and (c.slots.passes, c.kernels) == (passes, kernels)]
     fitting = [c for c in fitting if c.slots.passes == 1 or c.form.ring]
     best = min(fitting, key=lambda c: (c.cycles, c.units, -c.slots.batch), default=None)
@@ -182,7 +193,14 @@ def _preference(c: Candidate) -> tuple[int, ...]:
 
 
 def _candidates(
-    parts: tuple[Outline, ...], channels: int, outputs: int, mode: Mode, share: int | None, aligned: int, whole: int
+    parts: tuple[Outline, ...],
+    channels: int,
+    outputs: int,
+    mode: Mode,
+    timing: Timing,
+    share: int | None,
+    aligned: int,
+    whole: int,
 ) -> Iterator[Candidate]:
     rows, columns = parts[0].window
     if (mode.deep and (rows, columns) != (1, 1)) or not sizes_seen(parts, mode):
@@ -212,7 +230,7 @@ def _candidates(
             form = form_of(shapes, mode, units, passes > 1, results < LEAST_READ_BACK)
             if form is not None:
                 frame = max(*(_feature_words(part, mode, batch) for part in parts), results, 1)
-                bank = ceil(_bank_cycles(parts, batch, units)) if rows > 1 else 0
+                bank = ceil(_bank_cycles(parts, batch, units, timing)) if rows > 1 else 0
                 cycles = max(frame, bank) * -(-outputs // kernels) * passes
                 yield Candidate(mode, slots, kernels, units, form, cycles, bank > frame)
 
@@ -241,10 +259,10 @@ def _feature_words(part: Outline, mode: Mode, batch: int) -> int:
     return -(-pixels * batch // 3) if mode.packed_frame else pixels * -(-batch // 3)
 
 
-def _bank_cycles(parts: tuple[Outline, ...], batch: int, units: int) -> float:
+def _bank_cycles(parts: tuple[Outline, ...], batch: int, units: int, timing: Timing) -> float:
     """For one frame of every unit, all of them in the memory that holds the features: runs of few bytes cost a beat of
     the bus each, or two where they lie across its words."""
-    timing, total = stm32n6().timing, 0.0
+    total = 0.0
     for part in parts if len(parts) > 1 else parts * units:
         area = part.area
         if batch == area.pixel:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from atonc.hw.cycles import traffic
 from atonc.hw.limits import ALIGNED, BUS_BYTES, MOST_RASTER_FRAMES
-from atonc.hw.machine import stm32n6
+from atonc.hw.machine import Timing
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Tensor
@@ -28,7 +28,7 @@ from atonc.ops.values import to_codes
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.task import TaskGroup
-from atonc.select.policy import MOST_MOVES, USUAL_ROOM, WORTH_SPLITTING
+from atonc.select.policy import MOST_MOVES, WORTH_SPLITTING
 
 Units = tuple[ArithConfig, ...]
 Nest = list[tuple[int, int, int]]  # turns, bytes in the source, bytes in the target; outermost first
@@ -64,14 +64,15 @@ class Move:
     units: Units = ()
 
 
-def copy(moves: Iterable[Move], origin: tuple[str, ...], title: str) -> list[TaskGroup]:
+def copy(context: Context, moves: Iterable[Move], origin: tuple[str, ...], title: str) -> list[TaskGroup]:
     """Epochs for moves that do not depend on each other."""
-    return pack(wirings(moves), origin, title)
+    return pack(wirings(context, moves), origin, title)
 
 
-def wirings(moves: Iterable[Move]) -> list[Wiring]:
+def wirings(context: Context, moves: Iterable[Move]) -> list[Wiring]:
     """Long moves are cut so that the engines share the work."""
-    walks = [found for move in moves for found in _walks(move.source, move.target, nest_of(move), move.units)]
+    timing = context.machine.timing
+    walks = [found for move in moves for found in _walks(move.source, move.target, nest_of(move), move.units, timing)]
     if len(walks) > MOST_MOVES:
         raise Refusal(
             "scattered copy",
@@ -79,7 +80,7 @@ def wirings(moves: Iterable[Move]) -> list[Wiring]:
             f"{MOST_MOVES}",
             "arrange the data so that it moves in larger blocks",
         )
-    return [part.wiring() for found in _share(walks) for part in found]
+    return [part.wiring() for found in _share(walks, context) for part in found]
 
 
 @dataclass(frozen=True)
@@ -107,13 +108,13 @@ class Walk:
             stream = builder.unit(unit, stream)
         builder.write(stream, self.target.buffer, self.writer)
 
-    def cut(self, parts: int) -> list[Walk]:
+    def cut(self, parts: int, context: Context) -> list[Walk]:
         """The same move as several, if a loop can be cut; else itself."""
         axis = max(range(len(self.nest)), key=lambda i: (self.nest[i][1:] != (1, 1), self.nest[i][0]))
         count, near, far = self.nest[axis]
         unit = 48 if (near, far) == (1, 1) else lcm(*(ALIGNED // gcd(ALIGNED, step) for step in (near, far)))
         if unit * parts > count:  # no parts that start at places which any memory and any word takes
-            unit = 1 if self.cost < USUAL_ROOM.copy_bytes and self.word == 1 else count
+            unit = 1 if self.cost < context.room.copy_bytes and self.word == 1 else count
         size = ceil(ceil(count / parts) / unit) * unit
         found: list[Walk] = []
         for start in range(0, count, size):
@@ -121,11 +122,11 @@ class Walk:
             inner[axis] = (min(size, count - start), near, far)
             source = replace(self.source, offset=self.source.offset + start * near)
             target = replace(self.target, offset=self.target.offset + start * far)
-            found += _walks(source, target, inner, self.units)
+            found += _walks(source, target, inner, self.units, context.machine.timing)
         return found
 
 
-def _share(walks: Sequence[Walk]) -> Iterator[list[Walk]]:
+def _share(walks: Sequence[Walk], context: Context) -> Iterator[list[Walk]]:
     """Cuts the longest moves as long as there are chains left in the epoch."""
     parts = [1] * len(walks)
     free = (4 if any(w.units for w in walks) else 5) - len(walks)
@@ -136,8 +137,8 @@ def _share(walks: Sequence[Walk]) -> Iterator[list[Walk]]:
             break
         parts[longest] += 1
     for found, count in zip(walks, parts, strict=True):
-        pieces = found.cut(count) if count > 1 else [found]
-        yield found.cut(2 * count) if any(map(_too_long, pieces)) else pieces
+        pieces = found.cut(count, context) if count > 1 else [found]
+        yield found.cut(2 * count, context) if any(map(_too_long, pieces)) else pieces
 
 
 def _too_long(walk: Walk) -> bool:
@@ -161,12 +162,12 @@ def normal(nest: Nest) -> Nest:
     return merged
 
 
-def _walks(source: StridedView, target: StridedView, nest: Nest, units: Units) -> list[Walk]:
+def _walks(source: StridedView, target: StridedView, nest: Nest, units: Units, timing: Timing) -> list[Walk]:
     """One pair of engines if possible, else one for every turn of a loop."""
     backwards = [i for i, loop in enumerate(nest) if loop[1] < 0 or loop[2] < 0]
     if not backwards and len(nest) <= _MOST_LOOPS:
         for word in _words(source.offset, target.offset, nest, units):
-            found = _fit(source, target, nest, units, word)
+            found = _fit(source, target, nest, units, word, timing)
             if found:
                 return [found]
     axis = backwards[0] if backwards else min(range(len(nest)), key=lambda i: nest[i][0])
@@ -183,7 +184,7 @@ def _walks(source: StridedView, target: StridedView, nest: Nest, units: Units) -
         (replace(source, offset=source.offset + k * near), replace(target, offset=target.offset + k * far))
         for k in range(count)
     ]
-    return [found for a, b in turns for found in _walks(a, b, rest, units)]
+    return [found for a, b in turns for found in _walks(a, b, rest, units, timing)]
 
 
 def _words(near: int, far: int, nest: Nest, units: Units) -> Iterator[int]:
@@ -196,7 +197,9 @@ def _words(near: int, far: int, nest: Nest, units: Units) -> Iterator[int]:
     yield 1
 
 
-def _fit(source: StridedView, target: StridedView, nest: Nest, units: Units, word: int) -> Walk | None:
+def _fit(
+    source: StridedView, target: StridedView, nest: Nest, units: Units, word: int, timing: Timing
+) -> Walk | None:
     """An order of the loops that both engines can walk: that of the target, unless another one is much faster."""
     fixed = nest[-1:] if nest and nest[-1][1:] == (1, 1) else []
     best, least = None, 0.0
@@ -205,15 +208,15 @@ def _fit(source: StridedView, target: StridedView, nest: Nest, units: Units, wor
         reader = walk([(n, near) for n, near, _ in loops], source.offset, write=False, word=word)
         writer = walk([(n, far) for n, _, far in loops], target.offset, write=True, word=word)
         if reader and writer:
-            cycles = _least_cycles(reader, writer, _PARTS[word])
+            cycles = _least_cycles(reader, writer, _PARTS[word], timing)
             if best is None or cycles < _MUCH_FASTER * least:
                 best, least = Walk(source, target, loops, units, word, reader, writer), cycles
     return best
 
 
-def _least_cycles(reader: StrengConfig, writer: StrengConfig, parts: int) -> float:
+def _least_cycles(reader: StrengConfig, writer: StrengConfig, parts: int, timing: Timing) -> float:
     """With several chains on one bank: short frames that lie apart take a turn each, scattered bytes a beat each."""
-    timing, frame = stm32n6().timing, reader.frame_elements
+    frame = reader.frame_elements
     turn = timing.frame_turn + min(timing.frame_turn_words, frame)
     stream = reader.frames * max(frame, turn) if traffic.jumps(reader) else reader.elements
     single = traffic.run_bytes(reader) <= BUS_BYTES
@@ -221,10 +224,10 @@ def _least_cycles(reader: StrengConfig, writer: StrengConfig, parts: int) -> flo
     return max(stream / parts, reads, traffic.beats(writer) * timing.write_beat)
 
 
-def fill(target: StridedView, code: int, source: str, source_bytes: int) -> list[Wiring]:
+def fill(context: Context, target: StridedView, code: int, source: str, source_bytes: int) -> list[Wiring]:
     """Sets all codes of a view: an ARITH that multiplies whatever it reads from `source` by zero."""
     writer_nest = [(n, far, far) for n, _, far in nest_of(Move(target, target))]
-    found = _walks(target, target, writer_nest, SAME)
+    found = _walks(target, target, writer_nest, SAME, context.machine.timing)
     return [_fill_chain(part, code, source, source_bytes) for part in found]
 
 
@@ -247,7 +250,7 @@ def _any_bytes(count: int, available: int) -> StrengConfig:
 
 def constant_move(context: Context, values: NDArray[np.int8], target: StridedView, label: str) -> list[Wiring]:
     """Stores constant codes of the target's shape; flash is read in a row, through an ARITH that changes nothing."""
-    found = _walks(target, target, nest_of(Move(target, target)), SAME)
+    found = _walks(target, target, nest_of(Move(target, target)), SAME, context.machine.timing)
     offsets = np.zeros(target.shape, np.int64)
     for axis, (size, step) in enumerate(zip(target.shape, target.strides, strict=True)):
         offsets += (np.arange(size) * step).reshape([-1 if i == axis else 1 for i in range(offsets.ndim)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from atonc.hw.units.convacc import ConvaccConfig, crop_end
+from atonc.lower.context import Context
 from atonc.lower.move.copies import fill
 from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring
@@ -12,9 +13,11 @@ from atonc.lower.units.wiring import Wiring
 Pads = tuple[tuple[int, int], ...]  # before and after, by axis
 
 
-def pad_view(parts: Iterable[StridedView], code: int, source: str, source_bytes: int) -> list[Wiring]:
+def pad_view(
+    context: Context, parts: Iterable[StridedView], code: int, source: str, source_bytes: int
+) -> list[Wiring]:
     """Fills views with one code; `source` is any buffer with something to read."""
-    return [wiring for part in parts for wiring in fill(part, code, source, source_bytes)]
+    return [wiring for part in parts for wiring in fill(context, part, code, source, source_bytes)]
 
 
 def borders(target: StridedView, pads: Pads) -> Iterator[StridedView]:

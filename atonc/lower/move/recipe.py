@@ -40,7 +40,7 @@ def change_between(op: Op, source: Tensor, target: Tensor) -> Units:
 def _moved(op: Op, context: Context, pairs: list[tuple[StridedView, StridedView]], output: int = 0) -> list[TaskGroup]:
     """Copies from the first input to one output."""
     change = change_between(op, context.tensor(op.inputs[0]), context.tensor(op.outputs[output]))
-    return copy([Move(a, b, change) for a, b in pairs], op.origin, f"{op.kind} {op.name}")
+    return copy(context, [Move(a, b, change) for a, b in pairs], op.origin, f"{op.kind} {op.name}")
 
 
 @recipe("reshape", "squeeze", "expand_dims", "flatten", "identity")
@@ -75,7 +75,7 @@ def lower_concat(op: Op, context: Context) -> list[TaskGroup]:
             fixed += constant_move(context, _constant_codes(source, target), part, f"{op.name} constant")
         else:
             moves.append(Move(view_of(context, name), part, change_between(op, source, target)))
-    return pack([*wirings(moves), *fixed], op.origin, f"{op.kind} {op.name}")
+    return pack([*wirings(context, moves), *fixed], op.origin, f"{op.kind} {op.name}")
 
 
 def _constant_codes(source: Tensor, target: Tensor) -> Array:
@@ -99,7 +99,7 @@ def lower_split(op: Op, context: Context) -> list[TaskGroup]:
         part = whole.pick(axis, start) if op.kind == "unpack" else whole.cut(axis, start, size)
         start += size
         moves.append(Move(part, view_of(context, name), change_between(op, source, target)))
-    return copy(moves, op.origin, f"{op.kind} {op.name}")
+    return copy(context, moves, op.origin, f"{op.kind} {op.name}")
 
 
 @recipe("slice")
@@ -246,8 +246,8 @@ def lower_space_to_batch(op: Op, context: Context) -> list[TaskGroup]:
             inside.append((first, count))
         moves += [Move(part, _inside(goal, inside), change)] if min(part.shape) > 0 else []
         fills += _around(goal, inside)
-    filled = pad_view(fills, target.zero_point, op.inputs[0], source.elements) if fills else []
-    return pack([*wirings(moves), *filled], op.origin, f"{op.kind} {op.name}")
+    filled = pad_view(context, fills, target.zero_point, op.inputs[0], source.elements) if fills else []
+    return pack([*wirings(context, moves), *filled], op.origin, f"{op.kind} {op.name}")
 
 
 def _inside(goal: StridedView, inside: list[tuple[int, int]]) -> StridedView:
@@ -283,16 +283,15 @@ def lower_pad(op: Op, context: Context) -> list[TaskGroup]:
         if target.dtype != "int8":
             raise Refusal("pad", f"constant borders of {target.dtype}", "int8", "pad after the quantisation")
         code = int(np.clip(round(op.attrs.get("value", 0.0) / target.scale) + target.zero_point, -128, 127))
-        return pack(
-            [*wirings(moves), *pad_view(borders(whole, pads), code, inner.buffer, source.elements)], op.origin, title
-        )
+        around = pad_view(context, borders(whole, pads), code, inner.buffer, source.elements)
+        return pack([*wirings(context, moves), *around], op.origin, title)
     groups: list[TaskGroup] = []
     for axis, (before, after) in enumerate(pads):
         if before or after:
             moves += _mirrored(inner if not groups else None, whole, pads, axis, mode, change)
-            groups += copy(moves, op.origin, title)
+            groups += copy(context, moves, op.origin, title)
             moves = []
-    return groups or copy(moves, op.origin, title)
+    return groups or copy(context, moves, op.origin, title)
 
 
 def _cropped(source: StridedView, pads: Pads) -> tuple[StridedView, Pads]:

@@ -155,8 +155,8 @@ class Cascade:
         height, width, channels = self.now.shape
         whole = self._scratch((height + top + bottom, width + left + right, channels))
         pads = ((top, bottom), (left, right), (0, 0))
-        moves = wirings([Move(self.now, inside(whole, pads))])
-        fills = pad_view(borders(whole, pads), LOWEST, self.now.buffer, height * width * channels)
+        moves = wirings(self.context, [Move(self.now, inside(whole, pads))])
+        fills = pad_view(self.context, borders(whole, pads), LOWEST, self.now.buffer, height * width * channels)
         self.steps += pack([*moves, *fills], self.op.origin, self.title)
         self.now, self.pads = whole, NO_PADS
 
@@ -180,14 +180,14 @@ class Cascade:
         rows, pixels, elements = near.shape
         again = self._scratch((rows, window, pixels, elements))
         moves = [Move(near, again.pick(1, k)) for k in range(window)]
-        self.steps += copy(moves, self.op.origin, self.title)
+        self.steps += copy(self.context, moves, self.op.origin, self.title)
         self.steps += pack(list(line_wirings(again, far)), self.op.origin, self.title)
         self.now = result
 
     def _finish(self, down: int, right: int) -> None:
         height, width, _ = self.target.shape
         kept = self.now.cut(0, 0, height, down).cut(1, 0, width, right)
-        self.steps += copy([Move(kept, self.target, self.units)], self.op.origin, self.title)
+        self.steps += copy(self.context, [Move(kept, self.target, self.units)], self.op.origin, self.title)
 
 
 def _needed(source: StridedView, out: tuple[int, ...], geometry: Geometry) -> tuple[StridedView, Pads]:

@@ -71,12 +71,12 @@ class Packed:
         return self.set_bytes * self.sets
 
 
-def feature_copies(matrices: Matrices, frames: Frames) -> list[Wiring]:
+def feature_copies(matrices: Matrices, frames: Frames, context: Context) -> list[Wiring]:
     moves = [
         Move(view, StridedView(frames.buffer, view.shape, (frames.depth, 1), number * frames.step), (SHIFT_CODES,))
         for number, view in enumerate(matrices.left)
     ]
-    return wirings(moves)
+    return wirings(context, moves)
 
 
 def blank_channels(matrices: Matrices, frames: Frames, context: Context) -> list[Wiring]:
@@ -111,10 +111,10 @@ def kernel_fills(packed: Packed, matrix: StridedView, context: Context) -> list[
     return made
 
 
-def kernel_copies(packed: Packed, matrix: StridedView) -> list[Wiring]:
+def kernel_copies(packed: Packed, matrix: StridedView, context: Context) -> list[Wiring]:
     """All sets in turn, or each by itself where an engine would take turns at odd steps, which none was seen to do."""
-    made = wirings(_moves([packed], matrix))
-    return made if all(map(_turns_seen, made)) else wirings(_moves(_one_by_one(packed), matrix))
+    made = wirings(context, _moves([packed], matrix))
+    return made if all(map(_turns_seen, made)) else wirings(context, _moves(_one_by_one(packed), matrix))
 
 
 def _moves(parts: Sequence[Packed], matrix: StridedView) -> Iterator[Move]:
@@ -157,7 +157,7 @@ def _blocks(packed: Packed, matrix: StridedView, unit: int, units: Units) -> Ite
 
 
 def _filled(target: StridedView, code: int, source: str, context: Context) -> list[Wiring]:
-    return fill(target, code, source, context.buffers[source].size_bytes)
+    return fill(context, target, code, source, context.buffers[source].size_bytes)
 
 
 def zero_picture(frames: Frames, zero: int, source: str, context: Context) -> list[Wiring]:

@@ -89,7 +89,7 @@ def lower_matmul(op: Op, context: Context) -> list[TaskGroup]:
     _explain(layer, context)
     return [
         *pack(_first(layer, jobs, context), origin, f"features and kernels of {op.name}", Purpose.KERNELS),
-        *pack(_second(layer, jobs), origin, f"features and kernels of {op.name}", Purpose.KERNELS),
+        *pack(_second(layer, jobs, context), origin, f"features and kernels of {op.name}", Purpose.KERNELS),
         TaskGroup(tuple(_task(layer, context, title, *job) for job in jobs)),
     ]
 
@@ -172,10 +172,10 @@ def _first(layer: Layer, jobs: Sequence[tuple[int, Packed]], context: Context) -
     return made
 
 
-def _second(layer: Layer, jobs: Sequence[tuple[int, Packed]]) -> list[Wiring]:
-    made = feature_copies(layer.matrices, layer.frames)
+def _second(layer: Layer, jobs: Sequence[tuple[int, Packed]], context: Context) -> list[Wiring]:
+    made = feature_copies(layer.matrices, layer.frames, context)
     for number, packed in jobs:
-        made += kernel_copies(packed, layer.matrices.right[number])
+        made += kernel_copies(packed, layer.matrices.right[number], context)
     return made
 
 

@@ -124,8 +124,8 @@ def lower_linear(op: Op, context: Context) -> list[TaskGroup]:
         near = StridedView.whole(
             context.scratch(source.elements // channels * whole, op.name), (*source.shape[:2], whole)
         )
-        moves = wirings([Move(source, near.cut(2, 0, channels))])
-        fills = pad_view([near.cut(2, channels, whole - channels)], 0, source.buffer, source.elements)
+        moves = wirings(context, [Move(source, near.cut(2, 0, channels))])
+        fills = pad_view(context, [near.cut(2, channels, whole - channels)], 0, source.buffer, source.elements)
         groups, source = pack([*moves, *fills], op.origin, title), near
     shape = (source.shape[0], y.shape[2], whole)
     between = StridedView.whole(context.scratch(2 * prod(shape), op.name), shape, 2)
@@ -148,7 +148,7 @@ def _columns(
         return pack([_along_columns(between, band, part, ends) for part in parts], op.origin, title)
     far = StridedView.whole(context.scratch(rows * width * whole, op.name), (rows, width, whole))
     groups = pack([_along_columns(between, far, part, ends) for part in parts], op.origin, title)
-    return groups + copy([Move(far.cut(2, 0, channels), band)], op.origin, title)
+    return groups + copy(context, [Move(far.cut(2, 0, channels), band)], op.origin, title)
 
 
 def bands(height: int, line_bytes: int, row_bytes: int, most_bytes: int) -> list[tuple[int, int]]:

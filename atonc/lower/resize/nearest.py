@@ -40,7 +40,7 @@ def lower_nearest(op: Op, context: Context) -> list[TaskGroup]:
     counts = [len(list(_pieces(index))) for index in maps]
     changed = [axis for axis, index in enumerate(maps) if index != list(range(x.shape[axis]))]
     if len(changed) < 2 or prod(counts) <= _MOST_PIECES:
-        return copy(_moves(source, target, maps, changed, units), op.origin, f"{op.kind} {op.name}")
+        return copy(context, _moves(source, target, maps, changed, units), op.origin, f"{op.kind} {op.name}")
     return _one_by_one(op, context, source, target, maps, changed, units)
 
 
@@ -123,6 +123,7 @@ def _one_by_one(
         last = axis == order[-1]
         shape = tuple(target.shape[a] if a == axis else n for a, n in enumerate(source.shape))
         result = target if last else StridedView.whole(context.scratch(prod(shape), op.name), shape)
-        groups += copy(_moves(source, result, maps, [axis], units if last else ()), op.origin, f"{op.kind} {op.name}")
+        moves = _moves(source, result, maps, [axis], units if last else ())
+        groups += copy(context, moves, op.origin, f"{op.kind} {op.name}")
         source = result
     return groups
