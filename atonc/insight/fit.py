@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 
 from atonc import progress
 from atonc.cost.program import program_cost
+from atonc.emit.usage import program_memory
 from atonc.errors import AtoncError
+from atonc.insight.live import distinct, live_bytes
 from atonc.insight.types import BufferView, NetworkView, StepView
 from atonc.ir import Graph
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph, machine_of, memories
 from atonc.place.explain import PlacementError
+from atonc.plan.types import BufferKind
 
 
 @dataclass(frozen=True)
@@ -74,17 +77,14 @@ class Lever:
 
 
 def peak(network: NetworkView) -> Peak | None:
-    """The step at which most bytes of activations live."""
-    moving = [b for b in network.buffers if b.kind != "constant" and b.size_bytes]
-    if not moving or not network.steps:
+    """The step at which most bytes of RAM live."""
+    live = live_bytes(network)
+    if not any(live.values()):
         return None
-
-    def alive(step: StepView) -> list[BufferView]:
-        return [b for b in moving if b.first <= step.number <= b.last]
-
-    worst = max(network.steps, key=lambda step: (sum(b.size_bytes for b in alive(step)), -step.number))
-    found = sorted(alive(worst), key=lambda b: (-b.size_bytes, b.name))
-    return Peak(worst, sum(b.size_bytes for b in found), tuple(found))
+    worst = max(network.steps, key=lambda step: (live[step.number], -step.number))
+    alive = [b for b in distinct(network.buffers) if b.first <= worst.number <= b.last and b.size_bytes]
+    found = sorted((b for b in alive if b.kind != BufferKind.CONSTANT), key=lambda b: (-b.size_bytes, b.name))
+    return Peak(worst, live[worst.number], tuple(found))
 
 
 def levers(source: Graph, options: Options, at_peak: Collection[str] = ()) -> tuple[Lever, ...]:
@@ -111,7 +111,8 @@ def demand(source: Graph, options: Options, compile: Callable[[Graph, Options], 
     except AtoncError:
         return Demand(1 << 40, 1 << 40, 0, fits=False)  # not possible for this model: never useful
     cost = program_cost(compiled.program, compiled.graph, memories(options).pools, machine_of(options))
-    return Demand(compiled.layout.peak_bytes, compiled.layout.spilled_bytes, cost.cycles)
+    memory = program_memory(compiled.program, memories(options).pools, options.epoch_controller)
+    return Demand(memory.ram_bytes, memory.spilled_bytes, cost.cycles)
 
 
 def _changes(source: Graph, options: Options, at_peak: Collection[str]) -> Iterator[tuple[str, Options]]:

@@ -36,11 +36,12 @@ from atonc.lower.map_ops import CpuReason
 from atonc.lower.rules import NOT_CODES, rule_of
 from atonc.pipeline import machine_of
 from atonc.place.pools import is_external
+from atonc.plan.types import FILLED as READ_ONLY
 from atonc.plan.types import EpochPlan
 
 
 def network_view(view: CompileView) -> NetworkView:
-    compiled, layout = view.compiled, view.compiled.layout
+    compiled, used = view.compiled, view.memory.by_pool
     rows = list(zip(compiled.program.steps, view.cost.steps, compiled.scheduled.owners, strict=True))
     external = {pool.name for pool in view.board.pools if is_external(pool)}
     own = own_steps(compiled, view.cost.steps)
@@ -57,13 +58,11 @@ def network_view(view: CompileView) -> NetworkView:
         layers,
         _buffers(view),
         tuple(
-            PoolView(p.name, p.base, p.size_bytes, layout.used_by_pool.get(p.name, 0), is_external(p))
+            PoolView(p.name, p.base, p.size_bytes, used.get(p.name, 0), is_external(p), p.writable)
             for p in view.board.pools
         ),
-        layout.peak_bytes,
-        layout.constant_bytes,
-        layout.spilled_bytes,
-        layout.lower_bound_bytes,
+        view.memory,
+        compiled.layout.lower_bound_bytes,
         tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
         dict(view.reproduce),
         coverage(view.compiled.source),
@@ -228,7 +227,8 @@ def _buffers(view: CompileView) -> tuple[BufferView, ...]:
             h.first + 1,
             h.last + 1,
             str(h.buffer.kind),
-            (readers if h.buffer.kind == "constant" else producers).get(h.buffer.name, ""),
+            (readers if h.buffer.kind in READ_ONLY else producers).get(h.buffer.name, ""),
+            h.reserved_bytes,
         )
         for h in homes
     )

@@ -34,6 +34,7 @@ def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> l
         f"{network.model}, compiled by {network.tool}: {len(network.steps)} epochs, "
         f"{network.latency_ms:.2f} ms {network.basis} at {network.clocks}",
         f"{len(busy)} layers, {len(on_cpu)} of them on the CPU; bound by " + _shares(network),
+        f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes",
         *([f"energy of NPU and memories, by ST's powers: {network.energy_uj:,.2f} uJ"] if network.energy_uj else []),
         *band_lines(network),
         *(f"note: {note}" for note in network.notes),
@@ -132,7 +133,8 @@ def as_json(
         "notes": list(network.notes),
         "coverage": _coverage_data(network),
         "silicon": network.silicon.as_dict() if network.silicon else None,
-        "spilled_bytes": network.spilled_bytes,
+        "memory": network.memory.as_dict(),
+        "spilled_bytes": network.memory.spilled_bytes,
         "peak": _peak_data(peak) if peak is not None else None,
         "levers": [_lever_data(lever) for lever in levers],
         "layers": [layer_data(layer) for layer in layers],

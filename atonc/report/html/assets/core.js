@@ -47,11 +47,12 @@ function stepText(step) {
     `${percent(step.ms / (D.totals.latency_ms || 1))}\nbound by ${step.bound || "nothing"}${step.known ? "" : " (a guess)"}${step.chains.map(chain => "\n" + short(chain, 90)).join("")}`;
 }
 
-// bytes that live in each step
-const KIND_COLOURS = { input: "#009e73", output: "#d55e00", activation: "#56b4e9", scratch: "#cc79a7", constant: "#9aa3b2" };
+// buffers, one for every memory, and the bytes that live in each step
+const KIND_COLOURS = { input: "#009e73", output: "#d55e00", activation: "#56b4e9", scratch: "#cc79a7", resident: "#e69f00", prefetched: "#f0e442", constant: "#9aa3b2" };
 const epochs = D.steps.map(s => s.n), lifetime = buffer => spanOf(epochs, buffer.first, buffer.last);
 const moving = D.buffers.filter(b => b.kind !== "constant" && b.size > 0);
-const live = liveBytes(epochs, moving.map(b => [b.first, b.last, b.size]));
+const live = D.live;
+const ramText = Object.entries(D.totals.ram_by_use).map(([use, size]) => `${use} ${bytes(size)}`).join(", ");
 
 // what a board took for a layer, where blocks and layers meet
 function measuredOf(layer) {
