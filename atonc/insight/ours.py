@@ -31,7 +31,7 @@ from atonc.insight.types import (
     StepView,
     Verified,
 )
-from atonc.ir import Op
+from atonc.ir import Op, layer_name
 from atonc.lower.map_ops import CpuReason
 from atonc.lower.rules import NOT_CODES, rule_of
 from atonc.pipeline import machine_of
@@ -83,7 +83,7 @@ def _verified(view: CompileView) -> Verified | None:
     if report is None:
         return None
     rows = tuple((o.name, o.cosine, o.exact_percent, o.within1_percent, o.max_lsb) for o in report.outputs)
-    return Verified(report.samples, report.layers, report.worst_layer, rows)
+    return Verified(report.samples, report.layers, report.worst_layer, rows, report.tensors)
 
 
 def _error(op: Op, view: CompileView) -> LayerError | None:
@@ -132,7 +132,7 @@ def _layer(op: Op, view: CompileView, rows: list[tuple[ProgramStep, StepCost]], 
     bound_by = {label: count / max(1, cycles) for label, count in shares.most_common() if count}
     held = tensors.weights(op, known)
     return LayerView(
-        op.name,
+        layer_name(op),
         op.kind,
         op.origin or (op.name,),
         on,
@@ -170,7 +170,7 @@ def _decisions(
     outside = [n for n in (*op.inputs, *op.outputs) if n in compiled.layout.placed and not _on_chip(n, view, external)]
     spilled = [decide.decision(rules.SPILL, f"{', '.join(outside[:3])} in external RAM")] if outside else []
     if on == CPU:
-        reasons = [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.name == op.name]
+        reasons = [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.node == layer_name(op)]
         return decide.merged([*reasons, *_in_float(op, view, reasons), *spilled])
     chained = [*of_schedule(op.name, compiled.scheduled.schedule), *of_stripes(op.name, compiled.mapped)]
     if not rows:

@@ -170,7 +170,7 @@ def _verified(root: Any) -> Verified | None:
         return None
     outputs = tuple(_output(row) for row in _list(found, "outputs"))
     worst = _number(found.get("worst_codes"))
-    return Verified(_integer(found, "samples"), _integer(found, "layers"), worst, outputs)
+    return Verified(_integer(found, "samples"), _integer(found, "layers"), worst, outputs, _integer(found, "tensors"))
 
 
 def _output(row: Any) -> tuple[str, float, float, float, float]:

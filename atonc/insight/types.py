@@ -123,6 +123,7 @@ class Verified:
     layers: int
     worst_codes: float
     outputs: tuple[tuple[str, float, float, float, float], ...]  # name, cosine, exact %, within one %, largest codes
+    tensors: int = 0  # of these layers, that were compared
 
 
 @dataclass(frozen=True)

@@ -219,8 +219,9 @@ def verify_lines(report: VerifyReport | None) -> list[str]:
     if report is None:
         return ["verification: skipped"]
     lines = [
-        f"verification: the program on the emulator against exact arithmetic, {report.samples} inputs; each of "
-        f"{report.layers} layers within its limit, at most {report.worst_layer:g} codes off"
+        f"verification: the program on the emulator against exact arithmetic, {report.samples} inputs; "
+        f"{report.layers} layers, each of their {report.tensors} tensors within its limit, at most "
+        f"{report.worst_layer:g} codes off"
     ]
     for o in report.outputs:
         lines.append(
@@ -307,6 +308,7 @@ def _verify_data(report: VerifyReport | None) -> dict[str, Any] | None:
         "exact": all(o.exact_percent == 100.0 for o in report.outputs),
         "samples": report.samples,
         "layers": report.layers,
+        "tensors": report.tensors,
         "worst_layer": report.worst_layer,
         "outputs": [
             {

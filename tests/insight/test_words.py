@@ -58,8 +58,9 @@ def test_a_remedy_that_was_tried_and_costs_more_is_not_offered(digits: atonc.com
     assert without.remedy == "" and without.price == Price(-5, 0, True, trial.how)
     faster = replace(network, steps=network.steps[:-1], layers=())
     assert prices._price(decision, layer, network, [(trial, faster)]).remedy == decision.remedy
-    rows = (replace(network.memory.rows[0], size_bytes=network.memory.rows[0].size_bytes - 10), *network.memory.rows[1:])
-    smaller = replace(slower, memory=replace(network.memory, rows=rows))
+    first, *others = network.memory.rows
+    less = replace(network.memory, rows=(replace(first, size_bytes=first.size_bytes - 10), *others))
+    smaller = replace(slower, memory=less)
     assert prices._price(decision, layer, network, [(trial, smaller)]).remedy, "it saves memory"
 
 

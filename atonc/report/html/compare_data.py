@@ -49,7 +49,7 @@ def _side(view: NetworkView) -> dict[str, Any]:
 
 def _layer(layer: LayerView) -> dict[str, Any]:
     return {
-        "name": cut(layer.nodes[-1] if layer.nodes else layer.name),
+        "name": cut(layer.name),
         "label": cut(layer.title),
         "on": layer.on,
         "epochs": list(layer.steps),

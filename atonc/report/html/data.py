@@ -180,7 +180,8 @@ def _tensor(one: TensorView) -> dict[str, Any]:
 
 def _verified(found: Verified) -> dict[str, Any]:
     rows = [[cut(name), cosine, exact, close, largest] for name, cosine, exact, close, largest in found.outputs]
-    return {"samples": found.samples, "layers": found.layers, "worst": found.worst_codes, "outputs": rows}
+    counts = {"samples": found.samples, "layers": found.layers, "tensors": found.tensors}
+    return counts | {"worst": found.worst_codes, "outputs": rows}
 
 
 def _buffer(buffer: BufferView, names: tuple[str, ...]) -> dict[str, Any]:

@@ -40,7 +40,6 @@ const onShow = watcher => watchers.push(watcher);
 const stepAt = ms => { let low = 0, high = D.steps.length - 1; while (low < high) { const m = (low + high + 1) >> 1; if (starts[m] <= ms) low = m; else high = m - 1; } return low; };
 
 const share = layer => layer.milliseconds / (D.totals.latency_ms || 1);
-const lastNode = layer => layer.nodes[layer.nodes.length - 1] || layer.name;
 const epochText = layer => !layer.epochs.length ? "" : layer.epochs.length === 1 ? String(layer.epochs[0]) : `${layer.epochs[0]}\u2013${layer.epochs[layer.epochs.length - 1]}`;
 function stepText(step) {
   return `${step.n}  ${short(step.title, 90)}\n${step.on.toUpperCase()}, ${format(step.cycles)} cycles, ${step.ms.toFixed(3)} ms, ` +
