@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from atonc.compile_view import CompileView
 from atonc.errors import InputError, ToolError
 from atonc.insight.types import LayerView, NetworkView
+from atonc.place.usage import MemoryUse
 
 if TYPE_CHECKING:
     from atonc.emit.program import Program
@@ -23,14 +24,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """Bytes that the network takes."""
+class Memory(MemoryUse):
+    """Bytes that the network takes: `ram_bytes` in all, and what for."""
 
-    activations_bytes: int
-    weights_bytes: int
-    lower_bound_bytes: int  # no layout of the activations takes less
-    spilled_bytes: int  # of the activations, outside the chip
-    pools: Mapping[str, int]  # memory -> bytes used of it
+    lower_bound_bytes: int = 0  # no layout of the activations takes less
+
+    @property
+    def pools(self) -> Mapping[str, int]:
+        """Memory -> bytes used of it."""
+        return self.by_pool
 
 
 class LayerTable(Sequence[LayerView]):
@@ -115,15 +117,8 @@ class Compilation:
 
     @property
     def memory(self) -> Memory:
-        layout = self.layout
-        used = {pool.name: layout.used_by_pool.get(pool.name, 0) for pool in self.view.board.pools}
-        return Memory(
-            layout.peak_bytes,
-            layout.constant_bytes,
-            layout.lower_bound_bytes,
-            layout.spilled_bytes,
-            {name: count for name, count in used.items() if count},
-        )
+        counted = self.view.memory
+        return Memory(counted.rows, counted.weights_bytes, self.layout.lower_bound_bytes)
 
     @cached_property
     def layers(self) -> LayerTable:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from atonc.cost.network import NetworkCost
+from atonc.emit.usage import program_memory
 from atonc.options import Options
 from atonc.pipeline import Compiled
 from atonc.place import Board
+from atonc.place.usage import MemoryUse
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,6 +27,11 @@ class CompileView:
     options: Options = field(default_factory=Options)
     reproduce: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+
+    @cached_property
+    def memory(self) -> MemoryUse:
+        """The one count of what it takes."""
+        return program_memory(self.compiled.program, self.board.pools, self.options.epoch_controller)
 
     def __repr__(self) -> str:
         return f"<CompileView {self.model[:60]!r} for {self.board.name[:60]}: {self.cost.latency_ms:.3f} ms predicted>"

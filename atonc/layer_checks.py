@@ -22,7 +22,7 @@ import numpy as np
 from atonc.compare.subgraph import code_size
 from atonc.emit.program import Program, ProgramStep
 from atonc.emulation import Emulation
-from atonc.ir import Array, Graph, Op
+from atonc.ir import Array, Graph, Op, layer_name
 from atonc.lower.map_ops import Mapped
 from atonc.lower.semantics.error_model import Declared, declared_errors
 from atonc.lower.semantics.run import mapped_op
@@ -135,7 +135,7 @@ class Layers:
         check = replace(
             _compared(self.graph, forced.name, got, forced.exact),
             kind=op.kind,
-            node=", ".join(op.origin) or op.name,
+            node=layer_name(op),
             step=step.number if step is not None else None,
             on_cpu=step is not None and isinstance(step.plan, CpuPlan),
             through=forced.through,

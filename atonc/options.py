@@ -202,7 +202,10 @@ class Options:
 class Gates:
     """What the user does not accept; zero means any."""
 
-    max_ram: int = option(0, "--max-ram", GATES, "of activations (1.5M, 640k)", metavar="BYTES", parse=size)
+    max_ram: int = option(
+        0, "--max-ram", GATES, "RAM of any kind: activations, weights in RAM, ... (1.5M)", metavar="BYTES", parse=size
+    )
+    max_activations: int = option(0, "--max-activations", GATES, "of these alone (640k)", metavar="BYTES", parse=size)
     max_latency: float = option(0.0, "--max-latency", GATES, "of the prediction", metavar="MS", parse=float)
     no_cpu: bool = option(False, "--no-cpu", GATES, "no operator on the CPU")
     no_spill: bool = option(False, "--no-spill", GATES, "no activations outside the chip")

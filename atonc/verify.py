@@ -42,7 +42,8 @@ class VerifyReport:
     outputs: tuple[OutputCheck, ...]
     layers: int = 0
     worst_layer: float = 0.0  # codes
-    checks: tuple[LayerCheck, ...] = ()  # every layer, its worst of all samples
+    checks: tuple[LayerCheck, ...] = ()  # every tensor, its worst of all samples
+    tensors: int = 0  # that were compared: those in memory, and those that flow on inside an epoch
 
     @cached_property
     def by_tensor(self) -> Mapping[str, list[LayerCheck]]:
@@ -76,7 +77,7 @@ def verify(
             pairs[name].append((got[name], expected[name]))
     worst = max((layer.max_diff for layer in layers), default=0.0)
     outputs = tuple(_check(name, pairs[name]) for name in graph.outputs)
-    return VerifyReport(samples, outputs, len(layers) // samples, worst, _worst(layers))
+    return VerifyReport(samples, outputs, len(graph.ops), worst, _worst(layers), len(layers) // samples)
 
 
 def _worst(layers: list[LayerCheck]) -> tuple[LayerCheck, ...]:
@@ -104,7 +105,7 @@ def require_right(layers: list[LayerCheck]) -> None:
         )
     raise VerificationError(
         f"{first.kind} gives {first.tensor!r}, {step}, {first.max_diff:g} codes from exact arithmetic"
-        + (f" ({len(bad)} such layers)" if len(bad) > 1 else ""),
+        + (f" ({len(bad)} such tensors)" if len(bad) > 1 else ""),
         where=first.node,
         rule=f"a layer is at most {first.limit:g} codes from exact arithmetic on the inputs that it really has",
         remedy="report the model: nothing was written, because the program would compute wrong numbers",

@@ -119,7 +119,7 @@ def figures(compiled: Compiled) -> Record:
         "lower_bound": layout.lower_bound_bytes,
         "ratio": layout.ratio,
         "spilled": layout.spilled_bytes,
-        "constants": layout.constant_bytes,
+        "constants": layout.memory.weights_bytes,
         "findings": len(compiled.findings),
     }
 

@@ -78,8 +78,8 @@ def measure(model: Path, changes: Mapping[str, Any]) -> Record:
         "epochs": len(compiled.program.epochs),
         "cpu_steps": len(compiled.mapped.reasons),
         "peak_bytes": compiled.layout.peak_bytes,
-        "resident_bytes": compiled.layout.resident_bytes,
-        "prefetched_bytes": compiled.layout.prefetched_bytes,
+        "resident_bytes": compiled.layout.memory.resident_bytes,
+        "prefetched_bytes": compiled.layout.memory.prefetched_bytes,
         "words": len(ec_program.words(compiled.program.epochs)),
         "seconds": round(seconds, 2),
     }

@@ -61,7 +61,7 @@ def compare(graph: Graph, pair: Sequence[Mapping[str, Any]]) -> Record:
 
 
 def _on_cpu(compiled: Compiled) -> set[str]:
-    return {reason.name for reason in compiled.mapped.reasons}
+    return {reason.node for reason in compiled.mapped.reasons}
 
 
 def networks(options: argparse.Namespace) -> Iterator[tuple[str, Graph]]:

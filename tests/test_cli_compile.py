@@ -68,8 +68,8 @@ def test_json_has_the_keys_that_tools_rely_on(capsys: pytest.CaptureFixture[str]
     assert set(document["epochs"]) == {"total", "npu", "cpu", "hybrid"}
     memory = document["memory"]
     sizes = {"activations_bytes", "weights_bytes", "resident_bytes", "prefetched_bytes"}
-    sizes |= {"lower_bound_bytes", "spilled_bytes"}
-    assert set(memory) == {"pools", *sizes}
+    sizes |= {"lower_bound_bytes", "spilled_bytes", "ram_bytes", "relocatable_bytes"}
+    assert set(memory) == {"pools", "uses", *sizes}
     assert set(memory["pools"][0]) == {"name", "base", "size_bytes", "used_bytes"}
     assert [set(op) for op in document["cpu_ops"]] == [
         {"node", "op", "rule", "seen", "limit", "remedy", "cycles"} for _ in document["cpu_ops"]

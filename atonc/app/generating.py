@@ -26,18 +26,21 @@ from atonc.report.html import html_page
 
 def broken(gates: Gates, view: CompileView) -> list[str]:
     """A sentence for every gate that does not hold."""
-    layout, cost = view.compiled.layout, view.cost
+    memory, cost = view.memory, view.cost
     steps = compile_text.counts(view.compiled.program.steps)
     found = []
-    if gates.max_ram and layout.peak_bytes > gates.max_ram:
-        found.append(f"activations take {layout.peak_bytes:,} bytes, --max-ram allows {gates.max_ram:,}")
+    if gates.max_ram and memory.ram_bytes > gates.max_ram:
+        found.append(f"{memory.ram_text}, --max-ram allows {gates.max_ram:,}")
+    if gates.max_activations and memory.activations_bytes > gates.max_activations:
+        seen, most = memory.activations_bytes, gates.max_activations
+        found.append(f"activations take {seen:,} bytes, --max-activations allows {most:,}")
     if gates.max_latency and cost.latency_ms > gates.max_latency:
         found.append(f"latency is {cost.latency_ms:.3f} ms, --max-latency allows {gates.max_latency:g} ms")
     if gates.no_cpu and steps["cpu"]:
         kinds = sorted({reason.op for reason in view.compiled.mapped.reasons})
         found.append(f"{steps['cpu']} operators run on the CPU ({', '.join(kinds)}), --no-cpu allows none")
-    if gates.no_spill and layout.spilled_bytes:
-        found.append(f"{layout.spilled_bytes:,} bytes of activations lie outside the chip, --no-spill allows none")
+    if gates.no_spill and memory.spilled_bytes:
+        found.append(f"{memory.spilled_bytes:,} bytes of activations lie outside the chip, --no-spill allows none")
     return found
 
 

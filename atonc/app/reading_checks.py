@@ -15,7 +15,7 @@ from atonc.app.references import References
 from atonc.compare.subgraph import WEIGHTED, code_size
 from atonc.errors import AtoncError
 from atonc.frontends.tflite_overflows import shifts_overflow
-from atonc.ir import Array, Graph, Op, Tensor
+from atonc.ir import Array, Graph, Op, Tensor, layer_name
 from atonc.layer_checks import Forced, differences, forced_run
 from atonc.ops.values import Arg
 
@@ -68,7 +68,7 @@ def _one_sample(
     for forced in forced_run(source, sample, held):
         got = held[forced.name].reshape(forced.exact.shape)
         difference = float(differences(source, forced.name, got, forced.exact).max(initial=0.0))
-        node = ", ".join(forced.op.origin) or forced.op.name
+        node = layer_name(forced.op)
         limit = LIMIT + _hybrid_error(source, forced)
         if difference > limit and _overflows(source, forced.op):
             limit = ANYTHING

@@ -140,11 +140,11 @@ def _signature(network: CNetwork) -> str:
 
 
 def _footprint(view: CompileView, network: CNetwork) -> dict[str, Any]:
-    layout, users = view.compiled.layout, network.program.user_io
+    users, memory = network.program.user_io, network.memory
     words = len(ec_program.words(network.program.epochs)) if network.epoch_controller else 0
     supplied = [sum(u.size_bytes for u in users if u.direction == side) for side in ("input", "output")]
     return {
-        "activations": layout.peak_bytes,
+        "activations": memory.activations_bytes,
         "io": supplied,  # beside the activations: only what the application supplies
         "kernel_flash": 4 * words,  # programs of the epoch controller
         "kernel_ram": 0,
@@ -152,5 +152,5 @@ def _footprint(view: CompileView, network: CNetwork) -> dict[str, Any]:
         "toolchain": "",
         "toolchain_flash": 0,
         "toolchain_ram": 0,
-        "weights": layout.constant_bytes,
+        "weights": memory.weights_bytes,
     }

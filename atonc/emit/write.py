@@ -75,6 +75,7 @@ def _buffer(home: Placed, graph: Graph) -> dict[str, Any]:
         "kind": str(home.buffer.kind),
         "address": home.address,
         "size_bytes": home.buffer.size_bytes,
+        "reserved_bytes": home.reserved_bytes,
         "pool": home.pool,
         "first_step": home.first + 1,
         "last_step": home.last + 1,

@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from atonc.errors import UnsupportedError
+from atonc.insight.live import live_bytes
 from atonc.insight.types import LayerView, NetworkView
 
-LIVING = ("activation", "scratch", "input", "output")
 FOLDERS = (".c",)  # files of a build that stand for its folder; all others are models
 
 
@@ -84,13 +84,9 @@ def cycles(network: NetworkView) -> dict[str, float]:
 
 
 def memory(network: NetworkView) -> dict[str, float]:
-    """Bytes of all activations that live while a layer runs."""
-    living = [buffer for buffer in network.buffers if buffer.kind in LIVING]
-    return {
-        layer.name: float(max(sum(b.size_bytes for b in living if b.first <= s <= b.last) for s in layer.steps))
-        for layer in network.layers
-        if layer.steps
-    }
+    """Bytes of RAM that hold something while a layer runs."""
+    live = live_bytes(network)
+    return {layer.name: float(max(live[s] for s in layer.steps)) for layer in network.layers if layer.steps}
 
 
 def error(path: Path) -> dict[str, float]:

@@ -39,8 +39,9 @@ class CompiledGraph(Adapter):
         network = graph.picture(Path(model_path))
         figures = {
             "latency": f"{network.latency_ms:.3f} ms, {network.basis}",
-            "activations": f"{network.activations_bytes:,} bytes",
-            "weights": f"{network.weights_bytes:,} bytes",
+            "RAM": f"{network.memory.ram_bytes:,} bytes",
+            "activations": f"{network.memory.activations_bytes:,} bytes",
+            "weights": f"{network.memory.weights_bytes:,} bytes",
             "compiled by": network.tool,
         }
         found = [_node(node) for node in graph.nodes(network)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from atonc.insight.accuracy import OutputAgreement
 from atonc.insight.pairs import BY_NAME, LayerPair, pair_layers
 from atonc.insight.types import CPU, HYBRID, NOTHING, NPU, LayerView, NetworkView
+from atonc.place.usage import RAM_FOR, MemoryUse, Use
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,17 @@ class Comparison:
         return sum(map(len, self.alone))
 
 
+def _memory(a: MemoryUse, b: MemoryUse) -> Iterator[tuple[str, int, int]]:
+    """All RAM, its parts by use as far as one of both has them, what of it is outside, and the weights."""
+    yield "RAM", a.ram_bytes, b.ram_bytes
+    for use in Use:
+        parts = a.ram_by_use.get(use, 0), b.ram_by_use.get(use, 0)
+        if use == Use.ACTIVATIONS or any(parts):
+            yield RAM_FOR[use], *parts
+    yield "spilled", a.spilled_bytes, b.spilled_bytes
+    yield "weights", a.weights_bytes, b.weights_bytes
+
+
 def compare(a: NetworkView, b: NetworkView, outputs: tuple[OutputAgreement, ...] = ()) -> Comparison:
     figures = tuple(
         Figure(name, float(x), float(y), unit)
@@ -62,9 +75,7 @@ def compare(a: NetworkView, b: NetworkView, outputs: tuple[OutputAgreement, ...]
             ("epochs", len(a.steps), len(b.steps), ""),
             ("epochs on the NPU", a.count(NPU), b.count(NPU), ""),
             ("epochs on the CPU", a.count(CPU) + a.count(HYBRID), b.count(CPU) + b.count(HYBRID), ""),
-            ("activations", a.activations_bytes, b.activations_bytes, "bytes"),
-            ("spilled", a.spilled_bytes, b.spilled_bytes, "bytes"),
-            ("weights", a.weights_bytes, b.weights_bytes, "bytes"),
+            *((name, x, y, "bytes") for name, x, y in _memory(a.memory, b.memory)),
         )
     )
     pairs, paired_by = pair_layers(a.layers, b.layers)

@@ -6,12 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from atonc import progress
+from atonc.emit.usage import program_memory
 from atonc.errors import AtoncError
+from atonc.insight.live import distinct, live_bytes
 from atonc.insight.types import BufferView, NetworkView, StepView
 from atonc.ir import Graph
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
 from atonc.place.explain import PlacementError
+from atonc.plan.types import BufferKind
 
 
 @dataclass(frozen=True)
@@ -73,17 +76,14 @@ class Lever:
 
 
 def peak(network: NetworkView) -> Peak | None:
-    """The step at which most bytes of activations live."""
-    moving = [b for b in network.buffers if b.kind != "constant" and b.size_bytes]
-    if not moving or not network.steps:
+    """The step at which most bytes of RAM live."""
+    live = live_bytes(network)
+    if not any(live.values()):
         return None
-
-    def alive(step: StepView) -> list[BufferView]:
-        return [b for b in moving if b.first <= step.number <= b.last]
-
-    worst = max(network.steps, key=lambda step: (sum(b.size_bytes for b in alive(step)), -step.number))
-    found = sorted(alive(worst), key=lambda b: (-b.size_bytes, b.name))
-    return Peak(worst, sum(b.size_bytes for b in found), tuple(found))
+    worst = max(network.steps, key=lambda step: (live[step.number], -step.number))
+    alive = [b for b in distinct(network.buffers) if b.first <= worst.number <= b.last and b.size_bytes]
+    found = sorted((b for b in alive if b.kind != BufferKind.CONSTANT), key=lambda b: (-b.size_bytes, b.name))
+    return Peak(worst, live[worst.number], tuple(found))
 
 
 def levers(source: Graph, options: Options, at_peak: Collection[str] = ()) -> tuple[Lever, ...]:
@@ -109,7 +109,8 @@ def demand(source: Graph, options: Options, compile: Callable[[Graph, Options], 
         return Demand(error.shortage.demand_bytes, max(0, error.shortage.gap_bytes), 0, fits=False)
     except AtoncError:
         return Demand(1 << 40, 1 << 40, 0, fits=False)  # not possible for this model: never useful
-    return Demand(compiled.layout.peak_bytes, compiled.layout.spilled_bytes, compiled.cost.cycles)
+    memory = program_memory(compiled.program, compiled.memory.pools, options.epoch_controller)
+    return Demand(memory.ram_bytes, memory.spilled_bytes, compiled.cost.cycles)
 
 
 def _changes(source: Graph, options: Options, at_peak: Collection[str]) -> Iterator[tuple[str, Options]]:

@@ -25,6 +25,7 @@ from atonc.insight import decide, flow, folder_memory, rules, tensors, vendor, w
 from atonc.insight.clocked import at_clocks
 from atonc.insight.flow import node_names
 from atonc.insight.info_folder import find_info, info_view
+from atonc.insight.live import least_bytes, pool_views
 from atonc.insight.saved import Saved, SavedLayer, read_saved
 from atonc.insight.types import (
     CPU,
@@ -38,6 +39,8 @@ from atonc.insight.types import (
     StepView,
     TensorView,
 )
+from atonc.place.usage import memory_use
+from atonc.plan.types import FILLED, BufferKind
 
 _LONG_COMMAND = 2000  # characters that are shown of it
 
@@ -86,13 +89,10 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
     saved = saved and replace(saved, cpu_cycles=_at_clocks(saved.cpu_cycles, built.clocks, machine.clocks))
     cost = network_cost(net, steps, machine, info)
     views = _views(steps, cost, info, saved, node_names(network, steps))
-    if info is not None and saved is None:
-        buffers = folder_memory.listed_buffers(info, network, steps)
-    else:
-        buffers = folder_memory.buffers(network, steps)
-    pools = folder_memory.pools(network, buffers, machine)
+    buffers, banks = _buffers(network, steps, info, saved), folder_memory.banks(network)
+    memory = memory_use(buffers, banks, saved.relocatable_bytes if saved else 0)
+    pools = pool_views(banks, memory.by_pool)
     external = {pool.name for pool in pools if pool.external}
-    activations = [b for b in buffers if b.kind != "constant"]
     if saved is not None:
         layers = tuple(_saved_layer(one, views) for one in saved.layers)
     else:
@@ -110,10 +110,8 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
         layers,
         _with_layers(buffers, steps, views),
         pools,
-        folder_memory.span(b for b in activations if b.pool not in external),
-        sum(b.size_bytes for b in buffers if b.kind == "constant"),
-        sum(b.size_bytes for b in activations if b.pool in external),
-        folder_memory.peak(activations),
+        memory,
+        least_bytes(buffers, pools),
         (*notes, *(() if saved else _guessed(cost)), *_unlisted(network, info)),
         _reproduce(network, info),
         silicon=_silicon(network, steps),
@@ -122,6 +120,15 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
         tensors=saved.tensors if saved else _tensors(network, info),
         verified=saved.verified if saved else None,
     )
+
+
+def _buffers(
+    network: CompiledNetwork, steps: Sequence[Step], info: CInfo | None, saved: Saved | None
+) -> tuple[BufferView, ...]:
+    """As they were saved, with all that shares memory; of folders of others what their files tell."""
+    if saved is not None:
+        return saved.buffers
+    return folder_memory.listed_buffers(info, network, steps) if info else folder_memory.buffers(network, steps)
 
 
 def _flow(info: CInfo | None, buffers: Sequence[BufferView], steps: Sequence[Step]) -> flow.Flow:
@@ -344,5 +351,10 @@ def _with_layers(
     """Each buffer with the layer whose epoch writes it first; constants with the one that reads them."""
     writers = {view.number: view.layer for view in views}
     readers = folder_memory.readers(buffers, steps, writers)
-    layers = {"constant": lambda b: readers.get((b.name, b.address), ""), "input": lambda b: ""}
-    return tuple(replace(b, layer=layers.get(b.kind, lambda b: writers.get(b.first, ""))(b)) for b in buffers)
+
+    def layer(b: BufferView) -> str:
+        if b.kind in FILLED:
+            return readers.get((b.name, b.address), "")
+        return "" if b.kind == BufferKind.INPUT else b.layer or writers.get(b.first, "")
+
+    return tuple(replace(b, layer=layer(b)) for b in buffers)

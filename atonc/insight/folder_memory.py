@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from atonc.emu.files.c_info import CInfo
 from atonc.emu.files.types import BufferInfo, CompiledNetwork
 from atonc.emu.network import Step
-from atonc.hw.machine import Machine
-from atonc.insight.types import BufferView, PoolView
+from atonc.insight.types import BufferView
+from atonc.place.pools import outside_chip
+from atonc.place.usage import Bank
+from atonc.plan.types import FILLED
 
 
 def buffers(network: CompiledNetwork, steps: Sequence[Step]) -> tuple[BufferView, ...]:
@@ -91,38 +93,9 @@ def _mentions(value: object, start: int, end: int) -> bool:
     return isinstance(value, list) and len(value) < 64 and any(_mentions(part, start, end) for part in value)
 
 
-def pools(network: CompiledNetwork, buffers: Sequence[BufferView], machine: Machine) -> tuple[PoolView, ...]:
-    found = []
-    for pool in network.pools:
-        if pool.virtual or not pool.size_bytes:
-            continue
-        end = pool.base + pool.size_bytes
-        bank = machine.memory_at(pool.base)
-        used = span(buffers, pool.base, end)
-        found.append(PoolView(pool.name, pool.base, pool.size_bytes, used, bank.external if bank else False))
-    return tuple(found)
-
-
-def span(buffers: Iterable[BufferView], low: int = 0, high: int = 1 << 32) -> int:
-    """Bytes of a range that some buffer covers."""
-    total, reach = 0, low
-    for start, end in sorted((b.address, min(b.address + b.size_bytes, high)) for b in buffers):
-        total += max(0, end - max(start, reach))
-        reach = max(reach, end)
-    return total
-
-
-def peak(buffers: Sequence[BufferView]) -> int:
-    """Largest sum of live bytes."""
-    changes: dict[int, int] = {}
-    for b in buffers:
-        changes[b.first] = changes.get(b.first, 0) + b.size_bytes
-        changes[b.last + 1] = changes.get(b.last + 1, 0) - b.size_bytes
-    live = peak = 0
-    for _, change in sorted(changes.items()):
-        live += change
-        peak = max(peak, live)
-    return peak
+def banks(network: CompiledNetwork) -> list[Bank]:
+    real = [pool for pool in network.pools if not pool.virtual and pool.size_bytes]
+    return [Bank(p.name, p.base, p.size_bytes, p.writable, outside_chip(p.base)) for p in real]
 
 
 def reads(step: Step, buffer: BufferView) -> bool:
@@ -134,8 +107,8 @@ def reads(step: Step, buffer: BufferView) -> bool:
 def readers(
     buffers: Sequence[BufferView], steps: Sequence[Step], layers: Mapping[int, str]
 ) -> dict[tuple[str, int], str]:
-    """Constants, by name and address: the first layer whose engines read them."""
-    listed = sorted((b for b in buffers if b.kind == "constant"), key=lambda b: b.address)
+    """Constants and their copies, by name and address: the first layer whose engines read them."""
+    listed = sorted((b for b in buffers if b.kind in FILLED), key=lambda b: b.address)
     starts, found = [b.address for b in listed], dict[tuple[str, int], str]()
     for step in steps:
         for engine in step.epoch.readers().values() if step.epoch is not None else ():

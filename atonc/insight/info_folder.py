@@ -11,8 +11,9 @@ from pathlib import Path
 from atonc.emu.files.c_info import CInfo, InfoNode, read_c_info
 from atonc.errors import InputError, plain
 from atonc.hw.machine import Machine
-from atonc.insight import decide, flow, folder_memory, rules, vendor
+from atonc.insight import decide, flow, rules, vendor
 from atonc.insight.clocked import at_clocks
+from atonc.insight.live import least_bytes, pool_views
 from atonc.insight.types import (
     CPU,
     ESTIMATED,
@@ -22,10 +23,11 @@ from atonc.insight.types import (
     Decision,
     LayerView,
     NetworkView,
-    PoolView,
     StepView,
     TensorView,
 )
+from atonc.place.pools import outside_chip
+from atonc.place.usage import Bank, memory_use
 
 _ON = {"HW": NPU, "EC": NPU, "SW": CPU, "SW_HW": HYBRID}
 NOTE = "only c_info.json is here: cycles are what ST's compiler estimated, not a prediction of the hardware model"
@@ -44,12 +46,13 @@ def find_info(directory: Path) -> Path | None:
 
 def info_view(path: Path, machine: Machine) -> NetworkView:
     info = read_c_info(path)
-    buffers, pools = _buffers(info), _pools(info, machine)
+    buffers, banks = _buffers(info), _banks(info)
+    memory = memory_use(buffers, banks)
+    pools = pool_views(banks, memory.by_pool)
     names = {pool.id: pool.name for pool in info.pools}
     steps = vendor.unique_layers([_step(node, machine, names) for node in info.nodes if _runs(node)])
     external = {pool.name for pool in pools if pool.external}
     layers = tuple(_layers(steps, info, buffers, external))
-    moving = [b for b in buffers if b.kind != "constant"]
     return NetworkView(
         path.name.removesuffix("c_info.json").strip("_") or "network",
         plain(info.model) or plain(path.name),
@@ -61,10 +64,8 @@ def info_view(path: Path, machine: Machine) -> NetworkView:
         at_clocks(layers, machine),
         _with_layers(buffers, layers),
         pools,
-        folder_memory.span(b for b in moving if b.pool not in external),
-        sum(b.size_bytes for b in buffers if b.kind == "constant"),
-        sum(b.size_bytes for b in moving if b.pool in external),
-        folder_memory.peak(moving),
+        memory,
+        least_bytes(buffers, pools),
         (NOTE,),
         {**info.tools, **{f"{tool} called with": text.strip()[:2000] for tool, text in info.arguments.items()}},
         basis=ESTIMATED,
@@ -205,11 +206,9 @@ def _buffers(info: CInfo) -> tuple[BufferView, ...]:
     return tuple(sorted(found, key=lambda b: (b.address, b.first, b.name)))
 
 
-def _pools(info: CInfo, machine: Machine) -> tuple[PoolView, ...]:
-    found = []
-    for pool in info.pools:
-        if pool.subpools or pool.address is None or not pool.size_bytes:
-            continue
-        bank = machine.memory_at(pool.address)
-        found.append(PoolView(pool.name, pool.address, pool.size_bytes, pool.used_bytes, bool(bank and bank.external)))
-    return tuple(found)
+def _banks(info: CInfo) -> list[Bank]:
+    return [
+        Bank(pool.name, pool.address, pool.size_bytes, pool.writable, outside_chip(pool.address))
+        for pool in info.pools
+        if not pool.subpools and pool.address is not None and pool.size_bytes
+    ]

@@ -31,16 +31,17 @@ from atonc.insight.types import (
     StepView,
     Verified,
 )
-from atonc.ir import Op
+from atonc.ir import Op, layer_name
 from atonc.lower.map_ops import CpuReason
 from atonc.lower.rules import NOT_CODES, rule_of
 from atonc.pipeline import machine_of
 from atonc.place.pools import is_external
+from atonc.plan.types import FILLED as READ_ONLY
 from atonc.plan.types import EpochPlan
 
 
 def network_view(view: CompileView) -> NetworkView:
-    compiled, layout = view.compiled, view.compiled.layout
+    compiled, used = view.compiled, view.memory.by_pool
     rows = list(zip(compiled.program.steps, view.cost.steps, compiled.scheduled.owners, strict=True))
     external = {pool.name for pool in view.board.pools if is_external(pool)}
     own = own_steps(compiled, view.cost.steps)
@@ -57,13 +58,11 @@ def network_view(view: CompileView) -> NetworkView:
         layers,
         _buffers(view),
         tuple(
-            PoolView(p.name, p.base, p.size_bytes, layout.used_by_pool.get(p.name, 0), is_external(p))
+            PoolView(p.name, p.base, p.size_bytes, used.get(p.name, 0), is_external(p), p.writable)
             for p in view.board.pools
         ),
-        layout.peak_bytes,
-        layout.constant_bytes,
-        layout.spilled_bytes,
-        layout.lower_bound_bytes,
+        view.memory,
+        compiled.layout.lower_bound_bytes,
         tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
         dict(view.reproduce),
         coverage(view.compiled.source),
@@ -84,7 +83,7 @@ def _verified(view: CompileView) -> Verified | None:
     if report is None:
         return None
     rows = tuple((o.name, o.cosine, o.exact_percent, o.within1_percent, o.max_lsb) for o in report.outputs)
-    return Verified(report.samples, report.layers, report.worst_layer, rows)
+    return Verified(report.samples, report.layers, report.worst_layer, rows, report.tensors)
 
 
 def _error(op: Op, view: CompileView) -> LayerError | None:
@@ -133,7 +132,7 @@ def _layer(op: Op, view: CompileView, rows: list[tuple[ProgramStep, StepCost]], 
     bound_by = {label: count / max(1, cycles) for label, count in shares.most_common() if count}
     held = tensors.weights(op, known)
     return LayerView(
-        op.name,
+        layer_name(op),
         op.kind,
         op.origin or (op.name,),
         on,
@@ -171,7 +170,7 @@ def _decisions(
     outside = [n for n in (*op.inputs, *op.outputs) if n in compiled.layout.placed and not _on_chip(n, view, external)]
     spilled = [decide.decision(rules.SPILL, f"{', '.join(outside[:3])} in external RAM")] if outside else []
     if on == CPU:
-        reasons = [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.name == op.name]
+        reasons = [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.node == layer_name(op)]
         return decide.merged([*reasons, *_in_float(op, view, reasons), *spilled])
     chained = [*of_schedule(op.name, compiled.scheduled.schedule), *of_stripes(op.name, compiled.mapped)]
     if not rows:
@@ -228,7 +227,8 @@ def _buffers(view: CompileView) -> tuple[BufferView, ...]:
             h.first + 1,
             h.last + 1,
             str(h.buffer.kind),
-            (readers if h.buffer.kind == "constant" else producers).get(h.buffer.name, ""),
+            (readers if h.buffer.kind in READ_ONLY else producers).get(h.buffer.name, ""),
+            h.reserved_bytes,
         )
         for h in homes
     )

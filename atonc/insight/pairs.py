@@ -76,9 +76,13 @@ def pair_layers(a: Sequence[LayerView], b: Sequence[LayerView]) -> tuple[list[La
 
 
 def _by_name(a: Sequence[LayerView], b: Sequence[LayerView]) -> list[tuple[int, int]]:
-    """By the last source node."""
-    places = {layer.nodes[-1]: k for k, layer in enumerate(b) if layer.nodes}
-    return [(k, places[one.nodes[-1]]) for k, one in enumerate(a) if one.nodes and one.nodes[-1] in places]
+    """By the name of the layer; where that is in one build only, by the last source node."""
+    names = {layer.name: k for k, layer in enumerate(b)}
+    found = {k: names[one.name] for k, one in enumerate(a) if one.name in names}
+    taken = set(found.values())
+    nodes = {layer.nodes[-1]: k for k, layer in enumerate(b) if layer.nodes and k not in taken}
+    rest = ((k, nodes.get(one.nodes[-1])) for k, one in enumerate(a) if one.nodes and k not in found)
+    return sorted([*found.items(), *((k, place) for k, place in rest if place is not None)])
 
 
 def _by_operator(a: Sequence[LayerView], b: Sequence[LayerView]) -> list[tuple[int, int]]:
@@ -192,5 +196,5 @@ def _groups(a: Sequence[LayerView], b: Sequence[LayerView], links: Iterable[tupl
 
 
 def _pair(a: tuple[LayerView, ...], b: tuple[LayerView, ...]) -> LayerPair:
-    names = dict.fromkeys([*(layer.nodes[-1] for layer in a), *(layer.nodes[-1] for layer in b)])
+    names = dict.fromkeys(layer.name for layer in (*a, *b))
     return LayerPair(tuple(names), a, b)

@@ -71,7 +71,7 @@ def _price(
         if decision.rule.id in trial.rules and after is not None:
             same = next((other for other in after.layers if other.name == layer.name), None)
             gained = layer.cycles - (same.cycles if same is not None else 0)
-            saved = before.activations_bytes - after.activations_bytes
+            saved = before.memory.ram_bytes - after.memory.ram_bytes
             price = Price(gained, saved, True, trial.how)
             helps = saved > 0 or (gained > 0 and after.cycles < before.cycles)
             return replace(decision, price=price, remedy=decision.remedy if helps else "")

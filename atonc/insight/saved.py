@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from atonc.disk import read_file
 from atonc.errors import InputError, plain
 from atonc.insight import rules as shaping
-from atonc.insight.types import Decision, LayerError, LayerView, NetworkView, TensorView, Verified
+from atonc.insight.types import BufferView, Decision, LayerError, LayerView, NetworkView, TensorView, Verified
 from atonc.lower import rules as mapping
+from atonc.plan.types import BufferKind
 from atonc.reasons import Evidence, Rule, Severity
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Saved:
     outputs: tuple[TensorView, ...] = ()
     tensors: Mapping[str, TensorView] = field(default_factory=dict)
     verified: Verified | None = None
+    buffers: tuple[BufferView, ...] = ()
+    relocatable_bytes: int = 0  # RAM for programs whose addresses are set at run time
 
 
 def rows(network: NetworkView) -> dict[str, Any]:
@@ -66,6 +69,7 @@ def rows(network: NetworkView) -> dict[str, Any]:
             "inner": [_tensor_row(one) for one in network.tensors.values()],
         },
         "verified": asdict(network.verified) if network.verified else None,
+        "memory": network.memory.as_dict(),
         "layers": layer_rows(network),
     }
 
@@ -110,14 +114,33 @@ def _saved(root: Any, kinds: Mapping[int, str]) -> Saved:
     if {number: _text(row, "kind") for number, row in steps.items()} != dict(kinds):
         raise ValueError("another build")
     cpu = {n: row for n, row in steps.items() if kinds[n] == "cpu"}
+    layers = tuple(_layer(row, steps) for row in _rows(root, "layers"))
+    writers = {name: layer.name for layer in layers for name in layer.outputs}
     return Saved(
         _text(root, "model"),
         _text(root, "board"),
-        tuple(_layer(row, steps) for row in _rows(root, "layers")),
+        layers,
         {number: (_integer(row, "cycles"), row.get("cost_known") is True) for number, row in cpu.items()},
         {number: _text(row, "title") for number, row in steps.items()},
         *_edges(root),
         _verified(root),
+        tuple(_buffer(row, writers) for row in _rows(root, "buffers")),
+        _integer(_object(root, "memory"), "relocatable_bytes"),
+    )
+
+
+def _buffer(row: Mapping[str, Any], writers: Mapping[str, str]) -> BufferView:
+    name = _text(row, "name")
+    return BufferView(
+        name,
+        _text(row, "pool"),
+        _integer(row, "address"),
+        _integer(row, "size_bytes"),
+        _integer(row, "first_step"),
+        _integer(row, "last_step"),
+        BufferKind(_text(row, "kind")),
+        writers.get(name, ""),
+        _integer(row, "reserved_bytes"),
     )
 
 
@@ -147,7 +170,7 @@ def _verified(root: Any) -> Verified | None:
         return None
     outputs = tuple(_output(row) for row in _list(found, "outputs"))
     worst = _number(found.get("worst_codes"))
-    return Verified(_integer(found, "samples"), _integer(found, "layers"), worst, outputs)
+    return Verified(_integer(found, "samples"), _integer(found, "layers"), worst, outputs, _integer(found, "tensors"))
 
 
 def _output(row: Any) -> tuple[str, float, float, float, float]:

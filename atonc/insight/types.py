@@ -10,6 +10,7 @@ from functools import cached_property
 from atonc.frontends.coverage import Coverage
 from atonc.hw.safety.evidence.summary import Summary
 from atonc.insight.loss import AccuracyReport
+from atonc.place.usage import MemoryUse
 from atonc.reasons import Rule
 
 NPU, CPU, HYBRID, NOTHING = "npu", "cpu", "hybrid", "none"
@@ -122,6 +123,7 @@ class Verified:
     layers: int
     worst_codes: float
     outputs: tuple[tuple[str, float, float, float, float], ...]  # name, cosine, exact %, within one %, largest codes
+    tensors: int = 0  # of these layers, that were compared
 
 
 @dataclass(frozen=True)
@@ -166,8 +168,9 @@ class BufferView:
     size_bytes: int
     first: int  # steps, counted like StepView.number
     last: int
-    kind: str  # activation, scratch, constant, input, output
+    kind: str  # as plan.types.BufferKind
     layer: str = ""  # that writes it; of constants the one that reads them
+    reserved_bytes: int = 0  # with padding, where that is known
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,7 @@ class PoolView:
     size_bytes: int
     used_bytes: int
     external: bool
+    writable: bool = True
 
 
 @dataclass(frozen=True)
@@ -223,10 +227,8 @@ class NetworkView:
     layers: tuple[LayerView, ...]
     buffers: tuple[BufferView, ...]
     pools: tuple[PoolView, ...]
-    activations_bytes: int
-    weights_bytes: int
-    spilled_bytes: int = 0
-    lower_bound_bytes: int = 0
+    memory: MemoryUse  # what it takes, counted once for all views
+    lower_bound_bytes: int = 0  # of the activations: no layout needs less
     notes: tuple[str, ...] = ()
     reproduce: Mapping[str, str] = field(default_factory=dict)
     coverage: Coverage | None = None  # of models that were compiled here

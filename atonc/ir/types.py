@@ -116,6 +116,13 @@ class Op:
     origin: tuple[str, ...] = ()
 
 
+def layer_name(op: Op) -> str:
+    """What every view calls it. A layer is an operator of the canonical graph; it bears the name of the model's node
+    that does the work (others were fused into it: `origin`), or one made from its tensor if a pass put it there. No two
+    layers share a name (`passes.name_uniquely`)."""
+    return op.name
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """What the model keeps from one run to the next: the codes of `output` are those of `input` in the run after."""

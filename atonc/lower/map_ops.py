@@ -8,7 +8,7 @@ from functools import partial
 
 from atonc.errors import UnsupportedError
 from atonc.hw.cycles.target import Target
-from atonc.ir import Array, Graph, Op
+from atonc.ir import Array, Graph, Op, layer_name
 from atonc.lower import rules
 from atonc.lower.context import Context
 from atonc.lower.registry import recipe_for
@@ -31,13 +31,12 @@ RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
 class CpuReason:
     """Why an operator runs on the CPU."""
 
-    node: str
+    node: str  # as all views call the layer
     op: str
     rule: str
     seen: str
     limit: str
     remedy: str
-    name: str = ""  # of the operator in the compiled graph
 
 
 @dataclass(frozen=True)
@@ -201,7 +200,7 @@ def _is_renaming(op: Op, context: Context) -> bool:
 
 
 def _on_cpu(op: Op, context: Context, refusal: Refused) -> tuple[CpuPlan, CpuReason]:
-    node = ", ".join(op.origin) or op.name
+    node = layer_name(op)
     if op.kind not in kinds():
         raise UnsupportedError(
             f"operator {op.kind} is not supported", where=node, rule=refusal.rule, remedy="remove or replace the node"
@@ -217,5 +216,5 @@ def _on_cpu(op: Op, context: Context, refusal: Refused) -> tuple[CpuPlan, CpuRea
     inputs = tuple(context.buffer(n) for n in op.inputs if n and not context.tensor(n).is_constant)
     outputs = tuple(context.buffer(n) for n in op.outputs)
     call = CpuPlan(op.origin or (op.name,), f"{op.kind} {op.name}", op.name, inputs, outputs)
-    reason = CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy, op.name)
+    reason = CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy)
     return call, reason

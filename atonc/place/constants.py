@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from atonc.hw.limits import ALIGNED
 from atonc.place.lifetimes import Lifetime
 from atonc.place.pools import Board, usable
+from atonc.plan.types import Buffer
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ def place_constants(constants: Sequence[Lifetime], board: Board) -> ConstantLayo
     addresses: dict[str, int] = {}
     left = []
     for constant in sorted(constants, key=_reading_order):
-        size = -(-constant.buffer.size_bytes // ALIGNED) * ALIGNED
+        size = constant_room(constant.buffer)
         home = next((name for name, (_, end) in limits.items() if cursors[name] + size <= end), None)
         if home is None:
             left.append(constant)
@@ -34,6 +35,11 @@ def place_constants(constants: Sequence[Lifetime], board: Board) -> ConstantLayo
         cursors[home] += size
     ends = {name: end for name, end in cursors.items() if end > limits[name][0]}
     return ConstantLayout(addresses, ends, tuple(left))
+
+
+def constant_room(buffer: Buffer) -> int:
+    """With padding: the next one begins where engines may start."""
+    return -(-buffer.size_bytes // ALIGNED) * ALIGNED
 
 
 def _reading_order(constant: Lifetime) -> tuple[int, str]:

@@ -8,13 +8,14 @@ from dataclasses import replace
 from atonc.errors import CapacityError
 from atonc.hw.limits import CPU_CACHE_LINE, PREFETCH_BYTES
 from atonc.place import explain
-from atonc.place.constants import ConstantLayout, place_constants
+from atonc.place.constants import constant_room, place_constants
 from atonc.place.cost import traffic_of
 from atonc.place.greedy import Item, Problem
 from atonc.place.lifetimes import Lifetime, lifetimes, with_scratch
-from atonc.place.packing import Job, Packing, pack
-from atonc.place.pools import Board, usable
+from atonc.place.packing import Job, pack
+from atonc.place.pools import Board, banks_of
 from atonc.place.types import USER_BASE, USER_BYTES, USER_POOL, Layout, Placed
+from atonc.place.usage import memory_use
 from atonc.plan.aliases import root
 from atonc.plan.types import Buffer, BufferKind, StepPlan
 
@@ -47,9 +48,11 @@ def place(
         raise explain.PlacementError(explain.shortage(ram, problem, plans, board))
     addresses = dict(constants.addresses)
     addresses |= {life.buffer.name: address for life, address in zip(ram, packing.addresses, strict=True)}
-    placed = _placed(used, addresses, every, board)
+    reserved = {life.buffer.name: item.size for life, item in zip(ram, problem.items, strict=True)}
+    placed = _placed(used, addresses, reserved, every, board)
     placed |= _user_buffers(user_allocated, aliases, every, len(plans))
-    return _layout(placed, ram, packing, problem, constants, board)
+    memory = memory_use(placed.values(), banks_of(board.pools))
+    return Layout(placed, problem.lower_bound, memory, board.cached, packing.solver, packing.proven)
 
 
 def _items(ram: Sequence[Lifetime]) -> Iterator[Item]:
@@ -62,15 +65,21 @@ def _items(ram: Sequence[Lifetime]) -> Iterator[Item]:
 
 
 def _placed(
-    used: Sequence[Lifetime], addresses: Mapping[str, int], buffers: Mapping[str, Buffer], board: Board
+    used: Sequence[Lifetime],
+    addresses: Mapping[str, int],
+    reserved: Mapping[str, int],
+    buffers: Mapping[str, Buffer],
+    board: Board,
 ) -> dict[str, Placed]:
+    """`reserved`: what packing gave to buffers in RAM; constants elsewhere are padded as their layout does it."""
     placed = {}
     for life in used:
         address = addresses[life.buffer.name]
         pool = board.pool_name(address, address + max(1, life.buffer.size_bytes))
+        room = reserved.get(life.buffer.name, constant_room(life.buffer))
         for name in life.members:
             buffer = buffers.get(name) or replace(life.buffer, name=name)
-            placed[name] = Placed(buffer, address, pool, life.first, life.last)
+            placed[name] = Placed(buffer, address, pool, life.first, life.last, reserved_bytes=room)
     return placed
 
 
@@ -90,44 +99,3 @@ def _user_buffers(
             rule=f"buffers of the application have {USER_BYTES:,} bytes of addresses",
         )
     return placed
-
-
-def _layout(
-    placed: Mapping[str, Placed],
-    ram: Sequence[Lifetime],
-    packing: Packing,
-    problem: Problem,
-    constants: ConstantLayout,
-    board: Board,
-) -> Layout:
-    ranges = [(a, a + item.size) for a, item in zip(packing.addresses, problem.items, strict=True)]
-    used = {pool.name: covered(ranges, pool.base, pool.base + pool.size_bytes) for pool in board.pools}
-    peak = sum(used.values())
-    external = {pool.name for pool in board.external_ram}
-    moved = {life.buffer.name for life in ram}
-    spilled = sum(h.buffer.size_bytes for name, h in placed.items() if name in moved and h.pool in external)
-    sizes = {h.address: h.buffer.size_bytes for h in placed.values() if h.buffer.kind == BufferKind.CONSTANT}
-    for pool in board.pools:
-        if pool.name in constants.ends:
-            used[pool.name] += constants.ends[pool.name] - usable([pool])[0]
-    return Layout(
-        placed,
-        problem.lower_bound,
-        peak,
-        {name: size for name, size in used.items() if size},
-        spilled,
-        sum(sizes.values()),
-        board.cached,
-        packing.solver,
-        packing.proven,
-    )
-
-
-def covered(ranges: Sequence[tuple[int, int]], low: int, high: int) -> int:
-    """Bytes of [low, high) that some range covers."""
-    total, covered = 0, low
-    for start, end in sorted(ranges):
-        start, end = max(start, covered), min(end, high)
-        if end > start:
-            total, covered = total + end - start, end
-    return total

@@ -16,6 +16,7 @@ from atonc.hw.limits import CPU_CACHE_LINE, PREFETCH_BYTES, XSPI_TAIL
 from atonc.hw.machine import NPU_RAM, insecure, secure, stm32n6
 from atonc.hw.mpool import MemoryPool, read_mpool
 from atonc.place.types import USER_BASE, USER_BYTES
+from atonc.place.usage import Bank
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,17 @@ class Window:
 
 
 def is_external(pool: MemoryPool) -> bool:
-    """Outside the chip: behind the NPU cache."""
-    return not 0x3400_0000 <= secure(pool.base) < 0x3500_0000
+    return outside_chip(pool.base)
+
+
+def outside_chip(address: int) -> bool:
+    """Behind the NPU cache."""
+    return not 0x3400_0000 <= secure(address) < 0x3500_0000
+
+
+def banks_of(pools: Iterable[MemoryPool]) -> list[Bank]:
+    """For counting."""
+    return [Bank(pool.name, pool.base, pool.size_bytes, pool.writable, is_external(pool)) for pool in pools]
 
 
 def is_npu_ram(pool: MemoryPool) -> bool:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from atonc.hw.limits import CPU_CACHE_LINE
-from atonc.place.layout import covered
-from atonc.place.pools import Board, runs, usable
+from atonc.place.pools import Board, banks_of, runs, usable
 from atonc.place.types import Layout, Placed
+from atonc.place.usage import covered, memory_use
 from atonc.plan.types import Buffer, BufferKind, CpuPlan, StepPlan
 
 Span = tuple[int, int]  # first address, and the first one behind
@@ -64,40 +64,27 @@ def prefetched_name(constant: str) -> str:
 def with_prefetched(layout: Layout, lives: Sequence[tuple[str, int, int, int]], board: Board) -> Layout:
     """`lives`: constant, address of its copy, first and last step of the copy."""
     placed = dict(layout.placed)
-    live = [0] * (max((last for *_, last in lives), default=0) + 1)
     for name, address, first, last in lives:
-        source = layout.placed[name].buffer
-        buffer = Buffer(prefetched_name(name), source.size_bytes, BufferKind.PREFETCHED)
-        pool = board.pool_name(address, address + buffer.size_bytes)
-        placed[buffer.name] = Placed(buffer, address, pool, first, last)
-        for step in range(first, last + 1):
-            live[step] += _up(buffer.size_bytes)
-    return replace(layout, placed=placed, used_by_pool=_used(placed, layout, board), prefetched_bytes=max(live))
-
-
-def _used(placed: Mapping[str, Placed], layout: Layout, board: Board) -> dict[str, int]:
-    """RAM of the chip anew: copies may lie where other buffers are at other times."""
-    found = dict(layout.used_by_pool)
-    for pool in board.on_chip:
-        ranges = [(home.address, _up(home.end)) for home in placed.values() if not home.supplied]
-        total = covered(ranges, pool.base, pool.base + pool.size_bytes)
-        if total:
-            found[pool.name] = total
-    return found
+        size = layout.placed[name].buffer.size_bytes
+        buffer = Buffer(prefetched_name(name), size, BufferKind.PREFETCHED)
+        pool = board.pool_name(address, address + size)
+        placed[buffer.name] = Placed(buffer, address, pool, first, last, reserved_bytes=_up(size))
+    return _counted_again(layout, placed, board)
 
 
 def with_residents(layout: Layout, homes: Mapping[str, int], board: Board, steps: int) -> Layout:
     """`homes`: constant -> address of its copy."""
-    placed, used = dict(layout.placed), dict(layout.used_by_pool)
+    placed, last = dict(layout.placed), max(0, steps - 1)
     for name, address in homes.items():
         buffer = replace(layout.placed[name].buffer, name=resident_name(name), kind=BufferKind.RESIDENT)
-        end = address + buffer.size_bytes
-        pool = board.pool_name(address, end)
-        placed[buffer.name] = Placed(buffer, address, pool, 0, max(0, steps - 1), copy_of=name)
-        for part, size in board.pools_at(address, _up(end)):
-            used[part.name] = used.get(part.name, 0) + size
-    resident = sum(_up(layout.placed[name].buffer.size_bytes) for name in homes)
-    return replace(layout, placed=placed, used_by_pool=used, resident_bytes=resident)
+        pool = board.pool_name(address, address + buffer.size_bytes)
+        room = _up(buffer.size_bytes)
+        placed[buffer.name] = Placed(buffer, address, pool, 0, last, copy_of=name, reserved_bytes=room)
+    return _counted_again(layout, placed, board)
+
+
+def _counted_again(layout: Layout, placed: Mapping[str, Placed], board: Board) -> Layout:
+    return replace(layout, placed=placed, memory=memory_use(placed.values(), banks_of(board.pools)))
 
 
 def reading_copies(plans: Sequence[StepPlan], constants: Mapping[str, str]) -> tuple[StepPlan, ...]:

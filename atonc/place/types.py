@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from atonc.place.usage import MemoryUse
 from atonc.plan.types import Buffer
 
 # Buffers that the application supplies at run time stand here: no memory of the chip does, and no pool may.
@@ -22,27 +23,40 @@ class Placed:
     last: int
     supplied: bool = False  # by the application at run time: the address only stands for it
     copy_of: str = ""  # the constant whose bytes a resident buffer holds from the beginning
+    reserved_bytes: int = 0  # from its address on, with padding; aliases reserve what they share
 
     @property
     def end(self) -> int:
         return self.address + self.buffer.size_bytes
 
+    @property
+    def size_bytes(self) -> int:
+        return self.buffer.size_bytes
+
+    @property
+    def kind(self) -> str:
+        return self.buffer.kind
+
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything lies. Bytes include the padding that alignment asks for."""
+    """Where everything lies, and how much memory that takes."""
 
     placed: Mapping[str, Placed]
     lower_bound_bytes: int  # largest sum of live bytes over the steps: no layout needs less
-    peak_bytes: int  # RAM that is used at some time
-    used_by_pool: Mapping[str, int]
-    spilled_bytes: int = 0  # activations outside the chip
-    constant_bytes: int = 0
+    memory: MemoryUse
     cached_pools: frozenset[str] = field(default_factory=frozenset)  # external: engines go through the NPU cache
     solver: str = "greedy"
     proven: bool = False  # no smaller peak exists
-    prefetched_bytes: int = 0  # RAM for weights that are copied during the run, at the same time
-    resident_bytes: int = 0  # RAM for copies of constants, made when the network is initialised
+
+    @property
+    def peak_bytes(self) -> int:
+        """RAM that steps use at some time: activations, and constants for which there is no other memory."""
+        return self.memory.activations_bytes + self.memory.ram_weights_bytes
+
+    @property
+    def spilled_bytes(self) -> int:
+        return self.memory.spilled_bytes
 
     @property
     def ratio(self) -> float:

@@ -54,5 +54,5 @@ def _node(helper: Any, layer: LayerView) -> Any:
     }
     kind = f"{layer.kind} [{layer.on}]"
     return helper.make_node(
-        kind, list(layer.inputs), list(layer.outputs), name=layer.nodes[-1], domain=DOMAIN, **attributes
+        kind, list(layer.inputs), list(layer.outputs), name=layer.name, domain=DOMAIN, **attributes
     )

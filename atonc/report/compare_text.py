@@ -50,7 +50,7 @@ def place(side: Sequence[LayerView]) -> str:
 def side_name(side: Sequence[LayerView]) -> str:
     """The layers of one side of a pair: the first by its name, the others by their number."""
     more = f" and {len(side) - 1} more" if len(side) > 1 else ""
-    return f"{_short(side[0].nodes[-1])}{more}" if side else "none"
+    return f"{_short(side[0].name)}{more}" if side else "none"
 
 
 def _output_lines(found: Comparison) -> list[str]:

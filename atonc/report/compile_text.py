@@ -92,7 +92,7 @@ def _head(view: CompileView, verbose: bool) -> list[str]:
     notes = [f"note: {note}" for note in (*source.notes, *(n for n in graph.notes if n not in source.notes))]
     steps = ((step.bound_by, step.milliseconds) for step in view.cost.steps)
     return [
-        *spill_lines(view.compiled.layout.spilled_bytes, steps),
+        *spill_lines(view.memory.spilled_bytes, steps),
         f"model {view.model} ({source.source}), {len(source.ops)} operators, {view.macs / 1e6:,.1f} M multiplications",
         *(f"input  {_edge(graph, n)}" for n in graph.inputs),
         *(f"output {_edge(graph, n)}" for n in graph.outputs),
@@ -128,30 +128,32 @@ def edge_data(graph: Graph, name: str) -> dict[str, Any]:
 
 
 def _memory(view: CompileView) -> list[str]:
-    layout = view.compiled.layout
+    layout, memory = view.compiled.layout, view.memory
     lines = [
-        f"memory on {view.board.name}: activations {layout.peak_bytes:,} bytes ({layout.ratio:.3f} of the lower bound "
-        f"{layout.lower_bound_bytes:,}), constants {layout.constant_bytes:,} bytes",
+        f"memory on {view.board.name}: {memory.ram_text}, weights {memory.weights_bytes:,} bytes",
+        f"  activations: {layout.ratio:.3f} of the lower bound {layout.lower_bound_bytes:,}",
     ]
     for pool in view.board.pools:
-        used = layout.used_by_pool.get(pool.name, 0)
+        used = memory.by_pool.get(pool.name, 0)
         if used:
             share = 100 * used / pool.size_bytes
             lines.append(f"  {pool.name:10} {pool.base:#010x} {used:12,} of {pool.size_bytes:12,} bytes {share:5.1f} %")
-    if layout.resident_bytes:
+    if memory.resident_bytes:
         copies = sum(bool(home.copy_of) for home in layout.placed.values())
         lines.append(
-            f"  weights in RAM: {layout.resident_bytes:,} bytes of {copies} constants, copied once at initialisation; "
+            f"  weights in RAM: {memory.resident_bytes:,} bytes of {copies} constants, copied once at initialisation; "
             "published programs hardly show kernels in RAM (3 of 6,046 units)"
         )
-    if layout.prefetched_bytes:
-        fetched = sum(home.buffer.kind == BufferKind.PREFETCHED for home in layout.placed.values())
+    fetched = sum(home.buffer.kind == BufferKind.PREFETCHED for home in layout.placed.values())
+    if fetched:
         lines.append(
-            f"  weights fetched ahead: {fetched} constants, at most {layout.prefetched_bytes:,} bytes at a time; "
+            f"  weights fetched ahead: {fetched} constants, {memory.prefetched_bytes:,} bytes beside other RAM; "
             "no published program copies from flash beside a convolution"
         )
-    if layout.spilled_bytes:
-        lines.append(f"  {layout.spilled_bytes:,} bytes of activations lie outside the chip, where they cost most")
+    if memory.relocatable_bytes:
+        lines.append(f"  programs whose addresses are set at run time: {memory.relocatable_bytes:,} bytes of variables")
+    if memory.spilled_bytes:
+        lines.append(f"  {memory.spilled_bytes:,} bytes of activations lie outside the chip, where they cost most")
     return [*lines, *(f"  note: {note}" for note in memory_notes(view))]
 
 
@@ -217,8 +219,9 @@ def verify_lines(report: VerifyReport | None) -> list[str]:
     if report is None:
         return ["verification: skipped"]
     lines = [
-        f"verification: the program on the emulator against exact arithmetic, {report.samples} inputs; each of "
-        f"{report.layers} layers within its limit, at most {report.worst_layer:g} codes off"
+        f"verification: the program on the emulator against exact arithmetic, {report.samples} inputs; "
+        f"{report.layers} layers, each of their {report.tensors} tensors within its limit, at most "
+        f"{report.worst_layer:g} codes off"
     ]
     for o in report.outputs:
         lines.append(
@@ -232,7 +235,7 @@ def verify_lines(report: VerifyReport | None) -> list[str]:
 
 
 def as_json(view: CompileView) -> dict[str, Any]:
-    compiled, cost, layout = view.compiled, view.cost, view.compiled.layout
+    compiled, cost, used = view.compiled, view.cost, view.memory.by_pool
     return {
         "model": view.model,
         "name": view.name,
@@ -253,16 +256,12 @@ def as_json(view: CompileView) -> dict[str, Any]:
                     "name": pool.name,
                     "base": pool.base,
                     "size_bytes": pool.size_bytes,
-                    "used_bytes": layout.used_by_pool.get(pool.name, 0),
+                    "used_bytes": used.get(pool.name, 0),
                 }
                 for pool in view.board.pools
             ],
-            "activations_bytes": layout.peak_bytes,
-            "weights_bytes": layout.constant_bytes,
-            "resident_bytes": layout.resident_bytes,
-            "prefetched_bytes": layout.prefetched_bytes,
-            "lower_bound_bytes": layout.lower_bound_bytes,
-            "spilled_bytes": layout.spilled_bytes,
+            **view.memory.as_dict(),
+            "lower_bound_bytes": compiled.layout.lower_bound_bytes,
         },
         "cpu_ops": [_cpu_data(step) for step in cpu_steps(view)],
         "coverage": coverage_data(compiled.source),
@@ -309,6 +308,7 @@ def _verify_data(report: VerifyReport | None) -> dict[str, Any] | None:
         "exact": all(o.exact_percent == 100.0 for o in report.outputs),
         "samples": report.samples,
         "layers": report.layers,
+        "tensors": report.tensors,
         "worst_layer": report.worst_layer,
         "outputs": [
             {

@@ -29,11 +29,13 @@ def node_lines(layers: Sequence[LayerView]) -> list[str]:
 
 def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> list[str]:
     busy = [layer for layer in layers if layer.on != NOTHING]
+    free = f", {len(layers) - len(busy)} cost nothing" if len(busy) < len(layers) else ""
     on_cpu = [layer for layer in busy if layer.on in (CPU, HYBRID)]
     out = [
         f"{network.model}, compiled by {network.tool}: {len(network.steps)} epochs, "
         f"{network.latency_ms:.2f} ms {network.basis} at {network.clocks}",
-        f"{len(busy)} layers, {len(on_cpu)} of them on the CPU; bound by " + _shares(network),
+        f"{len(layers)} layers, {len(on_cpu)} of them on the CPU{free}; bound by " + _shares(network),
+        f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes",
         *([f"energy of NPU and memories, by ST's powers: {network.energy_uj:,.2f} uJ"] if network.energy_uj else []),
         *band_lines(network),
         *(f"note: {note}" for note in network.notes),
@@ -80,9 +82,9 @@ def _numbers(layer: LayerView) -> str:
 
 def layer_lines(layer: LayerView) -> list[str]:
     if layer.on == NOTHING:
-        return [f"{layer.kind} {_short(layer.nodes[-1])}: costs nothing, the bytes stay where they are"]
+        return [f"{layer.kind} {_short(layer.name)}: costs nothing, the bytes stay where they are"]
     numbers = f"{_numbers(layer)}, {layer.cycles:,} cycles" if layer.steps else "in the epochs of another layer"
-    head = f"{layer.kind} {_short(layer.nodes[-1])}: {layer.on.upper()}, {numbers}"
+    head = f"{layer.kind} {_short(layer.name)}: {layer.on.upper()}, {numbers}"
     if layer.macs:
         head += f", {layer.macs_per_cycle:.1f} MAC/cycle"
     out = [head]
@@ -132,7 +134,8 @@ def as_json(
         "notes": list(network.notes),
         "coverage": _coverage_data(network),
         "silicon": network.silicon.as_dict() if network.silicon else None,
-        "spilled_bytes": network.spilled_bytes,
+        "memory": network.memory.as_dict(),
+        "spilled_bytes": network.memory.spilled_bytes,
         "peak": _peak_data(peak) if peak is not None else None,
         "levers": [_lever_data(lever) for lever in levers],
         "layers": [layer_data(layer) for layer in layers],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePath
@@ -14,6 +14,7 @@ from atonc.emit.c.network import Block, CNetwork
 from atonc.hw.mpool import MemoryPool
 from atonc.ir import Graph, Op, Tensor
 from atonc.lower.context import item_bytes
+from atonc.place.usage import MemoryUse, Use
 from atonc.plan.types import CpuPlan
 
 _WIDTH = 84
@@ -28,11 +29,11 @@ def text(view: CompileView, network: CNetwork) -> str:
         _model_table(view.compiled.source),
         _totals(view),
         _compilation(view, network),
-        _memory(network, parts),
+        _memory(network),
         _user_memory(network),
         _used_ranges(network, parts),
         _epochs(view, network),
-        _sections(network, parts),
+        _sections(network),
     )
     return "\n".join(line.rstrip() for section in sections for line in section) + "\n"
 
@@ -112,9 +113,9 @@ def _shape(tensor: Tensor) -> str:
 
 
 def _totals(view: CompileView) -> list[str]:
-    layout = view.compiled.layout
+    memory = view.memory
     return [
-        f"model: macc={view.macs:,} weights={layout.constant_bytes:,} activations={layout.peak_bytes:,} io=--",
+        f"model: macc={view.macs:,} weights={memory.weights_bytes:,} activations={memory.activations_bytes:,} io=--",
         "",
         "",
     ]
@@ -136,11 +137,12 @@ def _compilation(view: CompileView, network: CNetwork) -> list[str]:
 # ------------------------------------------------------------------------------------------------------------ memory
 
 
-def _memory(network: CNetwork, parts: Sequence[Range]) -> list[str]:
+def _memory(network: CNetwork) -> list[str]:
+    """Copies of weights in RAM count as weights, as those do that lie in RAM only."""
     lines = ["Memory usage information  (input/output buffers are included in activations)", "-" * _WIDTH]
     weights_total = activations_total = 0
     for pool in network.pools:
-        weights, activations = _used(pool, parts)
+        weights, activations = _used(pool, network.memory)
         weights_total, activations_total = weights_total + weights, activations_total + activations
         used = weights + activations
         lines.append(
@@ -159,9 +161,9 @@ def _memory(network: CNetwork, parts: Sequence[Range]) -> list[str]:
     ]
 
 
-def _used(pool: MemoryPool, parts: Iterable[Range]) -> tuple[int, int]:
-    own = [part for part in parts if part.pool == pool]
-    return sum(p.size_bytes for p in own if p.data), sum(p.size_bytes for p in own if not p.data)
+def _used(pool: MemoryPool, memory: MemoryUse) -> tuple[int, int]:
+    working = [row.size_bytes for row in memory.rows if row.pool == pool.name and row.use == Use.ACTIVATIONS]
+    return memory.by_pool.get(pool.name, 0) - sum(working), sum(working)
 
 
 def _extent(pool: MemoryPool) -> str:
@@ -241,13 +243,13 @@ def _blob_count(network: CNetwork) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------- sections
 
 
-def _sections(network: CNetwork, parts: Sequence[Range]) -> list[str]:
-    """What is known before the firmware is built: programs, weights, activations."""
-    rows = [("EC blobs", blob_bytes(network), 0)] if network.epoch_controller else []
-    weights = sum(part.size_bytes for part in parts if part.data)
-    activations = sum(part.size_bytes for part in parts if not part.data)
+def _sections(network: CNetwork) -> list[str]:
+    """What is known before the firmware is built: programs, weights, activations; all `bss` but io is `ram_bytes`."""
+    memory = network.memory
+    blobs = [("EC blobs", blob_bytes(network), memory.relocatable_bytes)] if network.epoch_controller else []
+    ram = memory.ram_bytes - memory.activations_bytes - memory.relocatable_bytes
     io = sum(user.size_bytes for user in network.program.user_io)
-    rows += [("weights", weights, 0), ("activations", 0, activations), ("io", 0, io)]
+    rows = [*blobs, ("weights", memory.weights_bytes, ram), ("activations", 0, memory.activations_bytes), ("io", 0, io)]
     rows.append(("TOTAL", sum(row[1] for row in rows), sum(row[2] for row in rows)))
     rule = " ------------------------------- ----------- -----------"
     lines = [

@@ -32,7 +32,7 @@ def summary(found: Compilation) -> str:
         f"within about {100 * found.prediction_error:.0f} %",
         *(f"  input  {_edge(tensor)}" for tensor in found.inputs[:EDGES]),
         *(f"  output {_edge(tensor)}" for tensor in found.outputs[:EDGES]),
-        f"  {len(compiled.program.steps)} epochs, {on_npu} on the NPU; activations {memory.activations_bytes:,} bytes, "
+        f"  {len(compiled.program.steps)} epochs, {on_npu} on the NPU; RAM {memory.ram_bytes:,} bytes, "
         f"weights {memory.weights_bytes:,}",
         f"  {verified}>",
     ]
@@ -60,6 +60,7 @@ def page(found: Compilation) -> str:
         "latency (predicted)": f"{found.latency_ms:.3f} ms &plusmn; about {100 * found.prediction_error:.0f} %",
         "epochs": f"{len(network.steps)}, of these {network.count(NPU)} on the NPU",
         "bound by": escape(share),
+        "RAM": f"{memory.ram_bytes:,} bytes",
         "activations": f"{memory.activations_bytes:,} bytes (at least {memory.lower_bound_bytes:,})",
         "outside the chip": f"{memory.spilled_bytes:,} bytes" if memory.spilled_bytes else "",
         "weights": f"{memory.weights_bytes:,} bytes",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from atonc.insight.live import live_bytes
 from atonc.insight.types import NPU, NetworkView, StepView
 
 _PROCESS = 1
@@ -18,7 +19,7 @@ def trace(network: NetworkView) -> bytes:
         _name("thread_name", 1, "NPU"),
         _name("thread_name", 2, "CPU"),
     ]
-    live, now = _live(network), 0.0
+    live, now = live_bytes(network), 0.0
     for step in network.steps:
         events += [_slice(step, now), _counter(now, live.get(step.number, 0))]
         now += 1000 * step.milliseconds
@@ -48,8 +49,3 @@ def _slice(step: StepView, start_us: float) -> dict[str, Any]:
 
 def _counter(at_us: float, size_bytes: int) -> dict[str, Any]:
     return {"ph": "C", "pid": _PROCESS, "ts": round(at_us, 4), "name": "live bytes", "args": {"bytes": size_bytes}}
-
-
-def _live(network: NetworkView) -> dict[int, int]:
-    moving = [b for b in network.buffers if b.kind != "constant"]
-    return {s.number: sum(b.size_bytes for b in moving if b.first <= s.number <= b.last) for s in network.steps}

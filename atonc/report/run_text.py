@@ -131,7 +131,7 @@ def _count(violations: Sequence[Violation], severity: Severity) -> int:
 def _layer_lines(report: LayerReport, verbose: bool) -> list[str]:
     rows = report.results if verbose else report.exceptions()
     lines = [
-        f"layers: {len(report.results)} compared with exact arithmetic on the inputs they really had: "
+        f"layers: {len(report.results)} tensors compared with exact arithmetic on the inputs they really had: "
         f"largest difference {report.max_diff:g}, {report.differ_percent:.2f} % of the values differ; "
         f"{len(report.unmatched)} tensors are in no buffer"
     ]

@@ -63,7 +63,7 @@ def _layers(found: Validation, per_layer: bool, verbose: bool) -> list[str]:
     exact = sum(layer.max_diff == 0 for layer in layers)
     text = [
         "",
-        f"layers: {len(layers)} compared with exact arithmetic on the inputs they really had: {exact} exact, "
+        f"layers: {len(layers)} tensors compared with exact arithmetic on the inputs they really had: {exact} exact, "
         f"largest difference {worst:g}",
     ]
     if found.reading:

@@ -24,7 +24,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Model": ("fix-parametric-shapes", "cut-input-tensors", "cut-output-tensors", "on"),
     "Program": ("name", "silicon", "allow-unproven", "no-epoch-controller", "hex", "stai"),
-    "Gates": ("max-ram", "max-latency", "no-cpu", "no-spill"),
+    "Gates": ("max-ram", "max-activations", "max-latency", "no-cpu", "no-spill"),
 }
 _CHOICES = {"board": board_names()}  # the command line also takes files
 _PAIRS = {"on": ("cpu", "npu")}  # options that take a place and a name, any number of times

@@ -172,9 +172,9 @@ def summary(document: Mapping[str, Any]) -> dict[str, Any]:
     """The figures of the lists; everything else is in the result."""
     memory, checked = document["memory"], document.get("validation")
     kept = ("latency_ms", "expected_error", "cycles", "st_cycles", "macs", "epochs", "seconds", "verify", "board")
-    on_chip = {key: memory[key] for key in ("activations_bytes", "weights_bytes", "spilled_bytes")}
+    counted = {key: size for key, size in memory.items() if key.endswith("_bytes")}
     cpu = [{key: row[key] for key in ("node", "op", "rule", "seen", "remedy")} for row in document["cpu_ops"]]
-    found = {key: document[key] for key in kept} | on_chip
+    found = {key: document[key] for key in kept} | counted
     found["gates"], found["notes"] = document["gates"][:20], document["notes"][:40]
     found["cpu_ops"], found["cpu_count"] = cpu[:50], len(cpu)
     if checked:

@@ -69,16 +69,13 @@ def _figures(unit: Unit) -> dict[str, Any]:
 
     options = _options(unit)
     view = generating.analyze(unit.files[0], options)
-    compiled, cost, layout = view.compiled, view.cost, view.compiled.layout
+    compiled, cost = view.compiled, view.cost
     figures: dict[str, Any] = {
         "latency_ms": cost.latency_ms,
         "cpu_ms": cost.cpu_ms,
         "cycles": cost.cycles,
         "macs": view.macs,
-        "activations_bytes": layout.peak_bytes,
-        "ram_bytes": layout.peak_bytes + layout.resident_bytes + layout.prefetched_bytes,  # with weights that are there
-        "weights_bytes": layout.constant_bytes,
-        "spilled_bytes": layout.spilled_bytes,
+        **view.memory.as_dict(),
         "cpu_layers": len(compiled.mapped.reasons),
         "verified": None if compiled.report is None else True,  # what fails is refused
         "notes": list(compiled.source.notes),

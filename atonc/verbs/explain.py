@@ -66,7 +66,8 @@ def _explain(options: argparse.Namespace) -> int:
     elif options.node and not options.quiet:
         show(explain_text.node_lines(layers))
     elif not options.quiet:
-        spill = spill_lines(network.spilled_bytes, ((step.bound_by, step.milliseconds) for step in network.steps))
+        times = ((step.bound_by, step.milliseconds) for step in network.steps)
+        spill = spill_lines(network.memory.spilled_bytes, times)
         helps = lever_lines(tried) if tried is not None else []
         explain_text.print_explained([*spill, *peak_lines(worst), *helps], network, layers, options.verbose)
     return 0
@@ -118,7 +119,7 @@ def _network(options: argparse.Namespace) -> tuple[NetworkView, tuple[Lever, ...
     network = network_view(view)
     if options.no_prices:
         return network, None
-    tried = levers(view.compiled.source, wanted) if network.spilled_bytes and not options.node else None
+    tried = levers(view.compiled.source, wanted) if network.memory.spilled_bytes and not options.node else None
     wished = _chosen(network, options.node)  # only their remedies are tried
     return priced(view, network, wanted, {one.rule.id for layer in wished for one in layer.decisions}), tried
 

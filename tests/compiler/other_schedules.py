@@ -96,7 +96,7 @@ def weights_in_ram(compiled: Compiled) -> Program:
 
 
 def _on_cpu(compiled: Compiled) -> set[str]:
-    return {reason.name for reason in compiled.mapped.reasons}
+    return {reason.node for reason in compiled.mapped.reasons}
 
 
 def _epochs(program: Program) -> int:

@@ -29,7 +29,7 @@ def dense() -> Graph:
 
 def test_the_operator_goes_to_the_cpu() -> None:
     compiled = compile_graph(dense(), Options(verify=False, numerics="2.x"))
-    assert [(reason.name, reason.rule) for reason in compiled.mapped.reasons] == [("fc", "CPU-EVIDENCE")]
+    assert [(reason.node, reason.rule) for reason in compiled.mapped.reasons] == [("fc", "CPU-EVIDENCE")]
     assert "chain" in compiled.mapped.reasons[0].seen
 
 

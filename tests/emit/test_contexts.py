@@ -53,7 +53,7 @@ def test_a_writer_that_leaves_its_buffer_is_found(compiled: pipeline.Compiled) -
 
 
 def test_memory_that_the_board_does_not_have_is_found(compiled: pipeline.Compiled) -> None:
-    used = {pool.name for pool in POOLS if compiled.layout.used_by_pool.get(pool.name) and pool.writable}
+    used = {pool.name for pool in POOLS if compiled.layout.memory.by_pool.get(pool.name) and pool.writable}
     with pytest.raises(ToolError, match="M14"):
         others = [pool for pool in POOLS if pool.name not in used]
         pipeline.require_safe(pipeline.inspect(compiled.program, others), PLAIN)

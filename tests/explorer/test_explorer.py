@@ -19,7 +19,7 @@ def test_nodes_are_joined_and_figures_add_up() -> None:
     assert all(giver in found for node in found.values() for giver, _ in node.inputs)
     assert sum(graph.cycles(network).values()) == network.cycles
     live = graph.memory(network)
-    assert max(live.values()) <= network.activations_bytes and set(live) == set(graph.cycles(network)) <= set(found)
+    assert max(live.values()) <= network.memory.ram_bytes and set(live) == set(graph.cycles(network)) <= set(found)
     softmax = next(node for node in found.values() if node.label == "softmax")
     assert softmax.on == "cpu" and "CPU-SOFTMAX" in dict(softmax.attributes)
 

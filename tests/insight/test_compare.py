@@ -44,7 +44,7 @@ def test_layers_pair_by_name_else_by_operator() -> None:
     assert by_name.paired_by == BY_NAME
     assert len(by_name.layers) == 8
     assert by_name.unmatched == 0
-    renamed = tuple(replace(layer, nodes=(f"Conv2D_{k}",)) for k, layer in enumerate(view.layers))
+    renamed = tuple(replace(layer, name=f"Conv2D_{k}", nodes=(f"Conv2D_{k}",)) for k, layer in enumerate(view.layers))
     by_order = compare(view, replace(view, layers=renamed))
     assert by_order.paired_by == BY_OPERATOR
     assert [pair.difference for pair in by_order.layers] == [0.0] * 8

@@ -130,7 +130,7 @@ def test_a_description_alone_is_enough_to_look_at(built: tuple[NetworkView, Path
     assert "ST's compiler estimated" in read.notes[0]
     assert len(read.steps) == len(built[0].steps)
     assert {layer.nodes[-1] for layer in read.layers} <= {node for one in built[0].layers for node in one.nodes}
-    assert read.activations_bytes == built[0].activations_bytes
+    assert read.memory.activations_bytes == built[0].memory.activations_bytes
     assert gaps(read) == []
     assert html_page(read)
     shutil.copy(folder / "network_c_info.json", folder / "other_c_info.json")

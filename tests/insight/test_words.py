@@ -58,7 +58,9 @@ def test_a_remedy_that_was_tried_and_costs_more_is_not_offered(digits: atonc.com
     assert without.remedy == "" and without.price == Price(-5, 0, True, trial.how)
     faster = replace(network, steps=network.steps[:-1], layers=())
     assert prices._price(decision, layer, network, [(trial, faster)]).remedy == decision.remedy
-    smaller = replace(slower, activations_bytes=network.activations_bytes - 10)
+    first, *others = network.memory.rows
+    less = replace(network.memory, rows=(replace(first, size_bytes=first.size_bytes - 10), *others))
+    smaller = replace(slower, memory=less)
     assert prices._price(decision, layer, network, [(trial, smaller)]).remedy, "it saves memory"
 
 

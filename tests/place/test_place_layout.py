@@ -43,7 +43,7 @@ def test_neighbouring_memories_serve_as_one() -> None:
     layout = layout_of(steps, NUCLEO)
     assert layout.spilled_bytes == 0
     assert any("cpuRAM2_npuRAM3" in h.pool for h in layout.placed.values())
-    assert layout.used_by_pool["cpuRAM2"] <= 1_400_000 * 2 - 1_792 * 1024 + 256
+    assert layout.memory.by_pool["cpuRAM2"] <= 1_400_000 * 2 - 1_792 * 1024 + 256
 
 
 def test_what_the_chip_cannot_hold_goes_to_external_memory() -> None:

@@ -45,7 +45,7 @@ def test_the_same_results_and_never_slower(seed: int) -> None:
 
 def test_engines_read_the_copies_and_flash_keeps_the_bytes() -> None:
     found = digits(resident="all").compiled
-    assert resident(found) and found.layout.resident_bytes <= sum(p.size_bytes for p in default_board().on_chip)
+    assert resident(found) and found.layout.memory.resident_bytes <= sum(p.size_bytes for p in default_board().on_chip)
     for name in resident(found):
         home = found.layout.placed[name]
         source = found.layout.placed[home.copy_of]
@@ -59,7 +59,7 @@ def test_more_room_is_never_slower() -> None:
     times = []
     for size in ("", "0", "512", "4k", "all"):
         found = digits(resident=size).compiled
-        assert size in ("", "all") or found.layout.resident_bytes <= int(room(size))
+        assert size in ("", "all") or found.layout.memory.resident_bytes <= int(room(size))
         times.append(cycles(found))
     assert all(later <= earlier for earlier, later in pairwise(times)) and times[-1] < 0.8 * times[0]
 

@@ -181,7 +181,7 @@ def test_a_layer_on_the_cpu_may_read_the_result() -> None:
     pool(net)
     net.op("softmax", (1, 16, 16, 16), scale=1 / 256, zero=-128, beta=1.0, axis=-1)
     compiled = compile_graph(net.graph(), ON)
-    assert [reason.name for reason in compiled.mapped.reasons] == ["softmax2"] and len(merges(compiled)) == 1
+    assert [reason.node for reason in compiled.mapped.reasons] == ["softmax2"] and len(merges(compiled)) == 1
 
 
 def test_explain_has_a_line_for_both(chained: Compiled) -> None:

@@ -28,7 +28,7 @@ Rides = dict[int, list[Ride]]
 def test_the_same_results_and_never_slower() -> None:
     graph = random_graph(29)
     before, after = compile_graph(graph, PLAIN), compile_graph(graph, AHEAD)
-    assert after.layout.prefetched_bytes > 0 and after.layout.peak_bytes == before.layout.peak_bytes
+    assert after.layout.memory.prefetched_bytes > 0 and after.layout.peak_bytes == before.layout.peak_bytes
     copies = [home for home in after.layout.placed.values() if home.buffer.kind == BufferKind.PREFETCHED]
     assert copies and all(home.first < home.last and not home.buffer.data for home in copies)
     costs = [one.cost.cycles for one in (before, after)]
@@ -41,7 +41,7 @@ def test_the_same_results_and_never_slower() -> None:
 def test_beside_weights_that_stay() -> None:
     graph = random_graph(29)
     before, after = compile_graph(graph, PLAIN), compile_graph(graph, replace(AHEAD, resident="2k"))
-    assert after.layout.prefetched_bytes > 0 and 0 < after.layout.resident_bytes <= 2048
+    assert after.layout.memory.prefetched_bytes > 0 and 0 < after.layout.memory.resident_bytes <= 2048
     values = random_inputs(before.graph, 2)
     results = [Emulation(one.program, one.graph).run(values) for one in (before, after)]
     assert all(np.array_equal(results[0][name], results[1][name]) for name in graph.outputs)

@@ -125,5 +125,5 @@ def test_a_part_of_large_kernels_stays_in_ram(monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patch:
         patch.setattr(weights, "room_left", lambda *arguments: Advice())
         before = compile_graph(starved(), options)
-    assert before.layout.resident_bytes < after.layout.resident_bytes <= 100 * 1024
+    assert before.layout.memory.resident_bytes < after.layout.memory.resident_bytes <= 100 * 1024
     assert cycles(after) < cycles(before) < cycles(plain) and same(plain, after)

@@ -16,6 +16,7 @@ from atonc.emit import relocs
 from atonc.emit.c import memories, names, resident
 from atonc.emit.c.network import Block, CNetwork
 from atonc.emit.program import Movable, UserBuffer
+from atonc.emit.usage import copy_bytes
 from atonc.hw.ec import Container, Relocation
 from atonc.hw.limits import NPU_CACHE_LINE
 
@@ -134,8 +135,7 @@ class Stored:
 
     @property
     def padded_bytes(self) -> int:
-        """Whole cache lines: nothing else shares the last one."""
-        return -(-4 * self.blob_words // NPU_CACHE_LINE) * NPU_CACHE_LINE
+        return copy_bytes(self.container)
 
 
 def _network_init(network: CNetwork, blobs: list[Stored]) -> str:

@@ -8,6 +8,7 @@ from atonc.emit.c.network import CNetwork
 from atonc.emit.c.pool_comments import file_postfix
 from atonc.hw.mpool import MemoryPool
 from atonc.place.pools import is_external
+from atonc.place.usage import Use
 
 _HEAD = """/* {file}: the memories that the network needs, written by {tool}. Do not edit.
  *
@@ -41,6 +42,7 @@ def text(network: CNetwork) -> str:
         _HEAD.format(file=file, tool=network.tool, name=network.name, net=net),
         f"#ifndef {guard}\n#define {guard}\n",
         relative.declarations(network),
+        _ram(network, net),
         *(_section(network, net, pool, [p for p in parts if p.pool == pool]) for pool in _used(network, parts)),
         _list(network, net, parts),
         _clear(net, [part for part in parts if part.pool.absolute]),
@@ -48,6 +50,19 @@ def text(network: CNetwork) -> str:
         "#endif\n",
     )
     return "\n".join(section for section in sections if section)
+
+
+def _ram(network: CNetwork, net: str) -> str:
+    """The count of all views. Ranges below may have gaps inside, which nobody uses; these figures have none."""
+    memory = network.memory
+    lines = [
+        "/* What the network takes of RAM, in bytes that some buffer has at some time: in all, and by use. The ranges",
+        " * of working memory below go from the first such byte of a memory to the last. */",
+        f"#define ATONC_{net}_RAM_BYTES {memory.ram_bytes}UL",
+        *(f"#define ATONC_{net}_RAM_{use.upper()}_BYTES {memory.ram_by_use.get(use, 0)}UL" for use in Use),
+        f"#define ATONC_{net}_SPILLED_BYTES {memory.spilled_bytes}UL /* of the activations, outside the chip */",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def have(pool: MemoryPool) -> str:

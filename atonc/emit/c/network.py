@@ -10,9 +10,11 @@ from pathlib import PurePath
 from atonc.emit.c import names
 from atonc.emit.program import Movable, Program, ProgramStep, RelativePool, UserBuffer
 from atonc.emit.runs import npu_runs
+from atonc.emit.usage import program_memory
 from atonc.hw.mpool import MemoryPool
 from atonc.ir import Graph
 from atonc.place.types import Placed
+from atonc.place.usage import MemoryUse
 from atonc.plan.types import BufferKind
 
 
@@ -98,6 +100,10 @@ class CNetwork:
     def user_buffers(self) -> dict[int, UserBuffer]:
         """By the stand-in address of their memory."""
         return {user.address: user for user in self.program.user_io}
+
+    @cached_property
+    def memory(self) -> MemoryUse:
+        return program_memory(self.program, self.pools, self.epoch_controller)
 
     def home(self, buffer: str) -> Placed:
         return self.program.placed[buffer]

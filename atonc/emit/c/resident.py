@@ -91,7 +91,7 @@ def header_lines(network: CNetwork, prefix: str) -> list[str]:
     net = network.suffix
     return [
         "/* Weights in RAM: loaded with the network, given up and loaded again by these. */",
-        f"#define {prefix}_RESIDENT_BYTES ({sum(home.buffer.size_bytes for home in found)})",
+        f"#define {prefix}_RESIDENT_BYTES ({network.memory.resident_bytes})",
         *_ranges(network, prefix),
         "#ifdef __cplusplus",
         f'extern "C" void ATONC_Load_Resident_{net}(void);',

@@ -37,6 +37,7 @@ class InfoPool:
     freq_ratio: float
     cacheable: bool
     subpools: tuple[int, ...]  # of a virtual pool
+    writable: bool = True
 
 
 @dataclass(frozen=True)
@@ -235,6 +236,7 @@ def _pool(row: _Reader) -> InfoPool:
         freq_ratio=attributes.number("freq_ratio"),
         cacheable=row.text("cacheable") == "CACHEABLE_ON",
         subpools=tuple(v for v in row.plain_list("subpools") if isinstance(v, int)),
+        writable=row.text("rights") != "ACC_READ",
     )
 
 

@@ -15,7 +15,7 @@ from math import ceil, inf, prod, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.ir import Graph, Op, Tensor
+from atonc.ir import Graph, Op, Tensor, layer_name
 from atonc.lower.context import Context
 from atonc.lower.map_ops import Mapped
 from atonc.lower.move.copies import requantising_line
@@ -82,8 +82,7 @@ def expected_errors(graph: Graph, mapped: Mapped) -> tuple[Expected, ...]:
         deviation = _deviation(graph, op, local, before, gains)
         known |= dict.fromkeys(op.outputs, deviation)
         steepest = max((gain.steepest for gain in gains.values()), default=0.0)
-        node = ", ".join(op.origin) or op.name
-        found.append(Expected(node, op.name, op.kind, local, declared.saturates, steepest, deviation))
+        found.append(Expected(layer_name(op), op.name, op.kind, local, declared.saturates, steepest, deviation))
     return tuple(found)
 
 

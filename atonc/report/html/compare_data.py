@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from atonc.insight.compare import Comparison
+from atonc.insight.live import live_bytes
 from atonc.insight.types import LayerView, NetworkView
 from atonc.report import compare_text
 from atonc.report.html.data import cut
@@ -42,13 +43,13 @@ def _side(view: NetworkView) -> dict[str, Any]:
         "latency_ms": view.latency_ms,
         "layers": [_layer(layer) for layer in view.layers],
         "steps": [[s.number, round(s.milliseconds, 6), s.on, s.bound_by, places.get(s.layer, -1)] for s in view.steps],
-        "buffers": [[b.first, b.last, b.size_bytes] for b in view.buffers if b.kind != "constant" and b.size_bytes],
+        "live": list(live_bytes(view).values()),
     }
 
 
 def _layer(layer: LayerView) -> dict[str, Any]:
     return {
-        "name": cut(layer.nodes[-1] if layer.nodes else layer.name),
+        "name": cut(layer.name),
         "label": cut(layer.title),
         "on": layer.on,
         "epochs": list(layer.steps),

@@ -9,6 +9,7 @@ from atonc.frontends.coverage import FloatNode
 from atonc.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.hw.safety.evidence.summary import Summary
 from atonc.insight.band import error_band
+from atonc.insight.live import distinct, live_bytes
 from atonc.insight.types import (
     CPU,
     HYBRID,
@@ -46,9 +47,11 @@ def network_data(network: NetworkView) -> dict[str, Any]:
             "latency_ms": network.latency_ms,
             "cycles": network.cycles,
             "macs": network.macs,
-            "activations": network.activations_bytes,
-            "weights": network.weights_bytes,
-            "spilled": network.spilled_bytes,
+            "ram": network.memory.ram_bytes,
+            "ram_by_use": {str(use): size for use, size in network.memory.ram_by_use.items()},
+            "activations": network.memory.activations_bytes,
+            "weights": network.memory.weights_bytes,
+            "spilled": network.memory.spilled_bytes,
             "lower_bound": network.lower_bound_bytes,
             "npu": network.count(NPU),
             "cpu": network.count(CPU),
@@ -74,7 +77,8 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "reproduce": dict(network.reproduce),
         "steps": [_step(step) for step in network.steps],
         "layers": [_layer(layer, places) for layer in network.layers],
-        "buffers": [_buffer(buffer) for buffer in network.buffers],
+        "buffers": [_buffer(buffer, names) for buffer, names in distinct(network.buffers).items()],
+        "live": list(live_bytes(network).values()),
         "pools": [
             {"name": p.name, "base": p.base, "size": p.size_bytes, "used": p.used_bytes, "external": p.external}
             for p in network.pools
@@ -176,10 +180,12 @@ def _tensor(one: TensorView) -> dict[str, Any]:
 
 def _verified(found: Verified) -> dict[str, Any]:
     rows = [[cut(name), cosine, exact, close, largest] for name, cosine, exact, close, largest in found.outputs]
-    return {"samples": found.samples, "layers": found.layers, "worst": found.worst_codes, "outputs": rows}
+    counts = {"samples": found.samples, "layers": found.layers, "tensors": found.tensors}
+    return counts | {"worst": found.worst_codes, "outputs": rows}
 
 
-def _buffer(buffer: BufferView) -> dict[str, Any]:
+def _buffer(buffer: BufferView, names: tuple[str, ...]) -> dict[str, Any]:
+    """`also`: the other names of the same memory."""
     return {
         "name": cut(buffer.name),
         "pool": buffer.pool,
@@ -189,6 +195,7 @@ def _buffer(buffer: BufferView) -> dict[str, Any]:
         "last": buffer.last,
         "kind": buffer.kind,
         "layer": cut(buffer.layer),
+        "also": [cut(name) for name in names],
     }
 
 

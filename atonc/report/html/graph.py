@@ -45,7 +45,7 @@ def graph_data(network: NetworkView, tensors: dict[str, int]) -> dict[str, Any]:
 
 
 def _width(layer: LayerView) -> int:
-    return _fitting(max(len(layer.title), min(len(layer.nodes[-1]) if layer.nodes else 0, 24)))
+    return _fitting(max(len(layer.title), min(len(layer.name), 24)))
 
 
 def _edge_width(name: str) -> int:

@@ -4,7 +4,7 @@ import { ask, tried } from "./client.js";
 import { $, bytes, count, h, ms, plural, put, rate } from "./dom.js";
 import { cancel } from "./list.js";
 import { startAgain } from "./new.js";
-import { about, badge, chips, failure, progress, verdict } from "./parts.js";
+import { about, badge, chips, failure, progress, ramOf, verdict } from "./parts.js";
 import { job as known, jobs } from "./state.js";
 
 export async function show(id) {
@@ -51,7 +51,8 @@ function tiles(found) {
   const rows = [
     [ms(found.latency_ms), `latency, ± ${(100 * found.expected_error).toFixed(0)} %`],
     [rate(found.latency_ms), "inferences"],
-    [bytes(found.activations_bytes), "RAM for activations"],
+    [bytes(ramOf(found)), "RAM"],
+    ...(ramOf(found) === found.activations_bytes ? [] : [[bytes(found.activations_bytes), "of it activations"]]),
     [bytes(found.weights_bytes), "weights"],
     [`${found.epochs.npu} + ${found.epochs.cpu}`, "epochs, NPU + CPU"],
     [`${(found.macs / 1e6).toFixed(1)} M`, "multiplications"],

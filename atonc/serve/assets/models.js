@@ -1,7 +1,7 @@
 // Builds side by side: a table, and latency against RAM.
 
 import { $, bytes, h, ms, put, s, save } from "./dom.js";
-import { chips, verdict } from "./parts.js";
+import { chips, ramOf, verdict } from "./parts.js";
 import { newestFirst, select, selected } from "./state.js";
 
 const LEFT = 64, RIGHT = 20, TOP = 16, BOTTOM = 46;
@@ -13,7 +13,7 @@ const cosine = (found) => (found.verify ? Math.min(...found.verify.outputs.map((
 const COLUMNS = [
   ["title", "model", (job) => job.title, null],
   ["latency_ms", "latency", (job) => job.summary.latency_ms, ms],
-  ["activations_bytes", "RAM", (job) => job.summary.activations_bytes, bytes],
+  ["ram_bytes", "RAM", (job) => ramOf(job.summary), bytes],
   ["weights_bytes", "weights", (job) => job.summary.weights_bytes, bytes],
   ["spilled_bytes", "outside the chip", (job) => job.summary.spilled_bytes, (value) => (value ? bytes(value) : "–")],
   ["npu", "NPU epochs", (job) => job.summary.epochs.npu, String],
@@ -102,7 +102,7 @@ function axis(values, from, to, base) {
 }
 
 function scatter(rows) {
-  const ram = (job) => Math.max(job.summary.activations_bytes, 1) / 1024;
+  const ram = (job) => Math.max(ramOf(job.summary), 1) / 1024;
   const time = (job) => Math.max(job.summary.latency_ms, 1e-4);
   WIDTH = Math.max(300, $("scatter").clientWidth);
   HEIGHT = WIDTH < 700 ? 330 : 430;
@@ -112,7 +112,7 @@ function scatter(rows) {
     ...x.ticks.map((value) => [s("line.grid", { x1: x.at(value), x2: x.at(value), y1: TOP, y2: HEIGHT - BOTTOM }), s("text.soft", { x: x.at(value), y: HEIGHT - BOTTOM + 17, "text-anchor": "middle" }, short(value))]),
     ...y.ticks.map((value) => [s("line.grid", { x1: LEFT, x2: WIDTH - RIGHT, y1: y.at(value), y2: y.at(value) }), s("text.soft", { x: LEFT - 8, y: y.at(value) + 4, "text-anchor": "end" }, `${Number(value.toPrecision(2))} ms`)]),
   ];
-  const titles = [s("text.soft", { x: WIDTH - RIGHT, y: HEIGHT - 8, "text-anchor": "end" }, "RAM for activations"), s("text.soft", { x: LEFT + 6, y: TOP + 12 }, "latency")];
+  const titles = [s("text.soft", { x: WIDTH - RIGHT, y: HEIGHT - 8, "text-anchor": "end" }, "RAM"), s("text.soft", { x: LEFT + 6, y: TOP + 12 }, "latency")];
   const points = rows.map((job) => ({ job, x: x.at(ram(job)), y: y.at(time(job)) }));
   return s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, height: HEIGHT, role: "img", "aria-label": "Latency against RAM" }, grid, titles, front(points), points.map(mark), labels(points));
 }
@@ -128,7 +128,7 @@ function front(points) {
 
 function mark({ job, x, y }) {
   const kind = job.summary.spilled_bytes ? "circle.point.spilled" : "circle.point";
-  const title = `${job.title} #${job.number}\n${ms(job.summary.latency_ms)}, ${bytes(job.summary.activations_bytes)} RAM`;
+  const title = `${job.title} #${job.number}\n${ms(job.summary.latency_ms)}, ${bytes(ramOf(job.summary))} RAM`;
   return s("a", { href: `#/build/${job.id}`, "aria-label": title }, s(kind, { cx: x, cy: y, r: 7 }, s("title", {}, title)));
 }
 

@@ -2,6 +2,9 @@
 
 import { bytes, count, duration, h, ms, when } from "./dom.js";
 
+// all RAM; builds of earlier versions knew the activations only
+export const ramOf = (found) => found.ram_bytes ?? found.activations_bytes;
+
 export function chips(job) {
   return Object.entries(job.options || {}).flatMap(([name, value]) => {
     const text = value === true ? name : Array.isArray(value) ? value.map((pair) => `${name} ${pair.join(" ")}`).join(", ") : `${name} ${value}`;
@@ -30,7 +33,7 @@ export function figures(job) {
   const found = job.summary;
   const rows = [
     [ms(found.latency_ms), "latency"],
-    [bytes(found.activations_bytes), "RAM"],
+    [bytes(ramOf(found)), "RAM"],
     [bytes(found.weights_bytes), "weights"],
     [`${found.epochs.npu} + ${found.epochs.cpu}`, "NPU + CPU"],
   ];

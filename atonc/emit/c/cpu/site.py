@@ -11,7 +11,7 @@ import numpy as np
 
 from atonc.emit.c.calls import Argument, CpuCall, Pointer, Struct, Table
 from atonc.errors import UnsupportedError
-from atonc.ir import Array, Graph, Op, Quantisation, Tensor
+from atonc.ir import Array, Graph, Op, Quantisation, Tensor, layer_name
 from atonc.lower.sizes import item_bytes
 from atonc.ops.activation import activation_bounds
 from atonc.ops.rounding import Rounding, rounding_of
@@ -52,7 +52,7 @@ class Site:
     def refuse(self, what: str) -> UnsupportedError:
         return UnsupportedError(
             f"{self.op.kind}: {what}",
-            where=", ".join(self.op.origin) or self.op.name,
+            where=layer_name(self.op),
             rule="what runs on the CPU needs a kernel in atonc_kernels.c",
             remedy="change or remove the node, or keep it outside the network",
         )

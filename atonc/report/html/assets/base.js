@@ -85,12 +85,6 @@ function firstAt(numbers, n) {
   return low;
 }
 const spanOf = (numbers, first, last) => { const a = firstAt(numbers, first); return [a, Math.max(a, firstAt(numbers, last + 1))]; };
-function liveBytes(numbers, buffers) {
-  const change = new Array(numbers.length + 1).fill(0);
-  for (const [first, last, size] of buffers) { const [a, b] = spanOf(numbers, first, last); change[a] += size; change[b] -= size; }
-  let sum = 0;
-  return change.slice(0, -1).map(c => (sum += c));
-}
 
 function saveCsv(file, head, rows) {
   const cell = value => { const text = String(value ?? ""); return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };

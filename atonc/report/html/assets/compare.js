@@ -102,9 +102,7 @@
   $("legend").append(key("rgb(0,114,178)", "A faster"), key("rgb(190,196,206)", "alike"), key("rgb(213,94,0)", "B faster"), key("#7f7f7f", "no partner"));
 
   // ------------------------------------------------------------ live bytes
-  const lives = D.sides.map(side => {
-    return liveBytes(side.steps.map(s => s[0]), side.buffers);
-  });
+  const lives = D.sides.map(side => side.live);
   function drawMemory() {
     const plot = $("memory-plot"), width = plot.clientWidth || 800, TOP = 170, most = Math.max(1, ...lives.flat()), x = ms => LEFT + (ms - shown.from) / (shown.to - shown.from) * (width - LEFT - RIGHT), y = v => TOP - 10 - v / most * (TOP - 26);
     const picture = svg("svg", { height: TOP, viewBox: `0 0 ${width} ${TOP}`, role: "img", "aria-label": "live bytes of both builds" });

@@ -40,18 +40,18 @@ const onShow = watcher => watchers.push(watcher);
 const stepAt = ms => { let low = 0, high = D.steps.length - 1; while (low < high) { const m = (low + high + 1) >> 1; if (starts[m] <= ms) low = m; else high = m - 1; } return low; };
 
 const share = layer => layer.milliseconds / (D.totals.latency_ms || 1);
-const lastNode = layer => layer.nodes[layer.nodes.length - 1] || layer.name;
 const epochText = layer => !layer.epochs.length ? "" : layer.epochs.length === 1 ? String(layer.epochs[0]) : `${layer.epochs[0]}\u2013${layer.epochs[layer.epochs.length - 1]}`;
 function stepText(step) {
   return `${step.n}  ${short(step.title, 90)}\n${step.on.toUpperCase()}, ${format(step.cycles)} cycles, ${step.ms.toFixed(3)} ms, ` +
     `${percent(step.ms / (D.totals.latency_ms || 1))}\nbound by ${step.bound || "nothing"}${step.known ? "" : " (a guess)"}${step.chains.map(chain => "\n" + short(chain, 90)).join("")}`;
 }
 
-// bytes that live in each step
-const KIND_COLOURS = { input: "#009e73", output: "#d55e00", activation: "#56b4e9", scratch: "#cc79a7", constant: "#9aa3b2" };
+// buffers, one for every memory, and the bytes that live in each step
+const KIND_COLOURS = { input: "#009e73", output: "#d55e00", activation: "#56b4e9", scratch: "#cc79a7", resident: "#e69f00", prefetched: "#f0e442", constant: "#9aa3b2" };
 const epochs = D.steps.map(s => s.n), lifetime = buffer => spanOf(epochs, buffer.first, buffer.last);
 const moving = D.buffers.filter(b => b.kind !== "constant" && b.size > 0);
-const live = liveBytes(epochs, moving.map(b => [b.first, b.last, b.size]));
+const live = D.live;
+const ramText = Object.entries(D.totals.ram_by_use).map(([use, size]) => `${use} ${bytes(size)}`).join(", ");
 
 // what a board took for a layer, where blocks and layers meet
 function measuredOf(layer) {

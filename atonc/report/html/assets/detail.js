@@ -77,7 +77,7 @@
   onSelect(() => {
     const step = D.steps[selected], layer = D.layers[chosen], own = layer && layer.epochs.length;
     $("detail-title").replaceChildren(layer ? layer.label : `epoch ${step.n}`, " ", layer ? badge(layer.on) : "");
-    $("detail-name").replaceChildren(name(layer ? lastNode(layer) : step.title));
+    $("detail-name").replaceChildren(name(layer ? layer.name : step.title));
     $("detail-body").replaceChildren(...[layer ? layerFacts(layer) : null, ...(layer ? reasons(layer) : []),
       ...(own || !layer ? [el("h3", {}, "In the machine"), layer ? stepper(layer) : null, stepFacts(step), wiring(step)] : [])].filter(Boolean));
     $("detail-body").scrollTop = 0;

@@ -11,7 +11,7 @@
   const words = G.boxes.map(([, , width, what]) => {
     if (what < 0) { const t = D.tensors[-1 - what]; return [D.inputs.includes(-1 - what) ? "input" : "output", cut(t.name, width, 6.1), `${shapeText(t.shape)} ${t.type}`]; }
     const layer = D.layers[what];
-    return [cut(layer.label, width, 6.9), cut(lastNode(layer), width, 6.1), layer.epochs.length ? `${milliseconds(layer.milliseconds)}  ${percent(share(layer))}` : "costs nothing"];
+    return [cut(layer.label, width, 6.9), cut(layer.name, width, 6.1), layer.epochs.length ? `${milliseconds(layer.milliseconds)}  ${percent(share(layer))}` : "costs nothing"];
   });
   const far = G.boxes.map(([, , width, what], i) => short(what < 0 ? words[i][0] : D.layers[what].label.replace("depthwise conv", "dw conv"), Math.max(4, Math.floor((width - 8) / 11))));
   const edgeWords = G.edges.map(edge => shapeText(D.tensors[edge[2]].shape));
@@ -269,7 +269,7 @@
     const what = G.boxes[i][3];
     if (what < 0) { const t = D.tensors[-1 - what]; return `${t.name}\n${shapeText(t.shape)} ${t.type}${t.scale ? `, scale ${number(t.scale)}, zero point ${t.zero}` : ""}`; }
     const l = D.layers[what];
-    return `${l.label}: ${short(lastNode(l), 80)}\n${shapeText(l.shape)}\n${l.on === "none" ? "costs nothing" : `${l.on.toUpperCase()}, ${milliseconds(l.milliseconds)}, ${percent(share(l))}, ${format(l.cycles)} cycles`}` +
+    return `${l.label}: ${short(l.name, 80)}\n${shapeText(l.shape)}\n${l.on === "none" ? "costs nothing" : `${l.on.toUpperCase()}, ${milliseconds(l.milliseconds)}, ${percent(share(l))}, ${format(l.cycles)} cycles`}` +
       (l.macs ? `, ${l.macs_per_cycle.toFixed(1)} MAC/cycle` : "") + (l.error ? `\n${l.error[1].toFixed(2)} % of the codes differ, by at most ${l.error[0]}` : "");
   }
 

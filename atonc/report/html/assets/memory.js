@@ -38,7 +38,7 @@
     let path = `M${x(0)} ${y(0)}`;
     live.forEach((v, i) => { path += `L${x(i)} ${y(v)}L${x(i + 1)} ${y(v)}`; });
     inside.append(svg("path", { d: path + `L${x(count)} ${y(0)}Z`, fill: "#56b4e9", opacity: 0.6 }));
-    const lines = [[top, "peak " + bytes(top)]];
+    const lines = [[top, "peak " + bytes(top) + " live"]];
     if (limit) lines.push([limit, "on chip " + bytes(limit)]);
     for (const [i, [value, text]] of lines.entries()) picture.append(svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), stroke: "#d55e00", "stroke-dasharray": "5 4" }),
       svg("text", { x: i ? width - RIGHT - 6 : LEFT + 6, y: y(value) - 4, "text-anchor": i ? "end" : "start" }, text));
@@ -93,7 +93,7 @@
       const box = { x: left, y: y(buffer.a), width: Math.max(1, right - left - 0.4), height: Math.max(1, y(buffer.a + buffer.size) - y(buffer.a) - 0.4) };
       const own = chosen >= 0 && buffer.layer === D.layers[chosen].name, called = buffer.kind === "constant" && buffer.layer ? buffer.layer : buffer.name;
       marks.append(tip(svg("rect", { ...box, fill: KIND_COLOURS[buffer.kind] || "#999", opacity: 0.85, class: "mark" + (own ? " chosen" : ""), onclick: () => pick(buffer, a) }),
-        `${short(buffer.name, 110)}\n${bytes(buffer.size)} at ${hex(buffer.a)} (${buffer.pool})\n${buffer.kind}, epochs ${buffer.first} to ${buffer.last}${buffer.layer ? `\n${buffer.kind === "constant" ? "read" : "written"} by ${short(buffer.layer, 80)}` : ""}`));
+        `${[buffer.name, ...buffer.also].map(n => short(n, 110)).join("\n= ")}\n${bytes(buffer.size)} at ${hex(buffer.a)} (${buffer.pool})\n${buffer.kind}, epochs ${buffer.first} to ${buffer.last}${buffer.layer ? `\n${buffer.kind === "constant" ? "read" : "written"} by ${short(buffer.layer, 80)}` : ""}`));
       if (box.width > 70 && box.height > 12) marks.append(svg("text", { x: box.x + 4, y: box.y + 11, class: "on-box" }, short(called, Math.floor(box.width / 6.6))));
     }
     cursor(marks, x, bottom);
@@ -111,7 +111,7 @@
     const alive = moving.filter(b => { const [a, z] = lifetime(b); return a <= worst && worst < z; }).sort((a, b) => b.size - a.size), most = 8;
     const rows = alive.slice(0, most).map(b => el("li", {}, `${bytes(b.size)} ${b.kind}: ${short(b.name, 90)}${b.layer ? ` (written by ${short(b.layer, 60)})` : ""}`));
     if (alive.length > most) rows.push(el("li", {}, `and ${alive.length - most} more`));
-    $("memory-peak").replaceChildren(el("summary", {}, `Peak: ${bytes(live[worst])} live in epoch ${D.steps[worst].n}, ${short(D.steps[worst].title, 60)}`), el("ul", {}, ...rows));
+    $("memory-peak").replaceChildren(el("summary", {}, `RAM ${bytes(D.totals.ram)} (${ramText}); most live in epoch ${D.steps[worst].n}: ${bytes(live[worst])}, ${short(D.steps[worst].title, 60)}`), el("ul", {}, ...rows));
   }
 
   // weights by the layers that read them

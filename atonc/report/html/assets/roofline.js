@@ -25,7 +25,7 @@
     const most = Math.max(...dots.map(d => d.layer.cycles)), current = chosen >= 0 ? D.layers[chosen].name : "";
     for (const { layer, x: a, y: b } of dots) {
       const mark = svg("circle", { cx: x(a), cy: y(Math.max(b, lowY)), r: 3 + 9 * Math.sqrt(layer.cycles / most), fill: COLOURS[layer.on === "npu" ? labelKey(Object.keys(layer.bound_by)[0]) : "cpu"], opacity: 0.75, class: "mark" + (layer.name === current ? " chosen" : ""), onclick: () => selectLayer(layerOf.get(layer.name), "roofline") });
-      picture.append(tip(mark, `${layer.label}: ${short(lastNode(layer), 80)}\n${b.toFixed(1)} MAC/cycle, ${a.toFixed(1)} MAC/byte, ${format(layer.cycles)} cycles`));
+      picture.append(tip(mark, `${layer.label}: ${short(layer.name, 80)}\n${b.toFixed(1)} MAC/cycle, ${a.toFixed(1)} MAC/byte, ${format(layer.cycles)} cycles`));
     }
     host.replaceChildren(picture);
   }

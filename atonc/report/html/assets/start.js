@@ -2,7 +2,8 @@
 (function () {
   const t = D.totals, known = D.basis === "predicted", off = Math.max(1, Math.round(100 * t.error));
   function tiles() {
-    const found = [[milliseconds(t.latency_ms), known ? `predicted, \u00b1\u00a0${off}\u00a0%` : D.basis], [t.cycles >= 1e8 ? (t.cycles / 1e6).toFixed(1) + " M" : format(t.cycles), "cycles"], [`${t.npu} / ${t.cpu + t.hybrid}`, "epochs on NPU / CPU"], [bytes(t.activations), "activations"], [bytes(t.weights), "weights"]];
+    const found = [[milliseconds(t.latency_ms), known ? `predicted, \u00b1\u00a0${off}\u00a0%` : D.basis], [t.cycles >= 1e8 ? (t.cycles / 1e6).toFixed(1) + " M" : format(t.cycles), "cycles"], [`${t.npu} / ${t.cpu + t.hybrid}`, "epochs on NPU / CPU"], [bytes(t.ram), "RAM"], [bytes(t.weights), "weights"]];
+    if (t.ram !== t.activations) found.splice(4, 0, ...Object.entries(t.ram_by_use).map(([use, size]) => [bytes(size), use + " in RAM"]));
     if (D.measured) found.splice(1, 0, [milliseconds(D.measured.ms), "measured on a board"]);
     if (known && t.st_cycles) found.push([t.st_cycles >= 1e8 ? (t.st_cycles / 1e6).toFixed(1) + " M" : format(t.st_cycles), "cycles by ST's estimate"]);
     if (t.macs) found.push([(t.macs / 1e6).toFixed(1) + " M", "multiplications"], [(t.macs / Math.max(1, t.cycles)).toFixed(1), "MAC/cycle"]);
@@ -31,7 +32,7 @@
   const trust = [], say = (name, ...text) => trust.push(el("dt", {}, name), el("dd", {}, ...text));
   if (D.verified) {
     const v = D.verified;
-    say("numbers", `verified on the emulator with ${v.samples} inputs: each of ${v.layers} layers within its limit, at most ${v.worst} codes from exact arithmetic.`,
+    say("numbers", `verified on the emulator with ${v.samples} inputs: ${v.layers} layers, each of their ${v.tensors} tensors within its limit, at most ${v.worst} codes from exact arithmetic.`,
       el("ul", {}, ...v.outputs.map(([name, cosine, exact, close, largest]) => el("li", {}, `${short(name, 60)}: cosine ${cosine.toFixed(6)}, ${exact.toFixed(2)} % of the values exact, ${close.toFixed(2)} % within one code, largest difference ${number(largest)}`))));
   } else say("numbers", D.tool.startsWith("atonc") ? "not verified in this run: compile without --no-verify, or run atonc validate." : "compiled elsewhere; atonc run executes it, atonc validate compares it with the model.");
   if (known) say("latency", `${milliseconds(t.latency_ms * (1 - t.error))} to ${milliseconds(t.latency_ms * (1 + t.error))}: the model of the hardware, calibrated on boards, is expected to be off by ${off} % here.`,

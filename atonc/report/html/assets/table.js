@@ -3,7 +3,7 @@
   const bound = l => Object.keys(l.bound_by)[0] || "", rules = l => l.decisions.map(d => d.rule);
   const columns = [
     ["epochs", l => l.epochs[0] ?? 1e9, "number wide", epochText, epochText],
-    ["layer", l => lastNode(l), "name", l => name(lastNode(l), 60), l => l.nodes.join(" ")],
+    ["layer", l => l.name, "name", l => name(l.name, 60), l => l.name],
     ["operator", l => l.label, "line", l => l.label],
     ["ms", l => l.milliseconds, "number", l => l.epochs.length ? l.milliseconds.toFixed(4) : "", l => l.milliseconds.toFixed(6)],
     ["share", l => l.milliseconds, "number", l => el("span", { class: "bar", style: `--share:${(100 * share(l)).toFixed(2)}%` }, percent(share(l))), l => share(l).toFixed(6)],

@@ -1,0 +1,61 @@
+"""What lies in RAM at a time: buffers that are one memory under several names, and live bytes step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from atonc.insight.types import BufferView, NetworkView, PoolView
+from atonc.place.usage import Bank, covered
+from atonc.plan.types import BufferKind
+
+_EDGES = (BufferKind.INPUT, BufferKind.OUTPUT)
+_KEPT = (BufferKind.CONSTANT, BufferKind.RESIDENT, BufferKind.PREFETCHED)
+
+
+def live_bytes(network: NetworkView) -> dict[int, int]:
+    """RAM that holds something in each step, by the step's number. A byte counts once, whatever it is called."""
+    ram = [b for b in network.buffers if _in_ram(b, network.pools)]
+    return _live(ram, network.pools, [step.number for step in network.steps])
+
+
+def least_bytes(buffers: Iterable[BufferView], pools: Sequence[PoolView]) -> int:
+    """Of the activations: the most that live at a time. No layout takes less."""
+    ram = [b for b in buffers if _in_ram(b, pools) and b.kind not in _KEPT]
+    steps = sorted({b.first for b in ram})
+    return max(_live(ram, pools, steps).values(), default=0)
+
+
+def _live(buffers: Sequence[BufferView], pools: Sequence[PoolView], steps: Iterable[int]) -> dict[int, int]:
+    found = {}
+    for step in steps:
+        spans = {span(b) for b in buffers if b.first <= step <= b.last}
+        found[step] = sum(covered(spans, pool.base, pool.base + pool.size_bytes) for pool in pools)
+    return found
+
+
+def span(buffer: BufferView) -> tuple[int, int]:
+    return buffer.address, buffer.address + max(buffer.size_bytes, buffer.reserved_bytes)
+
+
+def _in_ram(buffer: BufferView, pools: Iterable[PoolView]) -> bool:
+    return any(p.writable and p.base <= buffer.address < p.base + p.size_bytes for p in pools)
+
+
+def distinct(buffers: Iterable[BufferView]) -> dict[BufferView, tuple[str, ...]]:
+    """One buffer of those that share memory and lifetime, with the other names: an input or output if one is among
+    them, else the largest."""
+    groups: dict[tuple[int, int, int], list[BufferView]] = {}
+    for one in buffers:
+        groups.setdefault((one.address, one.first, one.last), []).append(one)
+    found = {}
+    for members in groups.values():
+        chosen = max(members, key=lambda b: (b.kind in _EDGES, b.size_bytes))
+        found[chosen] = tuple(b.name for b in members if b is not chosen)
+    return found
+
+
+def pool_views(banks: Iterable[Bank], used: Mapping[str, int]) -> tuple[PoolView, ...]:
+    return tuple(
+        PoolView(bank.name, bank.base, bank.size_bytes, used.get(bank.name, 0), bank.external, bank.writable)
+        for bank in banks
+    )
