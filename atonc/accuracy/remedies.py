@@ -11,6 +11,7 @@ from atonc.accuracy import edits
 from atonc.accuracy.measure import Layer, Measurement
 from atonc.accuracy.power import from_ratio
 from atonc.accuracy.twin import SUMMED, make_twin
+from atonc.cost.network import NetworkCost
 from atonc.cost.program import program_cost
 from atonc.errors import AtoncError, UnsupportedError
 from atonc.insight.loss import ACTIVATION, ARITHMETIC, WEIGHTS, Remedy
@@ -87,7 +88,11 @@ class Bench:
 
 def latency(compiled: Compiled, options: Options) -> float:
     """Predicted milliseconds of one inference."""
-    return program_cost(compiled.program, compiled.graph, memories(options).pools, machine_of(options)).latency_ms
+    return priced(compiled, options).latency_ms
+
+
+def priced(compiled: Compiled, options: Options) -> NetworkCost:
+    return program_cost(compiled.program, compiled.graph, memories(options).pools, machine_of(options))
 
 
 def _changes(measured: Measurement, layer: Layer, part: str) -> Iterator[Change]:

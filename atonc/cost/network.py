@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from atonc.cost.saved_machine import build_machine
 from atonc.hw.cycles import hardware, st_estimate
+from atonc.hw.cycles.doubts import doubts
 from atonc.hw.machine import HYPERRAM, Machine, PoolTiming, kind_of_label
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class StepCost:
     origin: str
     known: bool = True
     parts: Mapping[str, float] = field(default_factory=dict)  # of an epoch, by the hardware model
+    doubts: Mapping[str, float] = field(default_factory=dict)  # cycles by what calibration has hardly covered
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,15 @@ def _step_cost(
     real = hardware.epoch_cycles(step.epoch, machine, programmed_by)
     milliseconds = real.cycles / clocks.npu_mhz / 1e3
     return StepCost(
-        estimate.cycles, estimate.bound_by, real.cycles, real.bound_by, milliseconds, 0.0, origin
+        estimate.cycles,
+        estimate.bound_by,
+        real.cycles,
+        real.bound_by,
+        milliseconds,
+        0.0,
+        origin,
+        parts=real.detail,
+        doubts=doubts(step.epoch, machine, programmed_by, real),
     )
 
 

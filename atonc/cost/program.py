@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from atonc.cost.network import NetworkCost, StepCost
 from atonc.emit.program import Program, ProgramStep
 from atonc.hw.cycles import hardware, st_estimate
+from atonc.hw.cycles.doubts import doubts
 from atonc.hw.ec import ec_program
 from atonc.hw.machine import Machine, PoolTiming, stm32n6
 from atonc.hw.mpool import MemoryPool
@@ -70,4 +71,5 @@ def _step_cost(
         0.0,
         step.plan.title,
         parts=real.detail,
+        doubts=doubts(epoch, machine, hardware.CONTROLLER, real),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from atonc.insight.band import error_band
 from atonc.insight.compare import Comparison
 from atonc.insight.types import LayerView, NetworkView
 from atonc.report import compare_text
@@ -31,6 +32,7 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
 
 def _side(view: NetworkView) -> dict[str, Any]:
     places = {layer.name: place for place, layer in enumerate(view.layers)}
+    band = error_band(view)
     return {
         "model": cut(view.model),
         "tool": view.tool,
@@ -40,6 +42,8 @@ def _side(view: NetworkView) -> dict[str, Any]:
         "basis": view.basis,
         "notes": [cut(note) for note in view.notes],
         "latency_ms": view.latency_ms,
+        "low_ms": band.around(view.latency_ms)[0],
+        "high_ms": band.around(view.latency_ms)[1],
         "layers": [_layer(layer) for layer in view.layers],
         "steps": [[s.number, round(s.milliseconds, 6), s.on, s.bound_by, places.get(s.layer, -1)] for s in view.steps],
         "buffers": [[b.first, b.last, b.size_bytes] for b in view.buffers if b.kind != "constant" and b.size_bytes],

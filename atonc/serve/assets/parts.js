@@ -1,6 +1,6 @@
 // What several views show of a job.
 
-import { bytes, count, duration, h, ms, when } from "./dom.js";
+import { band, bytes, count, duration, h, ms, when } from "./dom.js";
 
 export function chips(job) {
   return Object.entries(job.options || {}).flatMap(([name, value]) => {
@@ -29,7 +29,7 @@ export function about(job) {
 export function figures(job) {
   const found = job.summary;
   const rows = [
-    [ms(found.latency_ms), "latency"],
+    [ms(found.latency_ms), `latency (${band(found)})`],
     [bytes(found.activations_bytes), "RAM"],
     [bytes(found.weights_bytes), "weights"],
     [`${found.epochs.npu} + ${found.epochs.cpu}`, "NPU + CPU"],
