@@ -16,6 +16,7 @@ from atonc.place.usage import MemoryUse
 
 if TYPE_CHECKING:
     from atonc.emit.program import Program
+    from atonc.insight.band import Band
     from atonc.ir import Array, Graph, Tensor
     from atonc.lower.map_ops import Mapped
     from atonc.pipeline import Compiled
@@ -109,11 +110,25 @@ class Compilation:
         return self.view.cost.cycles
 
     @property
-    def prediction_error(self) -> float:
-        """Relative: 0.03 means about 3 %."""
-        from atonc.insight.band import error_band
+    def latency_low_ms(self) -> float:
+        """What may pass at the least, and `latency_high_ms` at the most: the band around the prediction."""
+        return self.band.around(self.latency_ms)[0]
 
-        return error_band(self.network).relative
+    @property
+    def latency_high_ms(self) -> float:
+        return self.band.around(self.latency_ms)[1]
+
+    @property
+    def prediction_error(self) -> float:
+        """The larger side of the band, relative: 0.03 means about 3 %."""
+        return self.band.relative
+
+    @cached_property
+    def band(self) -> Band:
+        """How far the prediction may be off, downwards and upwards, and because of what."""
+        from atonc.insight.band import cost_band
+
+        return cost_band(self.view.cost)
 
     @property
     def memory(self) -> Memory:

@@ -3,8 +3,9 @@
     python benchmarks/schedule.py [--variant default ...] [--only TEXT] [--facts] [--shard K/N] [--keep FILE]
                                   [--before FILE] [--fresh] [--write]
 
-One record a model and variant, kept in FILE as they come (so that runs can be interrupted and split). `--before` names
-such a file of an earlier commit; without it that column stays empty. Times are the calibrated model's on every side but
+One record a model and variant, kept in FILE as they come (so that runs can be interrupted and split): by default
+results/schedule.json, from which `tools/gen_reference.py` fills the figures of the documents. `--before` names such a
+file of an earlier commit; without it there are no such columns. Times are the calibrated model's on every side but
 ST's, which are the best that ST published for the same file with any release.
 """
 
@@ -18,6 +19,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +29,14 @@ from fetched import corpus_dir
 
 from atonc.errors import AtoncError
 from atonc.hw.ec import ec_program
+from atonc.insight.band import cost_band
 from atonc.options import Options
 from atonc.pipeline import compile_file
 
 RESULTS = Path(__file__).parent / "results" / "schedule.md"
+RECORDS = RESULTS.with_suffix(".json")
 MEASURED = "2026-11-16, 2-core aarch64 Linux"
-FIGURE = re.compile(r"([\d.]+):([\d.]+)ms")
+FIGURE = re.compile(r"([\d.]+):([\d.]+)ms(?:/[\d.]*\+([\d.]*)KiB)?")  # release, ms, KiB of external RAM
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "default": {},
     "memory": {"prefer": "memory"},
@@ -71,9 +75,12 @@ def measure(model: Path, changes: Mapping[str, Any]) -> Record:
         return {"refused": str(error)}
     seconds = time.process_time() - start
     cost = compiled.cost
+    low, high = cost_band(cost).around(cost.latency_ms)
     npu = sum(c.cycles for s, c in zip(compiled.program.steps, cost.steps, strict=True) if s.epoch is not None)
     return {
         "ms": cost.latency_ms,
+        "low_ms": low,
+        "high_ms": high,
         "npu_cycles": npu,
         "epochs": len(compiled.program.epochs),
         "cpu_steps": len(compiled.mapped.reasons),
@@ -85,12 +92,21 @@ def measure(model: Path, changes: Mapping[str, Any]) -> Record:
     }
 
 
-def published() -> dict[str, tuple[float, str]]:
-    """By file: the best figure and the release that gave it."""
+@dataclass(frozen=True)
+class Published:
+    """A figure of ST's."""
+
+    ms: float
+    release: str
+    external_kib: float  # of activations: the network did not fit on the chip
+
+
+def published() -> dict[str, Published]:
+    """By file: the best figure of any release."""
     with (corpus_dir() / "models.csv").open() as file:
         rows = [(row["file"], FIGURE.findall(row["st_ms"])) for row in csv.DictReader(file)]
     best = {name: min(figures, key=lambda figure: float(figure[1])) for name, figures in rows if figures}
-    return {name: (float(ms), release) for name, (release, ms) in best.items()}
+    return {name: Published(float(ms), release, float(ram or 0)) for name, (release, ms, ram) in best.items()}
 
 
 def of_facts(name: str) -> bool:
@@ -113,25 +129,28 @@ def cell(value: float | None) -> str:
 def default_lines(now: Mapping[str, Record], before: Mapping[str, Record]) -> Iterator[str]:
     best = published()
     rows = {name: record for name, record in sorted(now.items()) if "ms" in record}
-    st = {name: record["ms"] / best[name][0] for name, record in rows.items() if name in best}
+    st = {name: record["ms"] / best[name].ms for name, record in rows.items() if name in best}
     changed = {name: found for name, record in rows.items() if (found := ratio(record, before.get(name), "ms"))}
     yield f"* Against ST's best published figure: geometric mean {mean(st.values())} models; above 1.00: {above(st)}."
-    yield f"* Against our programs of before: mean {mean(changed.values())}; above 1.00: {above(changed)}."
-    yield f"* The same on the models of the facts: {mean(v for n, v in changed.items() if of_facts(n))}."
-    for key, said in (("words", "program words"), ("peak_bytes", "bytes of activations")):
-        found = {name: r for name, record in rows.items() if (r := ratio(record, before.get(name), key))}
-        yield f"* {said.capitalize()} against before: {mean(found.values())}; above 1.00: {above(found)}."
+    if before:
+        yield f"* Against our programs of before: mean {mean(changed.values())}; above 1.00: {above(changed)}."
+        yield f"* The same on the models of the facts: {mean(v for n, v in changed.items() if of_facts(n))}."
+        for key, said in (("words", "program words"), ("peak_bytes", "bytes of activations")):
+            found = {name: r for name, record in rows.items() if (r := ratio(record, before.get(name), key))}
+            yield f"* {said.capitalize()} against before: {mean(found.values())}; above 1.00: {above(found)}."
     yield ""
-    yield "| model | ms | ST ms | release | to ST | ms before | to before | epochs | words | RAM | CPU steps | s |"
-    yield "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    older = "ms before | to before | words to before | RAM to before | " if before else ""
+    yield f"| model | ms | may be | ST ms | release | to ST | {older}epochs | words | activations | CPU steps | s |"
+    yield "|---|---:|---:|---:|---|---:|" + "---:|" * (older.count("|") + 5)
     for name, record in rows.items():
-        old = before.get(name)
-        ms, release = best.get(name, ("", ""))
-        was = f"{old['ms']:.3f}" if old and "ms" in old else ""
-        cells = [name, f"{record['ms']:.3f}", ms, release, cell(st.get(name)), was]
-        cells += [cell(changed.get(name)), _pair(record, old, "epochs"), cell(ratio(record, old, "words"))]
-        cells += [cell(ratio(record, old, "peak_bytes")), record["cpu_steps"], record["seconds"]]
-        yield "| " + " | ".join(map(str, cells)) + " |"
+        old, st_best = before.get(name), best.get(name)
+        cells = [name, f"{record['ms']:.3f}", f"{record['low_ms']:.3f} to {record['high_ms']:.3f}"]
+        cells += [f"{st_best.ms:g}", st_best.release, cell(st.get(name))] if st_best else ["", "", ""]
+        if before:
+            was = f"{old['ms']:.3f}" if old and "ms" in old else ""
+            cells += [was, cell(changed.get(name)), *(cell(ratio(record, old, key)) for key in ("words", "peak_bytes"))]
+        cells += [_pair(record, old, "epochs"), f"{record['words']:,}", f"{record['peak_bytes']:,}"]
+        yield "| " + " | ".join(map(str, [*cells, record["cpu_steps"], record["seconds"]])) + " |"
     for name, record in sorted(now.items()):
         if "refused" in record:
             yield f"\n{name}: {record['refused']}"
@@ -148,8 +167,9 @@ def above(ratios: Mapping[str, float]) -> str:
 
 def variant_lines(variant: str, now: Mapping[str, Record], default: Records, before: Records) -> Iterator[str]:
     """A variant against the default of the same commit, and against before."""
-    yield "| model | ms | to default | to before | activations | to default | to before | weights in RAM |"
-    yield "|---|---:|---:|---:|---:|---:|---:|---:|"
+    compared = "to default | to before" if before else "to default"
+    yield f"| model | ms | {compared} | activations | {compared} | weights in RAM |"
+    yield "|---|---:|---:|---:|---:|---:|" + "---:|" * (2 if before else 0)
     times, older, sizes, smaller = {}, {}, {}, {}
     for name, record in sorted(now.items()):
         if "ms" not in record:
@@ -159,12 +179,13 @@ def variant_lines(variant: str, now: Mapping[str, Record], default: Records, bef
         times[name], sizes[name] = ratio(record, plain, "ms"), ratio(record, plain, "peak_bytes")
         older[name], smaller[name] = (ratio(record, before.get(name), key) for key in ("ms", "peak_bytes"))
         weights = record.get("resident_bytes", 0) + record.get("prefetched_bytes", 0)
-        cells = [name, f"{record['ms']:.3f}", cell(times[name]), cell(older[name]), f"{record['peak_bytes']:,}"]
-        yield "| " + " | ".join([*cells, cell(sizes[name]), cell(smaller[name]), f"{weights:,}"]) + " |"
+        was, less = ([cell(older[name])], [cell(smaller[name])]) if before else ([], [])
+        cells = [name, f"{record['ms']:.3f}", cell(times[name]), *was, f"{record['peak_bytes']:,}"]
+        yield "| " + " | ".join([*cells, cell(sizes[name]), *less, f"{weights:,}"]) + " |"
     yield ""
     against = [f"{what} {mean(v for v in found.values() if v)}" for what, found in
                (("time to default", times), ("to before", older), ("activations to default", sizes),
-                ("to before", smaller))]  # fmt: skip
+                ("to before", smaller)) if before or what != "to before"]  # fmt: skip
     yield f"{variant}: {', '.join(against)}."
 
 
@@ -186,7 +207,7 @@ def main() -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--facts", action="store_true", help="only the models of the facts")
     parser.add_argument("--shard", default="0/1", help="K/N, from 0")
-    parser.add_argument("--keep", type=Path, default=Path("schedule.json"))
+    parser.add_argument("--keep", type=Path, default=RECORDS)
     parser.add_argument("--before", type=Path)
     parser.add_argument("--fresh", action="store_true", help="measure what is kept already, too")
     parser.add_argument("--write", action="store_true")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +28,7 @@ from atonc.emu.network import EmulatedNetwork
 from atonc.emulation import Emulation
 from atonc.errors import InputError
 from atonc.firmware import image as firmware
+from atonc.insight.band import band_of
 from atonc.insight.types import Measured, MeasuredBlock
 from atonc.wire import messages
 from atonc.wire.client import Client, Layer, RunResult, TargetError
@@ -215,9 +216,9 @@ def validate_target(
         turns.append(Turn(inputs, outputs, result.outputs, milliseconds(result, system.cpu_hz)))
         if progress is not None:
             progress(number + 1, len(samples))
-    blocks = measured.blocks if measured is not None else ()
     source = _source(system, client.link.description)
-    measured = Measured(source, system.cpu_hz, system.npu_hz, turns[0].milliseconds, blocks)
+    whole = Measured(source, system.cpu_hz, system.npu_hz, turns[0].milliseconds, ())
+    measured = whole if measured is None else replace(measured, total_ms=whole.total_ms)
     return TargetValidation(
         client.link.description, sync.version_text, system, model, identity, tuple(turns), measured,
         faults=client.faults,
@@ -333,7 +334,9 @@ def milliseconds(result: RunResult, cpu_hz: int) -> float:
 def times(side: Side, result: RunResult, system: SystemInfo, line: str) -> Measured:
     blocks = tuple(_block(side, layer, system) for layer in result.layers)
     whole = milliseconds(result, system.cpu_hz)
-    return Measured(_source(system, line), system.cpu_hz, system.npu_hz, whole, blocks)
+    band = band_of((cost.cpu_ms > 0, cost) for _, cost in side.costs)
+    span = band.around(sum(block.predicted_ms for block in blocks))
+    return Measured(_source(system, line), system.cpu_hz, system.npu_hz, whole, blocks, span)
 
 
 def _source(system: SystemInfo, line: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from atonc.cost.saved_machine import build_machine
 from atonc.hw.cycles import hardware, st_estimate
+from atonc.hw.cycles.doubts import doubts
 from atonc.hw.cycles.target import Target
 from atonc.hw.epoch import Epoch
 from atonc.hw.machine import HYPERRAM, Machine, PoolTiming, kind_of_label, milliseconds
@@ -33,6 +34,7 @@ class StepCost:
     origin: str
     known: bool = True
     parts: Mapping[str, float] = field(default_factory=dict)  # of an epoch, by the hardware model
+    doubts: Mapping[str, float] = field(default_factory=dict)  # cycles by what calibration has hardly covered
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,7 @@ def epoch_cost(
         0.0,
         origin,
         parts=real.detail,
+        doubts=doubts(epoch, target.machine, target.programmed_by, real),
     )
 
 

@@ -18,6 +18,7 @@ from model_explorer.node_data_provider import (
 
 from atonc.errors import AtoncError
 from atonc.explorer import graph
+from atonc.insight.band import span_of
 
 ID = "atonc"
 ON_CPU = "#fbe3d3"
@@ -38,7 +39,7 @@ class CompiledGraph(Adapter):
     def convert(self, model_path: str, settings: dict[str, Any]) -> dict[str, Any]:
         network = graph.picture(Path(model_path))
         figures = {
-            "latency": f"{network.latency_ms:.3f} ms, {network.basis}",
+            "latency": f"{network.latency_ms:.3f} ms, {network.basis}{span_of(network, 3)}",
             "RAM": f"{network.memory.ram_bytes:,} bytes",
             "activations": f"{network.memory.activations_bytes:,} bytes",
             "weights": f"{network.memory.weights_bytes:,} bytes",

@@ -113,6 +113,7 @@ class Machine:
     memories: tuple[MemoryBank, ...]
     clocks: Clocks
     timing: Timing
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # constants: lowest and highest value
 
     def memory_at(self, address: int) -> MemoryBank | None:
         address = secure(address)
@@ -167,6 +168,12 @@ class Machine:
     def npu_cycles(self, cpu_cycles: float) -> float:
         """How many NPU cycles pass while the CPU works."""
         return cpu_cycles * self.clocks.npu_mhz / self.clocks.cpu_mhz
+
+    def doubt(self, constant: str) -> tuple[float, float]:
+        """How far a constant of the timing may be off, downwards and upwards: (-0.03, 0.23)."""
+        value = getattr(self.timing, constant)
+        low, high = self.ranges.get(constant, (value, value))
+        return low / value - 1, high / value - 1
 
     def milliseconds(self, npu_cycles: float) -> float:
         return milliseconds(npu_cycles, self.clocks.npu_mhz)
@@ -241,4 +248,5 @@ def _machine(data: Mapping[str, Any]) -> Machine:
         memories=tuple(MemoryBank(**bank) for bank in data["memories"]),
         clocks=Clocks(**data["clocks"]),
         timing=Timing(**data["timing"]),
+        ranges={str(name): (float(low), float(high)) for name, (low, high) in data.get("ranges", {}).items()},
     )

@@ -238,6 +238,7 @@ def _step(step: Step, cost: StepCost, macs: int) -> StepView:
         wiring.units(step.epoch),
         epoch_macs(step.epoch),
         sum(engine.elements * engine.element_bytes for engine in step.epoch.engines().values()),
+        doubts=dict(cost.doubts),
     )
 
 

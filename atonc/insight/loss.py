@@ -71,3 +71,4 @@ class AccuracyReport:
     findings: tuple[Finding, ...]  # the dearest first
     latency_ms: float
     notes: tuple[str, ...] = ()
+    latency_span_ms: tuple[float, ...] = ()  # how little and how much it may be

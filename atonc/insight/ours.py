@@ -117,6 +117,7 @@ def _step(step: ProgramStep, cost: StepCost, owner: str, pools: tuple[MemoryPool
         0,
         sum(engine.elements * engine.element_bytes for engine in epoch.engines().values()),
         epoch_figures(epoch, pools).energy_uj,
+        doubts=dict(cost.doubts),
     )
 
 

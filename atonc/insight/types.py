@@ -80,6 +80,7 @@ class StepView:
     bytes_moved: int = 0
     energy_uj: float = 0.0
     nodes: tuple[str, ...] = ()  # of a network that others compiled: what its epoch says that it computes
+    doubts: Mapping[str, float] = field(default_factory=dict)  # cycles by what calibration has hardly covered
 
 
 @dataclass(frozen=True)
@@ -213,6 +214,7 @@ class Measured:
     npu_hz: int
     total_ms: float  # from start to end, without the reports of layers
     blocks: tuple[MeasuredBlock, ...]
+    predicted_span_ms: tuple[float, ...] = ()  # how little and how much was predicted for all blocks
 
 
 @dataclass(frozen=True, repr=False)

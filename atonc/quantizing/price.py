@@ -9,6 +9,7 @@ from typing import Any
 from atonc import progress
 from atonc.errors import AtoncError
 from atonc.frontends.onnx_qdq import read_onnx
+from atonc.insight.band import cost_band
 from atonc.insight.own_steps import own_steps
 from atonc.options import Options
 from atonc.pipeline import compile_graph
@@ -20,6 +21,7 @@ class Price:
     cycles: int | None
     refusal: str = ""
     by_layer: Mapping[str, int] = field(default_factory=dict)  # cycles of each operator of the compiled model
+    span_ms: tuple[float, ...] = ()  # how little and how much the milliseconds may be
 
 
 def price(model: Any, board: str = "stm32n6570-dk") -> Price:
@@ -34,4 +36,6 @@ def price(model: Any, board: str = "stm32n6570-dk") -> Price:
     cost = compiled.cost
     own = own_steps(compiled, cost.steps)
     by_layer = {name: sum(step.cycles for _, step in rows) for name, rows in own.items()}
-    return Price(round(cost.latency_ms, 4), round(sum(step.cycles for step in cost.steps)), "", by_layer)
+    low, high = cost_band(cost).around(cost.latency_ms)
+    span = round(low, 4), round(high, 4)
+    return Price(round(cost.latency_ms, 4), round(sum(step.cycles for step in cost.steps)), "", by_layer, span)

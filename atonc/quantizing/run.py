@@ -271,7 +271,8 @@ class Work:
             return Tried(self._candidate(tuning.name, model, cost), model, tuning, self.state, cost.by_layer)
 
     def _candidate(self, name: str, model: Any, cost: Price) -> Candidate:
-        return Candidate(name, self.judge.snr(model), cost.milliseconds, cost.cycles, cost.refusal)
+        snr = self.judge.snr(model)
+        return Candidate(name, snr, cost.milliseconds, cost.cycles, cost.refusal, span_ms=cost.span_ms)
 
     def learnt_again(self, tried: Tried, feeds: Sequence[Feed]) -> tuple[Candidate, Any]:
         """The chosen way once more from all samples, kept where it is no slower and not worse.
@@ -288,7 +289,7 @@ class Work:
         self.steps.append(("learnt from all samples", found.snr_db, better))
         if not better:
             return old, tried.model
-        return replace(old, milliseconds=found.milliseconds, cycles=found.cycles, refusal=found.refusal), model
+        return replace(found, snr_db=old.snr_db, chosen=old.chosen), model
 
 
 def best_ranges(found: Mapping[str, float]) -> str:

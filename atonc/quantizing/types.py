@@ -116,9 +116,11 @@ class Candidate:
     cycles: int | None
     refusal: str = ""
     chosen: bool = False
+    span_ms: tuple[float, ...] = ()  # how little and how much the milliseconds may be
 
     def as_dict(self) -> dict[str, Any]:
         figures = {"snr_db": round(self.snr_db, 3), "milliseconds": self.milliseconds, "cycles": self.cycles}
+        figures |= dict(zip(("low_ms", "high_ms"), self.span_ms, strict=False))
         return {"name": self.name, **figures, "refusal": self.refusal, "chosen": self.chosen}
 
 

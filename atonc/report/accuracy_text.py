@@ -38,7 +38,9 @@ def _number(value: float) -> float | str:
 def lines(report: AccuracyReport, verbose: bool) -> list[str]:
     against = report.float_model or "its own numbers without rounding"
     made = " (synthetic: give --input)" if report.synthetic else ""
-    out = [f"{report.model} against {against}, {report.samples} samples{made}, {report.latency_ms:.3f} ms predicted"]
+    band = " ({:.3f} to {:.3f})".format(*report.latency_span_ms) if report.latency_span_ms else ""
+    time = f"{report.latency_ms:.3f} ms predicted{band}"
+    out = [f"{report.model} against {against}, {report.samples} samples{made}, {time}"]
     for name, exact, npu in report.outputs:
         out.append(f"output {name}: {_db(exact)} as int8 in exact arithmetic, {_db(npu)} on the NPU")
     out += [f"note: {note}" for note in report.notes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from atonc.errors import ToolError
+from atonc.insight.band import span_of
 from atonc.insight.types import LayerView, NetworkView
 
 DOMAIN = "atonc"
@@ -23,13 +24,14 @@ def annotated(network: NetworkView) -> bytes:
     def value(name: str) -> Any:
         return helper.make_tensor_value_info(name, TensorProto.INT8, list(shapes.get(name, ())) or None)
 
+    time = f"{network.latency_ms:.3f} ms predicted{span_of(network, 3)}"
     graph = helper.make_graph(
         [_node(helper, layer) for layer in network.layers if layer.outputs],
         network.name,
         [value(name) for name in sorted(read - produced)],
         [value(name) for name in sorted(produced - read)],
         value_info=[value(name) for name in sorted(produced & read)],
-        doc_string=f"{network.model}: {network.latency_ms:.3f} ms predicted, compiled by {network.tool}",
+        doc_string=f"{network.model}: {time}, compiled by {network.tool}",
     )
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid(DOMAIN, 1)], producer_name="atonc", ir_version=8

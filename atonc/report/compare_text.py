@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from atonc.insight.band import error_band
 from atonc.insight.compare import Comparison, Figure
-from atonc.insight.types import LayerView, NetworkView
+from atonc.insight.types import PREDICTED, LayerView, NetworkView
 
 _MOST = 15
 LONG_NAME = 60
@@ -20,6 +21,7 @@ def lines(found: Comparison, verbose: bool) -> list[str]:
         "",
         f"{'':26}{'A':>16}{'B':>16}{'B / A':>9}",
         *(_row(figure) for figure in found.figures),
+        *_band_lines(found),
     ]
     out += _output_lines(found)
     pairs = found.layers if verbose else found.layers[:_MOST]
@@ -31,6 +33,16 @@ def lines(found: Comparison, verbose: bool) -> list[str]:
             names = dict.fromkeys((side_name(pair.a), side_name(pair.b)))
             out.append(f"{pair.a_ms:10.4f}{pair.b_ms:10.4f}{pair.difference:+10.4f}  {' / '.join(names)}{places}")
     return [*out, "", *pairing_lines(found)]
+
+
+def _band_lines(found: Comparison) -> list[str]:
+    """How far each predicted latency may be off. Two programs of one compiler mostly err alike."""
+    bands = [(side, view, error_band(view)) for side, view in (("A", found.a), ("B", found.b))]
+    return [
+        f"latency of {side} may be {band.span(view.latency_ms, 3)} ({band})"
+        for side, view, band in bands
+        if view.basis == PREDICTED
+    ]
 
 
 def pairing_lines(found: Comparison) -> list[str]:
@@ -78,7 +90,8 @@ def _row(figure: Figure) -> str:
 
 def _side(view: NetworkView) -> dict[str, Any]:
     clocks = {"npu_mhz": view.npu_mhz, "cpu_mhz": view.cpu_mhz}
-    return {"model": view.model, "tool": view.tool, "clocks": clocks}
+    band = error_band(view).as_data(view.latency_ms) if view.basis == PREDICTED else {}
+    return {"model": view.model, "tool": view.tool, "clocks": clocks, "latency_ms": view.latency_ms, **band}
 
 
 def as_json(found: Comparison) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from atonc.emit.program import ProgramStep
 from atonc.errors import sentence
 from atonc.frontends.coverage import coverage, quantiser
 from atonc.hw.safety.evidence.summary import summarise
-from atonc.insight.band import Band, band_of
+from atonc.insight.band import cost_band
 from atonc.ir import Graph
 from atonc.lower.map_ops import CpuReason
 from atonc.place.notes import placement_notes
@@ -65,7 +65,7 @@ def report_lines(view: CompileView, verbose: bool) -> list[str]:
     sections = (
         _head(view, verbose),
         _memory(view),
-        [*cost_lines(view.cost), f"expected error of the prediction: {_band(view)}"],
+        cost_lines(view.cost),
         _epochs(view, verbose),
         _cpu_ops(view, verbose),
         *coverage_sections(view.compiled.source, verbose),
@@ -76,12 +76,6 @@ def report_lines(view: CompileView, verbose: bool) -> list[str]:
     for section in sections:
         lines += [*section, ""]
     return lines[:-1]
-
-
-def _band(view: CompileView) -> Band:
-    pairs = zip(view.compiled.program.steps, view.cost.steps, strict=True)
-    rows = ((step.epoch is not None, cost.known, cost.bound_by, cost.milliseconds) for step, cost in pairs)
-    return band_of(rows)
 
 
 def _head(view: CompileView, verbose: bool) -> list[str]:
@@ -247,8 +241,8 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "cycles": cost.cycles,
         "st_cycles": cost.st_cycles,
         "latency_ms": cost.latency_ms,
+        **cost_band(cost).as_data(cost.latency_ms),
         "clocks": {"npu_mhz": cost.npu_mhz, "cpu_mhz": cost.cpu_mhz},
-        "expected_error": round(_band(view).relative, 4),
         "bound_by": dict(cost.bound_by),
         "memory": {
             "pools": [

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from atonc.errors import sentence
-from atonc.insight.band import error_band
+from atonc.insight.band import error_band, span_of
 from atonc.insight.types import CPU, HYBRID, NOTHING, PREDICTED, Decision, LayerView, NetworkView
 from atonc.report import silicon_text
 from atonc.report.terminal import show
@@ -33,7 +33,7 @@ def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> l
     on_cpu = [layer for layer in busy if layer.on in (CPU, HYBRID)]
     out = [
         f"{network.model}, compiled by {network.tool}: {len(network.steps)} epochs, "
-        f"{network.latency_ms:.2f} ms {network.basis} at {network.clocks}",
+        f"{network.latency_ms:.2f} ms {network.basis}{span_of(network)} at {network.clocks}",
         f"{len(layers)} layers, {len(on_cpu)} of them on the CPU{free}; bound by " + _shares(network),
         f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes",
         *([f"energy of NPU and memories, by ST's powers: {network.energy_uj:,.2f} uJ"] if network.energy_uj else []),
@@ -127,9 +127,9 @@ def as_json(
         "board": network.board,
         "cycles": network.cycles,
         "latency_ms": network.latency_ms,
+        **error_band(network).as_data(network.latency_ms),
         "clocks": {"npu_mhz": network.npu_mhz, "cpu_mhz": network.cpu_mhz},
         "bound_by": dict(network.bound_by),
-        "expected_error": round(error_band(network).relative, 4),
         "energy_uj": network.energy_uj,
         "notes": list(network.notes),
         "coverage": _coverage_data(network),

@@ -29,7 +29,7 @@ def summary(found: Compilation) -> str:
     verified = "not verified" if report is None else f"verified: {report.layers} layers within their limits"
     lines = [
         f"<compiled {cut(found.view.model)} for {cut(found.view.board.name)}: {found.latency_ms:.3f} ms predicted "
-        f"within about {100 * found.prediction_error:.0f} %",
+        f"({found.latency_low_ms:.3f} to {found.latency_high_ms:.3f})",
         *(f"  input  {_edge(tensor)}" for tensor in found.inputs[:EDGES]),
         *(f"  output {_edge(tensor)}" for tensor in found.outputs[:EDGES]),
         f"  {len(compiled.program.steps)} epochs, {on_npu} on the NPU; RAM {memory.ram_bytes:,} bytes, "
@@ -57,7 +57,7 @@ def page(found: Compilation) -> str:
     share = ", ".join(f"{label} {part:.0%}" for label, part in list(network.bound_by.items())[:4])
     report = found.verification
     figures = {
-        "latency (predicted)": f"{found.latency_ms:.3f} ms &plusmn; about {100 * found.prediction_error:.0f} %",
+        "latency (predicted)": f"{found.latency_ms:.3f} ms ({found.latency_low_ms:.3f} to {found.latency_high_ms:.3f})",
         "epochs": f"{len(network.steps)}, of these {network.count(NPU)} on the NPU",
         "bound by": escape(share),
         "RAM": f"{memory.ram_bytes:,} bytes",

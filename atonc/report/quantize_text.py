@@ -19,7 +19,8 @@ def lines(result: Quantised, file: str, verbose: bool = False) -> Iterator[str]:
     yield ""
     yield "accuracy against predicted time"
     for candidate in result.front:
-        yield f"  {candidate.snr_db:7.2f} dB  {_time(candidate)}  {candidate.name}{'  <- chosen' * candidate.chosen}"
+        name = f"{candidate.name}{'  <- chosen' * candidate.chosen}"
+        yield f"  {candidate.snr_db:7.2f} dB  {time_text(candidate):>10}  {name}"
     yield ""
     for name, snr in result.outputs_db.items():
         yield f"output {name}: {snr:.2f} dB"
@@ -33,8 +34,11 @@ def lines(result: Quantised, file: str, verbose: bool = False) -> Iterator[str]:
         yield f"next: atonc generate {file}"
 
 
-def _time(candidate: Candidate) -> str:
-    return " refused  " if candidate.milliseconds is None else f"{candidate.milliseconds:7.3f} ms"
+def time_text(candidate: Candidate) -> str:
+    if candidate.milliseconds is None:
+        return "refused"
+    span = " ({:.3f} to {:.3f})".format(*candidate.span_ms) if candidate.span_ms else ""
+    return f"{candidate.milliseconds:.3f} ms{span}"
 
 
 def as_json(result: Quantised) -> dict[str, Any]:

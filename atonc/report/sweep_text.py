@@ -14,14 +14,16 @@ from atonc.sweeping.run import Result, Sweep
 
 FIGURES: Mapping[str, Callable[[Any], str]] = {  # columns of the table, with their titles in the text
     "latency_ms": lambda value: f"{value:.3f} ms",
+    "latency_low_ms": lambda value: f"{value:.3f}",
+    "latency_high_ms": lambda value: f"{value:.3f} ms",
     "ram_bytes": lambda value: f"{value / 1024:,.0f} KiB",
     "weights_bytes": lambda value: f"{value / 1024:,.0f} KiB",
     "cpu_layers": str,
     "outputs_db": lambda value: f"{value:.1f} dB",
 }
 _TITLES = {
-    "latency_ms": "latency", "ram_bytes": "RAM", "weights_bytes": "weights", "cpu_layers": "on CPU",
-    "outputs_db": "accuracy",
+    "latency_ms": "latency", "latency_low_ms": "at least", "latency_high_ms": "at most", "ram_bytes": "RAM",
+    "weights_bytes": "weights", "cpu_layers": "on CPU", "outputs_db": "accuracy",
 }  # fmt: skip
 _MOST_NAME = 44
 

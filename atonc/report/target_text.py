@@ -33,7 +33,8 @@ def measured_lines(measured: Measured, verbose: bool) -> list[str]:
     text = ["", f"inference: {measured.total_ms:.3f} ms{rate}"]
     if not measured.blocks:
         return [*text, "the firmware does not tell single epochs"]
-    text[-1] += f"; predicted {predicted:.3f} ms"
+    span = " ({:.3f} to {:.3f})".format(*measured.predicted_span_ms) if measured.predicted_span_ms else ""
+    text[-1] += f"; predicted {predicted:.3f} ms{span}"
     text.append(
         f"{'epochs':>11} {'measured ms':>12} {'predicted':>10} {'ratio':>6} {'before':>9} {'core':>11} {'after':>9} "
         f"{'NPU cycles':>11} {'predicted':>11}  bound by"
@@ -76,5 +77,7 @@ def as_json(found: TargetValidation) -> dict[str, Any]:
         "reference": found.reference,
         "outputs": [output_data(output) for output in found.outputs],
         "latency_ms": measured.total_ms,
+        "predicted_ms": sum(block.predicted_ms for block in measured.blocks) if measured.blocks else None,
+        "predicted_span_ms": list(measured.predicted_span_ms),
         "epochs": [asdict(block) | {"ratio": block.ratio} for block in measured.blocks],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from atonc.insight.band import error_band
 from atonc.insight.compare import Comparison
 from atonc.insight.live import live_bytes
 from atonc.insight.types import LayerView, NetworkView
@@ -32,6 +33,7 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
 
 def _side(view: NetworkView) -> dict[str, Any]:
     places = {layer.name: place for place, layer in enumerate(view.layers)}
+    band = error_band(view)
     return {
         "model": cut(view.model),
         "tool": view.tool,
@@ -41,6 +43,8 @@ def _side(view: NetworkView) -> dict[str, Any]:
         "basis": view.basis,
         "notes": [cut(note) for note in view.notes],
         "latency_ms": view.latency_ms,
+        "low_ms": band.around(view.latency_ms)[0],
+        "high_ms": band.around(view.latency_ms)[1],
         "layers": [_layer(layer) for layer in view.layers],
         "steps": [[s.number, round(s.milliseconds, 6), s.on, s.bound_by, places.get(s.layer, -1)] for s in view.steps],
         "live": list(live_bytes(view).values()),

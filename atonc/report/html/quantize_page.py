@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from atonc.report.html.page import head
+from atonc.report.quantize_text import time_text
 
 if TYPE_CHECKING:
     from atonc.quantizing.types import Candidate, Quantised
@@ -34,7 +35,7 @@ def _body(result: Quantised) -> Iterator[str]:
         yield plot(priced)
     yield "<table><tr><th></th><th>way</th><th>signal to noise</th><th>predicted</th></tr>"
     for number, candidate in enumerate(result.front, 1):
-        time = "not compiled" if candidate.milliseconds is None else f"{candidate.milliseconds:.3f} ms"
+        time = time_text(candidate)
         name = f"{escape(candidate.name)}{' (chosen)' if candidate.chosen else ''}"
         yield f"<tr><td>{number}</td><td>{name}</td><td>{candidate.snr_db:.2f} dB</td><td>{time}</td></tr>"
     yield "</table><table><tr><th>step</th><th>signal to noise</th><th></th></tr>"

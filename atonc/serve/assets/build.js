@@ -1,7 +1,7 @@
 // One build: figures, what deserves attention, files, the report.
 
 import { ask, tried } from "./client.js";
-import { $, bytes, count, h, ms, plural, put, rate } from "./dom.js";
+import { $, band, bytes, count, h, ms, plural, put, rate } from "./dom.js";
 import { cancel } from "./list.js";
 import { startAgain } from "./new.js";
 import { about, badge, chips, failure, progress, ramOf, verdict } from "./parts.js";
@@ -49,7 +49,7 @@ async function remove(job) {
 function tiles(found) {
   const worst = found.verify ? Math.min(...found.verify.outputs.map((output) => output.cos)) : null;
   const rows = [
-    [ms(found.latency_ms), `latency, ± ${(100 * found.expected_error).toFixed(0)} %`],
+    [ms(found.latency_ms), `latency, predicted (${band(found)})`],
     [rate(found.latency_ms), "inferences"],
     [bytes(ramOf(found)), "RAM"],
     ...(ramOf(found) === found.activations_bytes ? [] : [[bytes(found.activations_bytes), "of it activations"]]),

@@ -40,6 +40,12 @@ export function ms(value) {
   return `${value.toFixed(digits)} ms`;
 }
 
+// what may pass around a predicted time; builds of earlier versions say one figure for both sides
+export function band(found) {
+  const low = found.latency_low_ms ?? found.latency_ms * (1 - found.expected_error);
+  return `${ms(low)} to ${ms(found.latency_high_ms ?? found.latency_ms * (1 + found.expected_error))}`;
+}
+
 export function rate(value) {
   const found = 1000 / value;
   return `${found >= 100 ? count(Math.round(found)) : found.toFixed(1)} /s`;

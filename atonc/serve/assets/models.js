@@ -1,6 +1,6 @@
 // Builds side by side: a table, and latency against RAM.
 
-import { $, bytes, h, ms, put, s, save } from "./dom.js";
+import { $, band, bytes, h, ms, put, s, save } from "./dom.js";
 import { chips, ramOf, verdict } from "./parts.js";
 import { newestFirst, select, selected } from "./state.js";
 
@@ -13,6 +13,7 @@ const cosine = (found) => (found.verify ? Math.min(...found.verify.outputs.map((
 const COLUMNS = [
   ["title", "model", (job) => job.title, null],
   ["latency_ms", "latency", (job) => job.summary.latency_ms, ms],
+  ["latency_high_ms", "may be", (job) => job.summary.latency_high_ms, (_, job) => band(job.summary)],
   ["ram_bytes", "RAM", (job) => ramOf(job.summary), bytes],
   ["weights_bytes", "weights", (job) => job.summary.weights_bytes, bytes],
   ["spilled_bytes", "outside the chip", (job) => job.summary.spilled_bytes, (value) => (value ? bytes(value) : "–")],
@@ -72,7 +73,7 @@ function table(rows) {
 
 function line(job) {
   const pick = h("input", { type: "checkbox", checked: selected.has(job.id), "aria-label": `Select build ${job.number}`, onchange: (event) => select(job.id, event.target.checked) });
-  const cells = COLUMNS.slice(1).map(([, , read, format]) => h("td.number", {}, format(read(job))));
+  const cells = COLUMNS.slice(1).map(([, , read, format]) => h("td.number", {}, format(read(job), job)));
   return h("tr", {}, h("td", {}, pick), h("td.name", {}, h("a", { href: `#/build/${job.id}` }, job.title), " ", verdict(job), " ", chips(job)), cells);
 }
 
@@ -128,7 +129,7 @@ function front(points) {
 
 function mark({ job, x, y }) {
   const kind = job.summary.spilled_bytes ? "circle.point.spilled" : "circle.point";
-  const title = `${job.title} #${job.number}\n${ms(job.summary.latency_ms)}, ${bytes(ramOf(job.summary))} RAM`;
+  const title = `${job.title} #${job.number}\n${ms(job.summary.latency_ms)} (${band(job.summary)}), ${bytes(ramOf(job.summary))} RAM`;
   return s("a", { href: `#/build/${job.id}`, "aria-label": title }, s(kind, { cx: x, cy: y, r: 7 }, s("title", {}, title)));
 }
 

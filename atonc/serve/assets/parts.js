@@ -1,6 +1,6 @@
 // What several views show of a job.
 
-import { bytes, count, duration, h, ms, when } from "./dom.js";
+import { band, bytes, count, duration, h, ms, when } from "./dom.js";
 
 // all RAM; builds of earlier versions knew the activations only
 export const ramOf = (found) => found.ram_bytes ?? found.activations_bytes;
@@ -32,7 +32,7 @@ export function about(job) {
 export function figures(job) {
   const found = job.summary;
   const rows = [
-    [ms(found.latency_ms), "latency"],
+    [ms(found.latency_ms), `latency (${band(found)})`],
     [bytes(ramOf(found)), "RAM"],
     [bytes(found.weights_bytes), "weights"],
     [`${found.epochs.npu} + ${found.epochs.cpu}`, "NPU + CPU"],

@@ -30,7 +30,7 @@
   // ------------------------------------------------------------ head and figures
   const same = A.model === B.model;
   $("head").append(el("h1", {}, same ? A.model : `${A.model} and ${B.model}`), ...D.sides.map((side, k) => el("p", { class: "sub" }, key(SIDE[k], LETTERS[k]), `${side.tool}${side.board ? " for " + side.board : ""}${same ? "" : ": " + side.model}; NPU ${side.npu_mhz} MHz, CPU ${side.cpu_mhz} MHz; ${side.basis}`)),
-    el("div", { class: "tiles" }, ...D.sides.map((side, k) => el("div", { class: "tile" }, el("b", { style: `color:${SIDE[k]}` }, milliseconds(side.latency_ms)), el("span", {}, `${LETTERS[k]}, ${side.basis}`))),
+    el("div", { class: "tiles" }, ...D.sides.map((side, k) => el("div", { class: "tile" }, el("b", { style: `color:${SIDE[k]}` }, milliseconds(side.latency_ms)), el("span", {}, `${LETTERS[k]}, ${side.basis}${side.basis === "predicted" ? ` (${milliseconds(side.low_ms)} to ${milliseconds(side.high_ms)})` : ""}`))),
       el("div", { class: "tile" }, el("b", {}, A.latency_ms ? (B.latency_ms / A.latency_ms).toFixed(3) : "\u2013"), el("span", {}, "latency, B / A")),
       el("div", { class: "tile" }, el("b", {}, String(D.pairs.length)), el("span", {}, `groups of layers, by ${D.paired_by}`))));
   const shownFigure = (value, unit) => unit === "ms" ? value.toFixed(3) + " ms" : unit === "bytes" ? bytes(value) : format(value);

@@ -1,8 +1,8 @@
 // Head, inputs and outputs, verification, how far to trust it, how to reproduce it; then everything is drawn once.
 (function () {
-  const t = D.totals, known = D.basis === "predicted", off = Math.max(1, Math.round(100 * t.error));
+  const t = D.totals, known = D.basis === "predicted", band = `${milliseconds(t.low_ms)} to ${milliseconds(t.high_ms)}`;
   function tiles() {
-    const found = [[milliseconds(t.latency_ms), known ? `predicted, \u00b1\u00a0${off}\u00a0%` : D.basis], [t.cycles >= 1e8 ? (t.cycles / 1e6).toFixed(1) + " M" : format(t.cycles), "cycles"], [`${t.npu} / ${t.cpu + t.hybrid}`, "epochs on NPU / CPU"], [bytes(t.ram), "RAM"], [bytes(t.weights), "weights"]];
+    const found = [[milliseconds(t.latency_ms), known ? `predicted (${band})` : D.basis], [t.cycles >= 1e8 ? (t.cycles / 1e6).toFixed(1) + " M" : format(t.cycles), "cycles"], [`${t.npu} / ${t.cpu + t.hybrid}`, "epochs on NPU / CPU"], [bytes(t.ram), "RAM"], [bytes(t.weights), "weights"]];
     if (t.ram !== t.activations) found.splice(4, 0, ...Object.entries(t.ram_by_use).map(([use, size]) => [bytes(size), use + " in RAM"]));
     if (D.measured) found.splice(1, 0, [milliseconds(D.measured.ms), "measured on a board"]);
     if (known && t.st_cycles) found.push([t.st_cycles >= 1e8 ? (t.st_cycles / 1e6).toFixed(1) + " M" : format(t.st_cycles), "cycles by ST's estimate"]);
@@ -35,8 +35,8 @@
     say("numbers", `verified on the emulator with ${v.samples} inputs: ${v.layers} layers, each of their ${v.tensors} tensors within its limit, at most ${v.worst} codes from exact arithmetic.`,
       el("ul", {}, ...v.outputs.map(([name, cosine, exact, close, largest]) => el("li", {}, `${short(name, 60)}: cosine ${cosine.toFixed(6)}, ${exact.toFixed(2)} % of the values exact, ${close.toFixed(2)} % within one code, largest difference ${number(largest)}`))));
   } else say("numbers", D.tool.startsWith("atonc") ? "not verified in this run: compile without --no-verify, or run atonc validate." : "compiled elsewhere; atonc run executes it, atonc validate compares it with the model.");
-  if (known) say("latency", `${milliseconds(t.latency_ms * (1 - t.error))} to ${milliseconds(t.latency_ms * (1 + t.error))}: the model of the hardware, calibrated on boards, is expected to be off by ${off} % here.`,
-    ...(D.uncertain.length ? [el("ul", {}, ...D.uncertain.map(([what, part]) => el("li", {}, `${(100 * part).toFixed(0)} % of the predicted time is ${what}.`)))] : []));
+  if (known) say("latency", `${band}: how far the model of the hardware, calibrated on boards, may be off here.`,
+    ...(D.uncertain.length ? [el("ul", {}, ...D.uncertain.map(([what, part]) => el("li", {}, `${(100 * part).toFixed(0)} % of the predicted time: ${what}.`)))] : []));
   else say("latency", "what ST's compiler estimated; it leaves out what the CPU takes and waits of the memories that boards show.");
   if (D.measured) say("board", `${D.measured.source}: ${milliseconds(D.measured.ms)}, ${(D.measured.ms / (t.latency_ms || 1)).toFixed(3)} of the prediction.`);
   if (D.silicon) say("silicon", `${D.silicon.head}.`, ...(D.silicon.groups.length ? [el("details", {}, el("summary", {}, "Which forms, and what allows them"), ...D.silicon.groups.map(([what, epochs, forms]) => el("details", { class: "inner" }, el("summary", {}, `${what} (${epochs} epochs)`), el("ul", {}, ...forms.map(text => el("li", {}, text))))))] : []));

@@ -3,6 +3,7 @@
   const rows = D.rows.filter(r => r.figures), byAccuracy = rows.some(r => "outputs_db" in r.figures);
   const models = [...new Set(rows.map(r => r.model))], paints = Object.values(COLOURS), paint = r => paints[models.indexOf(r.model) % paints.length];
   $("head").append(el("h1", {}, name(D.sweep, 160)), el("p", { class: "sub" }, `${D.rows.length} rows, ${rows.length} with figures; times are predicted, not measured on a board`));
+  const band = r => `${milliseconds(r.figures.latency_low_ms)} to ${milliseconds(r.figures.latency_high_ms)}`;
   const x = r => r.figures.latency_ms, y = r => byAccuracy ? r.figures.outputs_db : r.figures.ram_bytes;
   const yText = v => byAccuracy ? v.toFixed(1) + "\u00a0dB" : bytes(v);
   $("front-hint").textContent = `Latency to the right, ${byAccuracy ? "signal to noise of the outputs" : "RAM of activations and of weights that are kept or fetched there"} upwards. Filled dots are not beaten in time, RAM${byAccuracy ? " and accuracy" : ""} together.`;
@@ -20,12 +21,12 @@
     }
     for (const r of rows) {
       const dot = svg("circle", { cx: px(x(r)), cy: py(y(r)), r: r.on_front ? 7 : 5, fill: r.on_front ? paint(r) : "none", stroke: paint(r), "stroke-width": 2 });
-      tip(dot, () => `${r.label}: ${milliseconds(x(r))}, ${bytes(r.figures.ram_bytes)} RAM${byAccuracy ? ", " + yText(y(r)) : ""}`);
+      tip(dot, () => `${r.label}: ${milliseconds(x(r))} (${band(r)}), ${bytes(r.figures.ram_bytes)} RAM${byAccuracy ? ", " + yText(y(r)) : ""}`);
       plot.append(dot);
     }
     $("front-plot").append(plot);
   }
-  const columns = [["row", r => r.label, r => name(r.label, 120)], ["latency", x, r => milliseconds(x(r))], ["on the CPU", r => r.figures.cpu_ms, r => milliseconds(r.figures.cpu_ms)],
+  const columns = [["row", r => r.label, r => name(r.label, 120)], ["latency", x, r => milliseconds(x(r))], ["may be", r => r.figures.latency_high_ms, band], ["on the CPU", r => r.figures.cpu_ms, r => milliseconds(r.figures.cpu_ms)],
     ["RAM", r => r.figures.ram_bytes, r => bytes(r.figures.ram_bytes)], ["weights", r => r.figures.weights_bytes, r => bytes(r.figures.weights_bytes)],
     ["outside the chip", r => r.figures.spilled_bytes, r => bytes(r.figures.spilled_bytes)], ["CPU layers", r => r.figures.cpu_layers, r => String(r.figures.cpu_layers)]];
   if (byAccuracy) columns.push(["accuracy", y, r => yText(y(r))]);
