@@ -179,6 +179,14 @@ class Options:
         metavar="PASSES",
         parse=names,
     )
+    allow_coarse: float = option(
+        0.0,
+        "--allow-coarse",
+        MAPPING,
+        "layers that may be so many codes from exact arithmetic stay on the NPU (default: 2)",
+        metavar="CODES",
+        parse=positive,
+    )
     npu_mhz: float = option(
         0.0, "--npu-mhz", CLOCKS, "clock of the NPU, if it is not the usual one", metavar="MHZ", parse=positive
     )

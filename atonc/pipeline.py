@@ -35,6 +35,7 @@ from atonc.place import Board, Layout
 from atonc.reasons import Severity, Violation
 from atonc.select.affinity import resolve
 from atonc.select.form import Refused
+from atonc.select.policy import MOST_CODES
 from atonc.target import machine_of as machine_of
 from atonc.target import memories as memories
 from atonc.target import with_asked_clocks as with_asked_clocks
@@ -102,7 +103,10 @@ def compile_canonical(
     whole: set[str] = set()  # operators whose rows shall not be computed in turn
     job = Job(graph, memory, options, watch)
     for _ in range(ROUNDS):
-        lower = partial(map_ops, graph, options.numerics, samples, affinity, supplied(graph, options), avoided)
+        coarse = max(MOST_CODES, options.allow_coarse)
+        lower = partial(
+            map_ops, graph, options.numerics, samples, affinity, supplied(graph, options), avoided, coarse=coarse
+        )
         wishes = Wishes(frozenset(apart), frozenset(whole))
         mapped, scheduled, layout, program = arrange(lower, job, wishes)
         watch("place", program)
