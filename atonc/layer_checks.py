@@ -1,8 +1,8 @@
 """Every layer of a program on the inputs that it really had, against exact arithmetic.
 
-How far it may be is what the compiler declares: one code (two for function tables), or more where sums go through 16
-bits several times. A layer whose sums may saturate, or that rounds in the vendor's steps (`--numerics 2.x`), is right
-if it gives what its epochs mean, value for value.
+How far it may be is what the compiler declares: one code (two for function tables), or two where sums go through 16
+bits several times; more only if the user asks for it (`--allow-coarse`). Only a layer that rounds in the vendor's steps
+(`--numerics 2.x`) is right as well if it gives what its epochs mean, value for value; the report says so.
 
 What flows from one operator to the next inside an epoch lies nowhere. It is taken as what the first one means, which is
 compared with exact arithmetic like any other layer; the second one, on these values, shows in memory whether that is
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +25,9 @@ from atonc.emulation import Emulation
 from atonc.ir import Array, Graph, Op, layer_name
 from atonc.lower.map_ops import Mapped
 from atonc.lower.semantics.error_model import Declared, declared_errors
+from atonc.lower.semantics.room import room_seen
 from atonc.lower.semantics.run import mapped_op
+from atonc.lower.semantics.sums import Layered
 from atonc.ops import run_op, start_values
 from atonc.plan.types import CpuPlan
 from atonc.progress import stage
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 LIMIT, TABLE_LIMIT = 1.0, 2.0  # codes
 MEANT_VALUES = 1 << 13  # of a layer whose meaning is looked at: larger ones would cost more than they tell
 FLOAT_NOISE = 1e-3  # of a code: memory holds float32
+
 
 @dataclass(frozen=True)
 class LayerCheck:
@@ -52,18 +55,12 @@ class LayerCheck:
     limit: float
     chained: bool = False  # flows on inside an epoch: what it means was compared
     meant: bool = True  # what the mapping says that it computes, where that was looked at
+    room: float = inf  # times its largest sum that units could hand on; without end: no input saturates one
+    as_vendor: bool = False  # beyond its limit, value for value as the vendor's roundings give it
 
     @property
     def bad(self) -> bool:
         return not self.meant or not self.max_diff <= self.limit  # what is not a number is bad
-
-
-@dataclass(frozen=True)
-class Limit:
-    """How far an operator may be from exact arithmetic; a coarse one may be further, if that is what it means."""
-
-    codes: float
-    coarse: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,10 +92,9 @@ class Layers:
         return layers + [_compared(self.graph, name, observed[name], start[name]) for name in plain]
 
     @cached_property
-    def limits(self) -> Mapping[str, Limit]:
-        """By operator."""
-        vendors = self.mapped.context.numerics == "2.x"
-        return {op.name: _limit(op, found, vendors) for op, found in declared_errors(self.graph, self.mapped)}
+    def limits(self) -> Mapping[str, float]:
+        """By operator, in codes."""
+        return {op.name: _limit(op, found) for op, found in declared_errors(self.graph, self.mapped)}
 
     @cached_property
     def _written(self) -> Mapping[str, ProgramStep]:
@@ -139,14 +135,26 @@ class Layers:
             step=step.number if step is not None else None,
             on_cpu=step is not None and isinstance(step.plan, CpuPlan),
             through=forced.through,
-            limit=limit.codes,
+            limit=limit,
             chained=forced.got is not None,
+            room=self._room(op, forced.given),
         )
-        if check.bad and limit.coarse and _as_meant(self.mapped, forced, got):
-            check = replace(check, limit=check.max_diff)
+        if check.bad and self._vendors(op) and _as_meant(self.mapped, forced, got):
+            check = replace(check, limit=check.max_diff, as_vendor=True)
         elif semantics and step is not None and not check.on_cpu and forced.through == 1 and got.size <= MEANT_VALUES:
             check = replace(check, meant=_as_meant(self.mapped, forced, got))
         return check
+
+
+    def _vendors(self, op: Op) -> bool:
+        return self.mapped.context.numerics == "2.x" and op.name not in self.mapped.on_cpu
+
+    def _room(self, op: Op, given: Mapping[str, Array]) -> float:
+        """On the inputs that it really had, where some input could take its sums too far."""
+        meaning = self.mapped.context.semantics.get(op.name)
+        if meaning is None or not meaning.saturates or not isinstance(meaning.codes, Layered):
+            return inf
+        return room_seen(meaning.codes, [given[op.inputs[0]]])
 
 
 def check_program(compiled: Compiled, emulation: Emulation, inputs: Mapping[str, Array]) -> list[LayerCheck]:
@@ -154,11 +162,10 @@ def check_program(compiled: Compiled, emulation: Emulation, inputs: Mapping[str,
     return Layers.of(compiled).check(inputs, emulation.run(inputs, observe=True))
 
 
-def _limit(op: Op, declared: Declared, vendors: bool) -> Limit:
+def _limit(op: Op, declared: Declared) -> float:
     if declared.on_cpu:
-        return Limit(0.0, coarse=False)
-    codes = max(TABLE_LIMIT if op.kind == "table" else LIMIT, float(ceil(declared.local)))
-    return Limit(codes, declared.saturates or vendors)
+        return 0.0
+    return max(TABLE_LIMIT if op.kind == "table" else LIMIT, float(ceil(declared.local)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from atonc.declare import check, did_you_mean, option
+from atonc.declare import SEVERAL, check, did_you_mean, option
 from atonc.errors import InputError
 
 MODEL = "the model"
@@ -179,11 +179,29 @@ class Options:
         metavar="PASSES",
         parse=names,
     )
+    allow_coarse: float = option(
+        0.0,
+        "--allow-coarse",
+        MAPPING,
+        "layers that may be so many codes from exact arithmetic stay on the NPU (default: 2)",
+        metavar="CODES",
+        parse=positive,
+    )
     npu_mhz: float = option(
         0.0, "--npu-mhz", CLOCKS, "clock of the NPU, if it is not the usual one", metavar="MHZ", parse=positive
     )
     cpu_mhz: float = option(0.0, "--cpu-mhz", CLOCKS, "clock of the CPU", metavar="MHZ", parse=positive)
     flash_mbps: float = option(0.0, "--flash-mbps", CLOCKS, "speed of the flash, MB/s", metavar="MBPS", parse=positive)
+    calibration: tuple[str, ...] = option(
+        (),
+        "--calibration",
+        CHECKS,
+        "inputs like those of the application, as .npz, .npy or .csv: sums get room for them, and the program is "
+        "verified on some of them",
+        metavar="FILE",
+        parse=str,
+        many=SEVERAL,
+    )
     verify: bool = option(True, "--no-verify", CHECKS, "do not run the program on the emulator")
     seed: int = option(0, "--seed", CHECKS, "of synthetic inputs", metavar="N", parse=whole)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -14,6 +14,8 @@ from atonc.arranging import Job, Wishes, arrange, supplied
 from atonc.arranging import Scheduled as Scheduled
 from atonc.arranging import Watch as Watch
 from atonc.arranging import nobody as nobody
+from atonc.calibration import MOST_VERIFIED, given_inputs, spread
+from atonc.compare.extremes import make_extremes
 from atonc.compare.inputs import make_inputs, make_noise
 from atonc.cost.network import NetworkCost
 from atonc.cost.program import program_cost
@@ -38,6 +40,7 @@ from atonc.place import Board, Layout
 from atonc.reasons import Severity, Violation
 from atonc.select.affinity import resolve
 from atonc.select.form import Refused
+from atonc.select.policy import MOST_CODES
 from atonc.target import machine_of as machine_of
 from atonc.target import memories as memories
 from atonc.target import target_of as target_of
@@ -107,14 +110,17 @@ def compile_canonical(
     """From the canonical graph on; other views change it or the memories to see what that would bring."""
     started = started or time.perf_counter()
     affinity = resolve(source, graph, options.on_cpu, options.on_npu)
-    samples = cache(partial(typical_runs, graph, memory))
+    given = given_inputs(source, graph, options.calibration)
+    samples = cache(partial(typical_runs, graph, memory, given))
     avoided: dict[str, Refused] = {}
     apart: set[str] = set()  # operators that shall not be chained to others
     whole: set[str] = set()  # operators whose rows shall not be computed in turn
     job = Job(graph, memory, target_of(options), options, watch)
     for _ in range(ROUNDS):
+        coarse = max(MOST_CODES, options.allow_coarse)
+        edges = supplied(graph, options)
         lower = partial(
-            map_ops, graph, job.target, options.numerics, samples, affinity, supplied(graph, options), avoided
+            map_ops, graph, job.target, options.numerics, samples, affinity, edges, avoided, coarse=coarse
         )
         wishes = Wishes(frozenset(apart), frozenset(whole))
         mapped, scheduled, layout, program = arrange(lower, job, wishes)
@@ -133,27 +139,36 @@ def compile_canonical(
         raise silicon.no_end(refused)
     findings = require_safe(found, options)
     seconds = time.perf_counter() - started
-    report = _verified(program, graph, mapped, options, memory)
+    report = _verified(program, graph, mapped, options, memory, given)
     made = mapped, scheduled, layout, program
     return Compiled(source, graph, *made, findings, report, seconds, memory, job.target, found.grades)
 
 
 def _verified(
-    program: Program, graph: Graph, mapped: Mapped, options: Options, memory: Board
+    program: Program,
+    graph: Graph,
+    mapped: Mapped,
+    options: Options,
+    memory: Board,
+    given: Sequence[Mapping[str, Array]],
 ) -> VerifyReport | None:
     if not options.verify:
         return None
     from atonc.verify import verify  # with the emulator, which takes time to import
 
-    return verify(program, graph, mapped, options.seed, pools=memory.pools)
+    return verify(program, graph, mapped, options.seed, spread(given, MOST_VERIFIED), memory.pools)
 
 
-def typical_runs(graph: Graph, memory: Board | None = None) -> list[Mapping[str, Array]]:
-    """Exact values of all tensors for two natural-looking inputs and for noise, each worked out when somebody asks."""
+def typical_runs(
+    graph: Graph, memory: Board | None = None, given: Sequence[Mapping[str, Array]] = ()
+) -> list[Mapping[str, Array]]:
+    """Exact values of all tensors for two natural-looking inputs, for noise, for one at the ends of its range, and for
+    those that the user gave, each worked out when somebody asks."""
     if memory is not None:
         _require_room(graph, memory)
     inputs = [make_inputs(graph, seed) for seed in CALIBRATION_SEEDS]
-    return [RunOnDemand(graph, values) for values in (*inputs, make_noise(inputs[0], CALIBRATION_SEEDS[0]))]
+    others = make_noise(inputs[0], CALIBRATION_SEEDS[0]), make_extremes(graph, CALIBRATION_SEEDS[0])
+    return [RunOnDemand(graph, values) for values in (*inputs, *others, *given)]
 
 
 def _require_room(graph: Graph, memory: Board) -> None:

@@ -5,12 +5,14 @@ A network may be chaotic, so that its outputs differ widely between any two ways
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
+from atonc.compare.extremes import make_extremes
 from atonc.compare.inputs import make_inputs
 from atonc.compare.metrics import cosine
 from atonc.emit.program import Program
@@ -22,7 +24,8 @@ from atonc.layer_checks import LayerCheck, Layers
 from atonc.lower.map_ops import Mapped
 from atonc.ops import run_graph
 
-SAMPLES = 2
+NATURAL = 2  # inputs
+LARGE = 4_000_000  # values of all tensors together: a run takes more than a second from about here on
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,16 @@ class VerifyReport:
     checks: tuple[LayerCheck, ...] = ()  # every tensor, its worst of all samples
     tensors: int = 0  # that were compared: those in memory, and those that flow on inside an epoch
 
+    @property
+    def tightest(self) -> LayerCheck | None:
+        """The layer whose sums came nearest to what units can hand on; None where no input saturates any."""
+        return min((check for check in self.checks if check.room < inf), key=lambda check: check.room, default=None)
+
+    @property
+    def as_vendor(self) -> int:
+        """Layers beyond their limit that round, value for value, as the vendor does."""
+        return sum(check.as_vendor for check in self.checks)
+
     @cached_property
     def by_tensor(self) -> Mapping[str, list[LayerCheck]]:
         found: dict[str, list[LayerCheck]] = {}
@@ -58,26 +71,35 @@ def verify(
     graph: Graph,
     mapped: Mapped,
     seed: int = 0,
-    samples: int = SAMPLES,
+    given: Sequence[Mapping[str, Array]] = (),
     pools: Iterable[MemoryPool] = (),
 ) -> VerifyReport:
-    """At least two different inputs; a program with a layer that is not what it should be raises. `pools`: in which
-    addresses of C code are counted."""
+    """At least two different inputs, and those that the user gave; a program with a layer that is not what it should be
+    raises. `pools`: in which addresses of C code are counted."""
     emulation = Emulation(program, graph, pools)
     judge = Layers(program, graph, mapped)
     pairs: dict[str, list[tuple[Array, Array]]] = {name: [] for name in graph.outputs}
     layers: list[LayerCheck] = []
-    for sample in range(samples):
-        inputs = make_inputs(graph, seed + sample)
+    samples = [*_synthetic(graph, seed), *given]
+    for number, inputs in enumerate(samples):
         got = emulation.run(inputs, observe=True)
-        layers += judge.check(inputs, got, semantics=sample == 0)
+        layers += judge.check(inputs, got, semantics=number == 0)
         require_right(layers)
         expected = _outputs(graph, inputs)
         for name in graph.outputs:
             pairs[name].append((got[name], expected[name]))
     worst = max((layer.max_diff for layer in layers), default=0.0)
     outputs = tuple(_check(name, pairs[name]) for name in graph.outputs)
-    return VerifyReport(samples, outputs, len(graph.ops), worst, _worst(layers), len(layers) // samples)
+    compared = len(layers) // len(samples)
+    return VerifyReport(len(samples), outputs, len(graph.ops), worst, _worst(layers), compared)
+
+
+def _synthetic(graph: Graph, seed: int) -> list[dict[str, Array]]:
+    """Two that look like nature and one that drives sums towards their extremes; of large networks, whose runs take
+    seconds each, one of both kinds."""
+    elements = sum(tensor.elements for tensor in graph.tensors.values() if not tensor.is_constant)
+    natural = NATURAL if elements < LARGE else 1
+    return [*(make_inputs(graph, seed + k) for k in range(natural)), make_extremes(graph, seed)]
 
 
 def _worst(layers: list[LayerCheck]) -> tuple[LayerCheck, ...]:
@@ -85,8 +107,8 @@ def _worst(layers: list[LayerCheck]) -> tuple[LayerCheck, ...]:
     found: dict[str, LayerCheck] = {}
     for layer in layers:
         known = found.setdefault(layer.tensor, layer)
-        if (layer.max_diff, layer.differ_percent) > (known.max_diff, known.differ_percent):
-            found[layer.tensor] = layer
+        worse = (layer.max_diff, layer.differ_percent) > (known.max_diff, known.differ_percent)
+        found[layer.tensor] = replace(layer if worse else known, room=min(layer.room, known.room))
     return tuple(found.values())
 
 
@@ -108,8 +130,17 @@ def require_right(layers: list[LayerCheck]) -> None:
         + (f" ({len(bad)} such tensors)" if len(bad) > 1 else ""),
         where=first.node,
         rule=f"a layer is at most {first.limit:g} codes from exact arithmetic on the inputs that it really has",
-        remedy="report the model: nothing was written, because the program would compute wrong numbers",
+        remedy=_remedy(first),
     )
+
+
+def _remedy(layer: LayerCheck) -> str:
+    if layer.room < 1:
+        return (
+            f"its sums reach {1 / layer.room:.2g} times what units hand on: compile with --calibration and inputs like "
+            f"this one, or with --on cpu {layer.node}"
+        )
+    return "report the model: nothing was written, because the program would compute wrong numbers"
 
 
 def _outputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -107,10 +107,15 @@ def network_inputs(network: EmulatedNetwork, given: Mapping[str, Any]) -> dict[s
 
 def program_inputs(compiled: Compiled, sample: Mapping[str, Array]) -> dict[str, Array]:
     """The model's inputs in the formats that the program asks for (types and channel order may be the user's)."""
+    return edge_values(compiled.source, compiled.graph, sample)
+
+
+def edge_values(source: Graph, graph: Graph, sample: Mapping[str, Array]) -> dict[str, Array]:
+    """The same before there is a program."""
     found = {}
-    for name in compiled.graph.inputs:
-        here, there = compiled.source.tensors[name], compiled.graph.tensors[name]
-        value = in_order_of(compiled.graph, name, sample[name])
+    for name in graph.inputs:
+        here, there = source.tensors[name], graph.tensors[name]
+        value = in_order_of(graph, name, sample[name])
         if here.dtype != there.dtype:
             value = as_input(there, real(here, value)) if there.quant is not None else real(here, value)
         found[name] = value

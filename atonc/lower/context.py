@@ -6,6 +6,7 @@ import hashlib
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from itertools import count
+from math import ceil, inf
 from typing import Any
 
 from atonc.hw.cycles.target import Target
@@ -17,7 +18,7 @@ from atonc.plan.aliases import root
 from atonc.plan.task import TaskGroup, tasks_of
 from atonc.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.select.form import Form, Outbid, Refusal, Refused, Semantics
-from atonc.select.policy import Room, whole_room
+from atonc.select.policy import MOST_CODES, Room, whole_room
 
 
 class Context:
@@ -39,11 +40,12 @@ class Context:
         without: Collection[str] = (),
         asked: Collection[str] = (),
         cuts: Mapping[str, tuple[int, ...]] | None = None,
+        coarse: float = MOST_CODES,
     ) -> None:
         sets = frozenset(on_cpu), frozenset(supplied)
         wishes = frozenset(without), frozenset(asked)
         room = room or whole_room(target.machine)
-        self.facts = Facts(graph, target, room, numerics, calibrate, *sets, *wishes, cuts or {})
+        self.facts = Facts(graph, target, room, numerics, calibrate, *sets, *wishes, cuts or {}, coarse)
         self.names = count(1)  # of scratch memories: each is used once, by forms that are refused too
         self.buffers: MutableMapping[str, Buffer] = {}
         self.aliases: MutableMapping[str, str] = {}  # tensor -> tensor in whose memory it lies
@@ -151,10 +153,22 @@ class Context:
         self.aliases[output] = source
 
     def explain(
-        self, op: Op, codes: Callable[[Sequence[Any]], Sequence[Any]], error: float = 0.0, saturates: bool = False
+        self, op: Op, codes: Callable[[Sequence[Any]], Sequence[Any]], error: float = 0.0, room: float = inf
     ) -> None:
-        """Says what the epochs of an operator compute (see atonc.lower.semantics)."""
-        self.semantics[op.name] = Semantics(codes, error, saturates)
+        """Says what the epochs of an operator compute (see atonc.lower.semantics); too far from it is no form."""
+        self.require_fine(op, error)
+        self.semantics[op.name] = Semantics(codes, error, room)
+
+    def require_fine(self, op: Op, error: float) -> None:
+        """`error`: how far an operator may be from exact arithmetic, in codes. ST's numbers are as they are."""
+        if error <= self.facts.coarse or self.numerics == "2.x":
+            return
+        raise Refusal(
+            "COARSE",
+            f"{op.kind}: up to {error:.3g} codes from exact arithmetic",
+            f"{self.facts.coarse:g} codes",
+            f"check the scales of the layer and of its channels, or accept it: --allow-coarse {ceil(error)}",
+        )
 
     def constant(self, data: bytes, label: str) -> str:
         """A constant buffer; equal contents share one."""

@@ -10,7 +10,7 @@ from atonc.hw.cycles.target import Target
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.lower.conv.passes_2x import Form, needs_unsigned
 from atonc.lower.sizes import free_bytes
-from atonc.select.policy import MANY_CHANNELS, Room
+from atonc.select.policy import MANY_CHANNELS, MOST_CODES, Room
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")
 
@@ -27,6 +27,7 @@ class Facts:
     without: frozenset[str] = frozenset()  # passes of the schedule that the user leaves out
     asked: frozenset[str] = frozenset()  # what no published program proves and the user wants all the same
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kernels -> bytes where another epoch begins
+    coarse: float = MOST_CODES  # codes that an operator may be from exact arithmetic
 
     def tensor(self, name: str) -> Tensor:
         return self.graph.tensors[name]

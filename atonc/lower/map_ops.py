@@ -11,18 +11,20 @@ from atonc.hw.cycles.target import Target
 from atonc.ir import Array, Graph, Op, layer_name
 from atonc.lower import rules
 from atonc.lower.context import Context
-from atonc.lower.registry import recipe_for
+from atonc.lower.registry import Recipe, recipe_for
+from atonc.lower.semantics.error_model import local_error
 from atonc.lower.stripes import Stripe, lower_stripe
 from atonc.ops import kinds
 from atonc.ops.functions import FUNCTIONS
 from atonc.ops.values import same_codes
+from atonc.plan.task import TaskGroup
 from atonc.plan.types import CpuPlan
 from atonc.progress import stage
 from atonc.schedule.types import Work
 from atonc.select.affinity import Affinity, chosen_by_user
 from atonc.select.choose import attempt
 from atonc.select.form import Form, Refused
-from atonc.select.policy import Room
+from atonc.select.policy import MOST_CODES, Room
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
 
@@ -67,16 +69,18 @@ def map_ops(
     asked: Collection[str] = (),
     cuts: Mapping[str, tuple[int, ...]] | None = None,
     known: Mapped | None = None,
+    coarse: float = MOST_CODES,
 ) -> Mapped:
     """`target`: what forms are priced for. `calibrate` gives all tensors for typical inputs, where a recipe wants to
     know what to expect. `avoided`: operators whose epochs were refused when the whole program was looked at. `room`:
     the NPU's own RAM, and from which size on tensors shall fit any memory. `without`: passes of the schedule that are
     left out; `asked`: forms that no published program proves and the user wants. `stripes`: operators whose rows shall
     be computed in turn, where they can. `cuts`: kernels that are read in several epochs, and the bytes where each but
-    the first begins. `known`: the same with fewer stripes, whose other forms are taken over."""
+    the first begins. `known`: the same with fewer stripes, whose other forms are taken over. `coarse`: codes that an
+    operator may be from exact arithmetic."""
     affinity, avoided = affinity or Affinity(), avoided or {}
     on_cpu = affinity.on_cpu | frozenset(avoided)
-    context = Context(graph, target, numerics, calibrate, on_cpu, supplied, room, without, asked, cuts)
+    context = Context(graph, target, numerics, calibrate, on_cpu, supplied, room, without, asked, cuts, coarse)
     if known is not None:
         context.names = known.context.names  # scratch memories of both have names of their own
     for name in graph.inputs:
@@ -170,11 +174,18 @@ def _lower(op: Op, context: Context) -> tuple[Form | CpuPlan, CpuReason | None]:
     recipe = recipe_for(op.kind)
     if recipe is None or not (_on_codes(op, context) or _is_renaming(op, context)):
         return _on_cpu(op, context, _by_nature(op, context, recipe is not None))
-    form = attempt(context, partial(recipe, op))
+    form = attempt(context, partial(_fine, op, recipe))
     if isinstance(form, Refused):
         return _on_cpu(op, context, form)
     context.take(form)
     return form, None
+
+
+def _fine(op: Op, recipe: Recipe, context: Context) -> list[TaskGroup]:
+    """What a recipe makes of an operator; moves explain nothing, and the line that requantises them may be coarse."""
+    groups = recipe(op, context)
+    context.require_fine(op, local_error(op, context, context.semantics.get(op.name)))
+    return groups
 
 
 def _by_nature(op: Op, context: Context, has_recipe: bool) -> Refused:

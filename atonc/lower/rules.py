@@ -140,6 +140,18 @@ _REFUSALS: dict[str, Rule] = {
         "another padding or kernel size",
         _SEEN,
     ),
+    "SUM-ROOM": _rule(
+        "SUM-ROOM",
+        "inputs that are to be expected would take sums beyond the bits in which units hand them on",
+        "24 bits inside and between units, 16 from pass to pass",
+        "fewer inputs a sum: cut the layer in two and add the results",
+    ),
+    "COARSE": _rule(
+        "COARSE",
+        "the roundings of the NPU would take the layer too far from exact arithmetic",
+        "2 codes, or what --allow-coarse says",
+        "check the scales of the layer and of its channels, or accept it with --allow-coarse CODES",
+    ),
     "PRODUCT-UNPROVEN": _rule(
         "PRODUCT-UNPROVEN",
         "a product of two activations is a convolution whose kernels are read from RAM",
@@ -228,10 +240,10 @@ def rule_of(key: str) -> Rule:
     """By the key of a refusal or by its id."""
     return _REFUSALS.get(key) or RULES[key]
 
-_BYTES = ("CODES", "PLACE-ALIGNED", "RASTER", "CPU-FLOAT", "CPU-EVIDENCE")
+_BYTES = ("CODES", "COARSE", "PLACE-ALIGNED", "RASTER", "CPU-FLOAT", "CPU-EVIDENCE")
 _CONVOLUTION = (
     "CONV-WEIGHTS", "CONV-SHAPE", "CONV-BIAS", "CONV-LINES", "CONV-PADDING", "CONV-PHASES", "CONV-MODE", "SCALES",
-    *_BYTES,
+    "SUM-ROOM", *_BYTES,
 )  # fmt: skip
 _MOVES = ("LAYOUT", "MOVE-SCATTERED", "MOVE-TYPES", "MOVE-CONSTANT", *_BYTES)
 _POOLS = ("POOL-SHAPE", "LAYOUT", "POOL-DILATION", *_BYTES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from typing import Any
 
 from atonc.hw.cycles.target import Target
@@ -20,7 +21,12 @@ class Semantics:
 
     codes: Callable[[Sequence[Any]], Sequence[Any]]  # from those of the inputs to those of the outputs, in integers
     error: float = 0.0  # in codes, before the last rounding
-    saturates: bool = False  # inputs unlike those that were expected may take sums beyond their 16 bits
+    room: float = inf  # times the sums of typical inputs that units have room for; without end: no input saturates one
+
+    @property
+    def saturates(self) -> bool:
+        """Inputs unlike those that were expected may take sums beyond their bits."""
+        return self.room < inf
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ MANY_CHANNELS = 100  # above, sums of signed features keep fewer of their bits, 
 WINDOW_CHANNELS, WINDOW_OUTPUTS = 8, 16  # of a window that is twice as fast on features without a zero point
 EXPECTED_MARGIN = 2.5  # how far sums may go beyond those of typical inputs
 UNSEEN_MARGIN = 1.5  # and beyond those of inputs that use all codes
+SAFE_ERROR = 0.01  # codes of mean error, so one value in a hundred: up to here sums get room for every input
+LEAST_ROOM = 1.25  # times the sums of typical inputs that there is room for, wherever units hand them on
 USUAL_PART = 0.125  # of the largest sum: what sums usually reach
 USUAL_PLACE = 0.75  # of the zero point: most results are small, and behind a ReLU all of them are positive
 SPREAD = 40.0  # codes by which results usually differ from the usual one
@@ -64,7 +66,7 @@ WORTH_MUCH = 0.02  # the same where two groups take twice as long
 WORTH_ALWAYS = 0.05  # the same in channels, where some channel is not good enough
 USUAL_RESULTS = 40_000  # of a layer; in smaller ones an epoch counts for more
 MOST_PIECES, MOST_PIECES_EVER = 6, 24  # groups, where all channels are good enough and where some are not
-MOST_LOST = 8.0  # codes that a channel may lose to its neighbours' scales before the layer goes to the CPU
+MOST_CODES = 2.0  # that a layer may be from exact arithmetic before it goes to the CPU: the next layer hardly sees them
 
 
 def affordable(cycles: float, fastest: float) -> bool:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from atonc.lower.conv.layer import Layer
-from atonc.lower.conv.requantise import Requantisation, TwoSteps
-from atonc.lower.registry import Refusal
+from atonc.lower.conv.requantise import Requantisation
 from atonc.select.policy import (
     GOOD_ENOUGH,
-    MOST_LOST,
     MOST_PIECES,
     MOST_PIECES_EVER,
     USUAL_RESULTS,
@@ -32,21 +30,7 @@ def ranges(layer: Layer, subtracted: int, roundings: int, first: int, count: int
         cuts |= {half: layer.best_cut(subtracted, roundings, *half, step) for half in halves}
         where = pieces.index(worst)
         pieces[where : where + 1] = halves
-    for piece in pieces:
-        _require_fine(layer.requantisation_of(subtracted, roundings, *piece), piece)
     return pieces
-
-
-def _require_fine(rule: Requantisation | TwoSteps, piece: tuple[int, int]) -> None:
-    """Beside a channel whose scale is degenerate the factors of ordinary ones have no bits left: a wrong result."""
-    if isinstance(rule, Requantisation) and rule.short > MOST_LOST:
-        first, count = piece
-        raise Refusal(
-            "coefficients",
-            f"channels {first} to {first + count - 1} share a shift, and it costs some of them {rule.short:.0f} codes",
-            f"{MOST_LOST:.0f} codes",
-            "check the scales of the weights: one channel's is far beyond those of its neighbours",
-        )
 
 
 def _worth(layer: Layer, subtracted: int, roundings: int, piece: tuple[int, int], pieces: int) -> float:

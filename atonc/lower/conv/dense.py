@@ -10,8 +10,9 @@ from atonc.hw.limits import ALIGNED, MAX_CHAIN
 from atonc.hw.units.arith import ROWS
 from atonc.lower.context import Context
 from atonc.lower.conv.bordered import lower_bordered
-from atonc.lower.conv.chains import no_setting
+from atonc.lower.conv.chains import Mode, no_setting
 from atonc.lower.conv.channel_groups import ranges
+from atonc.lower.conv.channel_slices import slicings
 from atonc.lower.conv.dense_chain import add_chain, meaning
 from atonc.lower.conv.forms_2x import lower_2x
 from atonc.lower.conv.in_turn import in_turn
@@ -28,13 +29,13 @@ from atonc.lower.conv.tiling import Tiling, choose
 from atonc.lower.conv.wide import lower_side_by_side, side_by_side_cycles
 from atonc.lower.conv.wide_windows import MOST_BATCH, wide_parts
 from atonc.lower.registry import Refusal
-from atonc.lower.semantics.sums import record
+from atonc.lower.semantics.record import record
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area
 from atonc.plan.task import TaskGroup
-from atonc.select.choose import attempt, in_order
+from atonc.select.choose import Way, attempt, in_order
 from atonc.select.choose import choose as choose_form
-from atonc.select.form import Form
+from atonc.select.form import Form, Refused
 from atonc.select.policy import (
     CHEAP,
     EPOCH_CYCLES,
@@ -156,6 +157,8 @@ def _output_range(
         tiling = None
         if len(parts) <= MAX_CHAIN and len({part.group for part in parts}) == 1:
             tiling = _tiling(layer, parts, first, count)
+        if tiling is None and not _held(layer, first, count):
+            return jobs, [*summed, *_sliced(layer, context, parts, target, first, count)]
         if tiling is None:
             return jobs, [*summed, *_summed(layer, context, parts, target, first, count)]
         whole = count // tiling.kernels * tiling.kernels
@@ -175,7 +178,7 @@ def _output_range(
 def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Tiling | None:
     """The fastest one, or one that subtracts the zero point where that is nearly as fast and closer: sums with a zero
     point in them are larger, so more of their bits are cut off."""
-    modes, channels, timing = layer.modes(), layer.area.channels, layer.machine.timing
+    modes, channels, timing = _held(layer, first, count), layer.area.channels, layer.machine.timing
     if layer.numerics == "2.x":
         share = layer.share()
         for aligned in dict.fromkeys((layer.alignment, 1)):
@@ -196,6 +199,33 @@ def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Ti
     rules = [layer.requantisation_of(t.mode.offset, t.passes, first, count) for t in (plain, fastest)]
     errors = [rule.mean_error for rule in rules if not isinstance(rule, TwoSteps)]
     return plain if len(errors) == 2 and closer(*errors) else fastest
+
+
+def _held(layer: Layer, first: int, count: int) -> list[Mode]:
+    """How features may be read so that their sums, all channels together, stay within what units hand on."""
+    return [mode for mode in layer.modes() if layer.holds(mode.offset, first, count)]
+
+
+def _sliced(
+    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
+) -> list[TaskGroup]:
+    """Slices of the channels, each summed by itself: the cheaper of few with roundings on the way and many without."""
+
+    def way(slices: tuple[Part, ...]) -> Way[Context]:
+        number = len({part.group for part in slices})
+        draw = partial(_summed_slices, layer, slices, target, first, count)
+        return Way(draw, f"{number} slices of channels")
+
+    seen = f"sums of {layer.op.name} beyond 24 bits"
+    none = Refused("SUM-ROOM", seen, "24 bits between units", "fewer inputs a sum: cut the layer in two")
+    ways = [way(slices) for slices in slicings(layer, parts, first, count)]
+    return choose_form(context, ways, none, blame_last=True)
+
+
+def _summed_slices(
+    layer: Layer, parts: tuple[Part, ...], target: Area, first: int, count: int, context: Context
+) -> list[TaskGroup]:
+    return _summed(layer, context, parts, target, first, count)
 
 
 def _halves(layer: Layer, parts: tuple[Part, ...], tiling: Tiling, first: int, count: int) -> list[tuple[int, int]]:

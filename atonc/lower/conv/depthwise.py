@@ -26,8 +26,9 @@ from atonc.lower.conv.pad_first import lower_padded
 from atonc.lower.conv.partial_sums import Results, add_up, chunks, flat, silent
 from atonc.lower.conv.requantise import Requantisation
 from atonc.lower.conv.wide_windows import frame, joined, wide_parts
+from atonc.lower.semantics.record import record
 from atonc.lower.semantics.roundings import agree
-from atonc.lower.semantics.sums import Chain, Term, record
+from atonc.lower.semantics.sums import Chain, Term
 from atonc.lower.units.wiring import Wiring, pack
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine

@@ -24,7 +24,7 @@ from atonc.lower.conv.kernel_parts import Part
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.requantise import Requantisation, TwoSteps
 from atonc.lower.conv.tiling import EVEN, Tiling, narrower
-from atonc.lower.semantics.sums import record
+from atonc.lower.semantics.record import record
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area
 from atonc.plan.task import Task, TaskGroup

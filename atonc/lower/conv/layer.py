@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.hw.limits import ALIGNED
+from atonc.hw.limits import ALIGNED, SUM_LIMIT
 from atonc.hw.machine import Machine
 from atonc.hw.units.arith import ArithConfig
 from atonc.ir import Op, Tensor
@@ -19,6 +19,7 @@ from atonc.lower.conv.chains import Mode
 from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.kernel_parts import Phase, Sides, phases, stepped
 from atonc.lower.conv.passes_2x import Form, channels_a_pass
+from atonc.lower.conv.reach import ends, expected, possible
 from atonc.lower.conv.requantise import (
     Requantisation,
     TwoSteps,
@@ -33,13 +34,13 @@ from atonc.lower.conv.requantise import (
 from atonc.lower.conv.steep_channels import tame
 from atonc.lower.conv.taps import tap_phases
 from atonc.lower.conv.transposed import transposed_phases
-from atonc.lower.conv.typical_sums import Codes, farthest, largest_sums, with_border
+from atonc.lower.conv.typical_sums import Codes
 from atonc.lower.conv.weight_sums import Weights, has_wide, magnitudes, weight_sums
 from atonc.lower.conv.wide_2x import TOGETHER, has_pairs, paired_phases
 from atonc.lower.registry import Refusal
 from atonc.ops.rounding import lift, rounding_of
 from atonc.plan.streams import Area
-from atonc.select.policy import EXPECTED_MARGIN, MOST_PARTS, UNSEEN_MARGIN, USUAL_PART, USUAL_PLACE, Room
+from atonc.select.policy import MOST_PARTS, SAFE_ERROR, USUAL_PART, USUAL_PLACE, Room
 
 Real = NDArray[np.float64]
 
@@ -173,10 +174,17 @@ class Layer:
         return self._rules(subtracted, roundings, first, [count])[0]
 
     def _rules(self, subtracted: int, roundings: int, first: int, counts: list[int]) -> list[Requantisation]:
-        """Of stretches of output channels, one behind the other."""
-        total = sum(counts)
-        usual = self._usual_codes()[first : first + total]
-        return best_rules(*self._problem(subtracted, roundings, first, total), usual, roundings, self.clip, counts)
+        """Of stretches of output channels, one behind the other. Sums that are rounded on the way get room for every
+        input where that costs next to nothing."""
+        some = slice(first, first + sum(counts))
+        usual = self._usual_codes()[some]
+        scale, offset, needed = self._problem(subtracted, roundings, first, sum(counts))
+        rules = best_rules(scale, offset, needed, usual, roundings, self.clip, counts)
+        if roundings == 1:
+            return rules
+        worst = self.possible(subtracted)[some]
+        safe = best_rules(scale, offset, worst, usual, roundings, self.clip, counts)
+        return [b if b.mean_error <= max(a.mean_error, SAFE_ERROR) else a for a, b in zip(rules, safe, strict=True)]
 
     def _usual_codes(self) -> Real:
         """A typical code of the results of each channel: near its bias, and rather on the side of small values."""
@@ -197,32 +205,33 @@ class Layer:
         return scale[some], offset[some], needed[some]
 
     def _whole_problem(self, subtracted: int, roundings: int) -> tuple[Real, Real, Real]:
-        low, high = (0, 255) if self.features_shifted else (-128, 127)
-        reach = max(high - subtracted, subtracted - low)
-        largest = self.magnitudes.astype(np.float64) * reach
         offset = self.offset + self.scale * weight_sums(self.weights) * (subtracted - self.zero)
-        if roundings > 1 and self.numerics != "2.x" and self._pictures:
-            shown = matters(self.scale, offset)  # formats are calibrated on more than is known here
-            largest = np.minimum(largest, np.maximum(self.margin * self._observed(subtracted), shown))
-        needed = largest if roundings > 1 else np.minimum(largest, matters(self.scale, offset))
+        shown = matters(self.scale, offset)
+        if roundings == 1:
+            low, high = ends(self.features_shifted)
+            largest = self.magnitudes.astype(np.float64) * max(high - subtracted, subtracted - low)
+            return self.scale, offset, np.minimum(largest, shown)
+        needed = self.possible(subtracted) if self.numerics == "2.x" else expected(self, subtracted, shown)
         return self.scale, offset, needed
 
+    def possible(self, subtracted: int) -> Real:
+        """Per output channel: no input takes any partial sum further."""
+        key = ("possible", subtracted)
+        if key not in self.known:
+            self.known[key] = possible(self, subtracted)
+        found: Real = self.known[key]
+        return found
+
+    def holds(self, subtracted: int, first: int, count: int) -> bool:
+        """Whether sums of some output channels stay within what units hand on to each other."""
+        some = slice(first, first + count)
+        if self.numerics == "2.x" or self.possible(subtracted)[some].max(initial=0.0) <= SUM_LIMIT:
+            return True
+        return float(self._problem(subtracted, 2, first, count)[2].max(initial=0.0)) <= SUM_LIMIT
+
     @cached_property
-    def _pictures(self) -> tuple[Codes, ...]:
+    def pictures(self) -> tuple[Codes, ...]:
         return self.typical()
-
-    @cached_property
-    def margin(self) -> float:
-        """More where typical inputs leave most of the format unused: other inputs will not."""
-        low, high = (0, 255) if self.features_shifted else (-128, 127)
-        reach = max(high - self.zero, self.zero - low)
-        return max(EXPECTED_MARGIN, UNSEEN_MARGIN * reach / farthest(self._pictures, self.zero))
-
-    def _observed(self, subtracted: int) -> Real:
-        """Per output channel the largest sum over any first part of the input channels, at sampled positions."""
-        top, left, bottom, right = self.op.attrs.get("padding", (0, 0, 0, 0))
-        pictures = with_border(self._pictures, ((top, bottom), (left, right), (0, 0)), self.zero)
-        return largest_sums(pictures, subtracted, self.weights, self.stride, self.dilation)
 
     def best_cut(self, subtracted: int, roundings: int, first: int, count: int, step: int) -> tuple[float, int]:
         """Where to cut a row of output channels so that both sides get better shifts (a multiple of `step`, 0 for

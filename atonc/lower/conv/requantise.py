@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from atonc.hw.fields import changed
 from atonc.hw.fixed import finish
-from atonc.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT
+from atonc.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT, PARTIAL_LIMIT
 from atonc.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
 from atonc.lower.registry import Refusal
 from atonc.lower.units.arith import clip_unit
@@ -94,8 +94,10 @@ def best_rules(
     stretches, first = [], 0
     for count in counts:
         some = slice(first, first + count)
-        fits = max(0, ceil(log2(max(float(needed[some].max()), 1.0) / 32767.0)))  # nothing saturates from here on
-        shifts = range(min(max(0, fits - 2), MOST_OUT_SHIFT), min(fits + 2, MOST_OUT_SHIFT) + 1)
+        room = PARTIAL_LIMIT - (sums if sums > 1 else 0)  # roundings on the way add up
+        fits = max(0, ceil(log2(max(float(needed[some].max()), 1.0) / room)))  # nothing saturates from here on
+        least = fits if sums > 1 else max(0, fits - 2)  # what is lost on the way never comes back
+        shifts = range(min(least, MOST_OUT_SHIFT), min(fits + 2, MOST_OUT_SHIFT) + 1)
         stretches.append((some, shifts))
         first += count
     return [_best(one, narrowed(clip)) for one in with_shifts(scale, offset, needed, stretches, sums, usual)]

@@ -24,6 +24,15 @@ def weight_sums(weights: Weights) -> NDArray[np.int64]:
     return found
 
 
+def extreme_sums(weights: Weights, low: int, high: int) -> NDArray[np.int64]:
+    """Per output channel the largest sum, without its sign, of features low..high: no first part of it is larger."""
+    rising = (magnitudes(weights) + weight_sums(weights)) // 2  # the sum of all weights above zero
+    falling = magnitudes(weights) - rising
+    above, below = max(high, 0), max(-low, 0)
+    found: NDArray[np.int64] = np.maximum(rising * above + falling * below, rising * below + falling * above)
+    return found
+
+
 @memoise
 def has_wide(weights: Weights) -> NDArray[np.bool_]:
     """Which output channels have a weight beyond 8 bits."""

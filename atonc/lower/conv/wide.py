@@ -18,7 +18,8 @@ from atonc.lower.conv.kernel_parts import Part
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.wide_windows import MOST_KERNELS, frame, joined, side_by_side, wide_parts
 from atonc.lower.registry import Refusal
-from atonc.lower.semantics.sums import Chain, Term, record
+from atonc.lower.semantics.record import record
+from atonc.lower.semantics.sums import Chain, Term
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Frames
 from atonc.plan.task import Task, TaskGroup

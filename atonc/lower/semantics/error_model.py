@@ -11,18 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil, inf, prod, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atonc.ir import Graph, Op, Tensor, layer_name
 from atonc.lower.context import Context
-from atonc.lower.map_ops import Mapped
 from atonc.lower.move.copies import requantising_line
 from atonc.lower.semantics.arithmetic import CODES, line
 from atonc.ops.registry import evaluate, is_move
 from atonc.ops.values import to_codes
 from atonc.select.form import Semantics
+
+if TYPE_CHECKING:
+    from atonc.lower.map_ops import Mapped
 
 SIGMAS = 8.0
 WHOLE_RANGE = 255.0
@@ -94,10 +97,10 @@ def declared_errors(graph: Graph, mapped: Mapped) -> Iterator[tuple[Op, Declared
             yield op, Declared(0.0, saturates=False, on_cpu=True)
             continue
         meaning = mapped.context.semantics.get(op.name)
-        yield op, Declared(_local(op, mapped.context, meaning), bool(meaning and meaning.saturates), on_cpu=False)
+        yield op, Declared(local_error(op, mapped.context, meaning), bool(meaning and meaning.saturates), on_cpu=False)
 
 
-def _local(op: Op, context: Context, meaning: Semantics | None) -> float:
+def local_error(op: Op, context: Context, meaning: Semantics | None) -> float:
     """Moves are exact but for the line that requantises them. No two codes are further apart than all of them."""
     if meaning is not None:
         return min(meaning.error, WHOLE_RANGE)

@@ -4,7 +4,7 @@ codes."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +17,7 @@ from atonc.lower.semantics.arithmetic import Ints, clipped, ints, limited, shift
 from atonc.plan.streams import Area
 
 if TYPE_CHECKING:
-    from atonc.lower.context import Context
-    from atonc.lower.conv.layer import Layer
+    pass
 
 Stored = Callable[[Ints], Ints]  # from the codes of a tensor to the numbers that the units read, both flat
 
@@ -64,24 +63,34 @@ class Sums:
         for terms in chain.passes:
             now = np.zeros(1, np.int64) if total is None else total << self.rule.out_shift
             for number, term in enumerate(terms, 1):
-                now = now + self._term(features, term, chain.subtracted)
+                now = now + self.term(features, term, chain.subtracted)
                 now = now if number == len(terms) else limited(now, 24)
             total = limited(shifted(now, self.rule.out_shift), 16)
         assert total is not None
         return total
 
-    def _term(self, features: Ints, term: Term, subtracted: int) -> Ints:
+    def term(self, features: Ints, term: Term, subtracted: int, most: int = 0) -> Ints:
+        """`most`: so many positions, spread over the picture and in one row; all of them unless said."""
         part = term.part
         top, left, bottom, right = part.padding
         view = picture(features, part.area) - subtracted
         view = np.pad(view, ((top, bottom), (left, right), (0, 0)))
         windows = sliding_window_view(view, part.window, axis=(0, 1))[:: part.stride, :: part.stride]
+        if most:
+            windows = _spread(windows, most)
         weights = ints(part.weights)[self.first : self.first + self.count]
         if self.multiplier:
             own = windows[:, :, np.arange(self.first, self.first + self.count) // self.multiplier]
             return np.einsum("yxcij,cij->yxc", own, weights[..., 0])
         some = slice(term.first, min(term.first + term.count, view.shape[2]))
         return exact_product(windows[:, :, some], weights[..., some])
+
+
+def _spread(windows: NDArray[Any], most: int) -> NDArray[Any]:
+    rows, columns = windows.shape[:2]
+    where = np.linspace(0, rows * columns - 1, min(most, rows * columns)).astype(int)
+    found: NDArray[Any] = windows[where // columns, where % columns][None]
+    return found
 
 
 def exact_product(windows: NDArray[Any], weights: Ints) -> Ints:
@@ -122,43 +131,3 @@ class Layered:
         for piece in self.pieces:
             piece.add_to(codes, result)
         return [result[:wanted].reshape(self.shape)]
-
-
-def record(
-    context: Context,
-    layer: Layer,
-    chains: Sequence[Chain],
-    rule: Requantisation | TwoSteps,
-    target: Area,
-    first: int,
-    count: int,
-    multiplier: int = 0,
-) -> None:
-    """One more piece of a layer."""
-    known = context.semantics.get(layer.op.name)
-    target = replace(target, offset=target.offset + layer.skipped_bytes)
-    pieces = known.codes.pieces if known and isinstance(known.codes, Layered) else []
-    piece = Sums(layer.stored, tuple(chains), rule, target, first, count, multiplier)
-    # a new list: what a recipe tried before it was refused must not stay
-    layered = Layered(context.tensor(layer.op.outputs[0]).shape, [*pieces, piece])
-    error = rule.error if isinstance(rule, Requantisation) else 1.0
-    saturates = _may_saturate(layer, piece)
-    if known:
-        error, saturates = max(error, known.error), saturates or known.saturates
-    context.explain(layer.op, layered, error, saturates)
-
-
-def _may_saturate(layer: Layer, piece: Sums) -> bool:
-    """Whether some input takes a sum beyond the 24 bits between units, or one that is not the last beyond 16 bits:
-    behind that one, codes saturate too."""
-    low, high = (0, 255) if layer.features_shifted else (-128, 127)
-    subtracted = piece.chains[0].subtracted
-    weights = layer.magnitudes[piece.first : piece.first + piece.count]
-    largest = int(weights.max()) * max(high - subtracted, subtracted - low)
-    linked = any(len(terms) > 1 for chain in piece.chains for terms in chain.passes)
-    if linked and largest >= 1 << 23:
-        return True
-    last = len(piece.chains) == 1 and len(piece.chains[0].passes) == 1
-    if last and isinstance(piece.rule, Requantisation):
-        return False
-    return largest >> piece.rule.out_shift > 32767
