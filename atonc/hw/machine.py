@@ -113,7 +113,8 @@ class Machine:
     memories: tuple[MemoryBank, ...]
     clocks: Clocks
     timing: Timing
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # constants: lowest and highest value
+    # constants: lowest and highest value
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
 
     def memory_at(self, address: int) -> MemoryBank | None:
         address = secure(address)
