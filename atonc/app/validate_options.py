@@ -45,7 +45,7 @@ class ValidateOptions:
         (), "-vo --valoutput", DATA, _OUTPUTS, metavar="FILE", parse=Path, many=SEVERAL
     )
     batches: int = option(
-        *(0, "-b --batches --batch-size --samples", DATA, f"samples (default {SAMPLES}, or all of -vi)"),
+        *(0, "-b --batches --batch-size --samples", DATA, f"samples (default {SAMPLES}, more where the verdict is open; or all of -vi)"),
         metavar="N",
         parse=int,
     )
