@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.app import judging, validating
+from atonc.app.distances import OutputResult
 from atonc.app.references import References
 from atonc.errors import AtoncError
 from atonc.options import Options
@@ -51,7 +52,7 @@ def judge(model: Path, samples: int) -> Record:
     }
 
 
-def _output(output: validating.OutputResult) -> Record:
+def _output(output: OutputResult) -> Record:
     widest = judging.widest(output)
     return {
         "verdict": judging.judge(output),

@@ -48,7 +48,8 @@ ALLOWED = {
     "report": {
         "accuracy", "evaluating", "quantizing", "sweeping", "insight", "boards", "compare", "cost", "deploy", "doctor",
         "emit", "emu", "frontends", "hw", "ir", "lower", "place", "plan", "reloc", "schedule", "select",
-        "app.comparing", "compilation", "compile_view", "cost.network", "app.judging", "layer_checks", "app.load_run",
+        "app.comparing", "app.distances", "compilation", "compile_view", "cost.network", "app.judging", "layer_checks",
+        "app.load_run",
         "app.loading", "options", "pipeline", "app.runs", "app.targeting", "app.validating", "verify", *PLAIN,
     },
     "evaluating": {

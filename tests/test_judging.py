@@ -11,9 +11,10 @@ import pytest
 
 import atonc
 from atonc.app import judging, validating
+from atonc.app.distances import Distance, OutputResult
 from atonc.app.reading_checks import ReadingCheck, check_reading
 from atonc.app.references import EXACT, References, exact_outputs
-from atonc.app.validating import Distance, OutputResult, Validation
+from atonc.app.validating import Validation
 from atonc.cli import main
 from atonc.compare.metrics import Metrics
 from atonc.errors import InputError
@@ -68,9 +69,81 @@ def test_a_bad_layer_fails_whatever_the_outputs_are() -> None:
     assert "CONV_2D_7" in sentence and "as we read it" in sentence
 
 
-def validated(compiled: Compiled, samples: int = 2) -> Validation:
+def chaotic(rng: np.random.Generator, times: float, samples: int) -> OutputResult:
+    """Distances as in a chaotic network: a few samples bring most of them, on either side others."""
+    mine, theirs = (tuple(np.exp(rng.normal(0.0, 1.2, samples)).tolist()) for _ in range(2))
+    mine = tuple(times**2 * square for square in mine)
+    sibling = Distance("kernels", metrics(0.9, float(np.sqrt(np.mean(theirs)))), 9.0, theirs)
+    return OutputResult("y", metrics(0.9, float(np.sqrt(np.mean(mine)))), 9.0, (sibling,), mine)
+
+
+def wrong_verdicts(times: float, right: str, trials: int = 200) -> dict[int, int]:
+    """Of so many trials, by samples: few, and as many as are taken while the verdict is open."""
+    rng, wrong = np.random.default_rng(5), {4: 0, validating.MOST_SAMPLES: 0}
+    for _ in range(trials):
+        whole = chaotic(rng, times, validating.MOST_SAMPLES)
+        for samples in wrong:
+            wrong[samples] += judging.judge(_first(whole, samples)) != right
+    return wrong
+
+
+def _first(output: OutputResult, samples: int) -> OutputResult:
+    def cut(squares: tuple[float, ...]) -> tuple[Metrics, tuple[float, ...]]:
+        return metrics(0.9, float(np.sqrt(np.mean(squares[:samples])))), squares[:samples]
+
+    (sibling,) = output.spread
+    (mine, squares), (theirs, others) = cut(output.squares), cut(sibling.squares)
+    return OutputResult("y", mine, 9.0, (Distance("kernels", theirs, 9.0, others),), squares)
+
+
+def test_more_samples_tell_chaos_from_faults() -> None:
+    """The same margin: what is no further than the siblings passes, what is twice as far fails."""
+    alike, twice = wrong_verdicts(1.0, judging.SPREAD), wrong_verdicts(2.0, judging.FAR)
+    assert alike[4] > 40 and twice[4] > 20  # of 200: few samples say little
+    assert alike[validating.MOST_SAMPLES] < 30 and twice[validating.MOST_SAMPLES] < 5
+
+
+def test_a_verdict_is_open_while_the_margin_lies_within_the_interval() -> None:
+    rng = np.random.default_rng(1)
+    few, many = chaotic(rng, 1.2, 4), chaotic(rng, 4.0, 40)
+    found = judging.ratio(few)
+    assert found is not None and found.low < found.value < found.high and judging.is_open(few)
+    assert not judging.is_open(many) and judging.judge(many) == judging.FAR
+    assert not judging.is_open(replace(few, metrics=metrics(0.99, 1.0)))  # close by itself
+    agreeing = replace(few, spread=(Distance("kernels", metrics(1.0, 0.0), 0.0, (0.0,) * 4),))
+    assert judging.ratio(agreeing) is None and judging.is_open(agreeing) and judging.judge(agreeing) == judging.FAR
+    (sentence,) = judging.complaints(Validation(4, "kernels", (), (agreeing,)))
+    assert "more of them may tell otherwise" in sentence
+
+
+def validated(compiled: Compiled, samples: int = 2, wanted: validating.Wanted | None = None) -> Validation:
     with References(DIGITS) as references:
-        return validating.validate(references, compiled, validating.synthetic_samples(compiled.source, samples))
+        made = validating.synthetic_samples(compiled.source, samples)
+        return validating.validate(references, compiled, made, wanted)
+
+
+def test_one_wrong_bias_fails_by_its_outputs_too() -> None:
+    """With every sample that may be taken: a fault is not mistaken for chaos."""
+    pytest.importorskip("ai_edge_litert", exc_type=ImportError)
+    source = read(DIGITS)
+    op = next(op for op in source.ops if op.kind == "dense")
+    bias = source.tensors[op.inputs[2]]
+    assert bias.data is not None
+    data = bias.data.copy()
+    data[4] += 8000  # five and a half in the logits of a class
+    wrong = replace(source, tensors={**source.tensors, bias.name: replace(bias, data=data)})
+    compiled, asked = compile_graph(wrong, Options(verify=False)), list[tuple[int, int]]()
+
+    def more(first: int, count: int) -> list[validating.Sample]:
+        asked.append((first, count))
+        return validating.synthetic_samples(source, count, first)
+
+    found = validated(compiled, 2, validating.Wanted(layers=False, more=more))
+    assert [judging.judge(output) for output in found.outputs] == [judging.FAR]
+    assert found.samples == 2 + sum(count for _, count in asked) <= validating.MOST_SAMPLES
+    assert [first for first, _ in asked] == [2 * 2**k for k in range(len(asked))]
+    assert len(found.outputs[0].squares) == found.samples
+    assert op.name in next(judging.complaints(validated(compiled)))
 
 
 def test_a_planted_fault_fails() -> None:

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.app.boarding import image_network, stored_input
+from atonc.app.distances import Distance, OutputResult, distance, unit_of
 from atonc.app.inputs import program_inputs, real
 from atonc.app.references import References
-from atonc.app.validating import Distance, OutputResult, Sample, distance, unit_of
+from atonc.app.validating import Sample
 from atonc.compile_view import CompileView
 from atonc.cost import network as costs
 from atonc.cost.network import StepCost

@@ -18,6 +18,7 @@ MODES = {
     **{"emulator": "emulator", "host": "emulator", "host-io-only": "emulator"},
     **{"board": "board", "target": "target", "target-io-only": "target"},
 }
+_BATCHES = f"samples (default {SAMPLES}, more where the verdict is open; or all of -vi)"
 _INPUTS = "inputs by name in .npz, or .npy, .csv; an array labels in it holds the right classes"
 _OUTPUTS = "outputs to compare with, in the same forms, before those of the model's own kernels"
 _RANGES = "random values between these instead of natural-looking inputs; a pair for each input, or one for all"
@@ -45,7 +46,7 @@ class ValidateOptions:
         (), "-vo --valoutput", DATA, _OUTPUTS, metavar="FILE", parse=Path, many=SEVERAL
     )
     batches: int = option(
-        *(0, "-b --batches --batch-size --samples", DATA, f"samples (default {SAMPLES}, or all of -vi)"),
+        *(0, "-b --batches --batch-size --samples", DATA, _BATCHES),
         metavar="N",
         parse=int,
     )

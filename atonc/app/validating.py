@@ -6,7 +6,7 @@ which percentages count. `judging.py` says what passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,12 +14,12 @@ import numpy as np
 
 from atonc import progress
 from atonc.app.arrays import read_arrays
+from atonc.app.distances import OutputResult, distance, unit_of
 from atonc.app.inputs import as_input, program_inputs, real
+from atonc.app.judging import MIN_COSINE, is_open
 from atonc.app.reading_checks import ReadingCheck, check_reading
 from atonc.app.references import References
 from atonc.compare.inputs import make_inputs, make_noise
-from atonc.compare.metrics import Metrics, measure
-from atonc.compare.subgraph import code_size
 from atonc.emulation import Emulation
 from atonc.errors import InputError
 from atonc.ir import Array, Graph, Tensor
@@ -27,28 +27,11 @@ from atonc.layer_checks import LayerCheck, check_program
 from atonc.pipeline import Compiled
 
 Sample = Mapping[str, Array]
+Kernels = dict[str, list[list[Array]]]  # by title: the values of every output for every sample
 GIVEN = "the given outputs"
 NOT_RUN = "the model's own kernels did not run (--no-exec-model)"
+MOST_SAMPLES, MOST_VALUES = 40, 1 << 22  # where the verdict stays open: then it is what these say
 NOISE_SEED = 1  # pictures leave corners of operators in the dark
-
-
-@dataclass(frozen=True)
-class Distance:
-    """Of one side's values of an output, over all samples, from the yardstick's."""
-
-    title: str
-    metrics: Metrics
-    max_lsb: float
-
-
-@dataclass(frozen=True)
-class OutputResult:
-    """One output over all samples: the program's distance, and those of the yardstick's siblings."""
-
-    name: str
-    metrics: Metrics
-    max_lsb: float
-    spread: tuple[Distance, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,6 +71,8 @@ class Wanted:
     given: Sequence[Mapping[str, Array]] = ()  # outputs that the user brings, as real values
     layers: bool = True  # also every layer and every operator as read
     classifier: bool = False  # without labels the classes of the yardstick count
+    min_cosine: float = MIN_COSINE  # outputs this close pass
+    more: Callable[[int, int], Sequence[Sample]] | None = None  # so many samples from this number on
 
 
 def validate(
@@ -104,8 +89,14 @@ def validate(
     if wanted.given:
         brought = [[sample[name] for sample in wanted.given[: len(samples)]] for name in compiled.graph.outputs]
         kernels = {GIVEN: brought, **kernels}
-    complete = [title for title in kernels if len(kernels[title][0]) == len(samples)]
-    results = _results(compiled, program, kernels, complete) if complete else ()
+    results = _results(compiled, program, kernels)
+    most = _most_samples(compiled.graph)
+    while wanted.more and len(samples) < most and any(is_open(o, wanted.min_cosine) for o in results):
+        added = wanted.more(len(samples), min(len(samples), most - len(samples)))
+        _extend(program, kernels, _both(references, compiled, emulation, added))
+        samples = [*samples, *added]
+        results = _results(compiled, program, kernels)
+    complete = _complete(program, kernels)
     layers = check_program(compiled, emulation, program_inputs(compiled, samples[0])) if wanted.layers else ()
     reading: Sequence[ReadingCheck] = ()
     if wanted.layers and references is not None:
@@ -129,13 +120,18 @@ def validate(
     )
 
 
+def _most_samples(graph: Graph) -> int:
+    """Outputs that are pictures would fill the memory, and have values enough."""
+    return min(MOST_SAMPLES, MOST_VALUES // max(1, sum(graph.tensors[name].elements for name in graph.outputs)))
+
+
 def _both(
     references: References | None, compiled: Compiled, emulation: Emulation, samples: Sequence[Sample]
-) -> tuple[list[list[Array]], dict[str, list[list[Array]]]]:
+) -> tuple[list[list[Array]], Kernels]:
     """Real values of every output for every sample: of the program, and of all kernel sets."""
     outputs = compiled.graph.outputs
     program: list[list[Array]] = [[] for _ in outputs]
-    kernels: dict[str, list[list[Array]]] = {}
+    kernels: Kernels = {}
     for number, sample in enumerate(samples):
         progress.stage("comparing with the reference" if references is not None else "running", number, len(samples))
         got = emulation.run(program_inputs(compiled, sample))
@@ -145,18 +141,33 @@ def _both(
     return program, kernels
 
 
-def _results(
-    compiled: Compiled, program: list[list[Array]], kernels: Mapping[str, list[list[Array]]], titles: Sequence[str]
-) -> list[OutputResult]:
-    """Distances from the first of the kernel sets."""
-    yardstick, *others = titles
+def _extend(program: list[list[Array]], kernels: Kernels, added: tuple[list[list[Array]], Kernels]) -> None:
+    """Further samples behind those that there are. A set that cannot run one of them is left out from then on."""
+    more, others = added
+    for found, values in zip(program, more, strict=True):
+        found += values
+    for title in kernels.keys() & others.keys():
+        for found, values in zip(kernels[title], others[title], strict=True):
+            found += values
+
+
+def _complete(program: list[list[Array]], kernels: Kernels) -> list[str]:
+    """Kernel sets that ran all samples."""
+    return [title for title, outputs in kernels.items() if len(outputs[0]) == len(program[0])]
+
+
+def _results(compiled: Compiled, program: list[list[Array]], kernels: Kernels) -> list[OutputResult]:
+    """Distances from the first of the kernel sets that ran all samples; none where there is none."""
+    yardstick, *others = _complete(program, kernels) or [""]
+    if not yardstick:
+        return []
     results = []
     for k, name in enumerate(compiled.graph.outputs):
         expected = np.stack(kernels[yardstick][k])
         unit = unit_of(compiled.graph, name, expected)
         mine = distance("program", expected, np.stack(program[k]), unit)
         spread = tuple(distance(title, expected, np.stack(kernels[title][k]), unit) for title in others)
-        results.append(OutputResult(name, mine.metrics, mine.max_lsb, spread))
+        results.append(OutputResult(name, mine.metrics, mine.max_lsb, spread, mine.squares))
     return results
 
 
@@ -176,16 +187,6 @@ def _append(lists: list[list[Array]], values: Sequence[Array]) -> None:
     """In single precision: outputs may be pictures, and there are several kernel sets."""
     for found, value in zip(lists, values, strict=True):
         found.append(value.astype(np.float32))
-
-
-def unit_of(graph: Graph, name: str, expected: Array) -> float:
-    tensor = graph.tensors[name]
-    return tensor.scale if tensor.quant is not None else code_size(graph, tensor, expected)
-
-
-def distance(title: str, expected: Array, values: Array, unit: float) -> Distance:
-    worst = float(np.abs(values - expected).max(initial=0.0)) / unit
-    return Distance(title, measure(expected, values, unit), worst)
 
 
 def _accuracy(program: Sequence[Array], reference: Sequence[Array], labels: Sequence[int]) -> Accuracy:

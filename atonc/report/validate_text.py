@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from atonc.app.judging import MARGIN, MIN_COSINE, complaints, judge
-from atonc.app.validating import Distance, OutputResult, Validation
+from atonc.app.distances import Distance, OutputResult
+from atonc.app.judging import FAR, MARGIN, MIN_COSINE, SPREAD, complaints, judge, ratio
+from atonc.app.validating import Validation
 from atonc.layer_checks import LayerCheck
 
 _COLUMNS = ("acc", "rmse", "mae", "l2r", "mean", "std", "nse", "cos")
@@ -28,7 +29,7 @@ def lines(
     width = max([6, *(len(name) for name in (*(o.name for o in found.outputs), *titles))])
     text.append(f"{'output':{width}} " + " ".join(f"{c:>9}" for c in _COLUMNS) + "   exact %  within 1 %  max codes")
     for output in found.outputs:
-        text.append(_row(output.name, output, width) + f"  {judge(output, min_cosine)}")
+        text.append(_row(output.name, output, width) + f"  {_verdict(output, min_cosine)}")
         text += [_row(f"  {sibling.title}", sibling, width) for sibling in output.spread]
     if titles:
         text.append(f"(indented: how far other kernels are from {found.reference}; {MARGIN} times that passes)")
@@ -37,6 +38,12 @@ def lines(
         text += ["", f"accuracy by label, {a.samples} samples: {a.program / a.samples:.2%} on the emulator, "
                  f"{a.reference / a.samples:.2%} with {found.reference}"]  # fmt: skip
     return text + _layers(found, per_layer, verbose)
+
+
+def _verdict(output: OutputResult, min_cosine: float) -> str:
+    """With the ratio where it decided."""
+    verdict, times = judge(output, min_cosine), ratio(output)
+    return f"{verdict}, {times} times it" if verdict in (SPREAD, FAR) and times is not None else verdict
 
 
 def figure_rows(outputs: Sequence[OutputResult]) -> list[str]:
@@ -102,7 +109,7 @@ def as_json(found: Validation, min_cosine: float = MIN_COSINE, per_layer: bool =
         "complaints": reasons,
         "margin": MARGIN,
         "outputs": [
-            {"name": o.name, "verdict": judge(o, min_cosine)} | _figures(o)
+            {"name": o.name, "verdict": judge(o, min_cosine), "ratio": _ratio(o)} | _figures(o)
             | {"spread": [{"kernels": sibling.title} | _figures(sibling) for sibling in o.spread]}
             for o in found.outputs
         ],
@@ -124,6 +131,12 @@ def _figures(side: OutputResult | Distance) -> dict[str, Any]:
     renamed = {"exact_percent": "exact_pct", "within_1_percent": "within1_pct"}
     figures = {renamed.get(key, key): _finite(value) for key, value in asdict(side.metrics).items()}
     return {"max_lsb": _finite(side.max_lsb), **figures}
+
+
+def _ratio(output: OutputResult) -> dict[str, float | None] | None:
+    """Of its distance to that of the furthest sibling, with its interval."""
+    times = ratio(output)
+    return None if times is None else {key: _finite(value) for key, value in asdict(times).items()}
 
 
 def _finite(value: float) -> float | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +63,8 @@ def _validate_here(options: argparse.Namespace, model: Path) -> int:
             validating.read_outputs(compiled, options.valoutput),
             not options.io_only,
             options.classifier,
+            options.min_cos,
+            _more(options, compiled),
         )
         found = validating.validate(None if options.no_exec_model else references, compiled, samples, what)
     if options.output is not None:
@@ -80,9 +84,20 @@ def _samples(options: argparse.Namespace, compiled: Compiled, count: int) -> lis
 
     if options.valinput:
         return validating.read_samples(compiled.source, options.valinput, options.batches)
+    return _made(options, compiled, 0, options.batches or count)
+
+
+def _more(options: argparse.Namespace, compiled: Compiled) -> Callable[[int, int], Sequence[Sample]] | None:
+    """Further samples where the verdict is open; none where the user says which or how many."""
+    return None if options.valinput or options.valoutput or options.batches else partial(_made, options, compiled)
+
+
+def _made(options: argparse.Namespace, compiled: Compiled, first: int, count: int) -> list[Sample]:
+    from atonc.app import validating
+
     if options.range:
-        return validating.random_samples(compiled.source, options.batches or count, options.seed, options.range)
-    return validating.synthetic_samples(compiled.source, options.batches or count, options.seed)
+        return validating.random_samples(compiled.source, count, options.seed + first, options.range)
+    return validating.synthetic_samples(compiled.source, count, options.seed + first)
 
 
 def _save(options: argparse.Namespace, found: Validation) -> None:
