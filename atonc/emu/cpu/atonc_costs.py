@@ -75,7 +75,7 @@ class _Reader:
 
 def kernel_cost(name: str, args: Sequence[CValue]) -> tuple[float, str] | None:
     """CPU cycles and what the figure rests on; None for a function that is not ours."""
-    work = _WORK.get(name)
+    work = WORK.get(name)
     return None if work is None else work(_Reader(name, args))
 
 
@@ -209,7 +209,7 @@ _COUNTS = {
     "atonc_l2_norm": (4, 2),
     "atonc_lstm": (2, 3),
 }
-_WORK: dict[str, Work] = {
+WORK: dict[str, Work] = {
     "atonc_copy": _per_value(BYTE_COPIED, 2, 1),
     "atonc_fill": _per_value(BYTE_MOVED, 2, 2),
     "atonc_move": _move,
