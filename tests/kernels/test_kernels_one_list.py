@@ -1,6 +1,6 @@
 """The prototypes of atonc_kernels.h are the list of kernels.
 
-Everything else that names each of them is held against it: bodies in C, twins in the emulator, prices, writers of calls,
+Everything else that names each of them is held against it: bodies in C, twins in the emulator, prices, call writers,
 and cases in which exact arithmetic, C and emulator leave the same bytes. A sentence says what is missing where.
 """
 
@@ -23,7 +23,7 @@ from atonc.errors import AtoncError
 from atonc.ops import kinds
 from tests.kernels import kernel_examples
 from tests.kernels.kernel_examples import calls, examples
-from tests.kernels.three_ways import BASE, random_values, same_three_ways
+from tests.kernels.three_ways import BASE, Memories, c_value, random_values, same_three_ways, stored
 from tests.kernels.three_ways import KERNELS as FOLDER
 
 assert cpu_calls  # importing it registers the calls of all operators
@@ -154,6 +154,23 @@ def test_no_kernel_is_free(name: str) -> None:
 
 def cases() -> list[Any]:
     return [pytest.param(*case, id=f"{k}-{case[1].kind}") for k, case in enumerate(examples())]
+
+
+@pytest.mark.parametrize(("graph", "op"), cases())
+def test_prices_count_every_byte_once(graph: Any, op: Any) -> None:
+    """What an operator reads and writes in memory; of constants no more than there is."""
+    size = {t.name: t.elements * stored(t).itemsize for t in graph.tensors.values()}
+    memories, priced = Memories(size, {}), []
+    for call in cpu_calls.cpu_calls(op, graph):
+        reader = atonc_costs._Reader(call.function, [c_value(argument, memories) for argument in call.arguments])
+        priced.append(atonc_costs.WORK[call.function](reader))
+    in_memory = sum(size[name] for name in op.inputs if graph.tensors[name].data is None)
+    constants = sum(size[name] for name in op.inputs) - in_memory
+    read, written = (sum(getattr(price, f"{side}_bytes") for price in priced) for side in ("read", "written"))
+    picked = op.kind in ("gather", "gather_nd")  # only what the indices point at
+    assert picked or in_memory <= read <= in_memory + constants
+    filled = size[op.outputs[0]] if op.kind == "pad" else 0  # and then the picture over it
+    assert written <= size[op.outputs[0]] + filled and written >= size[op.outputs[0]]
 
 
 @pytest.mark.parametrize(("graph", "op"), cases())
