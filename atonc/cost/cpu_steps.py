@@ -1,4 +1,4 @@
-"""What an operator costs on the CPU: by the constants that were measured on boards, which the emulator knows."""
+"""What an operator costs on the CPU: instructions and waits for memory, by the constants that the emulator knows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from atonc.emu.cpu import cycles as measured
 from atonc.emu.cpu.cycles import CallCost
 from atonc.emu.files.types import CValue
 from atonc.errors import AtoncError
+from atonc.hw.machine import Machine
 from atonc.ir import Graph, Op, Tensor
 from atonc.lower.context import item_bytes
 from atonc.ops import is_move
@@ -21,13 +22,14 @@ from atonc.ops.windows import pair
 WEIGHTED = ("conv", "dense", "transpose_conv")
 
 
-def cpu_step_cost(op: Op, graph: Graph) -> CallCost:
-    """CPU cycles of one operator by our kernels; where there is none, by what ST's library takes for its like."""
+def cpu_step_cost(op: Op, graph: Graph, machine: Machine | None = None) -> CallCost:
+    """CPU cycles of one operator by our kernels, with their waits for the memories of `machine`; where there is none,
+    by what ST's library takes for its like."""
     try:
         calls = cpu_calls(op, graph)
     except AtoncError:
         return _library_cost(op, graph.tensors)
-    costs = [measured.call_cost(call.function, [_plain(a) for a in call.arguments]) for call in calls]
+    costs = [measured.call_cost(call.function, [_plain(a) for a in call.arguments], machine) for call in calls]
     return _cost(sum(cost.cpu_cycles for cost in costs), all(cost.known for cost in costs))
 
 

@@ -103,6 +103,8 @@ class Timing:
     cpu_after_streng: float
     cpu_after_convacc: float
     cpu_after_arith: float
+    cpu_read_byte: float
+    cpu_write_byte: float
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ class Machine:
         old, new = self.clocks, replace(self.clocks, **changes)
         ram = (new.npu_mhz / new.npu_ram_mhz) / (old.npu_mhz / old.npu_ram_mhz)
         noc = (new.npu_mhz / new.noc_mhz) / (old.npu_mhz / old.noc_mhz)
+        bus = (new.cpu_mhz / new.noc_mhz) / (old.cpu_mhz / old.noc_mhz)
         timing = replace(
             self.timing,
             write_beat=self.timing.write_beat * ram,
@@ -150,6 +153,8 @@ class Machine:
             single_read_beat=self.timing.single_read_beat * ram,
             noc_beat=self.timing.noc_beat * noc,
             cache_beat=self.timing.cache_beat * noc,
+            cpu_read_byte=self.timing.cpu_read_byte * bus,
+            cpu_write_byte=self.timing.cpu_write_byte * bus,
         )
         return replace(self, clocks=new, timing=timing)
 

@@ -9,12 +9,12 @@ import numpy as np
 from atonc.errors import UnsupportedError
 from atonc.frontends.tflite import read_tflite
 from atonc.ir import Array, Graph, Op, Tensor
+from atonc.ops.functions import FUNCTIONS, RANGES
 
 OPSET = 17
 LAST_TO_FIRST, FIRST_TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
-ONE_VALUE = {"logistic": "Sigmoid", "tanh": "Tanh", "hard_swish": "HardSwish", "exp": "Exp", "log": "Log", "abs": "Abs",
-             "sqrt": "Sqrt", "neg": "Neg", "relu": "Relu", "leaky_relu": "LeakyRelu", "elu": "Elu"}  # fmt: skip
-BOUNDS = {"relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0), "relu_0_to_1": (0.0, 1.0)}
+ONE_VALUE = {row.kind: row for row in FUNCTIONS.values() if row.onnx}
+BOUNDS = {kind: limits for kind, limits in RANGES.items() if kind not in ONE_VALUE}
 TWO_VALUES = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "maximum": "Max", "minimum": "Min"}
 COORDINATES = {"asymmetric": "asymmetric", "half_pixel": "half_pixel", "align_corners": "align_corners",
                "tf_half_pixel_for_nn": "tf_half_pixel_for_nn"}  # fmt: skip
@@ -133,8 +133,9 @@ class _Converter:
             return self._add("Clip", [source, *bounds], target)
         if kind not in ONE_VALUE:
             raise UnsupportedError(f"the fused activation {kind} is not converted", where=op.name)
-        more = {"alpha": float(op.attrs["alpha"])} if kind in ("leaky_relu", "elu") else {}
-        return self._add(ONE_VALUE[kind], [source], target, **more)
+        row = ONE_VALUE[kind]
+        more = {name: float(op.attrs.get(name, usual)) for name, usual in row.attrs.items()}
+        return self._add(row.onnx, [source], target, **more)
 
     def _of_one(self, op: Op) -> None:
         name, y = op.inputs[0], op.outputs[0]

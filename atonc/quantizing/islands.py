@@ -11,14 +11,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from atonc.ops.functions import FUNCTIONS
 from atonc.quantizing.graph import FloatGraph, attribute
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 MOVES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "MaxPool", "Identity", "Gather",
          "DepthToSpace", "SpaceToDepth", "Expand", "Tile", "Pad", "Concat", "GlobalMaxPool")  # fmt: skip
-ONE_VALUE = ("Relu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "LeakyRelu", "Elu", "Selu", "Celu", "Exp",
-             "Log", "Sqrt", "Neg", "Abs", "Erf", "Gelu", "Softplus", "Softsign", "Mish", "Pow", "Reciprocal",
-             "Add", "Sub", "Mul", "Div")  # fmt: skip
+# nodes of one value that the reader makes of others, or that are one with a constant beside it
+COMPOSED = ("Clip", "Selu", "Celu", "Gelu", "Softsign", "Pow", "Add", "Sub", "Mul", "Div")
+ONE_VALUE = (*(row.onnx for row in FUNCTIONS.values() if row.onnx), *COMPOSED)
 ARITHMETIC = ("Add", "Sub", "Mul", "Max", "Min", "Div")
 TAILS = ("Softmax",)
 OTHERS = ("GlobalAveragePool", "AveragePool", "ReduceMean", "Resize", "PRelu", "InstanceNormalization")

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from atonc.emu.cpu import call_cost, describe_call, is_library_call
+from atonc.emu.cpu import atonc_costs, call_cost, describe_call, is_library_call
 from atonc.emu.cpu.families import KERNELS
+from atonc.hw.machine import stm32n6
 from tests.emu.cpu_calls import Bench, general, sym
 
 
@@ -82,26 +83,42 @@ def test_guesses_say_so() -> None:
     assert not prelu.known and prelu.cpu_cycles > 0 and "unmeasured" in prelu.basis
 
 
+def instructions(name: str, args: list[Any]) -> float:
+    """Cycles of one of our kernels without its waits."""
+    return atonc_costs.WORK[name](atonc_costs._Reader(name, args)).cycles
+
+
+def test_own_kernels_wait_for_memory() -> None:
+    byte, real = ({"type": kind, "flags": 0} for kind in (0, 8))
+    timing = stm32n6().timing
+    quantise, dequantise = [0, byte, 0, real, 1000], [0, real, 0, byte, 1000]
+    for args, taken, given in ((quantise, 4000, 1000), (dequantise, 1000, 4000)):
+        cost = call_cost("atonc_convert", args)
+        waits = taken * timing.cpu_read_byte + given * timing.cpu_write_byte
+        assert cost.cpu_cycles == instructions("atonc_convert", args) + waits and "per byte read" in cost.basis
+    slower = stm32n6().with_clocks(cpu_mhz=400)  # as fast as the bus: half the cycles for the same time
+    assert call_cost("atonc_convert", quantise, slower).cpu_cycles == 9000 + (1800 + 80) / 2
+
+
 def test_own_kernels_with_vectors_cost_less() -> None:
     """Those that the vectors do not take cost what they did."""
     byte, real = ({"type": kind, "flags": 0} for kind in (0, 8))
     rounded = byte | {"flags": 8 | 16}  # in single precision, halves to even: the same loop
     limited = byte | {"flags": 1}
-    assert call_cost("atonc_convert", [0, rounded, 0, real, 1000]).cpu_cycles == 9000
-    assert call_cost("atonc_convert", [0, limited, 0, real, 1000]).cpu_cycles > 50000
+    assert instructions("atonc_convert", [0, rounded, 0, real, 1000]) == 9000
+    assert instructions("atonc_convert", [0, limited, 0, real, 1000]) > 50000
     boxes, rows, columns = ([0, {}, 0, 1, 20, *sizes, [1.0]] for sizes in ((16, 1), (17, 1), (16, 8)))
-    assert call_cost("atonc_softmax_8", boxes).cpu_cycles == 2300 + 12.5 * 320
-    assert call_cost("atonc_softmax_8", rows).cpu_cycles == 2300 + 22 * 340
-    assert call_cost("atonc_softmax_8", columns).cpu_cycles == 98 * 320 * 8
+    assert instructions("atonc_softmax_8", boxes) == 2300 + 12.5 * 320
+    assert instructions("atonc_softmax_8", rows) == 2300 + 22 * 340
+    assert instructions("atonc_softmax_8", columns) == 98 * 320 * 8
     short, long, few = ([0, 6, 0, 0, *sizes, 1, 0] for sizes in ((19, 20), (19, 200), (3, 20)))
-    assert call_cost("atonc_arg_extreme", short).cpu_cycles == 16 * (11 + 20 * 2.3) + 3 * (105 + 30)
-    assert call_cost("atonc_arg_extreme", long).cpu_cycles == 19 * (105 + 300)
-    assert call_cost("atonc_arg_extreme", few).cpu_cycles == 3 * (105 + 30)
+    assert instructions("atonc_arg_extreme", short) == 16 * (11 + 20 * 2.3) + 3 * (105 + 30)
+    assert instructions("atonc_arg_extreme", long) == 19 * (105 + 300)
+    assert instructions("atonc_arg_extreme", few) == 3 * (105 + 30)
     sizes = [1, [2, 0, 0], 64, 32, 64, [32, 1, 1, 32]]
-    products = call_cost("atonc_matmul", [0, byte, 0, byte, 0, byte, *sizes])
-    of_floats = call_cost("atonc_matmul", [0, real, 0, real, 0, real, *sizes])
-    assert 10 * products.cpu_cycles < of_floats.cpu_cycles
+    products = instructions("atonc_matmul", [0, byte, 0, byte, 0, byte, *sizes])
+    assert 10 * products < instructions("atonc_matmul", [0, real, 0, real, 0, real, *sizes])
     transposed = [0, 0, 1, 2, [16, 64, 1, 64, 1, 16], 0]
     scattered = [0, 0, 1, 2, [64, 1, 16, 16, 64, 1], 0]
-    assert call_cost("atonc_move", transposed).cpu_cycles == 1024 * 5 + 16 * 80
-    assert call_cost("atonc_move", scattered).cpu_cycles == 1024 * 84
+    assert instructions("atonc_move", transposed) == 1024 * 5 + 16 * 80
+    assert instructions("atonc_move", scattered) == 1024 * 84

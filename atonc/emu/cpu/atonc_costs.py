@@ -1,19 +1,24 @@
 """What calls of our own kernels cost on a Cortex-M55, and in a few words what they do.
 
-No board has measured them. The constants are counted in the code that GCC 12 makes of atonc_kernels.c with -O2, with
-the double precision unit of the core and without waits for memory: cycles = work x constant, and nothing else. Those
-of kernels with vectors are rounded up from benchmarks/results/cpu_kernels.md: emulated, not yet run on a board.
+No board has measured them. cycles = work x constant + bytes x wait. The constants are counted in the code that GCC 12
+makes of atonc_kernels.c with -O2, with the double precision unit of the core; those of kernels with vectors are rounded
+up from benchmarks/results/cpu_kernels.md: emulated, not yet run on a board. The waits are the machine's
+(`cpu_read_byte`, `cpu_write_byte`), fitted to kernels of ST's that boards did measure: benchmarks/results/cpu_waits.md.
+Every byte that a call touches is waited for once, those of constants as if they lay in RAM: what it reads again is in
+the cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from atonc.emu.cpu.atonc_functions import EXPONENTIAL, PLAIN, UNARY
-from atonc.emu.cpu.atonc_numbers import LIMITS
+from atonc.emu.cpu.atonc_numbers import LIMITS, element_type
 from atonc.emu.cpu.struct_view import StructView, argument, as_int, fail
 from atonc.emu.files.types import CValue
+from atonc.hw.machine import Timing
 
 # cycles per unit of work
 BYTE_MOVED, BYTE_COPIED = 4, 1.5  # in runs of a few bytes, in runs that are worth a vector
@@ -26,6 +31,7 @@ SHARE, SHARES_TABLE = 22, 2300  # softmax of bytes along the last axis: an eleme
 BOX_ROW, BOX_SHARE = 16, 12.5  # a row that stays in registers, and an element of it
 PLAIN_SHARE, LEAST_SHARES = 98, 256  # the same without vectors, and from how many elements on they are used
 VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a rounded result to memory
+PAIR = 2 * VALUE_READ + VALUE_WRITTEN + 20
 MAC_VECTOR, MAC_8, MAC_16, MAC_FLOAT = 1, 7, 8, 14
 PRODUCT_MAC, PRODUCT_RESULT, PRODUCT_BYTE = 0.6, 35, 6  # of two tensors of bytes: also each byte of b once
 PRODUCT_DEPTH = 512  # the longest sum that is made of vectors
@@ -36,7 +42,23 @@ SHORT_ROW, ROWS_TOGETHER = 128, 8
 CELL = 1400  # of an LSTM: five functions in fixed point, nine multipliers
 _S8, _U8, _S16, _S32, _S64, _F32 = 0, 1, 2, 4, 6, 8
 
-Work = Callable[["_Reader"], tuple[float, str]]
+
+@dataclass(frozen=True)
+class Price:
+    """Of a call: cycles of its instructions with what they rest on, and the bytes that it waits for."""
+
+    cycles: float
+    basis: str
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+    def waited(self, timing: Timing) -> tuple[float, str]:
+        waits = self.read_bytes * timing.cpu_read_byte + self.written_bytes * timing.cpu_write_byte
+        each = f"{timing.cpu_read_byte:g} per byte read and {timing.cpu_write_byte:g} per byte written"
+        return self.cycles + waits, f"{self.basis}; waits {each}"
+
+
+Work = Callable[["_Reader"], Price]
 
 
 class _Reader:
@@ -60,11 +82,27 @@ class _Reader:
     def type(self, index: int) -> int:
         return self.struct(index).integer("type")
 
-    def loops(self, rank: int, table: int, width: int) -> int:
+    def item(self, index: int) -> int:
+        """Bytes of an element, by its format."""
+        return element_type(self.type(index), self.name).itemsize
+
+    def item_of(self, index: int) -> int:
+        """The same by the number of its type."""
+        return element_type(self.size(index), self.name).itemsize
+
+    def _rows(self, rank: int, table: int, width: int) -> list[list[int]]:
         rows = argument(self.args, table, self.name)
         if not isinstance(rows, list) or len(rows) < self.size(rank) * width:
             raise fail("loops without their table", self.name)
-        return prod(max(0, as_int(n, self.name)) for n in rows[: self.size(rank) * width : width])
+        numbers = [as_int(n, self.name) for n in rows[: self.size(rank) * width]]
+        return [numbers[k : k + width] for k in range(0, len(numbers), width)]
+
+    def loops(self, rank: int, table: int, width: int) -> int:
+        return prod(max(0, row[0]) for row in self._rows(rank, table, width))
+
+    def touched(self, rank: int, table: int, width: int, column: int) -> int:
+        """Elements that the steps of a column visit: those along which it stands still count once."""
+        return prod(max(0, row[0]) for row in self._rows(rank, table, width) if row[column])
 
     def numbers(self, index: int, *names: str) -> list[int]:
         found = [self.struct(index).integer(name) for name in names]
@@ -73,10 +111,10 @@ class _Reader:
         return found
 
 
-def kernel_cost(name: str, args: Sequence[CValue]) -> tuple[float, str] | None:
+def kernel_cost(name: str, args: Sequence[CValue], timing: Timing) -> tuple[float, str] | None:
     """CPU cycles and what the figure rests on; None for a function that is not ours."""
-    work = _WORK.get(name)
-    return None if work is None else work(_Reader(name, args))
+    work = WORK.get(name)
+    return None if work is None else work(_Reader(name, args)).waited(timing)
 
 
 def describe_kernel(name: str, args: Sequence[CValue]) -> str:
@@ -91,33 +129,47 @@ def describe_kernel(name: str, args: Sequence[CValue]) -> str:
     return title
 
 
-def _conv(read: _Reader) -> tuple[float, str]:
+def _pictures(read: _Reader, window: int) -> tuple[int, int]:
+    """Bytes of both pictures under a window; formats are the arguments 1 and 3 everywhere."""
+    source = prod(read.numbers(window, "batch", "in_h", "in_w", "in_c")) * read.item(3)
+    return source, prod(read.numbers(window, "batch", "out_h", "out_w", "out_c")) * read.item(1)
+
+
+def _conv(read: _Reader) -> Price:
     out = prod(read.numbers(8, "batch", "out_h", "out_w", "out_c"))
-    k_h, k_w, in_c, groups = read.numbers(8, "k_h", "k_w", "in_c", "groups")
+    k_h, k_w, in_c, groups, out_c = read.numbers(8, "k_h", "k_w", "in_c", "groups", "out_c")
     depth = in_c // max(1, groups)
     mac = {_S8: MAC_8, _U8: MAC_8, _S16: MAC_16}.get(read.type(3), MAC_FLOAT)
     if mac == MAC_8 and depth * (k_w if groups == 1 else 1) >= VECTOR_RUN:
         mac = MAC_VECTOR
     cycles = out * (VALUE_WRITTEN + k_h * (RUN + k_w * depth * mac))
-    return cycles, f"{mac} per multiply-add, {RUN} per row of a window, {VALUE_WRITTEN} per result"
+    source, target = _pictures(read, 8)
+    weights = out_c * k_h * k_w * depth * read.item_of(5)
+    basis = f"{mac} per multiply-add, {RUN} per row of a window, {VALUE_WRITTEN} per result"
+    return Price(cycles, basis, source + weights, target)
 
 
-def _pool(read: _Reader) -> tuple[float, str]:
+def _pool(read: _Reader) -> Price:
     out = prod(read.numbers(4, "batch", "out_h", "out_w", "out_c"))
     taps = prod(read.numbers(4, "k_h", "k_w"))
-    return out * (VALUE_WRITTEN + taps * VALUE_READ), f"{VALUE_READ} per value under a window"
+    basis = f"{VALUE_READ} per value under a window"
+    return Price(out * (VALUE_WRITTEN + taps * VALUE_READ), basis, *_pictures(read, 4))
 
 
-def _matmul(read: _Reader) -> tuple[float, str]:
+def _matmul(read: _Reader) -> Price:
     rows, depth, columns, batches = read.size(8), read.size(9), read.size(10), read.loops(6, 7, 3)
     results = batches * rows * columns
+    left, right = (read.touched(6, 7, 3, column) for column in (1, 2))
+    taken = left * rows * depth * read.item(3) + right * depth * columns * read.item(5)
+    cycles: float = results * (VALUE_WRITTEN + depth * 2 * VALUE_READ)
+    basis = f"{2 * VALUE_READ} per multiply-add"
     if read.type(3) in (_S8, _U8) and read.type(5) in (_S8, _U8) and depth <= PRODUCT_DEPTH:
         cycles = results * (PRODUCT_RESULT + depth * PRODUCT_MAC) + batches * columns * depth * PRODUCT_BYTE
-        return cycles, f"{PRODUCT_MAC} per multiply-add, {PRODUCT_RESULT} per result, {PRODUCT_BYTE} per byte of b"
-    return results * (VALUE_WRITTEN + read.size(9) * 2 * VALUE_READ), f"{2 * VALUE_READ} per multiply-add"
+        basis = f"{PRODUCT_MAC} per multiply-add, {PRODUCT_RESULT} per result, {PRODUCT_BYTE} per byte of b"
+    return Price(cycles, basis, taken, results * read.item(1))
 
 
-def _convert(read: _Reader) -> tuple[float, str]:
+def _convert(read: _Reader) -> Price:
     cycles = VALUE_READ + VALUE_WRITTEN
     if not read.struct(1).integer("flags") & LIMITS:
         cycles = {
@@ -126,75 +178,124 @@ def _convert(read: _Reader) -> tuple[float, str]:
             (_S8, _F32): DEQUANTIZED,
             (_U8, _F32): DEQUANTIZED,
         }.get((read.type(3), read.type(1)), cycles)
-    return cycles * read.size(4), f"{cycles} per element"
+    return _each(read, cycles, read.size(4))
 
 
-def _unary(read: _Reader) -> tuple[float, str]:
+def _unary(read: _Reader) -> Price:
     function = read.size(5)
     own = UNARY[function].cycles if function < len(UNARY) else PLAIN
-    cycles = VALUE_READ + VALUE_WRITTEN + own
-    return cycles * read.size(4), f"{cycles} per element"
+    return _each(read, VALUE_READ + VALUE_WRITTEN + own, read.size(4))
+
+
+def _each(read: _Reader, cycles: float, count: int) -> Price:
+    """As many results as values, with formats at 1 and 3."""
+    return Price(cycles * count, f"{cycles} per element", count * read.item(3), count * read.item(1))
 
 
 def _per_value(cycles: float, *where: int) -> Work:
-    return lambda read: (cycles * read.product(*where), f"{cycles} per element")
+    return lambda read: _each(read, cycles, read.product(*where))
 
 
-def _softmax_8(read: _Reader) -> tuple[float, str]:
+def _copy(read: _Reader) -> Price:
+    return Price(BYTE_COPIED * read.size(2), f"{BYTE_COPIED} per byte", read.size(2), read.size(2))
+
+
+def _fill(read: _Reader) -> Price:
+    count = read.product(2, 2)
+    return Price(BYTE_MOVED * count, f"{BYTE_MOVED} per byte", 0, count)
+
+
+def _lookup(read: _Reader) -> Price:
+    count = read.size(2)
+    return Price(LOOKED_UP * count, f"{LOOKED_UP} per element", count, count * read.size(4))
+
+
+def _softmax_8(read: _Reader) -> Price:
     elements = read.product(4, 3)
+    cycles, basis = PLAIN_SHARE * elements, f"{PLAIN_SHARE} per element"
     if read.size(6) == 1 and elements >= LEAST_SHARES:
         share = BOX_SHARE if read.size(5) == BOX_ROW else SHARE
-        return SHARES_TABLE + share * elements, f"{share} per element, {SHARES_TABLE} per call"
-    return PLAIN_SHARE * elements, f"{PLAIN_SHARE} per element"
+        cycles, basis = SHARES_TABLE + share * elements, f"{share} per element, {SHARES_TABLE} per call"
+    return Price(cycles, basis, elements, elements * read.item(1))
 
 
-def _resize(read: _Reader) -> tuple[float, str]:
+def _resize(read: _Reader) -> Price:
     results = prod(read.size(k) for k in (5, 7, 8, 10, 11))
+    sources = prod(read.size(k) for k in (5, 6, 8, 9, 11))
     cycles = VALUE_WRITTEN + (4 if read.size(4) == 2 else 2) * VALUE_READ + 30
-    return cycles * results, f"{cycles} per element"
+    return Price(cycles * results, f"{cycles} per element", sources * read.item(3), results * read.item(1))
 
 
-def _extreme(read: _Reader) -> tuple[float, str]:
+def _extreme(read: _Reader) -> Price:
     outer, count, inner = (read.size(k) for k in (4, 5, 6))
+    elements = outer * count * inner
+    taken, given = elements * read.item_of(3), outer * inner * read.item_of(1)
     if read.size(3) in (_S8, _U8) and inner == 1:
         together = outer - outer % ROWS_TOGETHER if count <= SHORT_ROW and read.size(1) in (_S32, _S64) else 0
         each, row = (BYTE_TOGETHER, ROW_TOGETHER) if together else (BYTE_COMPARED, ROW_COMPARED)
         alone = (outer - together) * (ROW_COMPARED + count * BYTE_COMPARED)
-        return together * (row + count * each) + alone, f"{each} per element, {row} per row"
-    return POSITION_COMPARED * outer * count * inner, f"{POSITION_COMPARED} per element"
+        cycles = together * (row + count * each) + alone
+        return Price(cycles, f"{each} per element, {row} per row", taken, given)
+    return Price(POSITION_COMPARED * elements, f"{POSITION_COMPARED} per element", taken, given)
 
 
-def _lstm(read: _Reader) -> tuple[float, str]:
+def _lstm(read: _Reader) -> Price:
     rows, inputs, cells = read.product(2, 2), read.size(4), read.size(5)
     cycles = rows * cells * (4 * (inputs + cells) * MAC_8 + CELL)
-    return cycles, f"{MAC_8} per multiply-add, {CELL} per cell and step"
+    basis = f"{MAC_8} per multiply-add, {CELL} per cell and step"
+    return Price(cycles, basis, rows * inputs + 4 * cells * (inputs + cells), rows * cells)
 
 
-def _reduce(read: _Reader) -> tuple[float, str]:
+def _reduce(read: _Reader) -> Price:
     kept, reduced = read.loops(5, 6, 2), read.loops(7, 8, 2)
-    return kept * (VALUE_WRITTEN + reduced * 2 * VALUE_READ), f"{2 * VALUE_READ} per element"
+    cycles, basis = kept * (VALUE_WRITTEN + reduced * 2 * VALUE_READ), f"{2 * VALUE_READ} per element"
+    return Price(cycles, basis, kept * reduced * read.item(3), kept * read.item(1))
 
 
-def _move(read: _Reader) -> tuple[float, str]:
+def _move(read: _Reader) -> Price:
     runs, item, rank = read.loops(3, 4, 3), read.size(2), read.size(3)
     rows = argument(read.args, 4, read.name)
     inner = [as_int(n, read.name) for n in rows[3 * (rank - 1) : 3 * rank]] if isinstance(rows, list) and rank else []
+    taken, given = read.touched(3, 4, 3, 2) * item, runs * item
     if item in (1, 4) and inner and inner[0] >= 4 and inner[1] == item:
         cycles = BYTE_GATHERED if item == 1 else WORD_GATHERED
-        return runs * cycles + runs // inner[0] * RUN_MOVED, f"{cycles} per item, {RUN_MOVED} per row"
+        basis = f"{cycles} per item, {RUN_MOVED} per row"
+        return Price(runs * cycles + runs // inner[0] * RUN_MOVED, basis, taken, given)
     byte = BYTE_COPIED if item >= VECTOR_RUN else BYTE_MOVED
-    return runs * (RUN_MOVED + byte * item), f"{byte} per byte, {RUN_MOVED} per run"
+    return Price(runs * (RUN_MOVED + byte * item), f"{byte} per byte, {RUN_MOVED} per run", taken, given)
 
 
-def _take(read: _Reader) -> tuple[float, str]:
-    runs = prod(read.size(k) for k in (2, 4, 5, 7))
-    byte = BYTE_COPIED if read.size(8) >= VECTOR_RUN else BYTE_MOVED
-    return runs * (12 + byte * read.size(8)), f"{byte} per byte, 12 per run"
+def _take(read: _Reader) -> Price:
+    runs, item = prod(read.size(k) for k in (2, 4, 5, 7)), read.size(8)
+    sources = prod(read.size(k) for k in (2, 3, 5, 6))
+    byte = BYTE_COPIED if item >= VECTOR_RUN else BYTE_MOVED
+    return Price(runs * (12 + byte * item), f"{byte} per byte, 12 per run", min(runs, sources) * item, runs * item)
 
 
-def _pairs(rank: int, table: int, width: int) -> Work:
-    cycles = 2 * VALUE_READ + VALUE_WRITTEN + 20
-    return lambda read: (cycles * read.loops(rank, table, width), f"{cycles} per element")
+def _gather(read: _Reader) -> Price:
+    runs, item, count = read.size(2) * read.size(7), read.size(4), read.size(7)
+    taken = runs * item + count * read.item_of(6)
+    return Price(runs * (30 + BYTE_MOVED * item), f"{BYTE_MOVED} per byte, 30 per run", taken, runs * item)
+
+
+def _gather_nd(read: _Reader) -> Price:
+    tuples, depth, item = read.size(5), read.size(6), read.size(2)
+    taken = tuples * (item + depth * read.item_of(4))
+    basis = f"{BYTE_MOVED} per byte, 30 per index"
+    return Price(tuples * (30 * depth + BYTE_MOVED * item), basis, taken, tuples * item)
+
+
+def _binary(read: _Reader) -> Price:
+    count = read.loops(6, 7, 3)
+    taken = read.touched(6, 7, 3, 1) * read.item(3) + read.touched(6, 7, 3, 2) * read.item(5)
+    return Price(PAIR * count, f"{PAIR} per element", taken, count * read.item(1))
+
+
+def _select(read: _Reader) -> Price:
+    count = read.loops(8, 9, 4)
+    items = (read.item_of(3), read.item(5), read.item(7))
+    taken = sum(read.touched(8, 9, 4, column) * item for column, item in enumerate(items, 1))
+    return Price(PAIR * count, f"{PAIR} per element", taken, count * read.item(1))
 
 
 _WINDOWS = {"atonc_conv": 8, "atonc_transpose_conv": 8, "atonc_max_pool": 4, "atonc_average_pool": 4}
@@ -209,19 +310,19 @@ _COUNTS = {
     "atonc_l2_norm": (4, 2),
     "atonc_lstm": (2, 3),
 }
-_WORK: dict[str, Work] = {
-    "atonc_copy": _per_value(BYTE_COPIED, 2, 1),
-    "atonc_fill": _per_value(BYTE_MOVED, 2, 2),
+WORK: dict[str, Work] = {
+    "atonc_copy": _copy,
+    "atonc_fill": _fill,
     "atonc_move": _move,
     "atonc_take": _take,
-    "atonc_gather": lambda read: (read.size(2) * read.size(7) * (30 + BYTE_MOVED * read.size(4)), "4 per byte"),
-    "atonc_gather_nd": lambda read: (read.size(5) * (30 * read.size(6) + BYTE_MOVED * read.size(2)), "4 per byte"),
-    "atonc_lookup": _per_value(LOOKED_UP, 2, 1),
+    "atonc_gather": _gather,
+    "atonc_gather_nd": _gather_nd,
+    "atonc_lookup": _lookup,
     "atonc_convert": _convert,
     "atonc_unary": _unary,
     "atonc_affine": _per_value(VALUE_READ + VALUE_WRITTEN + 8, 4, 2),
-    "atonc_binary": _pairs(6, 7, 3),
-    "atonc_select": _pairs(8, 9, 4),
+    "atonc_binary": _binary,
+    "atonc_select": _select,
     "atonc_conv": _conv,
     "atonc_transpose_conv": _conv,
     "atonc_matmul": _matmul,

@@ -17,6 +17,7 @@ from atonc.emu.cpu.struct_view import StructView, argument
 from atonc.emu.cpu.tensors import onnx_axis, tensor
 from atonc.emu.files.types import CValue
 from atonc.errors import InputError, NotModelledError
+from atonc.hw.machine import Machine, stm32n6
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,13 @@ GUESS_ELEMENT = 20.0  # any element-wise function without a measurement
 GUESS_EXP = 100.0  # float exponential
 
 
-def call_cost(name: str, args: Sequence[CValue]) -> CallCost:
+def call_cost(name: str, args: Sequence[CValue], machine: Machine | None = None) -> CallCost:
+    """`machine`: whose memories our own kernels wait for; what was measured of others holds their waits."""
     coster = _COSTS.get(name)
     try:
         if coster is not None:
             return coster(args)
-        ours = kernel_cost(name, args)
+        ours = kernel_cost(name, args, (machine or stm32n6()).timing)
         if ours is not None:
             return _guess(*ours)
         if name.startswith("ll_sw_forward_"):
