@@ -16,6 +16,8 @@ def lines(found: Comparison, verbose: bool) -> list[str]:
     out = [
         f"A: {found.a.model}, {found.a.tool}, {found.a.clocks}",
         f"B: {found.b.model}, {found.b.tool}, {found.b.clocks}",
+        *(f"warning: {warning}" for warning in found.warnings),
+        *asked_lines(found),
         *(f"note on {side}: {note}" for side, view in (("A", found.a), ("B", found.b)) for note in view.notes),
         "",
         f"{'':26}{'A':>16}{'B':>16}{'B / A':>9}",
@@ -31,6 +33,13 @@ def lines(found: Comparison, verbose: bool) -> list[str]:
             names = dict.fromkeys((side_name(pair.a), side_name(pair.b)))
             out.append(f"{pair.a_ms:10.4f}{pair.b_ms:10.4f}{pair.difference:+10.4f}  {' / '.join(names)}{places}")
     return [*out, "", *pairing_lines(found)]
+
+
+def asked_lines(found: Comparison) -> list[str]:
+    """Options that differ."""
+    if found.asked is None:
+        return []
+    return [f"asked otherwise: {one}" for one in found.asked] or ["asked otherwise: nothing, the same options"]
 
 
 def pairing_lines(found: Comparison) -> list[str]:
@@ -78,13 +87,16 @@ def _row(figure: Figure) -> str:
 
 def _side(view: NetworkView) -> dict[str, Any]:
     clocks = {"npu_mhz": view.npu_mhz, "cpu_mhz": view.cpu_mhz}
-    return {"model": view.model, "tool": view.tool, "clocks": clocks}
+    return {"model": view.model, "tool": view.tool, "clocks": clocks, "memory": view.memory.as_dict()}
 
 
 def as_json(found: Comparison) -> dict[str, Any]:
     return {
         "a": _side(found.a),
         "b": _side(found.b),
+        "same_model": found.same_model,
+        "warnings": list(found.warnings),
+        "options": None if found.asked is None else [{"option": o.option, "a": o.a, "b": o.b} for o in found.asked],
         "figures": [{"name": f.name, "a": f.a, "b": f.b, "unit": f.unit, "ratio": f.ratio} for f in found.figures],
         "layers": [
             {
