@@ -95,7 +95,8 @@ def examine(
 def _notes(measured: Measurement) -> tuple[str, ...]:
     if measured.reference.twin is None:
         return ("no float model was given: weights count as they are, and losses of weights cannot be seen (--float)",)
-    missing = [layer.op.name for layer in measured.layers if layer.format.name not in measured.reference.names]
+    known = measured.reference.names
+    missing = [measured.name_of(layer) for layer in measured.layers if layer.format.name not in known]
     if not missing:
         return ()
     return (f"{len(missing)} of {len(measured.layers)} layers were not found in the float model, first {missing[0]}",)
@@ -107,7 +108,7 @@ def _noise(measured: Measurement, layer: Layer) -> LayerNoise:
 
     names, tensor = measured.reference.names, layer.format.name
     return LayerNoise(
-        layer.op.name,
+        measured.name_of(layer),
         layer.op.kind,
         names.get(tensor, tensor),
         tensor in names,
@@ -132,11 +133,12 @@ def _findings(measured: Measurement, bench: Bench | None) -> tuple[Finding, ...]
         symptom = diagnose(measured, layer, part)
         tried: tuple[Remedy, ...] = ()
         if bench is not None and number < MENDED:
-            with progress.part(f"remedies of {layer.op.name}"):
+            with progress.part(f"remedies of {measured.name_of(layer)}"):
                 tried = bench.try_all(layer, part)
         tensor = measured.reference.names.get(layer.format.name, layer.format.name)
         own = layer.own[part].db
-        found.append(Finding(layer.op.name, tensor, part, symptom.id, symptom.says, own, from_ratio(cost), tried))
+        name, whole = measured.name_of(layer), from_ratio(cost)
+        found.append(Finding(name, tensor, part, symptom.id, symptom.says, own, whole, tried))
     return tuple(found)
 
 

@@ -20,7 +20,7 @@ from atonc.accuracy.twin import Twin, fake, is_format, make_twin, real_twin, run
 from atonc.app.inputs import as_input, in_order_of, program_inputs
 from atonc.app.inputs import real as real_value
 from atonc.insight.loss import ACTIVATION, ARITHMETIC, KINDS, WEIGHTS
-from atonc.ir import Graph, Op, Tensor
+from atonc.ir import Graph, Op, Tensor, layer_name
 from atonc.lower.semantics.run import mapped_op, run_mapped
 from atonc.ops import run_graph
 from atonc.pipeline import Compiled
@@ -95,6 +95,18 @@ class Measurement:
                 own, accumulated = ({part: self._power(tensor.name) for part in KINDS} for _ in range(2))
                 found.append(Layer(op, tensor, own, accumulated, self._power(tensor.name)))
         return found
+
+    def name_of(self, layer: Layer) -> str:
+        """As all views call it: the layer of the compiled graph that gives its values, or that its node went into."""
+        return self._writers.get(layer.format.name) or self._owners_of_nodes.get(layer.op.name, layer.op.name)
+
+    @cached_property
+    def _writers(self) -> dict[str, str]:
+        return {name: layer_name(op) for op in self.canonical.ops for name in op.outputs}
+
+    @cached_property
+    def _owners_of_nodes(self) -> dict[str, str]:
+        return {node: layer_name(op) for op in reversed(self.canonical.ops) for node in (*op.origin, op.name)}
 
     # ------------------------------------------------------------------------------------------------------------ runs
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from atonc.insight.accuracy import OutputAgreement
 from atonc.insight.pairs import BY_NAME, LayerPair, pair_layers
+from atonc.insight.reproduce import BOARD_HASH, MODEL_HASH, POOLS_HASH
 from atonc.insight.types import CPU, HYBRID, NOTHING, NPU, LayerView, NetworkView
 from atonc.place.usage import RAM_FOR, MemoryUse, Use
 
@@ -26,6 +27,22 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """Something that was asked of one build otherwise than of the other; None: not asked for."""
+
+    option: str
+    a: str | None
+    b: str | None
+
+    def __str__(self) -> str:
+        return f"{self.option}: A {_said(self.a)}, B {_said(self.b)}"
+
+
+def _said(value: str | None) -> str:
+    return "without" if value is None else value or "with"
+
+
+@dataclass(frozen=True)
 class Comparison:
     a: NetworkView
     b: NetworkView
@@ -33,6 +50,28 @@ class Comparison:
     layers: tuple[LayerPair, ...]  # largest difference first
     paired_by: str = BY_NAME
     outputs: tuple[OutputAgreement, ...] = ()  # if both were run on the same inputs
+
+    @property
+    def same_model(self) -> bool | None:
+        """By the hash of the model's file; None where one of the builds does not keep it."""
+        a, b = (view.reproduce.get(MODEL_HASH) for view in (self.a, self.b))
+        return a == b if a and b else None
+
+    @property
+    def asked(self) -> tuple[Asked, ...] | None:
+        """What the builds were asked for and does not agree; None where one of them does not tell."""
+        if self.a.options is None or self.b.options is None:
+            return None
+        a, b = (_all_asked(view) for view in (self.a, self.b))
+        return tuple(Asked(key, a.get(key), b.get(key)) for key in dict.fromkeys((*a, *b)) if a.get(key) != b.get(key))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        if self.same_model is False:
+            return ("A and B are builds of different models: figures and layers of one say little about the other",)
+        if self.same_model is None and self.a.model != self.b.model:
+            return ("the models have different names, and a build does not keep its hash: they may not be the same",)
+        return ()
 
     @property
     def paired(self) -> tuple[int, int]:
@@ -52,6 +91,13 @@ class Comparison:
     @property
     def unmatched(self) -> int:
         return sum(map(len, self.alone))
+
+
+def _all_asked(view: NetworkView) -> dict[str, str]:
+    """Options, and what stands in the files that some of them name."""
+    files = {key: view.reproduce[key][:16] for key in (BOARD_HASH, POOLS_HASH) if key in view.reproduce}
+    version = {"version of atonc": view.reproduce["atonc"]} if "atonc" in view.reproduce else {}
+    return {**(view.options or {}), **files, **version}
 
 
 def _memory(a: MemoryUse, b: MemoryUse) -> Iterator[tuple[str, int, int]]:

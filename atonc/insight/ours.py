@@ -14,7 +14,7 @@ from atonc.emit.program import ProgramStep
 from atonc.frontends.coverage import CONVERSIONS, coverage
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence.summary import summarise
-from atonc.insight import decide, rules, tensors, wiring
+from atonc.insight import decide, reproduce, rules, tensors, wiring
 from atonc.insight.chained import has_no_epoch, of_form, of_schedule, of_stripes, prepared
 from atonc.insight.clocked import at_clocks
 from atonc.insight.own_steps import own_steps
@@ -65,6 +65,7 @@ def network_view(view: CompileView) -> NetworkView:
         compiled.layout.lower_bound_bytes,
         tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
         dict(view.reproduce),
+        reproduce.asked(view.options),
         coverage(view.compiled.source),
         silicon=summarise(compiled.grades),
         inputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.inputs),

@@ -14,6 +14,8 @@ from atonc.errors import plain
 from atonc.hw.board_file import split_choice
 from atonc.options import Options
 
+MODEL_HASH, BOARD_HASH, POOLS_HASH = "model sha256", "board sha256", "pools sha256"
+
 
 def command(model: str, options: Options, name: str = "network") -> str:
     """The command line that asks for the same; files are named without their folders."""
@@ -23,18 +25,32 @@ def command(model: str, options: Options, name: str = "network") -> str:
 def _flags(options: Options, name: str) -> Iterator[str]:
     if name != "network":
         yield from ("-n", name)
-    for member, known in declared(Options):
-        value, default = getattr(options, member.name), default_of(member)
-        if value == default or member.name in ("verify", "seed"):
-            continue  # they change no file
-        yield known.flags[0]
-        if not isinstance(value, bool):
-            yield _text(member.name, value)
+    for flag, text in _declared(options).items():
+        yield from (flag, text) if text else (flag,)
     if options.relocatable:
         yield from ("-r", *(() if options.secure else ("no-secure",)))
     for place, nodes in (("cpu", options.on_cpu), ("npu", options.on_npu)):
         for node in nodes:
             yield from ("--on", place, node)
+
+
+def _declared(options: Options) -> dict[str, str]:
+    """Options that are not at their default: flag -> value as text, empty for switches."""
+    found = {}
+    for member, known in declared(Options):
+        value, default = getattr(options, member.name), default_of(member)
+        if value != default and member.name not in ("verify", "seed"):  # they change no file
+            found[known.flags[0]] = "" if isinstance(value, bool) else _text(member.name, value)
+    return found
+
+
+def asked(options: Options) -> dict[str, str]:
+    """Everything that was asked of the compiler, to be compared with what was asked of another build."""
+    found = _declared(options)
+    if options.relocatable:
+        found["-r"] = "" if options.secure else "no-secure"
+    on = {"--on cpu": options.on_cpu, "--on npu": options.on_npu}
+    return found | {flag: ", ".join(nodes) for flag, nodes in on.items() if nodes}
 
 
 def _text(name: str, value: object) -> str:
@@ -63,12 +79,12 @@ def block(model: Path, options: Options, name: str, cost: NetworkCost) -> dict[s
     found = {
         "command": command(plain(model.name), options, name),
         "atonc": __version__,
-        "model sha256": hashlib.sha256(model.read_bytes()).hexdigest(),
+        MODEL_HASH: hashlib.sha256(model.read_bytes()).hexdigest(),
         "clocks": f"NPU {cost.npu_mhz:g} MHz, CPU {cost.cpu_mhz:g} MHz",
         "latency": "predicted by the hardware model; not measured on a board",
     }
     if own := _board_file(options.board):
-        found["board sha256"] = hashlib.sha256(own.read_bytes()).hexdigest()
+        found[BOARD_HASH] = hashlib.sha256(own.read_bytes()).hexdigest()
     if options.mpool:
-        found["pools sha256"] = hashlib.sha256(Path(options.mpool).read_bytes()).hexdigest()
+        found[POOLS_HASH] = hashlib.sha256(Path(options.mpool).read_bytes()).hexdigest()
     return found

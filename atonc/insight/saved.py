@@ -58,6 +58,8 @@ class Saved:
     verified: Verified | None = None
     buffers: tuple[BufferView, ...] = ()
     relocatable_bytes: int = 0  # RAM for programs whose addresses are set at run time
+    options: Mapping[str, str] = field(default_factory=dict)
+    reproduce: Mapping[str, str] = field(default_factory=dict)
 
 
 def rows(network: NetworkView) -> dict[str, Any]:
@@ -70,6 +72,8 @@ def rows(network: NetworkView) -> dict[str, Any]:
         },
         "verified": asdict(network.verified) if network.verified else None,
         "memory": network.memory.as_dict(),
+        "options": dict(network.options or {}),
+        "reproduce": dict(network.reproduce),
         "layers": layer_rows(network),
     }
 
@@ -126,6 +130,8 @@ def _saved(root: Any, kinds: Mapping[int, str]) -> Saved:
         _verified(root),
         tuple(_buffer(row, writers) for row in _rows(root, "buffers")),
         _integer(_object(root, "memory"), "relocatable_bytes"),
+        _text_by_name(root, "options"),
+        _text_by_name(root, "reproduce"),
     )
 
 
@@ -199,7 +205,7 @@ def _layer(row: Mapping[str, Any], steps: Mapping[int, Any]) -> SavedLayer:
         _integer(row, "macs"),
         tuple(_decision(one) for one in _rows(row, "decisions")),
         _text(row, "label") if "label" in row else "",
-        {_text({"": k}, ""): _text({"": v}, "") for k, v in _object(row, "attributes").items()},
+        _text_by_name(row, "attributes"),
         tuple(_tensor(one) for one in _rows(row, "weights")) if "weights" in row else (),
         _error(row),
     )
@@ -263,6 +269,10 @@ def _object(row: Mapping[str, Any], key: str) -> dict[str, Any]:
     if not isinstance(found, dict) or len(found) > _MOST:
         raise ValueError(key)
     return found
+
+
+def _text_by_name(row: Mapping[str, Any], key: str) -> dict[str, str]:
+    return {_text({"": k}, ""): _text({"": v}, "") for k, v in _object(row, key).items()}
 
 
 def _texts(row: Mapping[str, Any], key: str) -> list[str]:

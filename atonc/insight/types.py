@@ -233,6 +233,7 @@ class NetworkView:
     lower_bound_bytes: int = 0  # of the activations: no layout needs less
     notes: tuple[str, ...] = ()
     reproduce: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] | None = None  # that were asked for, by flag; None: its files do not tell
     coverage: Coverage | None = None  # of models that were compiled here
     basis: str = PREDICTED  # where cycles come from
     silicon: Summary | None = None  # how near its epochs are to published ones, where they can be read

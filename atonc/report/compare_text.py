@@ -17,6 +17,8 @@ def lines(found: Comparison, verbose: bool) -> list[str]:
     out = [
         f"A: {found.a.model}, {found.a.tool}, {found.a.clocks}",
         f"B: {found.b.model}, {found.b.tool}, {found.b.clocks}",
+        *(f"warning: {warning}" for warning in found.warnings),
+        *asked_lines(found),
         *(f"note on {side}: {note}" for side, view in (("A", found.a), ("B", found.b)) for note in view.notes),
         "",
         f"{'':26}{'A':>16}{'B':>16}{'B / A':>9}",
@@ -43,6 +45,13 @@ def _band_lines(found: Comparison) -> list[str]:
         for side, view, band in bands
         if view.basis == PREDICTED
     ]
+
+
+def asked_lines(found: Comparison) -> list[str]:
+    """Options that differ."""
+    if found.asked is None:
+        return []
+    return [f"asked otherwise: {one}" for one in found.asked] or ["asked otherwise: nothing, the same options"]
 
 
 def pairing_lines(found: Comparison) -> list[str]:
@@ -91,13 +100,17 @@ def _row(figure: Figure) -> str:
 def _side(view: NetworkView) -> dict[str, Any]:
     clocks = {"npu_mhz": view.npu_mhz, "cpu_mhz": view.cpu_mhz}
     band = error_band(view).as_data(view.latency_ms) if view.basis == PREDICTED else {}
-    return {"model": view.model, "tool": view.tool, "clocks": clocks, "latency_ms": view.latency_ms, **band}
+    names = {"model": view.model, "tool": view.tool, "clocks": clocks}
+    return {**names, "latency_ms": view.latency_ms, **band, "memory": view.memory.as_dict()}
 
 
 def as_json(found: Comparison) -> dict[str, Any]:
     return {
         "a": _side(found.a),
         "b": _side(found.b),
+        "same_model": found.same_model,
+        "warnings": list(found.warnings),
+        "options": None if found.asked is None else [{"option": o.option, "a": o.a, "b": o.b} for o in found.asked],
         "figures": [{"name": f.name, "a": f.a, "b": f.b, "unit": f.unit, "ratio": f.ratio} for f in found.figures],
         "layers": [
             {

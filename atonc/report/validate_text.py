@@ -83,7 +83,7 @@ def _layers(found: Validation, per_layer: bool, verbose: bool) -> list[str]:
         bad = found.first_misread
         text.append(f"first operator that the reference computes otherwise: {bad.tensor} ({bad.kind}, {bad.node})")
     if found.first_bad is not None:
-        text.append(f"first bad layer: {found.first_bad.tensor} ({found.first_bad.kind}, {found.first_bad.node})")
+        text.append(f"first bad layer: {found.first_bad.node} ({found.first_bad.kind}, {found.first_bad.tensor})")
     else:
         text.append("no layer is further from exact arithmetic than the compiler declares")
     return text + _rows(layers if per_layer and verbose else [layer for layer in layers if layer.bad])
@@ -92,7 +92,7 @@ def _layers(found: Validation, per_layer: bool, verbose: bool) -> list[str]:
 def _rows(layers: Sequence[LayerCheck]) -> list[str]:
     return [
         f"  epoch {'none' if layer.step is None else layer.step:>4} {'cpu' if layer.on_cpu else 'npu'} {layer.kind:14} "
-        f"max {layer.max_diff:<6g} differ {layer.differ_percent:6.2f} %  {layer.tensor}"
+        f"max {layer.max_diff:<6g} differ {layer.differ_percent:6.2f} %  {layer.node}: {layer.tensor}"
         for layer in layers
     ]
 

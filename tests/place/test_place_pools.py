@@ -12,6 +12,7 @@ from atonc.errors import InputError
 from atonc.place import board, place, read_board
 from atonc.place.check import check
 from atonc.place.pools import board_of, run_windows, segment_windows
+from atonc.plan.types import BufferKind
 from tests.place.plans import chain, random_steps
 
 KIB = 1 << 10
@@ -107,3 +108,15 @@ def test_bad_boards_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such file"):
         read_board(tmp_path / "absent.toml")
     assert board_of("x", board("dk").pools).pools
+
+
+def test_activations_outside_begin_behind_the_constants_there(tmp_path: Path) -> None:
+    """Constants end at any multiple of 16, other buffers begin at a whole cache line: the next one, never the last."""
+    found = read_board(write(tmp_path / "ext.mpool", HYPER))
+    steps = chain(1000, 40_000, 1000)
+    steps.epoch([steps.buffer("w", 48, BufferKind.CONSTANT), "t1"], [steps.buffer("u", 64)])
+    layout = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, found)
+    constant = layout.placed["w"]
+    others = [home for home in layout.placed.values() if home.buffer.kind != BufferKind.CONSTANT]
+    assert constant.end % 32 == 16 and min(home.address for home in others) == constant.end + 16
+    assert not check(layout.placed, steps.plans, found, {}, steps.inputs, steps.outputs)

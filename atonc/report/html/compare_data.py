@@ -18,6 +18,7 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
     return {
         "sides": sides,
         "figures": [[f.name, f.a, f.b, f.unit, f.ratio] for f in found.figures],
+        "warnings": [*found.warnings, *compare_text.asked_lines(found)],
         "paired_by": found.paired_by,
         "pairing": compare_text.pairing_lines(found),
         "pairs": [

@@ -10,6 +10,7 @@ from atonc.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.hw.safety.evidence.summary import Summary
 from atonc.insight.band import error_band
 from atonc.insight.live import distinct, live_bytes
+from atonc.insight.roofline import roofline
 from atonc.insight.types import (
     CPU,
     HYBRID,
@@ -78,12 +79,24 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "reproduce": dict(network.reproduce),
         "steps": [_step(step) for step in network.steps],
         "layers": [_layer(layer, places) for layer in network.layers],
+        "roofline": _roofline(network),
         "buffers": [_buffer(buffer, names) for buffer, names in distinct(network.buffers).items()],
         "live": list(live_bytes(network).values()),
         "pools": [
             {"name": p.name, "base": p.base, "size": p.size_bytes, "used": p.used_bytes, "external": p.external}
             for p in network.pools
         ],
+    }
+
+
+def _roofline(network: NetworkView) -> dict[str, Any]:
+    """Layers by their place in `layers`."""
+    found, places = roofline(network), {layer.name: place for place, layer in enumerate(network.layers)}
+    return {
+        "peak": found.peak,
+        "rate": round(found.bytes_per_cycle, 2),
+        "dots": [[places[d.layer.name], round(d.macs_per_byte, 4), round(d.macs_per_cycle, 4)] for d in found.dots],
+        "cpu": [places[layer.name] for layer in found.on_cpu],
     }
 
 

@@ -37,7 +37,7 @@
   $("figure-table").tHead.append(el("tr", {}, ...["", "A", "B", "B / A"].map((t, i) => el("th", { class: i ? "number" : "" }, t))));
   $("figure-table").tBodies[0].append(...D.figures.map(([title, a, b, unit, ratio]) => el("tr", {}, el("td", {}, title), el("td", { class: "number" }, shownFigure(a, unit)), el("td", { class: "number" }, shownFigure(b, unit)), el("td", { class: "number" }, ratio === null ? "" : ratio.toFixed(3)))),
     ...D.outputs.map(([a, b, cosine, exact, close, largest]) => el("tr", {}, el("td", { class: "name" }, "output ", name(a, 50)), el("td", { class: "number", colspan: 3 }, `cosine ${cosine.toFixed(6)}, exact ${exact.toFixed(2)} %, within one step ${close.toFixed(2)} %, largest ${number(largest)}`))));
-  $("notes").append(...D.sides.flatMap((side, k) => side.notes.map(text => el("li", {}, `${LETTERS[k]}: ${text}`))));
+  $("notes").append(...D.warnings.map(text => el("li", {}, text)), ...D.sides.flatMap((side, k) => side.notes.map(text => el("li", {}, `${LETTERS[k]}: ${text}`))));
   $("pairing").textContent = D.pairing.map(t => t + ".").join(" ") + ` Paired by ${D.paired_by}.`;
 
   // ------------------------------------------------------------ both timelines

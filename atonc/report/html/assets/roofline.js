@@ -1,15 +1,12 @@
 // Roofline: multiplications per cycle over multiplications per byte that moves.
 (function () {
   const host = $("roofline-plot"), HEIGHT = 440, EDGE = 52, BOTTOM = 40;
-  const PEAK = 288;  // four convolvers, 72 each
-  const RATE = 2 * 8 / 1.11;  // bytes a cycle that two RAM ports bring at best
-  const dots = D.layers.filter(l => l.macs && l.cycles).map(layer => {
-    const moved = layer.epochs.map(n => D.steps[byNumber.get(n)]).reduce((sum, s) => sum + (s ? s.bytes : 0), 0);
-    return { layer, x: layer.macs / Math.max(1, moved), y: layer.macs_per_cycle };
-  });
+  const { peak: PEAK, rate: RATE, cpu } = D.roofline;
+  const dots = D.roofline.dots.map(([place, x, y]) => ({ layer: D.layers[place], x, y }));
+  if (cpu.length) $("roofline-cpu").textContent = `Not shown: ${cpu.length} ${cpu.length === 1 ? "layer that multiplies" : "layers that multiply"} on the CPU (${cpu.slice(0, 4).map(i => short(D.layers[i].name, 40)).join(", ")}${cpu.length > 4 ? ", ..." : ""}); the NPU's bus is no limit to them.`;
 
   function draw() {
-    if (!dots.length) { host.textContent = "No layer multiplies."; return; }
+    if (!dots.length) { host.textContent = "No layer multiplies on the NPU."; return; }
     const width = host.clientWidth || 500;
     const lowX = Math.min(0.1, ...dots.map(d => d.x)), highX = Math.max(100, ...dots.map(d => d.x)) * 1.5;
     const lowY = Math.max(0.01, Math.min(1, ...dots.map(d => d.y)) * 0.7), highY = PEAK * 1.6;
@@ -24,7 +21,7 @@
       svg("text", { x: width / 2, y: HEIGHT - 6, "text-anchor": "middle", class: "soft" }, "multiplications per byte moved"), svg("text", { x: 4, y: 10, class: "soft" }, "MAC/cycle"));
     const most = Math.max(...dots.map(d => d.layer.cycles)), current = chosen >= 0 ? D.layers[chosen].name : "";
     for (const { layer, x: a, y: b } of dots) {
-      const mark = svg("circle", { cx: x(a), cy: y(Math.max(b, lowY)), r: 3 + 9 * Math.sqrt(layer.cycles / most), fill: COLOURS[layer.on === "npu" ? labelKey(Object.keys(layer.bound_by)[0]) : "cpu"], opacity: 0.75, class: "mark" + (layer.name === current ? " chosen" : ""), onclick: () => selectLayer(layerOf.get(layer.name), "roofline") });
+      const mark = svg("circle", { cx: x(a), cy: y(Math.max(b, lowY)), r: 3 + 9 * Math.sqrt(layer.cycles / most), fill: COLOURS[labelKey(Object.keys(layer.bound_by)[0])], opacity: 0.75, class: "mark" + (layer.name === current ? " chosen" : ""), onclick: () => selectLayer(layerOf.get(layer.name), "roofline") });
       picture.append(tip(mark, `${layer.label}: ${short(layer.name, 80)}\n${b.toFixed(1)} MAC/cycle, ${a.toFixed(1)} MAC/byte, ${format(layer.cycles)} cycles`));
     }
     host.replaceChildren(picture);

@@ -1,0 +1,90 @@
+"""One truth: every view of a build says the same of it, to the byte."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.views.views import MEMORY, VIEWS, Build, Figures
+
+ROOT = Path(__file__).parents[2]
+CORPUS = Path(os.environ.get("ATONC_CORPUS", ROOT.parent / "shared" / "corpus")) / "models"
+EXAMPLES = ROOT / "examples" / "digits"
+MODELS = [EXAMPLES / "digits.tflite", EXAMPLES / "digits.onnx"]
+MODELS += [file for file in (CORPUS / "kws_ref_model.tflite",) if file.is_file()]
+
+CONTROLLER: dict[str, dict[str, Any]] = {"controller": {}, "driver": {"epoch_controller": False}}
+WEIGHTS: dict[str, dict[str, Any]] = {"plain": {}, "resident": {"resident": "all"}}
+OTHERS: dict[str, dict[str, Any]] = {
+    "prefetch": {"schedule_with": ("prefetch",)},
+    "own input": {"inputs_allocation": False},
+    "spill": {},
+}
+FLAGS = {
+    "epoch_controller": ("--no-epoch-controller",),
+    "resident": ("--resident",),
+    "schedule_with": ("--schedule-with", "prefetch"),
+    "inputs_allocation": ("--no-inputs-allocation",),
+}
+CASES = [
+    *((model, c, w) for model in MODELS for c in CONTROLLER for w in WEIGHTS),
+    *((MODELS[0], "controller", other) for other in OTHERS),
+]
+
+
+def tiny_memories(folder: Path) -> Path:
+    """Two KiB on the chip, and RAM outside."""
+    pools = [
+        _pool("npuRAM3", 0x3420_0000, 2, "ACC_WRITE", 8, 1.25),
+        _pool("hyperRAM", 0x9000_0000, 4096, "ACC_WRITE", 2, 5.0),
+        _pool("octoFlash", 0x7038_0000, 4096, "ACC_READ", 1, 6.0),
+    ]
+    file = folder / "tiny.mpool"
+    file.write_text(json.dumps({"memory": {"mempools": pools}}))
+    return file
+
+
+def _pool(name: str, base: int, kib: int, rights: str, width: int, ratio: float) -> dict[str, Any]:
+    speed = {"rights": rights, "throughput": "HIGH", "latency": "LOW", "byteWidth": width, "freqRatio": ratio}
+    place = {"offset": {"value": hex(base), "magnitude": "BYTES"}, "size": {"value": str(kib), "magnitude": "KBYTES"}}
+    return {"fname": name, "name": name, "fformat": "FORMAT_RAW", "prop": speed, **place}
+
+
+def build(model: Path, controller: str, weights: str, folder: Path) -> Build:
+    options = {**CONTROLLER[controller], **{**WEIGHTS, **OTHERS}[weights]}
+    flags = tuple(word for key in options for word in FLAGS[key])
+    if weights == "spill":
+        options["mpool"] = str(tiny_memories(folder))
+        flags = (*flags, "--mpool", options["mpool"])
+    return Build(model, options, flags, folder / "out")
+
+
+@pytest.mark.parametrize(("model", "controller", "weights"), CASES, ids=lambda one: Path(one).name)
+def test_every_view_says_the_same(model: Path, controller: str, weights: str, tmp_path: Path) -> None:
+    one = build(model, controller, weights, tmp_path)
+    said: dict[str, dict[str, Any]] = {}
+    for show in VIEWS:
+        for figure, value in show(one).items():
+            said.setdefault(figure, {})[show.__name__] = value
+    for figure, values in said.items():
+        assert all(value == values[next(iter(values))] for value in values.values()), (figure, values)
+    assert all(len(said[figure]) >= 8 for figure in MEMORY), "most views tell each"
+    _is_sensible({figure: next(iter(values.values())) for figure, values in said.items()}, weights)
+
+
+def _is_sensible(figures: Figures, weights: str) -> None:
+    """Equal, and not by being nothing."""
+    parts = [figures[f"{part}_bytes"] for part in ("activations", "resident", "prefetched", "relocatable")]
+    assert figures["ram_bytes"] == sum(parts) and figures["weights_bytes"] > 0
+    assert figures["lower_bound_bytes"] <= figures["activations_bytes"] > 0
+    assert figures["live_bytes"] <= figures["ram_bytes"]
+    assert (figures["resident_bytes"] > 0) == (weights == "resident")
+    assert (figures["relocatable_bytes"] > 0) == (weights == "own input")
+    outside = figures["pools"].get("hyperRAM", 0)
+    assert figures["spilled_bytes"] == outside < figures["activations_bytes"]
+    assert (outside > 0) == (weights == "spill") and figures["lower_bound_bytes"] != outside
+    assert len(set(figures["layers"])) == len(figures["layers"])

@@ -1,0 +1,226 @@
+"""What each view says of one build, as plain figures: a function a view. Figures of the same name must be equal in all
+views that have them, so a new figure is a key in every function that can tell it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from functools import cached_property
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import atonc
+from atonc.app import generating
+from atonc.cli import main
+from atonc.compile_view import CompileView
+from atonc.declare import arguments
+from atonc.options import Gates, Options
+from atonc.report import compile_text
+from atonc.serve.worker import summary
+from atonc.sweeping.row import compute
+from atonc.workers import Unit
+
+Figures = dict[str, Any]
+MEMORY = (
+    "ram_bytes", "activations_bytes", "spilled_bytes", "resident_bytes", "prefetched_bytes", "relocatable_bytes",
+    "weights_bytes",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Build:
+    """A model and options: as the compiler takes them, as words of the command line, and the folder of `generate`."""
+
+    model: Path
+    options: Mapping[str, Any]
+    flags: tuple[str, ...]
+    folder: Path
+
+    @cached_property
+    def compiled(self) -> CompileView:
+        """For views that are functions of it."""
+        return generating.analyze(self.model, arguments(Options, {**self.options, "verify": False}))
+
+
+def _command(*words: object) -> Any:
+    """What a verb prints as JSON."""
+    out = StringIO()
+    with redirect_stdout(out):
+        assert main([str(word) for word in words]) == 0, words
+    return json.loads(out.getvalue())
+
+
+def _memory(found: Mapping[str, Any]) -> Figures:
+    return {key: found[key] for key in MEMORY}
+
+
+def _compiled(found: Mapping[str, Any]) -> Figures:
+    pools = {pool["name"]: pool["used_bytes"] for pool in found["memory"]["pools"] if pool["used_bytes"]}
+    return _memory(found["memory"]) | {"pools": pools, "lower_bound_bytes": found["memory"]["lower_bound_bytes"]}
+
+
+def analyze(build: Build) -> Figures:
+    return _compiled(_command("analyze", build.model, *build.flags, "--no-verify", "--json"))
+
+
+def generate(build: Build) -> Figures:
+    """Writes the folder that the views below read."""
+    words = ("generate", build.model, *build.flags, "--no-verify", "--json", "-o", build.folder)
+    return _compiled(_command(*words))
+
+
+def text(build: Build) -> Figures:
+    said = (build.folder / "network_report.txt").read_text()
+    head = re.search(r"RAM ([\d,]+) bytes \((.*?)\), weights ([\d,]+) bytes", said)
+    assert head is not None
+    parts = dict(part.rsplit(" ", 1) for part in head[2].split(", "))
+    spilled = re.search(r"([\d,]+) bytes of activations lie outside the chip", said)
+    return {
+        "ram_bytes": _number(head[1]),
+        "activations_bytes": _number(parts["activations"]),
+        "resident_bytes": _number(parts.get("resident weights", "0")),
+        "relocatable_bytes": _number(parts.get("relocatable data", "0")),
+        "weights_bytes": _number(head[3]),
+        "spilled_bytes": _number(spilled[1]) if spilled else 0,
+        "lower_bound_bytes": _number(re.findall(r"of the lower bound ([\d,]+)", said)[0]),
+    }
+
+
+def _number(digits: str) -> int:
+    return int(digits.replace(",", ""))
+
+
+def vendor_text(build: Build) -> Figures:
+    """The report in ST's form: all of RAM is `bss`."""
+    said = (build.folder / "network_generate_report.txt").read_text()
+    total = re.findall(r"TOTAL +[\d,]+ +([\d,]+)\n", said)
+    model = re.search(r"weights=([\d,]+) activations=([\d,]+)", said)
+    io = re.search(r"\n io +0 +([\d,]+)\n", said)
+    assert model is not None and io is not None and total[0] == total[1]
+    ram = _number(total[0]) - _number(io[1])
+    return {"ram_bytes": ram, "weights_bytes": _number(model[1]), "activations_bytes": _number(model[2])}
+
+
+def vendor_json(build: Build) -> Figures:
+    found = json.loads((build.folder / "network_c_info.json").read_text())["memory_footprint"]
+    return {"weights_bytes": found["weights"], "activations_bytes": found["activations"]}
+
+
+def header(build: Build) -> Figures:
+    said = (build.folder / "network_memories.h").read_text()
+    found = {key: int(value) for key, value in re.findall(r"#define ATONC_DEFAULT_(\w+_BYTES) (\d+)UL", said)}
+    uses = ("ACTIVATIONS", "RESIDENT", "PREFETCHED", "RELOCATABLE")
+    parts = {f"{use.lower()}_bytes": found[f"RAM_{use}_BYTES"] for use in uses}
+    return parts | {"ram_bytes": found["RAM_BYTES"], "spilled_bytes": found["SPILLED_BYTES"]}
+
+
+def page_data(file: Path) -> Any:
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', file.read_text(), re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def _page(file: Path) -> Figures:
+    data = page_data(file)
+    totals = data["totals"]
+    parts = totals["ram_by_use"]
+    return {
+        "ram_bytes": totals["ram"],
+        "activations_bytes": totals["activations"],
+        "spilled_bytes": totals["spilled"],
+        "resident_bytes": parts.get("resident", 0),
+        "prefetched_bytes": parts.get("prefetched", 0),
+        "relocatable_bytes": parts.get("relocatable", 0),
+        "weights_bytes": totals["weights"],
+        "lower_bound_bytes": totals["lower_bound"],
+        "pools": {pool["name"]: pool["used"] for pool in data["pools"] if pool["used"]},
+        "live_bytes": max(data["live"]),
+        "layers": [layer["name"] for layer in data["layers"]],
+    }
+
+
+def page(build: Build) -> Figures:
+    return _page(build.folder / "report.html")
+
+
+def view(build: Build) -> Figures:
+    file = build.folder.with_suffix(".html")
+    with redirect_stdout(StringIO()):
+        assert main(["view", str(build.folder), "--save", str(file)]) == 0
+    return _page(file)
+
+
+def _explained(found: Mapping[str, Any]) -> Figures:
+    layers = [layer["name"] for layer in found["layers"]]
+    return _memory(found["memory"]) | {"live_bytes": found["peak"]["live_bytes"], "layers": layers}
+
+
+def explain(build: Build) -> Figures:
+    return _explained(_command("explain", build.folder, "--json"))
+
+
+def explain_model(build: Build) -> Figures:
+    return _explained(_command("explain", build.model, *build.flags, "--no-prices", "--json"))
+
+
+def compare(build: Build) -> Figures:
+    found = _command("compare", build.folder, build.folder, "--json")
+    assert found["same_model"] is True and found["warnings"] == [] and found["options"] == []
+    figures = {figure["name"]: figure["a"] for figure in found["figures"]}
+    shown = {
+        "ram_bytes": figures["RAM"],
+        "resident_bytes": figures.get("resident weights", 0),
+        "activations_bytes": figures["activations"],
+        "spilled_bytes": figures["spilled"],
+        "weights_bytes": figures["weights"],
+    }
+    assert found["b"]["memory"] | shown == found["a"]["memory"]
+    return _memory(found["a"]["memory"])
+
+
+def sweep(build: Build) -> Figures:
+    options = {key: list(value) if isinstance(value, tuple) else value for key, value in build.options.items()}
+    names: dict[str, Any] = {"options": options, "size": "", "verify": False, "board": "stm32n6570-dk"}
+    return _memory(json.loads(compute(Unit("row", (build.model,), names)))["figures"])
+
+
+def serve(build: Build) -> Figures:
+    document = compile_text.as_json(build.compiled) | {"gates": []}
+    return _memory(summary(document))
+
+
+def gates(build: Build) -> Figures:
+    """The smallest limits that hold."""
+    found = build.compiled
+    return {
+        "ram_bytes": _least(lambda most: not generating.broken(Gates(max_ram=most), found)),
+        "activations_bytes": _least(lambda most: not generating.broken(Gates(max_activations=most), found)),
+    }
+
+
+def _least(holds: Callable[[int], bool]) -> int:
+    low, high = 0, 1 << 26  # no limit is written as 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def python(build: Build) -> Figures:
+    found = atonc.compile(build.model, verify=False, **build.options)
+    memory = found.memory
+    return {key: getattr(memory, key) for key in MEMORY} | {
+        "lower_bound_bytes": memory.lower_bound_bytes,
+        "pools": {name: size for name, size in memory.pools.items() if name != "firmware"},
+        "layers": [layer.name for layer in found.layers],
+    }
+
+
+VIEWS: tuple[Callable[[Build], Figures], ...] = (
+    generate, analyze, text, vendor_text, vendor_json, header, page, view, explain, explain_model, compare, sweep,
+    serve, gates, python,
+)  # fmt: skip
