@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,7 +111,9 @@ def compile_canonical(
     avoided: dict[str, Refused] = {}
     apart: set[str] = set()  # operators that shall not be chained to others
     whole: set[str] = set()  # operators whose rows shall not be computed in turn
-    job = Job(graph, memory, target_of(options), options, watch)
+    target = target_of(options)
+    memory = replace(memory, machine=target.machine)
+    job = Job(graph, memory, target, options, watch)
     for _ in range(ROUNDS):
         lower = partial(
             map_ops, graph, job.target, options.numerics, samples, affinity, supplied(graph, options), avoided
