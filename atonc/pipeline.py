@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,7 +115,9 @@ def compile_canonical(
     avoided: dict[str, Refused] = {}
     apart: set[str] = set()  # operators that shall not be chained to others
     whole: set[str] = set()  # operators whose rows shall not be computed in turn
-    job = Job(graph, memory, target_of(options), options, watch)
+    target = target_of(options)
+    memory = replace(memory, machine=target.machine)
+    job = Job(graph, memory, target, options, watch)
     for _ in range(ROUNDS):
         coarse = max(MOST_CODES, options.allow_coarse)
         edges = supplied(graph, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from atonc.place.pools import movable_outside, not_secure
 
 
 def memories(options: Options) -> Board:
+    machine = machine_of(options)
     if options.mpool:
-        return read_board(Path(options.mpool))
-    found = board(options.board)
+        return replace(read_board(Path(options.mpool), machine), machine=machine)
+    found = replace(board(options.board), machine=machine)
     found = found if options.secure else not_secure(found)
     return movable_outside(found) if options.relocatable else found
 

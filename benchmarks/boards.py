@@ -26,6 +26,7 @@ from atonc.boards.mpool_text import mpool_document
 from atonc.errors import AtoncError
 from atonc.hw.board import Board
 from atonc.hw.board_file import find_board
+from atonc.hw.machine import stm32n6
 from atonc.hw.mpool import parse_mpool, read_mpool
 from atonc.hw.tolerant_json import read_json
 from atonc.place import read_board
@@ -91,7 +92,7 @@ def profile_figures(fetched: Path) -> str:
             try:
                 found = read_profile(f"{name}@{path}")
                 unknown.update(found.ignored)
-                read_board(found.memory_pool or path)
+                read_board(found.memory_pool or path, stm32n6())
                 good += 1
             except AtoncError as error:
                 bad.append(f"\n- {path.relative_to(fetched)}, {name}: {error.what}")

@@ -18,7 +18,8 @@ from atonc.emu.files.network_c import read_network
 from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import EmulatedNetwork, Step, load, memory_of, plan_steps
 from atonc.errors import AtoncError, InputError, plain
-from atonc.hw.machine import Clocks, Machine, stm32n6
+from atonc.hw.cycles import hardware
+from atonc.hw.machine import Machine, stm32n6
 from atonc.hw.safety.evidence import grade_program
 from atonc.hw.safety.evidence.summary import Summary, summarise
 from atonc.insight import decide, flow, folder_memory, rules, tensors, vendor, wiring
@@ -81,12 +82,10 @@ def _without_weights(directory: Path, name: str | None, missing: InputError) -> 
 
 
 def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
-    built = build_machine(net.network)
-    machine = adjust(built)
+    machine = adjust(build_machine(net.network))
     network, info, notes = net.network, *fitting_c_info(net.network)
     steps = [step for step in net.steps if not step.empty]
     saved = read_saved(network, {step.number: step.kind for step in steps})
-    saved = saved and replace(saved, cpu_cycles=_at_clocks(saved.cpu_cycles, built.clocks, machine.clocks))
     cost = network_cost(net, steps, machine, info)
     views = _views(steps, cost, info, saved, node_names(network, steps))
     buffers, banks = _buffers(network, steps, info, saved), folder_memory.banks(network)
@@ -98,7 +97,7 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
     else:
         streams = _flow(info, buffers, steps)
         layers = tuple(_layers(steps, views, buffers, external, streams, network))
-    layers = at_clocks(layers, machine)
+    layers = at_clocks(layers, machine, _programmed_by(steps))
     return NetworkView(
         network.name,
         saved.model if saved else plain(info.model if info and info.model else network.c_file.name),
@@ -130,6 +129,11 @@ def _buffers(
     if saved is not None:
         return saved.buffers
     return folder_memory.listed_buffers(info, network, steps) if info else folder_memory.buffers(network, steps)
+
+
+def _programmed_by(steps: Sequence[Step]) -> str:
+    by_cpu = any(step.epoch is not None and not step.blob for step in steps)
+    return hardware.CPU if by_cpu else hardware.CONTROLLER
 
 
 def _flow(info: CInfo | None, buffers: Sequence[BufferView], steps: Sequence[Step]) -> flow.Flow:
@@ -196,7 +200,7 @@ def _views(
         node = info.by_epoch.get(step.number) if info else None
         nodes = vendor.nodes_of(node, names.get(step.number, ()))
         if saved is not None and step.number in owners:
-            view = _step(step, _as_saved(costs, saved.cpu_cycles.get(step.number), cost.npu_mhz), 0)
+            view = _step(step, costs, 0)
             title, layer = saved.titles.get(step.number, ""), owners[step.number]
         else:
             view = _step(step, costs, node.macc if node else 0)
@@ -205,22 +209,6 @@ def _views(
         title = title or f"epoch {step.number}"
         found.append(replace(view, title=title, layer=layer, nodes=tuple(nodes) or (title,)))
     return tuple(found) if saved is not None else vendor.unique_layers(found)
-
-
-def _at_clocks(
-    saved: Mapping[int, tuple[int, bool]], then: Clocks, now: Clocks
-) -> Mapping[int, tuple[int, bool]]:
-    """Cycles of CPU epochs count at the NPU's clock, but take as long as the CPU's clock lets them."""
-    factor = (then.cpu_mhz / now.cpu_mhz) * (now.npu_mhz / then.npu_mhz)
-    return {number: (round(cycles * factor), known) for number, (cycles, known) in saved.items()}
-
-
-def _as_saved(cost: StepCost, cycles: tuple[int, bool] | None, npu_mhz: float) -> StepCost:
-    """Our own kernels cost what was predicted when they were generated."""
-    if cycles is None:
-        return cost
-    milliseconds = cycles[0] / npu_mhz / 1e3
-    return replace(cost, cycles=cycles[0], milliseconds=milliseconds, cpu_ms=milliseconds, known=cycles[1])
 
 
 def _step(step: Step, cost: StepCost, macs: int) -> StepView:

@@ -106,7 +106,7 @@ def _step(node: InfoNode, machine: Machine, pools: Mapping[int, str]) -> StepVie
         ", ".join(names) or node.name,
         names[0] if names else node.name,
         node.max_cycles,
-        node.max_cycles / machine.clocks.npu_mhz / 1e3,
+        machine.milliseconds(node.max_cycles),
         node.max_cycles,
         "cpu" if on != NPU else memory or ("convolvers" if _convolves(node) else "compute"),
         on == NPU,

@@ -34,7 +34,6 @@ from atonc.insight.types import (
 from atonc.ir import Op, layer_name
 from atonc.lower.map_ops import CpuReason
 from atonc.lower.rules import NOT_CODES, rule_of
-from atonc.pipeline import machine_of
 from atonc.place.pools import is_external
 from atonc.plan.types import FILLED as READ_ONLY
 from atonc.plan.types import EpochPlan
@@ -46,7 +45,7 @@ def network_view(view: CompileView) -> NetworkView:
     external = {pool.name for pool in view.board.pools if is_external(pool)}
     own = own_steps(compiled, view.cost.steps)
     listed = (_layer(op, view, own.get(op.name, []), external) for op in _ops(view))
-    layers = at_clocks(listed, machine_of(view.options))
+    layers = at_clocks(listed, compiled.target.machine, compiled.target.programmed_by)
     return NetworkView(
         view.name,
         view.model,

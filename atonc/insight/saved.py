@@ -50,7 +50,6 @@ class Saved:
     model: str
     board: str
     layers: tuple[SavedLayer, ...]
-    cpu_cycles: Mapping[int, tuple[int, bool]]  # CPU steps: cycles as predicted when compiled, and whether measured
     titles: Mapping[int, str] = field(default_factory=dict)
     inputs: tuple[TensorView, ...] = ()
     outputs: tuple[TensorView, ...] = ()
@@ -117,14 +116,12 @@ def _saved(root: Any, kinds: Mapping[int, str]) -> Saved:
     steps = {_integer(row, "number"): row for row in _rows(root, "steps")}
     if {number: _text(row, "kind") for number, row in steps.items()} != dict(kinds):
         raise ValueError("another build")
-    cpu = {n: row for n, row in steps.items() if kinds[n] == "cpu"}
     layers = tuple(_layer(row, steps) for row in _rows(root, "layers"))
     writers = {name: layer.name for layer in layers for name in layer.outputs}
     return Saved(
         _text(root, "model"),
         _text(root, "board"),
         layers,
-        {number: (_integer(row, "cycles"), row.get("cost_known") is True) for number, row in cpu.items()},
         {number: _text(row, "title") for number, row in steps.items()},
         *_edges(root),
         _verified(root),

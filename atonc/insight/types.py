@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from atonc.frontends.coverage import Coverage
+from atonc.hw.machine import milliseconds
 from atonc.hw.safety.evidence.summary import Summary
 from atonc.insight.loss import AccuracyReport
 from atonc.place.usage import MemoryUse
@@ -254,7 +255,7 @@ class NetworkView:
 
     @property
     def latency_ms(self) -> float:
-        return sum(step.milliseconds for step in self.steps)
+        return milliseconds(self.cycles, self.npu_mhz)
 
     @property
     def st_cycles(self) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from atonc.errors import ModelError
 from atonc.hw.limits import PREFETCH_BYTES, XSPI_TAIL
 from atonc.hw.units.stream_engine import StrengConfig
-from atonc.place.pools import Board, is_external, is_npu_ram
+from atonc.place.pools import Board, is_external
 from atonc.place.types import Placed
 from atonc.plan.types import FILLED, BufferKind, CpuPlan, StepPlan
 
@@ -132,7 +132,7 @@ def _engine(where: str, config: StrengConfig, home: Placed, board: Board) -> Ite
         yield Finding("constants are not written", where, home.buffer.name)
     start = home.address + config.address
     pools = [pool for pool, _ in board.pools_at(start, start + 1) if not home.supplied]
-    slow = any(pool.writable and not is_npu_ram(pool) for pool in pools)
+    slow = any(pool.writable and not board.is_npu_ram(pool) for pool in pools)
     step = 16 if config.to_memory else 8
     if slow and start % step:
         yield Finding(f"engines start at multiples of {step} outside the NPU's own RAM", where, f"{start:#x}")

@@ -52,7 +52,7 @@ def traffic_of(
             moves[access.step][number] = moves[access.step].get(number, 0) + access.size_bytes
         elif buffers[access.buffer].kind == BufferKind.CONSTANT:
             flash[access.step] += access.size_bytes
-    per_byte = min((pool.timing.cycles_per_byte for pool in board.read_only), default=0.0)
+    per_byte = min(map(board.byte_cycles, board.read_only), default=0.0)
     floor = [max(_engine_words(plan), flash[n] * per_byte) for n, plan in enumerate(plans)]
     steps: dict[int, list[int]] = {}
     for step, moved in enumerate(moves):
@@ -81,7 +81,7 @@ class Meter:
         banks = [pool for pool in self.board.pools if pool.writable]
         self._low = np.array([bank.base for bank in banks])
         self._high = self._low + [bank.size_bytes for bank in banks]
-        self._per_byte = np.array([bank.timing.cycles_per_byte for bank in banks])
+        self._per_byte = np.array([self.board.byte_cycles(bank) for bank in banks])
         steps, items, amounts = self.traffic.table.T
         shares = self._shares(np.array(self.sizes)[items], amounts, np.array(self.addresses)[items])
         loads = np.zeros((len(self.traffic.moves), self._low.size))

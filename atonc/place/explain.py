@@ -9,7 +9,7 @@ from atonc.errors import CapacityError
 from atonc.hw.mpool import MemoryPool
 from atonc.place.greedy import Problem
 from atonc.place.lifetimes import Lifetime
-from atonc.place.pools import Board, is_npu_ram, runs, usable
+from atonc.place.pools import Board, runs, usable
 from atonc.plan.types import BufferKind, StepPlan
 
 _SHOWN = 6
@@ -77,7 +77,7 @@ class PlacementError(CapacityError):
 def shortage(ram: Sequence[Lifetime], problem: Problem, plans: Sequence[StepPlan], board: Board) -> Shortage:
     memory, pools = "RAM", (*board.on_chip, *board.external_ram)
     if problem.lower_bound <= _capacity(pools) and any(life.npu_ram_only for life in ram):
-        memory, pools = NPU_RAM, tuple(pool for pool in board.on_chip if is_npu_ram(pool))
+        memory, pools = NPU_RAM, tuple(pool for pool in board.on_chip if board.is_npu_ram(pool))
         ram = [life for life in ram if life.npu_ram_only]
         problem = Problem(tuple(item for item in problem.items if item.npu_ram_only))
     step, demand, capacity = problem.peak_step, problem.lower_bound, _capacity(pools)

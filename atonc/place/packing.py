@@ -35,7 +35,7 @@ class Packing:
 
 
 def pack(job: Job) -> Packing | None:
-    fast, whole = segment_windows(job.board.on_chip), run_windows(job.board.on_chip)
+    fast, whole = segment_windows(job.board), run_windows(job.board)
     for windows in _regions(fast, whole):
         if (found := _in_one_region(job, windows)) is not None:
             return found

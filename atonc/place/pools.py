@@ -12,8 +12,8 @@ from atonc.errors import InputError
 from atonc.hw import board_file
 from atonc.hw.board import DEFAULT_SET, DISPLAY
 from atonc.hw.board import Board as Described
-from atonc.hw.limits import CPU_CACHE_LINE, PREFETCH_BYTES, XSPI_TAIL
-from atonc.hw.machine import NPU_RAM, insecure, secure, stm32n6
+from atonc.hw.limits import BUS_BYTES, CPU_CACHE_LINE, PREFETCH_BYTES, XSPI_TAIL
+from atonc.hw.machine import CPU_RAM, NPU_RAM, Machine, insecure, secure
 from atonc.hw.mpool import MemoryPool, read_mpool
 from atonc.place.types import USER_BASE, USER_BYTES
 from atonc.place.usage import Bank
@@ -21,10 +21,11 @@ from atonc.place.usage import Bank
 
 @dataclass(frozen=True)
 class Board:
-    """What a network sees of a board: the memory pools that it may use."""
+    """What a network sees of a board: the memory pools that it may use, and the machine that works on them."""
 
     name: str
     pools: tuple[MemoryPool, ...]
+    machine: Machine
     application_from: Mapping[str, int] = field(default_factory=dict)  # pool -> where applications keep frame buffers
 
     @property
@@ -52,12 +53,21 @@ class Board:
         ordered = sorted(self.pools, key=lambda pool: pool.base)
         return tuple((pool.base, pool.base + pool.size_bytes, pool) for pool in ordered)
 
+    def is_npu_ram(self, pool: MemoryPool) -> bool:
+        bank = self.machine.memory_at(pool.base)
+        return bank is not None and bank.kind == NPU_RAM
+
+    def byte_cycles(self, pool: MemoryPool) -> float:
+        """What a byte takes at least: by the machine, or by the file of the pools where the machine has no memory."""
+        bank, timing = self.machine.memory_at(pool.base), self.machine.timing
+        if bank is None:
+            return pool.timing.cycles_per_byte
+        if bank.external:
+            return self.machine.external_cycles_per_byte(bank)
+        return (timing.noc_beat if bank.kind == CPU_RAM else timing.write_beat) / BUS_BYTES
+
     def pool_name(self, start: int, end: int) -> str:
         return "_".join(pool.name for pool, _ in self.pools_at(start, end))
-
-    def cycles_per_byte(self, start: int, end: int) -> float:
-        shares = self.pools_at(start, end)
-        return sum(p.timing.cycles_per_byte * n for p, n in shares) / max(1, end - start)
 
 
 @dataclass(frozen=True)
@@ -88,14 +98,9 @@ def banks_of(pools: Iterable[MemoryPool]) -> list[Bank]:
     return [Bank(pool.name, pool.base, pool.size_bytes, pool.writable, is_external(pool)) for pool in pools]
 
 
-def is_npu_ram(pool: MemoryPool) -> bool:
-    bank = stm32n6().memory_at(pool.base)
-    return bank is not None and bank.kind == NPU_RAM
-
-
 def npu_ram_bytes(board: Board) -> int:
     """Where engines may start at any address."""
-    return sum(pool.size_bytes for pool in board.pools if pool.writable and is_npu_ram(pool))
+    return sum(pool.size_bytes for pool in board.pools if pool.writable and board.is_npu_ram(pool))
 
 
 def usable(pools: Iterable[MemoryPool]) -> tuple[int, int]:
@@ -123,22 +128,22 @@ def segments(run: list[MemoryPool]) -> list[list[MemoryPool]]:
     return [list(group) for _, group in groupby(run, key=_speed)]
 
 
-def window(pools: list[MemoryPool], downward: bool = False) -> Window:
+def window(board: Board, pools: list[MemoryPool], downward: bool = False) -> Window:
     start, end = usable(pools)
-    return Window(start, end, downward, all(is_npu_ram(pool) for pool in pools))
+    return Window(start, end, downward, all(map(board.is_npu_ram, pools)))
 
 
-def segment_windows(pools: Iterable[MemoryPool]) -> list[Window]:
-    """Equally fast regions, the fastest first, of these the largest first."""
-    found = [part for run in runs(pools) for part in segments(run)]
+def segment_windows(board: Board) -> list[Window]:
+    """Equally fast regions of the chip, the fastest first, of these the largest first."""
+    found = [part for run in runs(board.on_chip) for part in segments(run)]
     found.sort(key=lambda part: (_speed(part[0]), -sum(p.size_bytes for p in part), part[0].base))
-    return [_clear_of_end(part, pools) for part in found]
+    return [_clear_of_end(part, board) for part in found]
 
 
-def run_windows(pools: Iterable[MemoryPool]) -> list[Window]:
-    """Whole regions, the largest first, filled from the end that is faster."""
-    found = sorted(runs(pools), key=lambda run: (-sum(p.size_bytes for p in run), run[0].base))
-    return [window(run, downward=_speed(run[-1]) < _speed(run[0])) for run in found]
+def run_windows(board: Board) -> list[Window]:
+    """Whole regions of the chip, the largest first, filled from the end that is faster."""
+    found = sorted(runs(board.on_chip), key=lambda run: (-sum(p.size_bytes for p in run), run[0].base))
+    return [window(board, run, downward=_speed(run[-1]) < _speed(run[0])) for run in found]
 
 
 def same_end(part: Window, whole: Window) -> Window | None:
@@ -147,11 +152,11 @@ def same_end(part: Window, whole: Window) -> Window | None:
     return Window(part.start, part.end, whole.downward, part.npu_ram) if touches else None
 
 
-def _clear_of_end(part: list[MemoryPool], pools: Iterable[MemoryPool]) -> Window:
+def _clear_of_end(part: list[MemoryPool], board: Board) -> Window:
     """A segment needs room for prefetch only where no other pool follows."""
-    whole = window(part)
+    whole = window(board, part)
     end = part[-1].base + part[-1].size_bytes
-    follows = any(pool.base == end for pool in pools)
+    follows = any(pool.base == end for pool in board.on_chip)
     return Window(whole.start, end if follows else whole.end, npu_ram=whole.npu_ram)
 
 
@@ -178,25 +183,25 @@ def board_pools(found: Described, pool_set: str = DEFAULT_SET) -> Board:
     pools = found.pool_set(pool_set).pools
     shown = {area.base: pool for area in found.areas_of(DISPLAY) for pool in pools if _inside(area.base, pool)}
     taken = {pool.name: start for start, pool in sorted(shown.items(), reverse=True)}
-    return check_pools(Board(found.name, pools, taken), found.file)
+    return check_pools(Board(found.name, pools, found.machine(), taken), found.file)
 
 
-def read_board(path: Path) -> Board:
-    """A board from its `.toml` or from any memory-pool file."""
+def read_board(path: Path, machine: Machine) -> Board:
+    """A board from its `.toml` or from any memory-pool file, which says nothing of the machine."""
     if path.suffix == ".toml":
         return board_pools(board_file.read_board_file(path))
-    return board_of(path.stem, read_mpool(path).usable, str(path))
+    return board_of(path.stem, read_mpool(path).usable, machine, str(path))
 
 
 def _inside(address: int, pool: MemoryPool) -> bool:
     return pool.base <= address < pool.base + pool.size_bytes
 
 
-def board_of(name: str, pools: Iterable[MemoryPool], where: str = "") -> Board:
+def board_of(name: str, pools: Iterable[MemoryPool], machine: Machine, where: str = "") -> Board:
     """Pools as a file lists them, without the virtual ones, which are several real ones seen as one."""
     real = [pool for pool in pools if pool.size_bytes > 0 and pool.size_bytes < 1 << 40]
     kept = tuple(pool for pool in real if not any(_holds(pool, other) for other in real))
-    return check_pools(Board(name, kept), where or name)
+    return check_pools(Board(name, kept, machine), where or name)
 
 
 def check_pools(found: Board, where: str) -> Board:

@@ -13,7 +13,6 @@ from atonc.emit.runs import keep_tables
 from atonc.emulation import Emulation
 from atonc.ir import Graph, Tensor
 from atonc.place import Board, board, place
-from atonc.place.pools import is_npu_ram
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
 
 UNTOUCHED = 0xA5  # of the output before a run, as in the firmware
@@ -52,7 +51,7 @@ def c_name(probe: Probe) -> str:
 def npu_ram() -> Board:
     """No external memory has to be programmed to run a probe."""
     whole = board("stm32n6570-dk")
-    return Board(whole.name, tuple(pool for pool in whole.pools if is_npu_ram(pool)))
+    return Board(whole.name, tuple(pool for pool in whole.pools if whole.is_npu_ram(pool)), whole.machine)
 
 
 def _expected(network: CNetwork, stimulus: bytes) -> bytes:

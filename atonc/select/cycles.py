@@ -91,16 +91,17 @@ def assumed_epoch(tasks: Sequence[Task], buffers: Buffers, machine: Machine) -> 
 
 
 def _assumed_starts(names: Iterable[str], buffers: Buffers, machine: Machine) -> dict[str, int]:
-    """Of every buffer of an epoch."""
+    """Of every buffer of an epoch. On a board without such a memory nothing is known that would be outside."""
     banks = machine.npu_ram
+    outside = {bank.kind: bank.base for bank in reversed(machine.memories) if bank.external}
     room = sum(bank.size_bytes for bank in banks)
     found: dict[str, int] = {}
     taken = 0
     for name in dict.fromkeys(names):
         if buffers[name].kind == BufferKind.CONSTANT:
-            found[name] = machine.first(FLASH).base
+            found[name] = outside.get(FLASH, banks[0].base)
         elif buffers[name].size_bytes > room:
-            found[name] = machine.first(HYPERRAM).base
+            found[name] = outside.get(HYPERRAM, banks[0].base)
         else:
             found[name] = banks[taken % len(banks)].base
             taken += 1

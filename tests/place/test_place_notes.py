@@ -25,11 +25,11 @@ def test_hyperram_that_applications_use_is_pointed_out() -> None:
 
 
 def test_the_users_own_pools_are_the_users_business() -> None:
-    assert notes(9 * MIB, Board("own", DK.pools)) == []
+    assert notes(9 * MIB, Board("own", DK.pools, DK.machine)) == []
 
 
 def test_relative_pools_are_taken_as_absolute() -> None:
     relative = tuple(replace(pool, absolute=pool.name != "hyperRAM") for pool in DK.pools)
-    assert notes(1 * MIB, Board("own", relative)) == []
-    (note,) = notes(7 * MIB, Board("own", relative))
+    assert notes(1 * MIB, Board("own", relative, DK.machine)) == []
+    (note,) = notes(7 * MIB, Board("own", relative, DK.machine))
     assert "relative mode" in note and "0x90000000" in note

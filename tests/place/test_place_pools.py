@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from atonc.errors import InputError
+from atonc.hw.machine import stm32n6
 from atonc.place import board, place, read_board
 from atonc.place.check import check
 from atonc.place.pools import board_of, run_windows, segment_windows
@@ -47,10 +48,10 @@ def test_boards_know_their_memories(name: str) -> None:
     found = board(name)
     assert sum(p.size_bytes for p in found.on_chip) == 2816 * KIB
     assert bool(found.external_ram) == (name == "stm32n6570-dk")
-    fast, slow = segment_windows(found.on_chip)
+    fast, slow = segment_windows(found)
     assert (fast.start, fast.end) == (0x3420_0000, 0x343C_0000 - 64) and fast.npu_ram
     assert (slow.start, slow.end) == (0x3410_0000, 0x3420_0000) and not slow.npu_ram
-    (whole,) = run_windows(found.on_chip)
+    (whole,) = run_windows(found)
     assert (whole.start, whole.end, whole.downward) == (0x3410_0000, 0x343C_0000 - 64, True)
 
 
@@ -64,13 +65,13 @@ def test_virtual_pools_are_their_parts(tmp_path: Path) -> None:
     virtual = pool("cpuRAM2_npuRAM3_npuRAM4_npuRAM5_npuRAM6", 0x3410_0000, 2816, 2.5)
     embedded = pool("ec params pool", 0, 0)
     embedded["size"] = {"value": str(2**63 - 32), "magnitude": "BYTES"}
-    found = read_board(write(tmp_path / "saved.mpool", virtual, *NPU, CPU2, FLASH, embedded))
+    found = read_board(write(tmp_path / "saved.mpool", virtual, *NPU, CPU2, FLASH, embedded), stm32n6())
     assert {p.name for p in found.pools} == {"cpuRAM2", "npuRAM3", "npuRAM4", "npuRAM5", "npuRAM6", "octoFlash"}
 
 
 def test_pools_with_gaps_are_used_one_by_one(tmp_path: Path) -> None:
-    audio = read_board(write(tmp_path / "audio.mpool", CPU2, NPU[3], FLASH))
-    assert len(run_windows(audio.on_chip)) == 2
+    audio = read_board(write(tmp_path / "audio.mpool", CPU2, NPU[3], FLASH), stm32n6())
+    assert len(run_windows(audio)) == 2
     steps = chain(1000, 400 * KIB, 900 * KIB, 1000)
     layout = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, audio)
     assert not check(layout.placed, steps.plans, audio, {}, steps.inputs, steps.outputs)
@@ -79,7 +80,7 @@ def test_pools_with_gaps_are_used_one_by_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pools", [(*NPU, HYPER), (*NPU,)])
 def test_without_flash_constants_live_in_ram(tmp_path: Path, pools: tuple[dict[str, Any], ...]) -> None:
-    found = read_board(write(tmp_path / "ram.mpool", *pools))
+    found = read_board(write(tmp_path / "ram.mpool", *pools), stm32n6())
     steps = random_steps(3, 12, 20_000)
     layout = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, found)
     assert not check(layout.placed, steps.plans, found, {}, steps.inputs, steps.outputs)
@@ -88,7 +89,7 @@ def test_without_flash_constants_live_in_ram(tmp_path: Path, pools: tuple[dict[s
 
 
 def test_only_external_memory(tmp_path: Path) -> None:
-    found = read_board(write(tmp_path / "ext.mpool", HYPER, FLASH))
+    found = read_board(write(tmp_path / "ext.mpool", HYPER, FLASH), stm32n6())
     steps = chain(1000, 40_000, 50_000, 1000)
     layout = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, found)
     assert not check(layout.placed, steps.plans, found, {}, steps.inputs, steps.outputs)
@@ -99,20 +100,20 @@ def test_only_external_memory(tmp_path: Path) -> None:
 def test_bad_boards_are_refused(tmp_path: Path) -> None:
     overlapping = {**NPU[1], "offset": {"value": "0x34208000", "magnitude": "BYTES"}}
     with pytest.raises(InputError, match="overlap"):
-        read_board(write(tmp_path / "a.mpool", NPU[0], overlapping))
+        read_board(write(tmp_path / "a.mpool", NPU[0], overlapping), stm32n6())
     beyond = {**NPU[1], "offset": {"value": "0x34200000", "magnitude": "MBYTES"}}
     with pytest.raises(InputError, match="addresses have 32 bits"):
-        read_board(write(tmp_path / "c.mpool", NPU[0], beyond))
+        read_board(write(tmp_path / "c.mpool", NPU[0], beyond), stm32n6())
     with pytest.raises(InputError, match="no pool may be written"):
-        read_board(write(tmp_path / "b.mpool", FLASH))
+        read_board(write(tmp_path / "b.mpool", FLASH), stm32n6())
     with pytest.raises(InputError, match="there is no such file"):
-        read_board(tmp_path / "absent.toml")
-    assert board_of("x", board("dk").pools).pools
+        read_board(tmp_path / "absent.toml", stm32n6())
+    assert board_of("x", board("dk").pools, stm32n6()).pools
 
 
 def test_activations_outside_begin_behind_the_constants_there(tmp_path: Path) -> None:
     """Constants end at any multiple of 16, other buffers begin at a whole cache line: the next one, never the last."""
-    found = read_board(write(tmp_path / "ext.mpool", HYPER))
+    found = read_board(write(tmp_path / "ext.mpool", HYPER), stm32n6())
     steps = chain(1000, 40_000, 1000)
     steps.epoch([steps.buffer("w", 48, BufferKind.CONSTANT), "t1"], [steps.buffer("u", 64)])
     layout = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def test_reader_and_writer_get_different_banks_in_the_same_space() -> None:
     small, fast = placed(steps, "memory"), placed(steps, "speed")
     assert fast.peak_bytes == small.peak_bytes == small.lower_bound_bytes == 128_000
     (slow_cycles, floor), (fast_cycles, _) = cycles(steps, small), cycles(steps, fast)
-    assert slow_cycles == pytest.approx(1.25 * floor)  # 8 bytes per cycle from a bank that gives 6.4
+    assert slow_cycles == pytest.approx(1.17 * floor)  # 8 bytes per cycle of a bank that takes 1.17 for them
     assert fast_cycles == pytest.approx(floor)
 
 
@@ -86,12 +87,21 @@ def test_what_stays_on_the_chip_beside_spills_takes_more_of_it_only_for_speed(mo
 def test_the_meter_follows_moves() -> None:
     traffic = Traffic(({0: 800, 1: 800}, {1: 800}), (100.0, 100.0), {0: (0,), 1: (0, 1)})
     meter = Meter(traffic, DK, [800, 800], [0x3420_0000, 0x3421_0000])
-    assert meter.cycles == 250 + 125
-    assert meter.changes(0, [0x3427_0000, 0x3420_0000]).tolist() == [-125, 0]
+    assert meter.cycles == 234 + 117
+    assert meter.changes(0, [0x3427_0000, 0x3420_0000]).tolist() == [-117, 0]
     meter.move(0, 0x3427_0000)
-    assert meter.cycles == 125 + 125 and meter.bound_items() == [0, 1]
-    assert meter.changes(1, [0x3410_0000]).tolist() == [250]
+    assert meter.cycles == 117 + 117 and meter.bound_items() == [0, 1]
+    assert meter.changes(1, [0x3410_0000]).tolist() == [500 - 234]
     assert not meter.at_floor
+
+
+def test_memories_are_as_fast_as_on_the_machine() -> None:
+    slow = replace(DK, machine=DK.machine.with_clocks(npu_mhz=400, flash_mb_per_s=100))
+    traffic = Traffic(({0: 800}, {0: 800}), (10.0, 10.0), {0: (0, 1)})
+    cycles = [Meter(traffic, board, [800], [0x3420_0000]).cycles for board in (DK, slow)]
+    assert cycles == pytest.approx([234, 0.4 * 234])
+    flash = [board.byte_cycles(board.read_only[0]) for board in (DK, slow)]
+    assert flash == [2.5, 4.0]  # not the 6 cycles of ST's pool files
 
 
 def test_buffers_of_the_application_take_no_memory() -> None:
