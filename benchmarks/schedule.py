@@ -79,9 +79,9 @@ def measure(model: Path, changes: Mapping[str, Any]) -> Record:
     low, high = cost_band(cost).around(cost.latency_ms)
     npu = sum(c.cycles for s, c in zip(compiled.program.steps, cost.steps, strict=True) if s.epoch is not None)
     return {
-        "ms": cost.latency_ms,
-        "low_ms": low,
-        "high_ms": high,
+        "ms": round(cost.latency_ms, 6),
+        "low_ms": round(low, 6),
+        "high_ms": round(high, 6),
         "npu_cycles": npu,
         "epochs": len(compiled.program.epochs),
         "cpu_steps": len(compiled.mapped.reasons),

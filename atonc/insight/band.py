@@ -1,7 +1,7 @@
 """How far a prediction may be off, and because of what.
 
 The band is a sum over the time of a network: what the measured programs are full of counts little, what they hardly
-show counts much. Every entry of `least_and_most` names its evidence; those of constants are the ranges of
+show counts much. Every entry of `limits` names its evidence; those of constants are the ranges of
 `hw/stm32n6.toml`. `benchmarks/check_hw_cycles.py` counts how many measured times lie inside.
 """
 
@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from atonc.hw.cycles import doubts
 from atonc.hw.machine import stm32n6
@@ -38,24 +38,34 @@ class Timed(Protocol):
     def doubts(self) -> Mapping[str, float]: ...
 
 
+class Limits(NamedTuple):
+    """How much less and more of its time there may be than predicted, relative, and the evidence."""
+
+    low: float
+    high: float
+    why: str
+
+
 @cache
-def least_and_most() -> Mapping[str, tuple[float, float]]:
-    """By topic: how much less and more of its time there may be than predicted."""
-    machine = stm32n6()
+def limits() -> Mapping[str, Limits]:
+    """By topic. Epochs may have several: what each adds counts."""
+    constant = stm32n6().doubt
+    turn = constant("frame_turn")
     return {
-        NPU_TIME: (-0.03, 0.03),  # the eleven measured programs without CPU kernels: ten within 3.0 %
-        KERNELS: (-0.15, 0.15),  # board tables of two networks; resize and DMA fitted on one row each
-        GUESSES: (-0.5, 2.0),  # a transformer's took 2.8 times the guess; softmax by instructions 22, measured 65
-        doubts.WORDS: machine.doubt("controller_word"),
-        doubts.CPU_WORDS: machine.doubt("cpu_before_word"),
-        # measured programs spend up to a fifth of their NPU time so. A keyword spotter with 7 % took 1.7 % longer than
-        # predicted: if nothing else were to blame, such epochs take a quarter more
-        doubts.SIDE_BY_SIDE: (0.0, 0.25),
-        doubts.TURNS: machine.doubt("frame_turn"),
-        doubts.LONG_TURNS: (-1.0, machine.doubt("frame_turn")[1]),  # at most 3 % of a measured program: may be hidden
-        doubts.CACHED: (-0.06, 0.13),  # thirteen recorded epochs: 0.94 to 1.13 of the prediction
-        doubts.OUTSIDE: (-0.5, 2.0),  # 400 of 400 to 800 MB/s by the bus; nobody measured, networks that spill are slow
-    }
+        NPU_TIME: Limits(-0.03, 0.03, "eleven of twelve measured programs without CPU kernels: within 3.0 %"),
+        KERNELS: Limits(-0.15, 0.15, "boards' tables of two networks; resize and DMA were fitted on one row each"),
+        GUESSES: Limits(-0.5, 2.0, "a transformer's took 2.8 times the guess; softmax: 22 instructions, 65 measured"),
+        doubts.WORDS: Limits(*constant("controller_word"), "`controller_word`: three networks with and without it"),
+        doubts.CPU_WORDS: Limits(*constant("cpu_before_word"), "`cpu_before_word`: the test half, and an older build"),
+        doubts.SIDE_BY_SIDE: Limits(
+            0.0, 0.25, "at most a fifth of the NPU time of a measured program. A keyword spotter with 7 % took 1.7 % "
+            "longer than predicted: if nothing else were to blame, such epochs take a quarter more",
+        ),
+        doubts.TURNS: Limits(*turn, "`frame_turn`: three programs of one network, frames of 1 and 4 elements"),
+        doubts.LONG_TURNS: Limits(-1.0, turn[1], "at most 3 % of a measured program: the turn may be hidden"),
+        doubts.CACHED: Limits(-0.06, 0.13, "thirteen recorded epochs: 0.94 to 1.13 of the prediction"),
+        doubts.OUTSIDE: Limits(-0.5, 2.0, "400 to 800 MB/s by the bus, 400 assumed; nobody measured it"),
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -119,7 +129,8 @@ def band_of(steps: Iterable[tuple[bool, Timed]]) -> Band:
         spent[NPU_TIME] += step.milliseconds
         for topic, cycles in step.doubts.items():
             spent[topic] += step.milliseconds * cycles / max(1, step.cycles)
-    shares = {topic: spent[topic] / (total or 1.0) for topic in least_and_most()}
-    low, high = (sum(shares[topic] * limits[side] for topic, limits in least_and_most().items()) for side in (0, 1))
+    shares = {topic: spent[topic] / (total or 1.0) for topic in limits()}
+    low = sum(shares[topic] * limit.low for topic, limit in limits().items())
+    high = sum(shares[topic] * limit.high for topic, limit in limits().items())
     named = ((topic, share) for topic, share in shares.items() if topic != NPU_TIME and share > _SMALL)
     return Band(max(_LEAST, low), high, tuple(named))
