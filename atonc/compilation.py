@@ -14,8 +14,8 @@ from atonc.errors import InputError, ToolError
 from atonc.insight.types import LayerView, NetworkView
 
 if TYPE_CHECKING:
+    from atonc.cost.band import Band
     from atonc.emit.program import Program
-    from atonc.insight.band import Band
     from atonc.ir import Array, Graph, Tensor
     from atonc.lower.map_ops import Mapped
     from atonc.pipeline import Compiled
@@ -121,12 +121,10 @@ class Compilation:
         """The larger side of the band, relative: 0.03 means about 3 %."""
         return self.band.relative
 
-    @cached_property
+    @property
     def band(self) -> Band:
         """How far the prediction may be off, downwards and upwards, and because of what."""
-        from atonc.insight.band import cost_band
-
-        return cost_band(self.view.cost)
+        return self.view.cost.band
 
     @property
     def memory(self) -> Memory:

@@ -30,7 +30,6 @@ from fetched import corpus_dir
 from atonc.cost.program import program_cost
 from atonc.errors import AtoncError
 from atonc.hw.ec import ec_program
-from atonc.insight.band import cost_band
 from atonc.options import Options
 from atonc.pipeline import compile_file, memories
 
@@ -76,7 +75,7 @@ def measure(model: Path, changes: Mapping[str, Any]) -> Record:
         return {"refused": str(error)}
     seconds = time.process_time() - start
     cost = program_cost(compiled.program, compiled.graph, memories(options).pools)
-    low, high = cost_band(cost).around(cost.latency_ms)
+    low, high = cost.band.around(cost.latency_ms)
     npu = sum(c.cycles for s, c in zip(compiled.program.steps, cost.steps, strict=True) if s.epoch is not None)
     return {
         "ms": round(cost.latency_ms, 6),

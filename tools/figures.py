@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from atonc.insight.band import limits
+from atonc.cost.band import limits
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

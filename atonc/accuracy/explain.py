@@ -9,14 +9,13 @@ from pathlib import Path
 from atonc import progress
 from atonc.accuracy.measure import Layer, Measurement, Sample, reference_of
 from atonc.accuracy.power import Power, from_ratio
-from atonc.accuracy.remedies import Bench, priced
+from atonc.accuracy.remedies import Bench, latency, latency_span
 from atonc.accuracy.symptoms import diagnose
 from atonc.app.inputs import real
 from atonc.app.validating import read_real_samples
 from atonc.compare.inputs import make_inputs
 from atonc.errors import InputError, plain
 from atonc.frontends.read import read
-from atonc.insight.band import cost_band
 from atonc.insight.loss import ACTIVATION, KINDS, AccuracyReport, Finding, LayerNoise, Remedy
 from atonc.ir import Graph
 from atonc.ops import is_move
@@ -76,8 +75,7 @@ def examine(
 ) -> AccuracyReport:
     """Everything but the names of the files."""
     measured = Measurement(compiled, reference_of(compiled.source, original), samples)
-    cost = priced(compiled, options)
-    predicted = cost.latency_ms
+    predicted = latency(compiled, options)
     return AccuracyReport(
         model=compiled.source.name,
         float_model="" if original is None else original.name,
@@ -88,7 +86,7 @@ def examine(
         findings=_findings(measured, Bench(measured, options, predicted) if remedies else None),
         latency_ms=predicted,
         notes=_notes(measured),
-        latency_span_ms=cost_band(cost).around(predicted),
+        latency_span_ms=latency_span(compiled, options),
     )
 
 

@@ -11,7 +11,6 @@ from atonc.accuracy import edits
 from atonc.accuracy.measure import Layer, Measurement
 from atonc.accuracy.power import from_ratio
 from atonc.accuracy.twin import SUMMED, make_twin
-from atonc.cost.network import NetworkCost
 from atonc.cost.program import program_cost
 from atonc.errors import AtoncError, UnsupportedError
 from atonc.insight.loss import ACTIVATION, ARITHMETIC, WEIGHTS, Remedy
@@ -88,11 +87,13 @@ class Bench:
 
 def latency(compiled: Compiled, options: Options) -> float:
     """Predicted milliseconds of one inference."""
-    return priced(compiled, options).latency_ms
+    return program_cost(compiled.program, compiled.graph, memories(options).pools, machine_of(options)).latency_ms
 
 
-def priced(compiled: Compiled, options: Options) -> NetworkCost:
-    return program_cost(compiled.program, compiled.graph, memories(options).pools, machine_of(options))
+def latency_span(compiled: Compiled, options: Options) -> tuple[float, float]:
+    """How little and how much they may be."""
+    cost = program_cost(compiled.program, compiled.graph, memories(options).pools, machine_of(options))
+    return cost.band.around(cost.latency_ms)
 
 
 def _changes(measured: Measurement, layer: Layer, part: str) -> Iterator[Change]:

@@ -13,9 +13,10 @@ import pytest
 import atonc
 from atonc.cli import main
 from atonc.compilation import Compilation
+from atonc.cost.band import GUESSES, KERNELS, NPU_TIME, Band, band_of, limits
 from atonc.hw.cycles import doubts
 from atonc.hw.machine import stm32n6
-from atonc.insight.band import GUESSES, KERNELS, NPU_TIME, Band, band_of, cost_band, error_band, limits
+from atonc.insight.band import error_band
 from atonc.insight.loss import AccuracyReport
 from atonc.insight.types import Measured, MeasuredBlock
 from atonc.quantizing.types import Candidate
@@ -149,7 +150,7 @@ def test_pages(digits: Compilation) -> None:
 
 def test_python_notebook_and_netron(digits: Compilation) -> None:
     assert span(digits) in repr(digits) and span(digits) in digits._repr_html_()
-    assert digits.band == error_band(digits.network) == cost_band(digits.view.cost)
+    assert digits.band == error_band(digits.network) == digits.view.cost.band
     assert span(digits).encode() in annotate.annotated(digits.network)
 
 
@@ -187,7 +188,7 @@ def test_quantising_and_accuracy() -> None:
     assert "0.800 ms predicted (0.780 to 0.900)" in accuracy_text.lines(report, False)[0]
 
 
-WORDS = re.compile(r"_band|span_of|latency_low_ms|span_ms|low_ms")
+WORDS = re.compile(r"\bband|_band|span_of|latency_low_ms|span_ms|low_ms")
 NOT_PREDICTED = {"load_text.py", "front.py"}  # counted on the virtual board or by a firmware; only compares
 
 
