@@ -15,8 +15,8 @@ from atonc.insight.types import LayerView, NetworkView
 from atonc.place.usage import MemoryUse
 
 if TYPE_CHECKING:
+    from atonc.cost.band import Band
     from atonc.emit.program import Program
-    from atonc.insight.band import Band
     from atonc.ir import Array, Graph, Tensor
     from atonc.lower.map_ops import Mapped
     from atonc.pipeline import Compiled
@@ -123,12 +123,10 @@ class Compilation:
         """The larger side of the band, relative: 0.03 means about 3 %."""
         return self.band.relative
 
-    @cached_property
+    @property
     def band(self) -> Band:
         """How far the prediction may be off, downwards and upwards, and because of what."""
-        from atonc.insight.band import cost_band
-
-        return cost_band(self.view.cost)
+        return self.view.cost.band
 
     @property
     def memory(self) -> Memory:

@@ -8,7 +8,7 @@ TFLite form by the same tool: epochs 1 to 4 and those behind 53 differ and are l
     python benchmarks/check_hw_cycles.py --fetched DIR [DIR ...] [--write]
 
 The folders hold the repositories as `owner+name[@commit]/path`. Every row has the band that reports would print around
-the prediction (`atonc.insight.band`); at least nine of ten measured times must lie inside. What is written goes to
+the prediction (`atonc.cost.band`); at least nine of ten measured times must lie inside. What is written goes to
 results/hw_cycles.md and, for the documents, to hw_cycles.json.
 """
 
@@ -28,6 +28,7 @@ from typing import Any
 
 from fetched import corpus_dir
 
+from atonc.cost.band import Band, band_of
 from atonc.cost.network import StepCost
 from atonc.emu.cpu import call_cost
 from atonc.emu.files.network_c import read_network
@@ -35,7 +36,6 @@ from atonc.emu.network import Step, memory_of, plan_steps
 from atonc.hw.cycles import hardware
 from atonc.hw.cycles.doubts import LONG_TURNS, TURNS, doubts
 from atonc.hw.machine import stm32n6
-from atonc.insight.band import Band, band_of
 
 RESULTS = Path(__file__).parent / "results" / "hw_cycles.md"
 MEASURED = "2026-11-16, 2-core aarch64 Linux"

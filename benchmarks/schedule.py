@@ -29,7 +29,6 @@ from fetched import corpus_dir
 
 from atonc.errors import AtoncError
 from atonc.hw.ec import ec_program
-from atonc.insight.band import cost_band
 from atonc.options import Options
 from atonc.pipeline import compile_file
 
@@ -75,12 +74,12 @@ def measure(model: Path, changes: Mapping[str, Any]) -> Record:
         return {"refused": str(error)}
     seconds = time.process_time() - start
     cost = compiled.cost
-    low, high = cost_band(cost).around(cost.latency_ms)
+    low, high = cost.band.around(cost.latency_ms)
     npu = sum(c.cycles for s, c in zip(compiled.program.steps, cost.steps, strict=True) if s.epoch is not None)
     return {
-        "ms": cost.latency_ms,
-        "low_ms": low,
-        "high_ms": high,
+        "ms": round(cost.latency_ms, 6),
+        "low_ms": round(low, 6),
+        "high_ms": round(high, 6),
         "npu_cycles": npu,
         "epochs": len(compiled.program.epochs),
         "cpu_steps": len(compiled.mapped.reasons),

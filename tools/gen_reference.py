@@ -1,4 +1,5 @@
-"""Writes docs/reference: operators, rules, options and errors, from the objects that the compiler uses.
+"""Writes docs/reference: operators, rules, options and errors, from the objects that the compiler uses; and the figures
+in README.md and docs, from the results of benchmarks (`tools/figures.py`).
 
     python tools/gen_reference.py          writes the pages
     python tools/gen_reference.py --check  exit code 1 if a page is not what would be written
@@ -28,6 +29,9 @@ from atonc.reloc.options import RelocOptions
 from atonc.sweeping.options import SweepOptions
 from atonc.verbs.flags import ST_ONLY, default_text
 from atonc.verbs.st_options import COMMON, GENERATE, OPS, VALIDATE, Foreign
+
+sys.path.insert(0, str(Path(__file__).parent))
+import figures
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 # verb -> what it declares besides the options of the compiler
@@ -208,15 +212,16 @@ def _errors() -> Iterator[str]:
 
 
 def main() -> int:
-    check = "--check" in sys.argv[1:]
-    stale = [name for name, text in pages().items() if not _same(FOLDER / name, text)]
-    if check:
-        for name in stale:
-            print(f"docs/reference/{name} is stale: run tools/gen_reference.py", file=sys.stderr)
+    found = {FOLDER / name: text for name, text in pages().items()} | figures.documents()
+    stale = [path for path, text in found.items() if not _same(path, text)]
+    if "--check" in sys.argv[1:]:
+        for path in stale:
+            name = path.resolve().relative_to(FOLDER.parents[1])
+            print(f"{name} is stale: run tools/gen_reference.py", file=sys.stderr)
         return 1 if stale else 0
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, text in pages().items():
-        (FOLDER / name).write_text(text)
+    for path, text in found.items():
+        path.write_text(text)
     return 0
 
 

@@ -16,7 +16,6 @@ from atonc.app.validating import read_real_samples
 from atonc.compare.inputs import make_inputs
 from atonc.errors import InputError, plain
 from atonc.frontends.read import read
-from atonc.insight.band import cost_band
 from atonc.insight.loss import ACTIVATION, KINDS, AccuracyReport, Finding, LayerNoise, Remedy
 from atonc.ir import Graph
 from atonc.ops import is_move
@@ -76,8 +75,7 @@ def examine(
 ) -> AccuracyReport:
     """Everything but the names of the files."""
     measured = Measurement(compiled, reference_of(compiled.source, original), samples)
-    cost = compiled.cost
-    predicted = cost.latency_ms
+    predicted = compiled.cost.latency_ms
     return AccuracyReport(
         model=compiled.source.name,
         float_model="" if original is None else original.name,
@@ -88,7 +86,7 @@ def examine(
         findings=_findings(measured, Bench(measured, options, predicted) if remedies else None),
         latency_ms=predicted,
         notes=_notes(measured),
-        latency_span_ms=cost_band(cost).around(predicted),
+        latency_span_ms=compiled.cost.band.around(predicted),
     )
 
 

@@ -22,6 +22,7 @@ from atonc.app.references import References
 from atonc.app.validating import Sample
 from atonc.compile_view import CompileView
 from atonc.cost import network as costs
+from atonc.cost.band import band_of
 from atonc.cost.network import StepCost
 from atonc.emu import tensors
 from atonc.emu.files.types import BufferInfo
@@ -29,7 +30,6 @@ from atonc.emu.network import EmulatedNetwork
 from atonc.emulation import Emulation
 from atonc.errors import InputError
 from atonc.firmware import image as firmware
-from atonc.insight.band import band_of
 from atonc.insight.types import Measured, MeasuredBlock
 from atonc.wire import messages
 from atonc.wire.client import Client, Layer, RunResult, TargetError

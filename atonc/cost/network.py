@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from atonc.cost.band import Band, band_of
 from atonc.cost.saved_machine import build_machine
 from atonc.hw.cycles import hardware, st_estimate
 from atonc.hw.cycles.doubts import doubts
@@ -47,6 +49,11 @@ class NetworkCost:
     @property
     def latency_ms(self) -> float:
         return milliseconds(self.cycles, self.npu_mhz)
+
+    @cached_property
+    def band(self) -> Band:
+        """How far the latency may be off."""
+        return band_of((step.cpu_ms > 0, step) for step in self.steps)
 
     @property
     def cpu_ms(self) -> float:

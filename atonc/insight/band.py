@@ -1,125 +1,15 @@
-"""How far a prediction may be off, and because of what.
-
-The band is a sum over the time of a network: what the measured programs are full of counts little, what they hardly
-show counts much. Every entry of `least_and_most` names its evidence; those of constants are the ranges of
-`hw/stm32n6.toml`. `benchmarks/check_hw_cycles.py` counts how many measured times lie inside.
-"""
+"""How far the prediction for a network may be off, beside the view that shows it."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
-
-from atonc.hw.cycles import doubts
-from atonc.hw.machine import stm32n6
+from atonc.cost.band import Band, band_of
 from atonc.insight.types import CPU, HYBRID, PREDICTED, NetworkView
-
-if TYPE_CHECKING:
-    from atonc.cost.network import NetworkCost
-
-NPU_TIME, KERNELS, GUESSES = "NPU epochs", "CPU kernels that were measured", "CPU kernels that nobody measured"
-_SMALL = 0.005  # shares of the time that are not worth a word
-_LEAST = -0.9  # no program takes less than a tenth of what was predicted
-
-
-class Timed(Protocol):
-    """A step of a program, of a cost or of a view."""
-
-    @property
-    def cycles(self) -> int: ...
-    @property
-    def milliseconds(self) -> float: ...
-    @property
-    def known(self) -> bool: ...
-    @property
-    def doubts(self) -> Mapping[str, float]: ...
-
-
-@cache
-def least_and_most() -> Mapping[str, tuple[float, float]]:
-    """By topic: how much less and more of its time there may be than predicted."""
-    machine = stm32n6()
-    return {
-        NPU_TIME: (-0.03, 0.03),  # the eleven measured programs without CPU kernels: ten within 3.0 %
-        KERNELS: (-0.15, 0.15),  # board tables of two networks; resize and DMA fitted on one row each
-        GUESSES: (-0.5, 2.0),  # a transformer's took 2.8 times the guess; softmax by instructions 22, measured 65
-        doubts.WORDS: machine.doubt("controller_word"),
-        doubts.CPU_WORDS: machine.doubt("cpu_before_word"),
-        # measured programs spend up to a fifth of their NPU time so. A keyword spotter with 7 % took 1.7 % longer than
-        # predicted: if nothing else were to blame, such epochs take a quarter more
-        doubts.SIDE_BY_SIDE: (0.0, 0.25),
-        doubts.TURNS: machine.doubt("frame_turn"),
-        doubts.LONG_TURNS: (-1.0, machine.doubt("frame_turn")[1]),  # at most 3 % of a measured program: may be hidden
-        doubts.CACHED: (-0.06, 0.13),  # thirteen recorded epochs: 0.94 to 1.13 of the prediction
-        doubts.OUTSIDE: (-0.5, 2.0),  # 400 of 400 to 800 MB/s by the bus; nobody measured, networks that spill are slow
-    }
-
-
-@dataclass(frozen=True)
-class Band:
-    """Relative: `low` -0.04 and `high` 0.09 say that 96 to 109 % of the predicted time may pass."""
-
-    low: float
-    high: float
-    parts: tuple[tuple[str, float], ...]  # what is less certain than the NPU's epochs, and its share of the time
-
-    @property
-    def relative(self) -> float:
-        """The larger side."""
-        return max(-self.low, self.high)
-
-    def around(self, milliseconds: float) -> tuple[float, float]:
-        return milliseconds * (1 + self.low), milliseconds * (1 + self.high)
-
-    def holds(self, predicted: float, measured: float) -> bool:
-        low, high = self.around(predicted)
-        return low <= measured <= high
-
-    def span(self, milliseconds: float, digits: int = 0) -> str:
-        """`1.74 to 1.98 ms`; two digits, or three below a millisecond, unless said."""
-        low, high = self.around(milliseconds)
-        digits = digits or (2 if milliseconds >= 1 else 3)
-        return f"{low:.{digits}f} to {high:.{digits}f} ms"
-
-    def as_data(self, milliseconds: float) -> dict[str, Any]:
-        """For documents that say `latency_ms`."""
-        low, high = self.around(milliseconds)
-        return {"latency_low_ms": low, "latency_high_ms": high, "expected_error": round(self.relative, 4)}
-
-    def __str__(self) -> str:
-        parts = ", ".join(f"{100 * share:.0f} % in {what}" for what, share in self.parts)
-        return f"{100 * self.low:.0f} to +{100 * self.high:.0f} %" + (f"; of the time {parts}" if parts else "")
 
 
 def error_band(network: NetworkView) -> Band:
     return band_of((step.on in (CPU, HYBRID), step) for step in network.steps)
 
 
-def cost_band(cost: NetworkCost) -> Band:
-    return band_of((step.cpu_ms > 0, step) for step in cost.steps)
-
-
 def span_of(network: NetworkView, digits: int = 0) -> str:
     """Behind a predicted time; nothing where ST's compiler estimated it."""
     return f" ({error_band(network).span(network.latency_ms, digits)})" if network.basis == PREDICTED else ""
-
-
-def band_of(steps: Iterable[tuple[bool, Timed]]) -> Band:
-    """Steps, and of each whether the CPU computes it."""
-    spent: defaultdict[str, float] = defaultdict(float)  # milliseconds by topic; an epoch may have several
-    total = 0.0
-    for on_cpu, step in steps:
-        total += step.milliseconds
-        if on_cpu:
-            spent[KERNELS if step.known else GUESSES] += step.milliseconds
-            continue
-        spent[NPU_TIME] += step.milliseconds
-        for topic, cycles in step.doubts.items():
-            spent[topic] += step.milliseconds * cycles / max(1, step.cycles)
-    shares = {topic: spent[topic] / (total or 1.0) for topic in least_and_most()}
-    low, high = (sum(shares[topic] * limits[side] for topic, limits in least_and_most().items()) for side in (0, 1))
-    named = ((topic, share) for topic, share in shares.items() if topic != NPU_TIME and share > _SMALL)
-    return Band(max(_LEAST, low), high, tuple(named))

@@ -9,7 +9,6 @@ from typing import Any
 from atonc import progress
 from atonc.errors import AtoncError
 from atonc.frontends.onnx_qdq import read_onnx
-from atonc.insight.band import cost_band
 from atonc.insight.own_steps import own_steps
 from atonc.options import Options
 from atonc.pipeline import compile_graph
@@ -36,6 +35,6 @@ def price(model: Any, board: str = "stm32n6570-dk") -> Price:
     cost = compiled.cost
     own = own_steps(compiled, cost.steps)
     by_layer = {name: sum(step.cycles for _, step in rows) for name, rows in own.items()}
-    low, high = cost_band(cost).around(cost.latency_ms)
+    low, high = cost.band.around(cost.latency_ms)
     span = round(low, 4), round(high, 4)
     return Price(round(cost.latency_ms, 4), round(sum(step.cycles for step in cost.steps)), "", by_layer, span)

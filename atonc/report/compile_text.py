@@ -13,7 +13,6 @@ from atonc.emit.program import ProgramStep
 from atonc.errors import sentence
 from atonc.frontends.coverage import coverage, quantiser
 from atonc.hw.safety.evidence.summary import summarise
-from atonc.insight.band import cost_band
 from atonc.ir import Graph
 from atonc.lower.map_ops import CpuReason
 from atonc.place.notes import placement_notes
@@ -241,7 +240,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "cycles": cost.cycles,
         "st_cycles": cost.st_cycles,
         "latency_ms": cost.latency_ms,
-        **cost_band(cost).as_data(cost.latency_ms),
+        **cost.band.as_data(cost.latency_ms),
         "clocks": {"npu_mhz": cost.npu_mhz, "cpu_mhz": cost.cpu_mhz},
         "bound_by": dict(cost.bound_by),
         "memory": {

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atonc.errors import plain
-from atonc.insight.band import cost_band
 from atonc.ir import Array
 from atonc.reasons import Severity, Violation
 from atonc.report.epoch_table import SLOWEST, Row, epoch_table
@@ -77,7 +76,7 @@ def _epoch_table(view: RunView, verbose: bool) -> list[str]:
 
 def cost_lines(cost: NetworkCost) -> list[str]:
     shares = ", ".join(f"{label} {share:.0%}" for label, share in cost.bound_by.items() if share >= 0.005)
-    band = cost_band(cost)
+    band = cost.band
     lines = [
         f"latency {cost.latency_ms:.2f} ms predicted ({band.span(cost.latency_ms)}) at NPU {cost.npu_mhz:.0f} MHz, "
         f"CPU {cost.cpu_mhz:.0f} MHz (NPU {cost.npu_ms:.2f} ms, CPU {cost.cpu_ms:.2f} ms); not measured on a board",
@@ -197,7 +196,7 @@ def as_json(view: RunView) -> dict[str, Any]:
         "cycles": cost.cycles,
         "st_cycles": cost.st_cycles,
         "latency_ms": cost.latency_ms,
-        **cost_band(cost).as_data(cost.latency_ms),
+        **cost.band.as_data(cost.latency_ms),
         "bound_by": dict(cost.bound_by),
         "seconds": result.seconds,
     }

@@ -66,14 +66,13 @@ def compute(unit: Unit) -> bytes:
 
 def _figures(unit: Unit) -> dict[str, Any]:
     from atonc.app import generating
-    from atonc.insight.band import cost_band
 
     options = _options(unit)
     view = generating.analyze(unit.files[0], options)
     compiled, cost = view.compiled, view.cost
     figures: dict[str, Any] = {
         "latency_ms": cost.latency_ms,
-        **cost_band(cost).as_data(cost.latency_ms),
+        **cost.band.as_data(cost.latency_ms),
         "cpu_ms": cost.cpu_ms,
         "cycles": cost.cycles,
         "macs": view.macs,

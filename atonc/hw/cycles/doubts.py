@@ -1,5 +1,5 @@
 """Cycles of an epoch that rest on what calibration has hardly covered, by topic. The band of a prediction grows with
-them (`insight/band.py` says how far, and why); no price follows from them."""
+them (`cost/band.py` says how far, and why); no price follows from them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,237 @@
+"""Our programs beside ST's published times: first its newest release, then its best figure for the same file.
+
+    python benchmarks/against_st.py --fetched DIR [DIR ...] [--only TEXT] [--fresh] [--write]
+
+`zoo_400.csv` pairs rows of ST's zoo for release 4.0.0 with public files of the same architecture and resolution (the
+zoo has retrained its files since; those behind the figures are not public). The folders hold them as
+`owner+name@commit/path`; rows of the corpus need no folder. Figures for the same file come from what
+`benchmarks/schedule.py` measured (results/schedule.json), so that both tables are of the same programs: run that first.
+What is compiled here is kept in results/against_st.json by the version of the code, so that a run can be interrupted.
+Ours are predicted, ST's are measured by ST; nothing of ours has run on a board.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fetched import corpus_dir
+from schedule import RECORDS, measure, published
+
+from atonc.workers.unit import code_version
+
+HERE = Path(__file__).parent
+PAIRS = HERE / "zoo_400.csv"
+RESULTS = HERE / "results" / "against_st.md"
+KEPT = RESULTS.with_suffix(".json")
+NEWEST = "4.0.0"
+_MODEL = re.compile(r"([\w.-]+)/([\w.-]+)(@\w+):(.+)")
+Row = dict[str, Any]
+
+
+# ------------------------------------------------------------------------------------------------------------- newest
+
+
+def newest(roots: Sequence[Path], kept: Mapping[str, Row], only: str) -> Iterator[Row]:
+    """A row for every pair; what was compiled by the same code is taken over."""
+    with PAIRS.open(newline="") as file:
+        pairs = list(csv.DictReader(file))
+    for pair in pairs:
+        row: Row = {key: pair[key] for key in ("network", "resolution", "file", "dataset", "model")}
+        row |= {"st_ms": float(pair["ms"]), "external_kib": float(pair["external_kib"])}
+        known, path = kept.get(key_of(row)), place(pair["model"], roots)
+        if known is not None and (only not in pair["model"] or path is None):
+            yield known
+        elif path is None:
+            yield row | {"refused": "not fetched"}
+        elif known is not None and known.get("code") == code_version():
+            yield known
+        else:
+            found = measure(path, {})
+            kept_keys = ("ms", "low_ms", "high_ms", "seconds", "refused")
+            figures = {key: found[key] for key in kept_keys if key in found}
+            yield row | figures | {"code": code_version()}
+
+
+def key_of(row: Row) -> str:
+    return f"{row['file']} {row['dataset']}"
+
+
+def place(model: str, roots: Sequence[Path]) -> Path | None:
+    if model.startswith("corpus:"):
+        found = [corpus_dir() / "models" / model.removeprefix("corpus:")]
+    else:
+        match = _MODEL.fullmatch(model)
+        assert match is not None, model
+        owner, name, commit, path = match.groups()
+        found = [root / f"{owner}+{name}{commit}" / path for root in roots]
+    return next((path for path in found if path.is_file()), None)
+
+
+# ---------------------------------------------------------------------------------------------------------- same file
+
+
+def same_file() -> list[Row]:
+    """Of every model of the corpus that ST published a time of: our time and the best of ST's."""
+    ours, rows = _default_records(), []
+    for name, best in sorted(published().items()):
+        if "ms" in ours.get(name, {}):
+            figures = {key: round(ours[name][key], 4) for key in ("ms", "low_ms", "high_ms")}
+            st = {"st_ms": best.ms, "release": best.release, "external_kib": best.external_kib}
+            rows.append({"model": name, **figures, **st})
+    return rows
+
+
+def elsewhere() -> list[Row]:
+    """Models that others than the zoo measured; a row at the clocks of the prediction is preferred."""
+    folder, ours, rows = corpus_dir(), _default_records(), []
+    with (folder / "figures" / "bench_n6.csv").open() as file:
+        measured = list(csv.DictReader(file))
+    with (folder / "models.csv").open() as file:
+        models = [row for row in csv.DictReader(file) if row["figures"] == "True" and not row["st_ms"]]
+    for model in sorted(models, key=lambda row: row["file"]):
+        name = model["file"]
+        known = [row for row in measured if row["md5"] == model["md5"] or name.startswith(row["model"].split()[0])]
+        known = [row for row in known if "npu_freq=1000MHz" in row["detail"]] or known
+        if not known or "ms" not in ours.get(name, {}):
+            continue
+        best = min(known, key=lambda row: float(row["inference_ms"]))
+        clocks = re.search(r"mcu_freq=(\d+).*npu_freq=(\d+)", best["detail"])
+        remark = f"CPU {clocks[1]}, NPU {clocks[2]} MHz" if clocks else best["method"]
+        figures = {key: round(ours[name][key], 4) for key in ("ms", "low_ms", "high_ms")}
+        board = f"{best['board'].removesuffix(' (see attrs)')}, {remark}"
+        theirs = {"st_ms": float(best["inference_ms"]), "release": best["tool"].split("-")[0], "board": board}
+        rows.append({"model": name, **figures, **theirs})
+    return rows
+
+
+def _default_records() -> Mapping[str, Row]:
+    found: Mapping[str, Row] = json.loads(RECORDS.read_text())["default"]
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------------- summaries
+
+
+def summary(groups: Mapping[str, Sequence[Row]]) -> Row:
+    """Networks count once, whatever number of rows they have."""
+    ratios = {name: mean(row["ms"] / row["st_ms"] for row in rows) for name, rows in groups.items()}
+    inside = {name: ratio for name, ratio in ratios.items() if not any(row["external_kib"] for row in groups[name])}
+    upper = [mean(row["high_ms"] / row["st_ms"] for row in groups[name]) for name in inside]
+    return {
+        "networks": len(ratios), "mean": round(mean(ratios.values()), 4),
+        "on_chip": len(inside), "on_chip_mean": round(mean(inside.values()), 4),
+        "on_chip_median": round(median(inside.values()), 4) if inside else 0.0,
+        "on_chip_high": round(mean(upper), 4),  # if every prediction were as slow as its band allows
+        "slower": {name: round(ratio, 4) for name, ratio in ratios.items() if ratio > 1},
+        "weakest": sorted(((round(r, 4), n) for n, r in inside.items()), reverse=True)[:5],
+        "strongest": sorted((round(r, 4), n) for n, r in inside.items())[:5],
+    }  # fmt: skip
+
+
+def mean(ratios: Iterable[float]) -> float:
+    found = list(ratios)
+    return math.exp(sum(map(math.log, found)) / len(found)) if found else 0.0
+
+
+def by_network(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        if "ms" in row:
+            groups.setdefault(f"{row['network']} {row['resolution']}", []).append(row)
+    return groups
+
+
+def document(rows: list[Row]) -> Row:
+    same = same_file()
+    releases = sorted({row["release"] for row in same})
+    counted = {release: sum(row["release"] == release for row in same) for release in releases}
+    return {
+        "newest": {"release": NEWEST, "rows": rows, "summary": summary(by_network(rows))},
+        "same_file": {
+            "rows": same, "releases": counted, "summary": summary({row["model"]: [row] for row in same}),
+        },
+        "elsewhere": elsewhere(),
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------- page
+
+
+def page(found: Row, seconds: float) -> str:
+    lines = [
+        "# Against ST's published times", "",
+        f"`python benchmarks/against_st.py`, {seconds:.0f} s; ours predicted, ST's published. Nothing of ours has run",
+        "on a board. *may be*: the band around the prediction. A network counts once, as the mean of its rows.",
+        "All means are geometric.",
+        "", f"## Release {NEWEST}, same architecture and resolution", "", said(found["newest"]["summary"]), "",
+        "| network | resolution | data | ours, ms | may be | ST, ms | ours / ST | ST's external RAM, KiB | our file |",
+        "|---|---|---|---:|---:|---:|---:|---:|---|", *map(_newest_line, found["newest"]["rows"]),
+        "", "## Best figure of any release, same file", "", said(found["same_file"]["summary"]), "",
+        "| model | ours, ms | may be | ST, ms | release | ours / ST | ST's external RAM, KiB |",
+        "|---|---:|---:|---:|---|---:|---:|", *map(_same_line, found["same_file"]["rows"]),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def said(s: Row) -> str:
+    slower = ", ".join(f"{name} {ratio:.2f}" for name, ratio in s["slower"].items()) or "none"
+    ends = [", ".join(f"{name} {ratio:.2f}" for ratio, name in s[key]) for key in ("weakest", "strongest")]
+    return (
+        f"{s['networks']} networks: {s['mean']:.3f}. Without those that ST puts into external RAM {s['on_chip']}: "
+        f"{s['on_chip_mean']:.3f} (median {s['on_chip_median']:.3f}, upper ends of the bands {s['on_chip_high']:.3f}). "
+        f"Slower: {slower}. Weakest: {ends[0]}. Strongest: {ends[1]}."
+    )
+
+
+def _times(row: Row) -> str:
+    return f"{row['ms']:.3f} | {row['low_ms']:.3f} to {row['high_ms']:.3f} | {row['st_ms']:g}"
+
+
+def _newest_line(row: Row) -> str:
+    head = f"| {row['network']} | {row['resolution']} | {row['dataset']} |"
+    if "ms" not in row:
+        return f"{head} refused: {row['refused'][:160].replace('|', '/')} | | {row['st_ms']:g} | | | {row['model']} |"
+    return f"{head} {_times(row)} | {row['ms'] / row['st_ms']:.2f} | {row['external_kib']:g} | {row['model']} |"
+
+
+def _same_line(row: Row) -> str:
+    ratio = f"{row['ms'] / row['st_ms']:.2f}"
+    return f"| {row['model']} | {_times(row)} | {row['release']} | {ratio} | {row['external_kib']:g} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fetched", nargs="+", type=Path, default=[], metavar="DIR")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only files whose place has this text")
+    parser.add_argument("--fresh", action="store_true", help="compile what is kept already, too")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    options = parser.parse_args()
+    start = time.process_time()
+    old = json.loads(KEPT.read_text())["newest"]["rows"] if KEPT.is_file() and not options.fresh else []
+    kept = {key_of(row): row for row in old if "ms" in row}
+    for row in newest(options.fetched, dict(kept), options.only):
+        print(row["network"], row["resolution"], row.get("ms", row.get("refused")), row["st_ms"], flush=True)
+        kept[key_of(row)] = row
+        KEPT.write_text(json.dumps(document(list(kept.values())), indent=1) + "\n")
+    found = document(list(kept.values()))
+    text = page(found, time.process_time() - start)
+    print(text)
+    if options.write:
+        RESULTS.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

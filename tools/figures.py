@@ -1,0 +1,245 @@
+"""Figures in the documents: everything between `<!-- figures: NAME -->` and `<!-- end -->` is written from the result
+files of benchmarks by `tools/gen_reference.py`, so that two pages cannot say two things.
+
+Each name below is one function of the results. What they read: schedule.json, against_st.json, hw_cycles.json and
+pools.md under benchmarks/results, and the constants of the cycle model.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from atonc.cost.band import limits
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+MACHINE = ROOT / "atonc" / "hw" / "stm32n6.toml"
+REGION = re.compile(r"(<!-- figures: ([\w-]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
+_CONSTANT = re.compile(r"(?P<name>\w+) = (?P<value>[-\d.]+)\s+# (?P<tag>[PFLU]): (?P<why>.+)")
+Row = dict[str, Any]
+
+
+def filled(text: str) -> str:
+    """The text with all its regions as the results have it."""
+
+    def region(match: re.Match[str]) -> str:
+        inside = FIGURES[match[2]]()
+        inside = f"\n{inside}\n" if "\n" in inside or inside.startswith("|") or "\n" in match[3] else inside
+        return f"{match[1]}{inside}{match[4]}"
+
+    return REGION.sub(region, text)
+
+
+def documents() -> dict[Path, str]:
+    """Every page with a region, as it should be; none where benchmarks are not part of the checkout."""
+    if not RESULTS.is_dir():
+        return {}
+    pages = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    return {page: filled(page.read_text()) for page in pages if REGION.search(page.read_text())}
+
+
+@cache
+def _results(name: str) -> Any:
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+# ------------------------------------------------------------------------------------------------------ against ST
+
+
+def speed() -> str:
+    """The claim of the front page."""
+    new, same = _results("against_st")["newest"], _results("against_st")["same_file"]
+    n, s = new["summary"], same["summary"]
+    old = sum(count for release, count in same["releases"].items() if release.startswith("2."))
+    return "\n".join([
+        f"Against ST's newest release ({new['release']}), by architecture and resolution: "
+        f"**{n['on_chip_mean']:.2f}** of the published time in the geometric mean of {n['on_chip']} networks",
+        "that ST keeps on the chip "
+        f"({n['on_chip_high']:.2f} if every prediction were as slow as its band allows), {n['mean']:.2f} with the "
+        f"{_more(n)} that it puts into external RAM; slower than ST's: {_slower(n)}.",
+        f"Against the best figure that ST has published for the same file: {s['on_chip_mean']:.2f} on {s['on_chip']} "
+        f"models on the chip, {s['mean']:.2f} with the {_more(s)} in external RAM, slower: {_slower(s)};",
+        f"{old} of these {s['networks']} figures are of releases 2.x ([tables](benchmarks/results/against_st.md), "
+        "[all models](benchmarks/results/schedule.md)).",
+    ])  # fmt: skip
+
+
+def speed_in_docs() -> str:
+    return speed().replace("(benchmarks/", "(../benchmarks/")
+
+
+def _more(summary: Row) -> int:
+    return int(summary["networks"] - summary["on_chip"])
+
+
+def _slower(summary: Row) -> str:
+    return ", ".join(f"{name} ({ratio:.2f})" for name, ratio in summary["slower"].items()) or "none"
+
+
+def against_newest() -> str:
+    rows = [row for row in _results("against_st")["newest"]["rows"] if "ms" in row]
+    refused = [row for row in _results("against_st")["newest"]["rows"] if "ms" not in row]
+    lines = [
+        "| network | resolution | data | ours, predicted ms | may be | ST, measured ms | ours / ST |",
+        "|---|---|---|---:|---:|---:|---:|",
+        *(f"| {r['network']} | {r['resolution']} | {r['dataset']} | {_compared(r)} |" for r in rows),
+    ]
+    lines += [f"\nNot compiled: {r['network']} {r['resolution']} ({r['refused'][:120]})." for r in refused]
+    return "\n".join(lines)
+
+
+def against_same_file() -> str:
+    head = "| model | ours, predicted ms | may be | ST, measured ms | ours / ST | release |"
+    rows = _results("against_st")["same_file"]["rows"]
+    lines = [f"| {row['model']} | {_compared(row)} | {row['release']} |" for row in rows]
+    return "\n".join([head, "|---|---:|---:|---:|---:|---|", *lines])
+
+
+def elsewhere() -> str:
+    head = "| model | ours, predicted ms | may be | measured ms | ours / measured | tool | board and clocks |"
+    rows = _results("against_st")["elsewhere"]
+    lines = [f"| {row['model']} | {_compared(row)} | {row['release']} | {row['board']} |" for row in rows]
+    return "\n".join([head, "|---|---:|---:|---:|---:|---|---|", *lines])
+
+
+def _compared(row: Row) -> str:
+    mark = " (external RAM)" if row.get("external_kib") else ""
+    span = f"{row['low_ms']:.2f} to {row['high_ms']:.2f}"
+    return f"{row['ms']:.2f} | {span} | {row['st_ms']:g}{mark} | {row['ms'] / row['st_ms']:.2f}"
+
+
+# ----------------------------------------------------------------------------------------------- predicted and measured
+
+
+def model_error() -> str:
+    rows = [row for row in _results("hw_cycles")["networks"] if "ms" in row]
+    fitted, blind = (_errors(row for row in rows if row["kind"] == kind) for kind in ("fitted", "blind"))
+    counted = _errors(row for row in rows if row["counts"])
+    return (
+        f"Mean absolute error: {fmean(fitted):.1f} % on {len(fitted)} rows that fixed or supported a constant "
+        f"(*fitted*); {fmean(blind):.1f} % (median {median(blind):.1f} %, worst {max(blind):.1f} %) on {len(blind)} "
+        f"rows that no constant saw (*blind*). The {len(counted)} rows that were known when the model was made: "
+        f"{fmean(counted):.1f} %. Rows *apart* consist of CPU kernels that nobody measured."
+    )
+
+
+def _errors(rows: Iterable[Row]) -> list[float]:
+    return [100 * abs(row["ms"] / row["measured_ms"] - 1) for row in rows]
+
+
+def inside_the_band() -> str:
+    s = _results("hw_cycles")["summary"]
+    return (
+        f"{s['networks_inside']} of {s['networks']} networks ({s['unfitted_inside']} of {s['unfitted']} that fixed no "
+        f"constant) and {s['epochs_inside']} of {s['epochs']} single epochs"
+    )
+
+
+def measured_networks() -> str:
+    lines = [
+        "| network | tool | predicted ms | may be | measured ms | error | inside | row | measured by |",
+        "|---|---|---:|---:|---:|---:|---|---|---|",
+    ]
+    for row in _results("hw_cycles")["networks"]:
+        if "ms" in row:
+            span = f"{row['low_ms']:.2f} to {row['high_ms']:.2f}"
+            error = f"{100 * (row['ms'] / row['measured_ms'] - 1):+.1f} %"
+            times = f"{row['ms']:.2f} | {span} | {row['measured_ms']} | {error}"
+            inside = "yes" if row["inside"] else "no"
+            lines.append(f"| {row['network']} | {row['tool']} | {times} | {inside} | {row['kind']} | {row['source']} |")
+    return "\n".join(lines)
+
+
+def measured_epochs() -> str:
+    return "\n".join(f"- {line}" for line in _results("hw_cycles")["epochs"])
+
+
+def constants() -> str:
+    """Name, value, range and the comment of every constant: tag and evidence."""
+    ranges = tomllib.loads(MACHINE.read_text())["ranges"]
+    lines, part = ["| constant | value | tag | may be | evidence |", "|---|---:|---|---|---|"], ""
+    for line in MACHINE.read_text().splitlines():
+        part = line[1:].split("]")[0] if line.startswith("[") else part
+        found = _CONSTANT.match(line)
+        if part in ("clocks", "timing") and found:
+            span = " to ".join(f"{value:g}" for value in ranges.get(found["name"], ()))
+            lines.append(f"| `{found['name']}` | {found['value']} | {found['tag']} | {span} | {found['why']} |")
+    return "\n".join(lines)
+
+
+def band() -> str:
+    lines = ["| of the time | may take | evidence |", "|---|---:|---|"]
+    for topic, limit in limits().items():
+        lines.append(f"| {topic} | {100 * limit.low:+.0f} to {100 * limit.high:+.0f} % | {limit.why} |")
+    return "\n".join(lines)
+
+
+# ------------------------------------------------------------------------------------------------------------ variants
+
+
+def variants() -> str:
+    """What each lever brings, against the default."""
+    lines = ["| options | models | time to default | activations to default |", "|---|---:|---:|---:|"]
+    for name, records in _results("schedule").items():
+        times, sizes = _ratios(records, "ms"), _ratios(records, "peak_bytes")
+        if name != "default" and times:
+            lines.append(f"| {name} | {len(times)} | {_mean(times):.3f} | {_mean(sizes):.3f} |")
+    return "\n".join(lines) if len(lines) > 2 else "Run `benchmarks/schedule.py --variant ...`."
+
+
+def memory_price() -> str:
+    times = _ratios(_results("schedule").get("memory", {}), "ms")
+    if not times:
+        return "time"
+    most, mean = 100 * (max(times) - 1), 100 * (_mean(times) - 1)
+    return f"up to {most:.0f} % of the time of a network, {mean:.0f} % in the mean"
+
+
+def _ratios(records: Mapping[str, Row], key: str) -> list[float]:
+    plain = _results("schedule")["default"]
+    pairs = ((record.get(key), plain.get(name, {}).get(key)) for name, record in records.items())
+    return [new / old for new, old in pairs if new and old]
+
+
+def _mean(ratios: Iterable[float]) -> float:
+    found = list(ratios)
+    return math.exp(sum(map(math.log, found)) / len(found))
+
+
+def pools() -> str:
+    text = (RESULTS / "pools.md").read_text()
+    form = r"\* {}: ([\d.]+) of without on the (\d+) with a chain \(geometric mean\), worst ([\d.]+)"
+    keys = ("time", "program words", "bytes of activations")
+    time, words, size = (re.search(form.format(key), text) for key in keys)
+    assert time and words and size, "benchmarks/results/pools.md has another form"
+    return (
+        f"On the {time[2]} networks with such a chain that we measured, time is {float(time[1]):.2f} of what it is "
+        f"without the pass in the mean, at most {float(time[3]):.2f}; activations take {float(size[1]):.2f} of the "
+        f"bytes, and the program has {float(words[1]):.2f} of the words"
+    )
+
+
+FIGURES: Mapping[str, Callable[[], str]] = {
+    "speed": speed,
+    "speed-in-docs": speed_in_docs,
+    "against-newest": against_newest,
+    "against-same-file": against_same_file,
+    "elsewhere": elsewhere,
+    "model-error": model_error,
+    "inside-the-band": inside_the_band,
+    "measured-networks": measured_networks,
+    "measured-epochs": measured_epochs,
+    "constants": constants,
+    "band": band,
+    "variants": variants,
+    "memory-price": memory_price,
+    "pools": pools,
+}
