@@ -122,6 +122,7 @@ class Verified:
     layers: int
     worst_codes: float
     outputs: tuple[tuple[str, float, float, float, float], ...]  # name, cosine, exact %, within one %, largest codes
+    sums: str = ""  # how much room they have, in words
 
 
 @dataclass(frozen=True)

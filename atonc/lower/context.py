@@ -99,10 +99,6 @@ class Context:
         return self.facts.room
 
     @property
-    def typical(self) -> list[Mapping[str, Array]]:
-        return self.facts.typical
-
-    @property
     def shifted(self) -> frozenset[str]:
         return self.facts.shifted
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from atonc.compile_view import CompileView
@@ -218,8 +219,10 @@ def verify_lines(report: VerifyReport | None) -> list[str]:
         return ["verification: skipped"]
     lines = [
         f"verification: the program on the emulator against exact arithmetic, {report.samples} inputs; each of "
-        f"{report.layers} layers within its limit, at most {report.worst_layer:g} codes off"
+        f"{report.layers} layers within its limit, at most {report.worst_layer:g} codes off; {report.sums}"
     ]
+    if report.as_vendor:
+        lines.append(f"  {report.as_vendor} layers are further off: value for value as --numerics 2.x rounds them")
     for o in report.outputs:
         lines.append(
             f"  {_short(o.name)}: cosine {o.cosine:.6f}, exact {o.exact_percent:.2f} %, within 1 "
@@ -310,6 +313,9 @@ def _verify_data(report: VerifyReport | None) -> dict[str, Any] | None:
         "samples": report.samples,
         "layers": report.layers,
         "worst_layer": report.worst_layer,
+        "as_vendor": report.as_vendor,
+        "sums": report.sums,
+        "rooms": [{"node": c.node, "times": c.room} for c in report.checks if c.room < inf],
         "outputs": [
             {
                 "name": o.name,

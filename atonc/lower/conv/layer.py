@@ -384,7 +384,7 @@ def _typical(
     x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool
 ) -> tuple[Codes, ...]:
     """Asked for only where several passes are needed: the runs cost more than everything else here."""
-    pictures = [np.asarray(run[x.name], np.int16).reshape(shape) for run in context.typical]
+    pictures = [codes.astype(np.int16).reshape(shape) for codes in context.facts.typical_codes(x.name)]
     return tuple(codes + 128 for codes in pictures) if shifted else tuple(pictures)
 
 

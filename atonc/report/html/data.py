@@ -176,7 +176,8 @@ def _tensor(one: TensorView) -> dict[str, Any]:
 
 def _verified(found: Verified) -> dict[str, Any]:
     rows = [[cut(name), cosine, exact, close, largest] for name, cosine, exact, close, largest in found.outputs]
-    return {"samples": found.samples, "layers": found.layers, "worst": found.worst_codes, "outputs": rows}
+    figures = {"samples": found.samples, "layers": found.layers, "worst": found.worst_codes}
+    return figures | {"sums": cut(found.sums), "outputs": rows}
 
 
 def _buffer(buffer: BufferView) -> dict[str, Any]:

@@ -31,7 +31,7 @@
   const trust = [], say = (name, ...text) => trust.push(el("dt", {}, name), el("dd", {}, ...text));
   if (D.verified) {
     const v = D.verified;
-    say("numbers", `verified on the emulator with ${v.samples} inputs: each of ${v.layers} layers within its limit, at most ${v.worst} codes from exact arithmetic.`,
+    say("numbers", `verified on the emulator with ${v.samples} inputs: each of ${v.layers} layers within its limit, at most ${v.worst} codes from exact arithmetic; ${v.sums}.`,
       el("ul", {}, ...v.outputs.map(([name, cosine, exact, close, largest]) => el("li", {}, `${short(name, 60)}: cosine ${cosine.toFixed(6)}, ${exact.toFixed(2)} % of the values exact, ${close.toFixed(2)} % within one code, largest difference ${number(largest)}`))));
   } else say("numbers", D.tool.startsWith("atonc") ? "not verified in this run: compile without --no-verify, or run atonc validate." : "compiled elsewhere; atonc run executes it, atonc validate compares it with the model.");
   if (known) say("latency", `${milliseconds(t.latency_ms * (1 - t.error))} to ${milliseconds(t.latency_ms * (1 + t.error))}: the model of the hardware, calibrated on boards, is expected to be off by ${off} % here.`,
