@@ -18,6 +18,8 @@ from atonc.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.select.form import Form, Outbid, Refusal, Refused, Semantics
 from atonc.select.policy import MOST_CODES, USUAL_ROOM, Room
 
+WHOLE_RANGE = 255.0  # codes: no two are further apart
+
 
 class Context:
     """The network as far as it is lowered, or a draft of what comes next.
@@ -148,6 +150,7 @@ class Context:
 
     def require_fine(self, op: Op, error: float) -> None:
         """`error`: how far an operator may be from exact arithmetic, in codes. ST's numbers are as they are."""
+        error = min(error, WHOLE_RANGE)
         if error <= self.facts.coarse or self.numerics == "2.x":
             return
         raise Refusal(

@@ -15,8 +15,8 @@ from atonc.emulation import Emulation
 from atonc.errors import VerificationError
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.layer_checks import Layers
-from atonc.options import Options
 from atonc.ops import run_graph
+from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
 from tests.lower.harness import activation, constant
 

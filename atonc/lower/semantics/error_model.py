@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.ir import Graph, Op, Tensor
-from atonc.lower.context import Context
+from atonc.lower.context import WHOLE_RANGE, Context
 from atonc.lower.move.copies import requantising_line
 from atonc.lower.semantics.arithmetic import CODES, line
 from atonc.ops.registry import evaluate, is_move
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from atonc.lower.map_ops import Mapped
 
 SIGMAS = 8.0
-WHOLE_RANGE = 255.0
 
 
 @dataclass(frozen=True)
