@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from atonc.declare import SEVERAL, check, did_you_mean, option
+from atonc.declare import check, did_you_mean, option
 from atonc.errors import InputError
 
 MODEL = "the model"
@@ -196,11 +196,10 @@ class Options:
         (),
         "--calibration",
         CHECKS,
-        "inputs like those of the application, as .npz, .npy or .csv: sums get room for them, and the program is "
-        "verified on some of them",
-        metavar="FILE",
-        parse=str,
-        many=SEVERAL,
+        "inputs like those of the application, as .npz, .npy or .csv, separated by commas: sums get room for them, and "
+        "the program is verified on some of them",
+        metavar="FILES",
+        parse=names,
     )
     verify: bool = option(True, "--no-verify", CHECKS, "do not run the program on the emulator")
     seed: int = option(0, "--seed", CHECKS, "of synthetic inputs", metavar="N", parse=whole)

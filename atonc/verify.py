@@ -54,6 +54,16 @@ class VerifyReport:
         return min((check for check in self.checks if check.room < inf), key=lambda check: check.room, default=None)
 
     @property
+    def sums(self) -> str:
+        """How much room they have, in words."""
+        least = self.tightest
+        if least is None:
+            return "no input saturates a sum"
+        if least.room < 1:
+            return f"sums of {least.node} reach {1 / least.room:.2g} times their room, where codes end anyway"
+        return f"sums use at most 1/{least.room:.3g} of their room ({least.node})"
+
+    @property
     def as_vendor(self) -> int:
         """Layers beyond their limit that round, value for value, as the vendor does."""
         return sum(check.as_vendor for check in self.checks)

@@ -173,7 +173,8 @@ def _verified(root: Any) -> Verified | None:
         return None
     outputs = tuple(_output(row) for row in _list(found, "outputs"))
     worst = _number(found.get("worst_codes"))
-    return Verified(_integer(found, "samples"), _integer(found, "layers"), worst, outputs, _integer(found, "tensors"))
+    samples, layers, tensors = (_integer(found, name) for name in ("samples", "layers", "tensors"))
+    return Verified(samples, layers, worst, outputs, tensors, _text(found, "sums"))
 
 
 def _output(row: Any) -> tuple[str, float, float, float, float]:

@@ -126,6 +126,7 @@ class Verified:
     worst_codes: float
     outputs: tuple[tuple[str, float, float, float, float], ...]  # name, cosine, exact %, within one %, largest codes
     tensors: int = 0  # of these layers, that were compared
+    sums: str = ""  # how much room they have, in words
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from atonc.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.select.form import Form, Outbid, Refusal, Refused, Semantics
 from atonc.select.policy import MOST_CODES, Room, whole_room
 
+WHOLE_RANGE = 255.0  # codes: no two are further apart
+
 
 class Context:
     """The network as far as it is lowered, or a draft of what comes next.
@@ -108,10 +110,6 @@ class Context:
         return self.facts.room
 
     @property
-    def typical(self) -> list[Mapping[str, Array]]:
-        return self.facts.typical
-
-    @property
     def shifted(self) -> frozenset[str]:
         return self.facts.shifted
 
@@ -161,6 +159,7 @@ class Context:
 
     def require_fine(self, op: Op, error: float) -> None:
         """`error`: how far an operator may be from exact arithmetic, in codes. ST's numbers are as they are."""
+        error = min(error, WHOLE_RANGE)
         if error <= self.facts.coarse or self.numerics == "2.x":
             return
         raise Refusal(

@@ -6,13 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
 from atonc.hw.cycles.target import Target
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.lower.conv.passes_2x import Form, needs_unsigned
 from atonc.lower.sizes import free_bytes
+from atonc.ops import is_move
 from atonc.select.policy import MANY_CHANNELS, MOST_CODES, Room
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")
+EDGES = ("quantize", "uint8_to_int8", "requantize", "identity")  # change the format of an input only
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,23 @@ class Facts:
     def free_bytes(self) -> Mapping[str, int]:
         """By operator: what may live beside it without the peak of all activations growing."""
         return free_bytes(self.graph)
+
+    def typical_codes(self, name: str) -> list[Array]:
+        """Of a tensor, for typical inputs; of one that the application writes also all codes at either end, since
+        nothing keeps pictures from being white or black."""
+        found = [np.asarray(run[name]) for run in self.typical]
+        if found and self._written_outside(name):
+            low, high = self.tensor(name).code_range
+            found += [np.full_like(found[0], end) for end in (low, high)]
+        return found
+
+    def _written_outside(self, name: str) -> bool:
+        while name not in self.graph.inputs:
+            producer = self.graph.producers.get(name)
+            if producer is None or not (is_move(producer.kind) or producer.kind in EDGES):
+                return False
+            name = producer.inputs[0]
+        return True
 
     @cached_property
     def typical(self) -> list[Mapping[str, Array]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from atonc.compile_view import CompileView
@@ -214,8 +215,10 @@ def verify_lines(report: VerifyReport | None) -> list[str]:
     lines = [
         f"verification: the program on the emulator against exact arithmetic, {report.samples} inputs; "
         f"{report.layers} layers, each of their {report.tensors} tensors within its limit, at most "
-        f"{report.worst_layer:g} codes off"
+        f"{report.worst_layer:g} codes off; {report.sums}"
     ]
+    if report.as_vendor:
+        lines.append(f"  {report.as_vendor} layers are further off: value for value as --numerics 2.x rounds them")
     for o in report.outputs:
         lines.append(
             f"  {_short(o.name)}: cosine {o.cosine:.6f}, exact {o.exact_percent:.2f} %, within 1 "
@@ -303,6 +306,9 @@ def _verify_data(report: VerifyReport | None) -> dict[str, Any] | None:
         "layers": report.layers,
         "tensors": report.tensors,
         "worst_layer": report.worst_layer,
+        "as_vendor": report.as_vendor,
+        "sums": report.sums,
+        "rooms": [{"node": c.node, "times": c.room} for c in report.checks if c.room < inf],
         "outputs": [
             {
                 "name": o.name,

@@ -27,8 +27,8 @@ def error_lines(compiled: Compiled, verbose: bool) -> list[str]:
     if saturating:
         names = ", ".join(e.node for e in (saturating if verbose else saturating[:FEW]))
         lines.append(
-            f"  16-bit partial sums of {len(saturating)} layers hold several times what typical inputs need, not every "
-            f"input: {names}{'' if verbose or len(saturating) <= FEW else ', ...'}"
+            f"  sums of {len(saturating)} layers have room for {min(e.room for e in saturating):.3g} times those of "
+            f"typical inputs or more, not for all: {names}{'' if verbose or len(saturating) <= FEW else ', ...'}"
         )
     for name, peak in output_peaks(compiled, layers).items():
         if peak <= MANY:  # beyond, the worst case of deep networks says nothing; the verification measures it
@@ -46,7 +46,14 @@ def error_data(compiled: Compiled) -> dict[str, Any]:
     layers = expected_errors(compiled.graph, compiled.mapped)
     return {
         "layers": [
-            {"node": e.node, "op": e.kind, "error": e.local, "may_saturate": e.saturates, "peak": e.deviation.peak}
+            {
+                "node": e.node,
+                "op": e.kind,
+                "error": e.local,
+                "may_saturate": e.saturates,
+                "room": e.room if e.saturates else None,
+                "peak": e.deviation.peak,
+            }
             for e in layers
         ],
         "outputs": output_peaks(compiled, layers),

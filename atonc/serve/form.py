@@ -17,7 +17,7 @@ from atonc.hw.board_file import board_names
 # what may be set, by the words of the command line
 GROUPS: dict[str, tuple[str, ...]] = {
     "Target": ("board", "prefer", "npu-mhz", "cpu-mhz", "flash-mbps"),
-    "Numbers": ("numerics", "seed", "no-verify", "allow-float"),
+    "Numbers": ("numerics", "seed", "no-verify", "allow-float", "allow-coarse"),
     "Inputs and outputs": (
         *("input-data-type", "output-data-type", "inputs-ch-position", "outputs-ch-position"),
         *("no-inputs-allocation", "no-outputs-allocation"),

@@ -17,7 +17,7 @@ from atonc.options import Options
 MOST_ROWS = 10_000
 KEYS = ("models", "boards", "sizes", "options", "accuracy", "float", "inputs", "samples", "verify")
 MODELS = (".onnx", ".tflite")
-OWN_KEYS = ("board", "fixed_shapes", "verify")  # options with a key of their own
+OWN_KEYS = ("board", "fixed_shapes", "verify", "calibration")  # with a key of their own, or files of one model
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atonc.hw.limits import MAX_CHAIN, SUM_LIMIT
 from atonc.lower.conv.chains import limits
@@ -17,13 +18,16 @@ from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.reach import ends
 from atonc.lower.conv.weight_sums import extreme_sums
 
+Ints = NDArray[np.int64]
+
 ALIGNED = 16  # channels: packed words begin there
 
 
 def slicings(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Iterator[tuple[Part, ...]]:
     """Ways worth trying: as few slices as sums allow, and so many that each is summed without a rounding on the way."""
-    channels = parts[0].weights.shape[3]
-    deepest = max((limits(mode, *parts[0].window).channels for mode in layer.modes()), default=1) * MAX_CHAIN
+    channels, window = parts[0].weights.shape[3], parts[0].window
+    modes = [mode for mode in layer.modes() if window == (1, 1) or not mode.deep]
+    deepest = max(limits(mode, *window).channels for mode in modes) * (MAX_CHAIN if len(parts) == 1 else 1)
     least = -(-_most(layer, parts, first, count) // SUM_LIMIT)
     numbers = range(max(2, least), channels + 1)
     fewest = next((n for n in numbers if _most(layer, sliced(parts, n), first, count) <= SUM_LIMIT), 0)
@@ -45,13 +49,20 @@ def _slice(part: Part, number: int, first: int, step: int) -> Part:
     return replace(part, area=part.area.channels_from(first, count), weights=weights, group=(number, 0))
 
 
+def holding(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> list[int]:
+    """Numbers that units can subtract so that no input takes a sum of any group too far."""
+    return [n for n in layer.subtracted() if _largest(layer, parts, first, count, n) <= SUM_LIMIT]
+
+
 def _most(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> int:
     """The largest sum of any slice that any input gives, with the best number that units can subtract."""
-    low, high = ends(layer.features_shifted)
-    some, groups = slice(first, first + count), dict.fromkeys(part.group for part in parts)
+    return min(_largest(layer, parts, first, count, number) for number in layer.subtracted())
 
-    def of(group: tuple[int, int], less: int) -> int:
-        sums = [extreme_sums(part.weights, low - less, high - less)[some] for part in parts if part.group == group]
-        return int(np.add.reduce(sums).max(initial=0))
 
-    return min(max(of(group, less) for group in groups) for less in layer.subtracted())
+def _largest(layer: Layer, parts: tuple[Part, ...], first: int, count: int, subtracted: int) -> int:
+    low, high = (end - subtracted for end in ends(layer.features_shifted))
+    sums: dict[tuple[int, int], Ints] = {}
+    for part in parts:
+        own = extreme_sums(part.weights, low, high)[first : first + count]
+        sums[part.group] = sums.get(part.group, 0) + own
+    return max(int(own.max(initial=0)) for own in sums.values())

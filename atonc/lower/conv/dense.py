@@ -12,7 +12,7 @@ from atonc.lower.context import Context
 from atonc.lower.conv.bordered import lower_bordered
 from atonc.lower.conv.chains import Mode, no_setting
 from atonc.lower.conv.channel_groups import ranges
-from atonc.lower.conv.channel_slices import slicings
+from atonc.lower.conv.channel_slices import holding, slicings
 from atonc.lower.conv.dense_chain import add_chain, meaning
 from atonc.lower.conv.forms_2x import lower_2x
 from atonc.lower.conv.in_turn import in_turn
@@ -209,7 +209,21 @@ def _held(layer: Layer, first: int, count: int) -> list[Mode]:
 def _sliced(
     layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
 ) -> list[TaskGroup]:
-    """Slices of the channels, each summed by itself: the cheaper of few with roundings on the way and many without."""
+    """Slices of the channels, each summed by itself; for fewer kernels at a time where one shift is too coarse."""
+    form = attempt(context, partial(_cheapest_slices, layer, parts, target, first, count))
+    if isinstance(form, Form) or form.rule != "COARSE":
+        return context.take(form)
+    gain, cut = layer.best_cut(layer.subtracted()[0], len(parts) + 1, first, count, layer.alignment)
+    if not cut or gain < WORTH_ALWAYS:
+        return context.take(form)
+    halves = ((first, cut), (first + cut, count - cut))
+    return [group for half in halves for group in _sliced(layer, context, parts, target, *half)]
+
+
+def _cheapest_slices(
+    layer: Layer, parts: tuple[Part, ...], target: Area, first: int, count: int, context: Context
+) -> list[TaskGroup]:
+    """Few slices with roundings on the way, or many without."""
 
     def way(slices: tuple[Part, ...]) -> Way[Context]:
         number = len({part.group for part in slices})
@@ -253,7 +267,7 @@ def _summed(
 ) -> list[TaskGroup]:
     """Parts in several chains, one after the other."""
     channels = layer.area.channels
-    group, found = _chains(layer, parts, count)
+    group, found = _chains(layer, parts, first, count)
     if len(found) < 2 or (layer.cut and len(found) > len({part.group for part in parts})):
         raise no_setting(parts[0], channels, layer.op.name)
     roundings = 1 + sum(tiling.passes for _, tiling in found)
@@ -271,13 +285,17 @@ def _piece(layer: Layer, parts: tuple[Part, ...], tiling: Tiling, out_shift: int
     return Piece(add, tiling.units, tiling.passes)
 
 
-def _chains(layer: Layer, parts: tuple[Part, ...], count: int) -> tuple[int, list[tuple[tuple[Part, ...], Tiling]]]:
+def _chains(
+    layer: Layer, parts: tuple[Part, ...], first: int, count: int
+) -> tuple[int, list[tuple[tuple[Part, ...], Tiling]]]:
     """Kernels a frame, the same in every chain, and the chains; none where nothing fits.
 
-    All chains subtract the same from the features, since one bias makes up for it: whatever makes them faster.
+    All chains subtract the same from the features, since one bias makes up for it: whatever makes them faster, of the
+    numbers with which no input saturates a sum, if there are any.
     """
+    numbers = layer.subtracted() if layer.numerics == "2.x" else holding(layer, parts, first, count)
     for group in (k for k in (4, 2, 1) if count % k == 0):
-        tried = (chunks(parts, partial(_with_kernels, layer, group, number)) for number in layer.subtracted())
+        tried = (chunks(parts, partial(_with_kernels, layer, group, n)) for n in numbers or layer.subtracted())
         best = min((found for found in tried if found), key=_chain_cycles, default=None)
         if best:
             return group, best

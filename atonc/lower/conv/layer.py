@@ -15,6 +15,7 @@ from atonc.hw.machine import Machine
 from atonc.hw.units.arith import ArithConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
+from atonc.lower.conv.bias import bias_of
 from atonc.lower.conv.chains import Mode
 from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.kernel_parts import Phase, Sides, phases, stepped
@@ -342,7 +343,7 @@ def layer_of(
     data = data - weights.quant.zero_points.astype(np.int16).reshape(-1, 1, 1, 1)
     scale = x.scale * np.broadcast_to(weights.quant.scales, (data.shape[0],)) / y.scale
     attrs = op.attrs
-    offset = _bias(op, context, scale * y.scale, data.shape[0]) / y.scale + y.zero_point
+    offset = bias_of(op, context, scale * y.scale, data.shape[0]) / y.scale + y.zero_point
     if context.numerics != "2.x":
         offset = offset + lift(rounding_of(op, [x, weights], y), y, attrs.get("clip"))
         scale, offset = tame(scale, offset, _largest_sums(data, x))
@@ -385,7 +386,7 @@ def _typical(
     x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool
 ) -> tuple[Codes, ...]:
     """Asked for only where several passes are needed: the runs cost more than everything else here."""
-    pictures = [np.asarray(run[x.name], np.int16).reshape(shape) for run in context.typical]
+    pictures = [codes.astype(np.int16).reshape(shape) for codes in context.facts.typical_codes(x.name)]
     return tuple(codes + 128 for codes in pictures) if shifted else tuple(pictures)
 
 
@@ -394,16 +395,3 @@ def _picture(tensor: Tensor) -> tuple[int, int, int]:
         raise Refusal("CONV-SHAPE", f"shape {tensor.shape}", "1 x height x width x channels", "use batch 1")
     _, height, width, channels = tensor.shape
     return height, width, channels
-
-
-def _bias(op: Op, context: Context, accumulator_scale: Real, outputs: int) -> Real:
-    """In real units; without a scale of its own it counts in units of the accumulator."""
-    if len(op.inputs) < 3 or not op.inputs[2]:
-        return np.zeros(outputs)
-    tensor = context.tensor(op.inputs[2])
-    if tensor.data is None:
-        raise Refusal("CONV-BIAS", "a bias that is not constant", "a constant", "add it as a separate layer")
-    values = np.asarray(tensor.data, np.float64).reshape(-1)
-    if tensor.quant is not None:
-        return (values - tensor.quant.zero_points) * tensor.quant.scales
-    return values if tensor.is_float else values * accumulator_scale

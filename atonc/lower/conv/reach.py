@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.lower.conv.typical_sums import farthest, largest_sums, with_border
+from atonc.lower.conv.typical_sums import Shown, farthest, largest_sums, with_border
 from atonc.lower.conv.weight_sums import extreme_sums
 from atonc.select.policy import EXPECTED_MARGIN, UNSEEN_MARGIN
 
@@ -34,7 +34,8 @@ def expected(layer: Layer, subtracted: int, shown: Real) -> Real:
     worst = possible(layer, subtracted)
     if not layer.pictures:
         return worst
-    return np.minimum(worst, np.maximum(margin(layer) * _observed(layer, subtracted), shown))
+    times = margin(layer)
+    return np.minimum(worst, np.maximum(times * _observed(layer, subtracted, Shown(shown, times)), shown))
 
 
 def margin(layer: Layer) -> float:
@@ -44,8 +45,8 @@ def margin(layer: Layer) -> float:
     return max(EXPECTED_MARGIN, UNSEEN_MARGIN * reach / farthest(layer.pictures, layer.zero))
 
 
-def _observed(layer: Layer, subtracted: int) -> Real:
+def _observed(layer: Layer, subtracted: int, shown: Shown) -> Real:
     """Per output channel the largest sum over any first part of the input channels, at sampled positions."""
     top, left, bottom, right = layer.op.attrs.get("padding", (0, 0, 0, 0))
     pictures = with_border(layer.pictures, ((top, bottom), (left, right), (0, 0)), layer.zero)
-    return largest_sums(pictures, subtracted, layer.weights, layer.stride, layer.dilation)
+    return largest_sums(pictures, subtracted, layer.weights, layer.stride, layer.dilation, shown)

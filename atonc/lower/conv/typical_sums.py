@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from atonc.lower.conv.weight_sums import Weights
 
+Real = NDArray[np.float64]
 Codes = NDArray[np.int16]  # also those of features that are stored as code + 128
 
 SAMPLES = 256  # positions at which sums are looked at
@@ -29,9 +31,32 @@ def with_border(pictures: Iterable[Codes], width: tuple[tuple[int, int], ...], z
     return [np.pad(codes, width, constant_values=zero) for codes in pictures]
 
 
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """Up to where sums of each output channel, without their signs, give codes of their own, and how many times as far
+    as typical sums others are expected to go."""
+
+    sums: Real
+    margin: float = 1.0
+
+    def required(self, highest: Real, lowest: Real, total: Real) -> Real:
+        """How far sums must be held, as a part of what the margin makes of it; the ends of the way to each total are
+        given. A total beyond what codes show must not come back when its way there is cut off: not the way itself is
+        needed then, but what it falls by after its highest place."""
+        whole = np.maximum(highest, -lowest)
+        beyond = self.sums / self.margin + np.where(total > 0, highest - total, total - lowest)
+        found: Real = np.where(np.abs(total) > self.sums, np.minimum(whole, beyond), whole)
+        return found
+
+
 def largest_sums(
-    pictures: Iterable[Codes], subtracted: int, weights: Weights, stride: tuple[int, int], dilation: tuple[int, int]
-) -> NDArray[np.float64]:
+    pictures: Iterable[Codes],
+    subtracted: int,
+    weights: Weights,
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    shown: Shown,
+) -> Real:
     """Per output channel, over any first or last part of the input channels, at sampled positions; at least one."""
     outputs, *window, channels = weights.shape
     largest = np.ones(outputs)
@@ -39,10 +64,11 @@ def largest_sums(
         patches = sample_patches(picture, (window[0], window[1]), stride, dilation) - subtracted
         if channels < picture.shape[2]:  # depthwise: every output looks at one channel
             own = np.arange(outputs) // (outputs // picture.shape[2])
-            products = patches[..., own] * weights[..., 0].transpose(1, 2, 0).astype(np.int64)
-            found = np.abs(products).sum(axis=(1, 2)).max(axis=0)
+            products = patches[..., own] * weights[..., 0].transpose(1, 2, 0).astype(np.float64)
+            above, below = (np.maximum(sign * products, 0).sum(axis=(1, 2)) for sign in (1, -1))
+            found = shown.required(above, -below, above - below).max(axis=0)  # whatever the order
         else:
-            found = largest_part(patches, weights)
+            found = largest_part(patches, weights, shown)
         largest = np.maximum(largest, found)
     return largest
 
@@ -63,7 +89,7 @@ def sample_patches(
     return found
 
 
-def largest_part(patches: Codes, weights: Weights) -> NDArray[np.float64]:
+def largest_part(patches: Codes, weights: Weights, shown: Shown) -> Real:
     """Per output the largest sum over some first or some last channels; a few dozen places to stop are looked at."""
     positions, outputs, channels = patches.shape[0], weights.shape[0], weights.shape[3]
     step = -(-channels // STOPS)
@@ -77,8 +103,8 @@ def largest_part(patches: Codes, weights: Weights) -> NDArray[np.float64]:
         sums += left @ right.T
         np.maximum(highest, sums, out=highest)
         np.minimum(lowest, sums, out=lowest)
-    largest = np.maximum(np.maximum(highest, -lowest), np.maximum(sums - lowest, highest - sums))
-    return largest.max(axis=0, initial=0.0).astype(np.float64)
+    forwards, backwards = shown.required(highest, lowest, sums), shown.required(sums - lowest, sums - highest, sums)
+    return np.maximum(forwards, backwards).max(axis=0, initial=0.0).astype(np.float64)
 
 
 def _exact_type(patches: Codes, weights: Weights) -> type[np.floating[Any]]:

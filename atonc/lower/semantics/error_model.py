@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.ir import Graph, Op, Tensor, layer_name
-from atonc.lower.context import Context
+from atonc.lower.context import WHOLE_RANGE, Context
 from atonc.lower.move.copies import requantising_line
 from atonc.lower.semantics.arithmetic import CODES, line
 from atonc.ops.registry import evaluate, is_move
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from atonc.lower.map_ops import Mapped
 
 SIGMAS = 8.0
-WHOLE_RANGE = 255.0
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,16 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Declared:
-    """What the compiler says of one operator by itself: its error in codes, and whether its sums may saturate."""
+    """What the compiler says of one operator by itself: its error in codes, and how many times those of typical inputs
+    its sums may be (without end: no input saturates one)."""
 
     local: float
-    saturates: bool
+    room: float
     on_cpu: bool
+
+    @property
+    def saturates(self) -> bool:
+        return self.room < inf
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,13 @@ class Expected:
     op: str
     kind: str
     local: float
-    saturates: bool
+    room: float  # as declared
     gain: float  # what one code of one input element is worth, at most
     deviation: Deviation
+
+    @property
+    def saturates(self) -> bool:
+        return self.room < inf
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,7 @@ def expected_errors(graph: Graph, mapped: Mapped) -> tuple[Expected, ...]:
         deviation = _deviation(graph, op, local, before, gains)
         known |= dict.fromkeys(op.outputs, deviation)
         steepest = max((gain.steepest for gain in gains.values()), default=0.0)
-        found.append(Expected(layer_name(op), op.name, op.kind, local, declared.saturates, steepest, deviation))
+        found.append(Expected(layer_name(op), op.name, op.kind, local, declared.room, steepest, deviation))
     return tuple(found)
 
 
@@ -94,10 +102,10 @@ def declared_errors(graph: Graph, mapped: Mapped) -> Iterator[tuple[Op, Declared
     on_cpu = mapped.on_cpu
     for op in graph.ops:
         if op.name in on_cpu:
-            yield op, Declared(0.0, saturates=False, on_cpu=True)
+            yield op, Declared(0.0, inf, on_cpu=True)
             continue
         meaning = mapped.context.semantics.get(op.name)
-        yield op, Declared(local_error(op, mapped.context, meaning), bool(meaning and meaning.saturates), on_cpu=False)
+        yield op, Declared(local_error(op, mapped.context, meaning), meaning.room if meaning else inf, on_cpu=False)
 
 
 def local_error(op: Op, context: Context, meaning: Semantics | None) -> float:

@@ -64,7 +64,7 @@ def _seen(context: Context, layer: Layer, piece: Sums) -> float:
     terms = tuple((t.first, t.count, id(t.part)) for chain in piece.chains for p in chain.passes for t in p)
     key = ("room", (piece.first, piece.count, piece.rule.out_shift, terms))
     if key not in layer.known:
-        codes = [run[layer.op.inputs[0]] for run in context.typical]
+        codes = context.facts.typical_codes(layer.op.inputs[0])
         found = room_seen(Layered((), [piece]), codes) if codes else 0.0
         layer.known[key] = found, piece  # the piece keeps its parts alive
     return float(layer.known[key][0])

@@ -1,21 +1,26 @@
 """How far sums go where units hand them on, and how much room there is: 24 bits inside and between units, 16 bits of
 shifted sums from pass to pass and from chain to chain.
 
-The last sum before codes are made needs none: a shift holds all sums whose codes are not at the end of their range."""
+The last sum before codes are made needs none: a shift holds all sums whose codes are not at an end of their range. A
+sum whose code is at an end needs only so much that it stays there when its way is cut off.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
 
 from atonc.hw.limits import PARTIAL_LIMIT, SUM_LIMIT
-from atonc.lower.conv.requantise import Requantisation
+from atonc.lower.conv.requantise import Requantisation, TwoSteps, matters
+from atonc.lower.conv.typical_sums import Shown
 from atonc.lower.conv.weight_sums import extreme_sums
 from atonc.lower.semantics.arithmetic import Ints, ints
 from atonc.lower.semantics.sums import Chain, Layered, Sums
+from atonc.select.policy import LEAST_ROOM
 
 SAMPLES = 256  # positions of a picture that are looked at
 
@@ -43,23 +48,45 @@ def room_seen(layered: Layered, codes: Iterable[Ints]) -> float:
 def reached(piece: Sums, codes: Ints) -> Reached:
     """At sampled positions, exactly where the units of the piece hand sums on."""
     features = piece.features(codes)
-    whole = partial = 0
     total: Ints = np.zeros(1, np.int64)
+    inside, between = _Way(), _Way()
     for number, chain in enumerate(piece.chains, 1):
         now: Ints = np.zeros(1, np.int64)
         for after, terms in enumerate(chain.passes, 1):
             for term in terms:
                 now = now + piece.term(features, term, chain.subtracted, SAMPLES)
-                whole = max(whole, _largest(now))
+                inside.passes(now)
             if after < len(chain.passes) or len(piece.chains) > 1:
-                partial = max(partial, _largest(now))
+                between.passes(now)
         total = total + now
-        partial = max(partial, _largest(total)) if number < len(piece.chains) else partial
-    return Reached(whole, partial)
+        if number < len(piece.chains):
+            between.passes(total)
+    shown = _shown(piece.rule)
+    alone = len(piece.chains) == 1
+    return Reached(inside.needed(shown, total if alone else 0 * total), between.needed(shown, total))
 
 
-def _largest(sums: Ints) -> int:
-    return int(np.abs(sums).max(initial=0))
+class _Way:
+    """The ends of the way that sums take."""
+
+    def __init__(self) -> None:
+        self.highest: Any = 0
+        self.lowest: Any = 0
+
+    def passes(self, sums: Ints) -> None:
+        self.highest, self.lowest = np.maximum(self.highest, sums), np.minimum(self.lowest, sums)
+
+    def needed(self, shown: Shown, total: Ints) -> int:
+        found = shown.required(self.highest, self.lowest, total.astype(np.float64))
+        return int(np.max(found, initial=0.0))
+
+
+def _shown(rule: Requantisation | TwoSteps) -> Shown:
+    """Per output channel the sums whose codes are not at an end of their range."""
+    if not isinstance(rule, Requantisation):
+        return Shown(np.full(rule.factors.shape, inf))
+    scale = np.maximum(np.abs(rule.factors), 1e-9) / 2.0 ** (rule.shift + rule.out_shift)
+    return Shown(matters(scale, rule.addends / 2.0**rule.shift), LEAST_ROOM)
 
 
 def possible(piece: Sums, low: int, high: int) -> Reached:

@@ -71,19 +71,23 @@ class Sums:
 
     def term(self, features: Ints, term: Term, subtracted: int, most: int = 0) -> Ints:
         """`most`: so many positions, spread over the picture and in one row; all of them unless said."""
-        part = term.part
-        top, left, bottom, right = part.padding
-        view = picture(features, part.area) - subtracted
-        view = np.pad(view, ((top, bottom), (left, right), (0, 0)))
+        part, own = term.part, self._own(term)
+        view = picture(features, part.area)[:, :, own] - subtracted
+        if any(part.padding):
+            top, left, bottom, right = part.padding
+            view = np.pad(view, ((top, bottom), (left, right), (0, 0)))
         windows = sliding_window_view(view, part.window, axis=(0, 1))[:: part.stride, :: part.stride]
-        if most:
-            windows = _spread(windows, most)
-        weights = ints(part.weights)[self.first : self.first + self.count]
+        windows = _spread(windows, most) if most else windows
+        weights = part.weights[self.first : self.first + self.count]
         if self.multiplier:
-            own = windows[:, :, np.arange(self.first, self.first + self.count) // self.multiplier]
-            return np.einsum("yxcij,cij->yxc", own, weights[..., 0])
-        some = slice(term.first, min(term.first + term.count, view.shape[2]))
-        return exact_product(windows[:, :, some], weights[..., some])
+            return np.einsum("yxcij,cij->yxc", windows, ints(weights[..., 0]))
+        return exact_product(windows, ints(weights[..., own]))
+
+    def _own(self, term: Term) -> Any:
+        """The channels of the view that it reads; of a depthwise layer one for every output."""
+        if self.multiplier:
+            return np.arange(self.first, self.first + self.count) // self.multiplier
+        return slice(term.first, min(term.first + term.count, term.part.area.channels))
 
 
 def _spread(windows: NDArray[Any], most: int) -> NDArray[Any]:

@@ -195,7 +195,7 @@ def _tensor(one: TensorView) -> dict[str, Any]:
 def _verified(found: Verified) -> dict[str, Any]:
     rows = [[cut(name), cosine, exact, close, largest] for name, cosine, exact, close, largest in found.outputs]
     counts = {"samples": found.samples, "layers": found.layers, "tensors": found.tensors}
-    return counts | {"worst": found.worst_codes, "outputs": rows}
+    return counts | {"worst": found.worst_codes, "sums": cut(found.sums), "outputs": rows}
 
 
 def _buffer(buffer: BufferView, names: tuple[str, ...]) -> dict[str, Any]:

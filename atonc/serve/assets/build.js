@@ -76,7 +76,7 @@ function cards(job) {
 function checkCard(found) {
   const lines = [];
   if (found.verify)
-    lines.push(`On the emulator, ${found.verify.samples} synthetic inputs: each of ${found.verify.layers} layers within its limit, at most ${plural(found.verify.worst_layer, "code")} from exact arithmetic.`);
+    lines.push(`On the emulator, ${found.verify.samples} synthetic inputs: each of ${found.verify.layers} layers within its limit, at most ${plural(found.verify.worst_layer, "code")} from exact arithmetic; ${found.verify.sums}.`);
   const checked = found.validation;
   if (checked) {
     lines.push(`${checked.samples} samples against ${checked.reference}: ${checked.passed ? "passed" : "not passed"}.`);

@@ -32,7 +32,7 @@
   const trust = [], say = (name, ...text) => trust.push(el("dt", {}, name), el("dd", {}, ...text));
   if (D.verified) {
     const v = D.verified;
-    say("numbers", `verified on the emulator with ${v.samples} inputs: ${v.layers} layers, each of their ${v.tensors} tensors within its limit, at most ${v.worst} codes from exact arithmetic.`,
+    say("numbers", `verified on the emulator with ${v.samples} inputs: ${v.layers} layers, each of their ${v.tensors} tensors within its limit, at most ${v.worst} codes from exact arithmetic; ${v.sums}.`,
       el("ul", {}, ...v.outputs.map(([name, cosine, exact, close, largest]) => el("li", {}, `${short(name, 60)}: cosine ${cosine.toFixed(6)}, ${exact.toFixed(2)} % of the values exact, ${close.toFixed(2)} % within one code, largest difference ${number(largest)}`))));
   } else say("numbers", D.tool.startsWith("atonc") ? "not verified in this run: compile without --no-verify, or run atonc validate." : "compiled elsewhere; atonc run executes it, atonc validate compares it with the model.");
   if (known) say("latency", `${band}: how far the model of the hardware, calibrated on boards, may be off here.`,
