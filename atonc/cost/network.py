@@ -124,7 +124,7 @@ def _step_cost(
     if step.calls:
         from atonc.emu import cpu
 
-        parts = [cpu.call_cost(call.name, list(call.args)) for call in step.calls]
+        parts = [cpu.call_cost(call.name, list(call.args), machine) for call in step.calls]
         origin = "; ".join(cpu.describe_call(call.name, list(call.args)) for call in step.calls)
         return cpu_cost(parts, machine, origin)
     if step.epoch is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from atonc.cost.network import NetworkCost, StepCost, cpu_cost, epoch_cost, nothing
 from atonc.emit.program import Program, ProgramStep
 from atonc.hw.cycles.target import Target
-from atonc.hw.machine import PoolTiming
+from atonc.hw.machine import Machine, PoolTiming
 from atonc.hw.mpool import MemoryPool
 from atonc.ir import Graph, Op
 from atonc.plan.types import CpuPlan
@@ -24,18 +24,18 @@ def program_cost(
     timings, clocks = tuple(pool.timing for pool in pools), target.machine.clocks
     ops = {op.name: op for op in graph.ops}
     on_cpu = {s.plan.op: ops[s.plan.op] for s in program.steps if isinstance(s.plan, CpuPlan)}
-    cpu_costs = _cpu_costs(on_cpu, graph)
+    cpu_costs = _cpu_costs(on_cpu, graph, target.machine)
     steps = tuple(_step_cost(step, cpu_costs, timings, target, count_runs) for step in program.steps)
     guessed = {op.kind for name, op in on_cpu.items() if not cpu_costs[name].known}
     return NetworkCost(steps, clocks.npu_mhz, clocks.cpu_mhz, tuple(sorted(guessed)))
 
 
-def _cpu_costs(ops: Mapping[str, Op], graph: Graph) -> dict[str, CallCost]:
+def _cpu_costs(ops: Mapping[str, Op], graph: Graph, machine: Machine) -> dict[str, CallCost]:
     if not ops:
         return {}
     from atonc.cost.cpu_steps import cpu_step_cost  # and with it the emulator's library: not where nobody asks
 
-    return {name: cpu_step_cost(op, graph) for name, op in ops.items()}
+    return {name: cpu_step_cost(op, graph, machine) for name, op in ops.items()}
 
 
 def _step_cost(

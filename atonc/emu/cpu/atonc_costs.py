@@ -4,8 +4,8 @@ No board has measured them. cycles = work x constant + bytes x wait. The constan
 makes of atonc_kernels.c with -O2, with the double precision unit of the core; those of kernels with vectors are rounded
 up from benchmarks/results/cpu_kernels.md: emulated, not yet run on a board. The waits are the machine's
 (`cpu_read_byte`, `cpu_write_byte`), fitted to kernels of ST's that boards did measure: benchmarks/results/cpu_waits.md.
-Every byte that a call touches is waited for once, those of constants as if they lay in RAM: what it reads again is in
-the cache.
+Every byte that a call touches is waited for once: what it reads again is in the cache. Weights come from the flash, at
+most as fast as the flash gives them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from atonc.emu.cpu.atonc_functions import EXPONENTIAL, PLAIN, UNARY
 from atonc.emu.cpu.atonc_numbers import LIMITS, element_type
 from atonc.emu.cpu.struct_view import StructView, argument, as_int, fail
 from atonc.emu.files.types import CValue
-from atonc.hw.machine import Timing
+from atonc.hw.machine import Machine
 
 # cycles per unit of work
 BYTE_MOVED, BYTE_COPIED = 4, 1.5  # in runs of a few bytes, in runs that are worth a vector
@@ -51,11 +51,14 @@ class Price:
     basis: str
     read_bytes: int = 0
     written_bytes: int = 0
+    weight_bytes: int = 0
 
-    def waited(self, timing: Timing) -> tuple[float, str]:
+    def waited(self, machine: Machine) -> tuple[float, str]:
+        timing, from_flash = machine.timing, machine.clocks.cpu_mhz / machine.clocks.flash_mb_per_s
         waits = self.read_bytes * timing.cpu_read_byte + self.written_bytes * timing.cpu_write_byte
         each = f"{timing.cpu_read_byte:g} per byte read and {timing.cpu_write_byte:g} per byte written"
-        return self.cycles + waits, f"{self.basis}; waits {each}"
+        weights = f", {from_flash:.3g} per byte of weights" if self.weight_bytes else ""
+        return self.cycles + waits + self.weight_bytes * from_flash, f"{self.basis}; waits {each}{weights}"
 
 
 Work = Callable[["_Reader"], Price]
@@ -111,10 +114,10 @@ class _Reader:
         return found
 
 
-def kernel_cost(name: str, args: Sequence[CValue], timing: Timing) -> tuple[float, str] | None:
+def kernel_cost(name: str, args: Sequence[CValue], machine: Machine) -> tuple[float, str] | None:
     """CPU cycles and what the figure rests on; None for a function that is not ours."""
     work = WORK.get(name)
-    return None if work is None else work(_Reader(name, args)).waited(timing)
+    return None if work is None else work(_Reader(name, args)).waited(machine)
 
 
 def describe_kernel(name: str, args: Sequence[CValue]) -> str:
@@ -146,7 +149,7 @@ def _conv(read: _Reader) -> Price:
     source, target = _pictures(read, 8)
     weights = out_c * k_h * k_w * depth * read.item_of(5)
     basis = f"{mac} per multiply-add, {RUN} per row of a window, {VALUE_WRITTEN} per result"
-    return Price(cycles, basis, source + weights, target)
+    return Price(cycles, basis, source, target, weights)
 
 
 def _pool(read: _Reader) -> Price:
@@ -244,7 +247,7 @@ def _lstm(read: _Reader) -> Price:
     rows, inputs, cells = read.product(2, 2), read.size(4), read.size(5)
     cycles = rows * cells * (4 * (inputs + cells) * MAC_8 + CELL)
     basis = f"{MAC_8} per multiply-add, {CELL} per cell and step"
-    return Price(cycles, basis, rows * inputs + 4 * cells * (inputs + cells), rows * cells)
+    return Price(cycles, basis, rows * inputs, rows * cells, 4 * cells * (inputs + cells))
 
 
 def _reduce(read: _Reader) -> Price:

@@ -53,7 +53,7 @@ def call_cost(name: str, args: Sequence[CValue], machine: Machine | None = None)
     try:
         if coster is not None:
             return coster(args)
-        ours = kernel_cost(name, args, (machine or stm32n6()).timing)
+        ours = kernel_cost(name, args, machine or stm32n6())
         if ours is not None:
             return _guess(*ours)
         if name.startswith("ll_sw_forward_"):
