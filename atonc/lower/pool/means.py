@@ -33,7 +33,7 @@ from atonc.select.policy import MOST_PARTS, WORTH_SPLITTING
 Kept = tuple[int, int, int]  # turns, bytes in the source, bytes in the target
 Ints = NDArray[np.int64]
 
-_FRACTION = 8
+FRACTION = 8
 _STEEPEST = 64.0  # codes per code: beyond, the fraction of the mean is too coarse
 
 
@@ -62,7 +62,7 @@ class Line:
                 "steep mean", f"{gain:.1f} output codes for a step of the mean", f"{_STEEPEST}", "use the CPU"
             )
         multiplier, power = division(divisor)
-        divided = 1.0 if usual is None else multiplier * divisor / 2.0 ** (power + _FRACTION)  # nearly 1
+        divided = 1.0 if usual is None else multiplier * divisor / 2.0 ** (power + FRACTION)  # nearly 1
         shift = max(0, min(MOST_TABLE_SHIFT, 14 - floor(log2(gain))))
         a = round(gain / divided * 2**shift)
         if a > 32767:
@@ -76,7 +76,7 @@ class Line:
 
     def codes(self, means: Ints) -> Ints:
         """What the units compute from 16-bit means."""
-        result = finish(shift_right_rounded(means * self.a, _FRACTION) + self.c, self.shift, 1, True, True)
+        result = finish(shift_right_rounded(means * self.a, FRACTION) + self.c, self.shift, 1, True, True)
         return result if self.clip is None else np.clip(result, *self.clip)
 
     def units(self) -> tuple[ArithConfig, ...]:
@@ -86,7 +86,7 @@ class Line:
             b=self.c >> 16,
             c=low - (1 << 16) if low >= 1 << 15 else low,
             combine_bc=1,
-            shift_a=_FRACTION,
+            shift_a=FRACTION,
             shift_out=self.shift,
             rounded=1,
             saturated=1,

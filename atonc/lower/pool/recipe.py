@@ -14,6 +14,7 @@ from atonc.lower.context import Context
 from atonc.lower.move.copies import Move, Units, copy, wirings
 from atonc.lower.move.padding import borders, inside, pad_view
 from atonc.lower.move.recipe import change_between
+from atonc.lower.pool.addends import with_best_addend
 from atonc.lower.pool.maxima import LOWEST, NO_PADS, Pads, Windows, after, cascade, line_wirings
 from atonc.lower.pool.means import Kept, Line, Means, in_parts
 from atonc.lower.pool.pair_maxima import pools_are_seen, widen
@@ -304,7 +305,8 @@ def _mean_line(op: Op, x: Tensor, y: Tensor, pixels: int) -> Line:
     lifted = float(np.max(lift(rounding, y, clip)))
     turn = y.zero_point + rounding.zero  # the code that ties go away from
     ties_up = turn < _MOSTLY_ABOVE
-    return Line.of(gain, offset + lifted, clip, usual, pixels, ties_up)
+    line = Line.of(gain, offset + lifted, clip, usual, pixels, ties_up)
+    return with_best_addend(line, rounding, gain, (x.zero_point, y.zero_point), usual, pixels)
 
 
 @recipe("mean", "sum")
