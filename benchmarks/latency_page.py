@@ -166,7 +166,8 @@ U: assumed, never measured.
 
 - cached re-reads of weights (ALLOC): up to 12 % of such an epoch; our own programs do not use them
 - external RAM: 400 MB/s assumed, no measured network
-- CPU kernels of our own: instructions counted, waits for memory fitted to measured kernels of ST's ([table](../benchmarks/results/cpu_waits.md)); not measured on a board, marked `~` in reports
+- CPU kernels of our own: instructions counted, waits for memory fitted to measured kernels of ST's
+  ([table](../benchmarks/results/cpu_waits.md)); not measured on a board, marked `~` in reports
 - CPU kernels of ST's library with a constant: within 10 to 15 %; those without one are marked `~`
 
 Every report states an error band for its network: 3 % of the time in NPU epochs, 15 % of measured CPU kernels, 100 % of

@@ -212,7 +212,8 @@ def _lookup(read: _Reader) -> Price:
 
 def _softmax_8(read: _Reader) -> Price:
     elements = read.product(4, 3)
-    cycles, basis = PLAIN_SHARE * elements, f"{PLAIN_SHARE} per element"
+    cycles: float = PLAIN_SHARE * elements
+    basis = f"{PLAIN_SHARE} per element"
     if read.size(6) == 1 and elements >= LEAST_SHARES:
         share = BOX_SHARE if read.size(5) == BOX_ROW else SHARE
         cycles, basis = SHARES_TABLE + share * elements, f"{share} per element, {SHARES_TABLE} per call"
