@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 
 from atonc.hw.cycles import hardware
 from atonc.hw.ec import ec_program
@@ -21,7 +23,10 @@ from atonc.select.cycles import assumed_epoch, cycles_of, epoch_cycles
 from tests.lower import harness
 
 
-def test_a_form_takes_what_its_program_takes() -> None:
+@pytest.mark.parametrize(
+    "asked", [{}, {"npu_mhz": 400}, {"flash_mbps": 99}, {"epoch_controller": False}], ids=lambda asked: str(asked)
+)
+def test_a_form_takes_what_its_program_takes(asked: dict[str, Any]) -> None:
     weights = np.random.default_rng(1).integers(-9, 9, (32, 3, 3, 16)).astype(np.int8)
     tensors = (
         harness.activation("x", (1, 24, 24, 16), zero_point=3),
@@ -30,7 +35,7 @@ def test_a_form_takes_what_its_program_takes() -> None:
     )
     attrs = {"padding": (1, 1, 1, 1), "stride": (1, 1), "dilation": (1, 1), "layout": "NHWC"}
     graph = harness.graph_of(Op("conv", "c", ("x", "w"), ("y",), attrs), *tensors)
-    options = Options(verify=False)
+    options = Options(verify=False, **asked)
     memory = memories(options)
     compiled = compile_canonical(graph, graph, options, memory)
     placed = compiled.cost.cycles
