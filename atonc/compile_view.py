@@ -26,4 +26,5 @@ class CompileView:
     files: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<CompileView {self.model[:60]!r} for {self.board.name[:60]}: {self.cost.latency_ms:.3f} ms predicted>"
+        time = f"{self.cost.latency_ms:.3f} ms predicted ({self.cost.band.span(self.cost.latency_ms, 3)})"
+        return f"<CompileView {self.model[:60]!r} for {self.board.name[:60]}: {time}>"

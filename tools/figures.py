@@ -63,8 +63,8 @@ def speed() -> str:
         f"Against ST's newest release ({new['release']}), by architecture and resolution: "
         f"**{n['on_chip_mean']:.2f}** of the published time in the geometric mean of {n['on_chip']} networks",
         f"that ST keeps on the chip (median {n['on_chip_median']:.2f}; mean {n['on_chip_high']:.2f} if every "
-        f"prediction were as slow as its band allows), {n['mean']:.2f} with the {_more(n)} that it puts into external RAM; "
-        f"slower than ST's: {_slower(n)}.",
+        f"prediction were as slow as its band allows), {n['mean']:.2f} with the {_more(n)} that it puts into "
+        f"external RAM. From {_end(n, 'strongest')} to {_end(n, 'weakest')}; slower than ST's: {_slower(n)}.",
         f"Against the best figure that ST has published for the same file: {s['on_chip_mean']:.2f} on {s['on_chip']} "
         f"models on the chip (median {s['on_chip_median']:.2f}), {s['mean']:.2f} with the {_more(s)} in external RAM; "
         f"slower: {_slower(s)};",
@@ -79,6 +79,11 @@ def speed_in_docs() -> str:
 
 def _more(summary: Row) -> int:
     return int(summary["networks"] - summary["on_chip"])
+
+
+def _end(summary: Row, key: str) -> str:
+    ratio, name = summary[key][0]
+    return f"{ratio:.2f} ({name})"
 
 
 def _slower(summary: Row) -> str:

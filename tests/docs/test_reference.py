@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -39,6 +40,19 @@ def test_no_speed_is_typed(name: str) -> None:
     text = (ROOT / name).read_text()
     assert FIGURES.REGION.search(text)
     assert _RATIO.findall(FIGURES.REGION.sub("", text)) == []
+
+
+@pytest.mark.skipif(not FIGURES.RESULTS.is_dir(), reason="results of benchmarks are not part of this checkout")
+def test_results_are_of_the_same_programs() -> None:
+    """The table of the corpus, the comparison with ST and the pages say one thing."""
+    ours = json.loads((FIGURES.RESULTS / "schedule.json").read_text())["default"]
+    same = json.loads((FIGURES.RESULTS / "against_st.json").read_text())["same_file"]
+    assert len(same["rows"]) >= 20
+    for row in same["rows"]:
+        assert row["ms"] == pytest.approx(ours[row["model"]]["ms"], abs=1e-3), "run benchmarks/against_st.py"
+    for key, count in (("mean", "networks"), ("on_chip_mean", "on_chip")):
+        said = f"{same['summary'][key]:.3f} on {same['summary'][count]}"
+        assert said in (FIGURES.RESULTS / "schedule.md").read_text(), "run benchmarks/schedule.py --write"
 
 
 def test_a_stale_figure_is_seen() -> None:
