@@ -34,4 +34,5 @@ class CompileView:
         return program_memory(self.compiled.program, self.board.pools, self.options.epoch_controller)
 
     def __repr__(self) -> str:
-        return f"<CompileView {self.model[:60]!r} for {self.board.name[:60]}: {self.cost.latency_ms:.3f} ms predicted>"
+        time = f"{self.cost.latency_ms:.3f} ms predicted ({self.cost.band.span(self.cost.latency_ms, 3)})"
+        return f"<CompileView {self.model[:60]!r} for {self.board.name[:60]}: {time}>"

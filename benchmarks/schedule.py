@@ -130,7 +130,9 @@ def default_lines(now: Mapping[str, Record], before: Mapping[str, Record]) -> It
     rows = {name: record for name, record in sorted(now.items()) if "ms" in record}
     st = {name: record["ms"] / best[name].ms for name, record in rows.items() if name in best}
     changed = {name: found for name, record in rows.items() if (found := ratio(record, before.get(name), "ms"))}
+    inside = [ratio for name, ratio in st.items() if not best[name].external_kib]
     yield f"* Against ST's best published figure: geometric mean {mean(st.values())} models; above 1.00: {above(st)}."
+    yield f"* Without those that ST puts into external RAM: {mean(inside)}. Against its newest release: against_st.md."
     if before:
         yield f"* Against our programs of before: mean {mean(changed.values())}; above 1.00: {above(changed)}."
         yield f"* The same on the models of the facts: {mean(v for n, v in changed.items() if of_facts(n))}."

@@ -62,11 +62,12 @@ def speed() -> str:
     return "\n".join([
         f"Against ST's newest release ({new['release']}), by architecture and resolution: "
         f"**{n['on_chip_mean']:.2f}** of the published time in the geometric mean of {n['on_chip']} networks",
-        "that ST keeps on the chip "
-        f"({n['on_chip_high']:.2f} if every prediction were as slow as its band allows), {n['mean']:.2f} with the "
-        f"{_more(n)} that it puts into external RAM; slower than ST's: {_slower(n)}.",
+        f"that ST keeps on the chip (median {n['on_chip_median']:.2f}; mean {n['on_chip_high']:.2f} if every "
+        f"prediction were as slow as its band allows), {n['mean']:.2f} with the {_more(n)} that it puts into "
+        f"external RAM. From {_end(n, 'strongest')} to {_end(n, 'weakest')}; slower than ST's: {_slower(n)}.",
         f"Against the best figure that ST has published for the same file: {s['on_chip_mean']:.2f} on {s['on_chip']} "
-        f"models on the chip, {s['mean']:.2f} with the {_more(s)} in external RAM, slower: {_slower(s)};",
+        f"models on the chip (median {s['on_chip_median']:.2f}), {s['mean']:.2f} with the {_more(s)} in external RAM; "
+        f"slower: {_slower(s)};",
         f"{old} of these {s['networks']} figures are of releases 2.x ([tables](benchmarks/results/against_st.md), "
         "[all models](benchmarks/results/schedule.md)).",
     ])  # fmt: skip
@@ -78,6 +79,11 @@ def speed_in_docs() -> str:
 
 def _more(summary: Row) -> int:
     return int(summary["networks"] - summary["on_chip"])
+
+
+def _end(summary: Row, key: str) -> str:
+    ratio, name = summary[key][0]
+    return f"{ratio:.2f} ({name})"
 
 
 def _slower(summary: Row) -> str:
@@ -216,7 +222,7 @@ def _mean(ratios: Iterable[float]) -> float:
 
 def pools() -> str:
     text = (RESULTS / "pools.md").read_text()
-    form = r"\* {}: ([\d.]+) of without on the (\d+) with a chain \(geometric mean\), worst ([\d.]+)"
+    form = r"\* {}: (\d+\.\d+) of without on the (\d+) with a chain \(geometric mean\), worst (\d+\.\d+)"
     keys = ("time", "program words", "bytes of activations")
     time, words, size = (re.search(form.format(key), text) for key in keys)
     assert time and words and size, "benchmarks/results/pools.md has another form"

@@ -35,7 +35,8 @@ def broken(gates: Gates, view: CompileView) -> list[str]:
         seen, most = memory.activations_bytes, gates.max_activations
         found.append(f"activations take {seen:,} bytes, --max-activations allows {most:,}")
     if gates.max_latency and cost.latency_ms > gates.max_latency:
-        found.append(f"latency is {cost.latency_ms:.3f} ms, --max-latency allows {gates.max_latency:g} ms")
+        time = f"{cost.latency_ms:.3f} ms ({cost.band.span(cost.latency_ms, 3)})"
+        found.append(f"latency is {time}, --max-latency allows {gates.max_latency:g} ms")
     if gates.no_cpu and steps["cpu"]:
         kinds = sorted({reason.op for reason in view.compiled.mapped.reasons})
         found.append(f"{steps['cpu']} operators run on the CPU ({', '.join(kinds)}), --no-cpu allows none")
