@@ -21,7 +21,7 @@ from atonc.insight.ours import network_view
 from atonc.insight.roofline import roofline
 from atonc.insight.types import CPU, NPU, NetworkView
 from atonc.options import Gates, Options
-from atonc.pipeline import compile_graph, machine_of, memories
+from atonc.pipeline import compile_graph, memories, target_of
 from atonc.report import compare_text, compile_text, error_text, explain_text
 from atonc.report.html.data import network_data
 from tests.compiler.test_named_cases import _conv, _net
@@ -204,13 +204,13 @@ def test_what_is_kept_counts_against_the_budget(monkeypatch: pytest.MonkeyPatch)
     kept = sum(home.size_bytes for home in found.layout.placed.values() if home.copy_of)
     asked: list[int] = []
     monkeypatch.setattr(weights.resident, "cuts", lambda program, free, budget, machine: asked.append(budget) or {})
-    weights.room_left(found.program, memories(options), options, machine_of(options))
+    weights.room_left(found.program, memories(options), options, target_of(options))
     assert kept > 0 and asked == [4096 - kept]
 
 
 def test_room_is_short_where_weights_stay_outside(plain: CompileView, resident: CompileView) -> None:
-    everything, machine = Options(verify=False, resident="all"), machine_of(Options())
-    assert weights.short_of_room(plain.compiled.program, everything, machine), "all of them would be faster in RAM"
-    assert not weights.short_of_room(resident.compiled.program, everything, machine), "all of them are there"
+    everything, target = Options(verify=False, resident="all"), target_of(Options())
+    assert weights.short_of_room(plain.compiled.program, everything, target), "all of them would be faster in RAM"
+    assert not weights.short_of_room(resident.compiled.program, everything, target), "all of them are there"
     some = Options(verify=False, resident="1k")
-    assert not weights.short_of_room(plain.compiled.program, some, machine), "the user wanted no more"
+    assert not weights.short_of_room(plain.compiled.program, some, target), "the user wanted no more"

@@ -31,7 +31,7 @@ def with_best_addend(
     what means are around."""
     if pixels > MOST_PIXELS:
         return line
-    sums = np.arange(max(-128, usual - AROUND) * pixels, min(127, usual + AROUND) * pixels + 1)
+    sums: Ints = np.arange(max(-128, usual - AROUND) * pixels, min(127, usual + AROUND) * pixels + 1)
     low, high = line.clip or (-128, 127)
     exact = rounding((sums - zeros[0] * pixels) * (ratio / pixels)) + zeros[1]
     wanted = np.clip(exact, low, high).astype(np.int64)
