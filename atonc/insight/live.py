@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from atonc.insight.types import BufferView, NetworkView, PoolView
-from atonc.place.usage import Bank, covered
+from atonc.place.usage import Bank
 from atonc.plan.types import BufferKind
 
 _EDGES = (BufferKind.INPUT, BufferKind.OUTPUT)
@@ -26,15 +28,32 @@ def least_bytes(buffers: Iterable[BufferView], pools: Sequence[PoolView]) -> int
 
 
 def _live(buffers: Sequence[BufferView], pools: Sequence[PoolView], steps: Iterable[int]) -> dict[int, int]:
-    found = {}
-    for step in steps:
-        spans = {span(b) for b in buffers if b.first <= step <= b.last}
-        found[step] = sum(covered(spans, pool.base, pool.base + pool.size_bytes) for pool in pools)
+    """Memory is cut wherever a buffer begins or ends; a piece is live as long as some buffer has it. One pass over the
+    steps, as folders may list buffers by the ten thousand."""
+    spans = {(*part, b.first, b.last) for b in buffers if b.first <= b.last for part in _parts(b, pools)}
+    cuts = np.array(sorted({address for start, end, _, _ in spans for address in (start, end)}), np.int64)
+    lengths, owners = np.diff(cuts), np.zeros(max(0, len(cuts) - 1), np.int64)
+    changes = sorted((at, more, start, end) for start, end, a, b in spans for at, more in ((a, 1), (b + 1, -1)))
+    found, live, next_change = {}, 0, 0
+    for step in sorted(set(steps)):
+        while next_change < len(changes) and changes[next_change][0] <= step:
+            _, more, start, end = changes[next_change]
+            piece = slice(*np.searchsorted(cuts, (start, end)))
+            before = owners[piece] > 0
+            owners[piece] += more
+            live += int(lengths[piece] @ ((owners[piece] > 0).astype(np.int64) - before))
+            next_change += 1
+        found[step] = live
     return found
 
 
-def span(buffer: BufferView) -> tuple[int, int]:
-    return buffer.address, buffer.address + max(buffer.size_bytes, buffer.reserved_bytes)
+def _parts(buffer: BufferView, pools: Iterable[PoolView]) -> Iterator[tuple[int, int]]:
+    """What it has of each pool."""
+    end = buffer.address + max(buffer.size_bytes, buffer.reserved_bytes)
+    for pool in pools:
+        low, high = max(buffer.address, pool.base), min(end, pool.base + pool.size_bytes)
+        if low < high:
+            yield low, high
 
 
 def _in_ram(buffer: BufferView, pools: Iterable[PoolView]) -> bool:

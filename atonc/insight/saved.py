@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1 << 26
 _MOST = 100_000  # layers, steps
+_MOST_BUFFERS = 20_000  # ten times those of the largest network that was tried
 _LONG = 4096  # characters of one text
 
 
@@ -125,7 +126,7 @@ def _saved(root: Any, kinds: Mapping[int, str]) -> Saved:
         {number: _text(row, "title") for number, row in steps.items()},
         *_edges(root),
         _verified(root),
-        tuple(_buffer(row, writers) for row in _rows(root, "buffers")),
+        tuple(_buffer(row, writers) for row in _rows(root, "buffers", _MOST_BUFFERS)),
         _integer(_object(root, "memory"), "relocatable_bytes"),
         _text_by_name(root, "options"),
         _text_by_name(root, "reproduce"),
@@ -228,9 +229,9 @@ _KNOWN = {rule.id: rule for rule in (*mapping.RULES.values(), *shaping.RULES)}
 # --------------------------------------------------------------------------------------------------------- checked JSON
 
 
-def _rows(value: Any, key: str) -> Sequence[Mapping[str, Any]]:
+def _rows(value: Any, key: str, most: int = _MOST) -> Sequence[Mapping[str, Any]]:
     found = value[key] if isinstance(value, dict) and key in value else None
-    if not isinstance(found, list) or len(found) > _MOST or not all(isinstance(row, dict) for row in found):
+    if not isinstance(found, list) or len(found) > most or not all(isinstance(row, dict) for row in found):
         raise ValueError(key)
     return found
 

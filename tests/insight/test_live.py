@@ -1,0 +1,60 @@
+"""Live bytes: counted in one pass, equal to a count step by step."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from atonc.insight.live import _live, distinct
+from atonc.insight.types import BufferView, PoolView
+from atonc.place.usage import Bank, Use, covered, memory_use
+
+POOLS = (PoolView("a", 100, 200, 0, False), PoolView("b", 300, 50, 0, True), PoolView("c", 1000, 100, 0, False))
+
+
+def _buffers(seed: int) -> list[BufferView]:
+    rng = random.Random(seed)
+    found = []
+    for number in range(rng.randrange(1, 40)):
+        first = rng.randrange(1, 12)
+        kind = rng.choice(["activation", "input", "constant", "resident", "prefetched"])
+        size = rng.randrange(0, 90)
+        place = (rng.randrange(50, 1150), size, first, rng.randrange(first - 1, 14))
+        found.append(BufferView(f"b{number}", "", *place, kind, "", size + rng.randrange(0, 9)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_one_pass_counts_what_every_step_does(seed: int) -> None:
+    buffers = _buffers(seed)
+    steps = range(1, 15)
+    expected = {}
+    for step in steps:
+        spans = [(b.address, b.address + b.reserved_bytes) for b in buffers if b.first <= step <= b.last]
+        expected[step] = sum(covered(spans, pool.base, pool.base + pool.size_bytes) for pool in POOLS)
+    assert _live(buffers, POOLS, steps) == expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_uses_are_parts_of_the_whole(seed: int) -> None:
+    buffers = _buffers(seed)
+    banks = [Bank(pool.name, pool.base, pool.size_bytes, pool.name != "b", pool.external) for pool in POOLS]
+    found = memory_use(buffers, banks, relocatable_bytes=64)
+    spans = [(b.address, b.address + b.reserved_bytes) for b in buffers]
+    for bank in banks:
+        assert found.by_pool.get(bank.name, 0) == covered(spans, bank.base, bank.end)
+    assert found.ram_bytes == sum(found.ram_by_use.values()) == 64 + sum(found.by_pool.get(name, 0) for name in "ac")
+    activations = [(b.address, b.address + b.reserved_bytes) for b in buffers if b.kind in ("activation", "input")]
+    assert found.of(Use.ACTIVATIONS) == sum(covered(activations, bank.base, bank.end) for bank in banks)
+    assert found.spilled_bytes == covered(activations, 300, 350) <= found.activations_bytes
+
+
+def test_names_of_one_memory_are_one_buffer() -> None:
+    def buffer(name: str, size: int, kind: str = "activation") -> BufferView:
+        return BufferView(name, "a", 100, size, 1, 2, kind)
+
+    (chosen,) = distinct([buffer("x", 64), buffer("picture", 48, "input"), buffer("y", 96)]).items()
+    assert chosen[0].name == "picture" and chosen[1] == ("x", "y")
+    (chosen,) = distinct([buffer("x", 64), buffer("y", 96)]).items()
+    assert chosen[0].name == "y" and chosen[1] == ("x",)
