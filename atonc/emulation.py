@@ -33,6 +33,7 @@ from atonc.progress import stage
 _ON_CHIP = range(0x3400_0000, 0x343C_0000)
 _WINDOW = 28  # bits: every controller of external memory has 256 MB of addresses
 _SLACK = 1 << 20  # engines may read behind a buffer
+_MOST_KEPT = 64 << 20  # characters of C whose calls are kept: numbers in lists take several times their room
 _UNWRITTEN = 0xA5  # what a CPU step finds where its results shall be
 
 
@@ -112,21 +113,26 @@ class Emulation:
 
 
 class CpuCode:
-    """The CPU steps of a network as C says them, each read when it runs first."""
+    """The CPU steps of a network as C says them, read when they run first; huge ones whenever they run."""
 
     def __init__(self, network: CNetwork) -> None:
         self.network = network
         self.blocks = {block.first: block for block in network.cpu_blocks}
         self.ops = {op.name: op for op in network.graph.ops}
         self._known: dict[int, tuple[Call, ...]] = {}
+        self._room = _MOST_KEPT
 
     def calls(self, step: ProgramStep) -> tuple[Call, ...]:
         if step.number not in self._known:
             text = cpu_functions.text(self.network, self.blocks[step.number], self.ops)
             try:
-                self._known[step.number] = self._read(text, step.number)
+                calls = self._read(text, step.number)
             except AtoncError as error:
                 raise _faulty(step.plan, "its C code cannot be read", error) from error
+            self._room -= len(text)
+            if self._room < 0:
+                return calls
+            self._known[step.number] = calls
         return self._known[step.number]
 
     def _read(self, text: str, number: int) -> tuple[Call, ...]:

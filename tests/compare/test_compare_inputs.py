@@ -64,3 +64,14 @@ def test_float_inputs_cover_the_range_that_they_are_quantised_to() -> None:
     assert float_range(graph, "x") == (0.0, 255.0)
     assert make_inputs(graph, 1)["x"].max() > 100
     assert float_range(Graph({"x": x}, (), ("x",), ("x",)), "x") == (0.0, 1.0)
+
+
+def test_inputs_of_one_shape_differ() -> None:
+    """Else nobody would see two of them exchanged."""
+    names = ("a", "b", "c")
+    graph = Graph({name: Tensor(name, (1, 6, 6, 3), "float32") for name in names}, (), names, names)
+    made = make_inputs(graph, 5)
+    assert list(made) == list(names) and not np.array_equal(made["a"], made["b"])
+    assert not np.array_equal(made["b"], made["c"]) and not np.array_equal(made["a"], make_inputs(graph, 6)["a"])
+    alone = make_inputs(Graph({"a": graph.tensors["a"]}, (), ("a",), ("a",)), 5)
+    assert np.array_equal(made["a"], alone["a"])

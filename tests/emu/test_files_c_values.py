@@ -124,6 +124,21 @@ def test_arrays_of_structs_and_indexed_elements() -> None:
     assert initialised("{ {STRENG, 6}, {ARITH, 0}, }") == [[Symbol("STRENG"), 6], [Symbol("ARITH"), 0]]
 
 
+@pytest.mark.parametrize("count", [3, 3000])
+@pytest.mark.parametrize(("text", "value"), [("-7", -7), ("0.5", 0.5), ("-1.5e-3f", -1.5e-3), ("2.0f", 2.0)])
+def test_lists_of_numbers_of_any_length(text: str, value: float, count: int) -> None:
+    """Long ones never become a tree; the code behind them is read as ever."""
+    assert initialised(f"{{ {', '.join([text] * count)}, }}") == [value] * count
+    assert initialised("{ 1, 2 }", f"static const T y[] = {{ {', '.join([text] * count)} }};") == [1, 2]
+
+
+@pytest.mark.parametrize("count", [3, 3000])
+@pytest.mark.parametrize("text", ["1f", "1.0ff", "1,,2", "--1", "1 2"])
+def test_lists_that_are_no_c_are_refused(text: str, count: int) -> None:
+    with pytest.raises(InputError):
+        initialised(f"{{ {', '.join([text] * count)} }}")
+
+
 def test_link_macros_stand_for_members() -> None:
     text = (
         "{ LL_Switch_Init_Dest() = ATONN_DSTPORT(STRSWITCH, 0, ARITH, 1, 0), "
