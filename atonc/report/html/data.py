@@ -70,7 +70,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "graph": graph_data(network, places),
         "bound_by": dict(network.bound_by),
         "basis": network.basis,
-        "uncertain": [[what, round(share, 3)] for what, share in band.parts] if network.basis == PREDICTED else [],
+        "uncertain": [[what, round(share, 6)] for what, share in band.parts] if network.basis == PREDICTED else [],
         "notes": [cut(note) for note in network.notes],
         "floats": [[node.kind, cut(node.name), node.size_bytes, cut(node.why)] for node in _floats(network)],
         "silicon": _silicon(network.silicon) if network.silicon else None,
