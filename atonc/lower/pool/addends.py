@@ -49,11 +49,12 @@ def _ranges(before: Ints, wanted: Ints, shift: int, ends: tuple[int, int]) -> tu
 
 
 def _most_covered(first: Ints, last: Ints, usual: int) -> int:
-    """The middle of the stretch that most ranges share, the widest of these; of equal ones the nearest to the usual."""
+    """The usual one, if no other is in more ranges; else the middle of the widest stretch that is in most of them."""
     edges = np.unique(np.concatenate((first, last)))
     count = np.searchsorted(np.sort(first), edges, "right") - np.searchsorted(np.sort(last), edges, "right")
+    if np.count_nonzero((first <= usual) & (usual < last)) == count.max():
+        return usual
     best = np.flatnonzero(count[:-1] == count[:-1].max())
     width = edges[best + 1] - edges[best]
-    widest = best[width == width.max()]
-    middles = (edges[widest] + edges[widest + 1]) // 2
-    return int(middles[np.abs(middles - usual).argmin()])
+    widest = best[width.argmax()]
+    return int(edges[widest] + edges[widest + 1]) // 2
