@@ -1,15 +1,20 @@
-"""One truth: every view of a build says the same of it, to the byte."""
+"""One truth: every view of a build says the same of it, to the cycle and to the byte."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.views.views import MEMORY, VIEWS, Build, Figures
+from atonc.app import generating
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_file
+from tests.views.views import MEMORY, TIME, VIEWS, Build, Figures
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(os.environ.get("ATONC_CORPUS", ROOT.parent / "shared" / "corpus")) / "models"
@@ -30,6 +35,12 @@ FLAGS = {
     "schedule_with": ("--schedule-with", "prefetch"),
     "inputs_allocation": ("--no-inputs-allocation",),
 }
+MACHINES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "400 MHz": {"npu_mhz": 400.0, "cpu_mhz": 400.0},
+    "slow flash": {"flash_mbps": 100.0},
+}
+SMALL = sorted(CORPUS.glob("*.*"), key=lambda file: (file.stat().st_size, file.name))[:20]
 CASES = [
     *((model, c, w) for model in MODELS for c in CONTROLLER for w in WEIGHTS),
     *((MODELS[0], "controller", other) for other in OTHERS),
@@ -54,26 +65,62 @@ def _pool(name: str, base: int, kib: int, rights: str, width: int, ratio: float)
     return {"fname": name, "name": name, "fformat": "FORMAT_RAW", "prop": speed, **place}
 
 
-def build(model: Path, controller: str, weights: str, folder: Path) -> Build:
+def build(model: Path, controller: str, weights: str, folder: Path, clocks: Mapping[str, float] | None = None) -> Build:
     options = {**CONTROLLER[controller], **{**WEIGHTS, **OTHERS}[weights]}
     flags = tuple(word for key in options for word in FLAGS[key])
+    for name, value in (clocks or {}).items():
+        options[name] = value
+        flags = (*flags, f"--{name.replace('_', '-')}", str(value))
     if weights == "spill":
         options["mpool"] = str(tiny_memories(folder))
         flags = (*flags, "--mpool", options["mpool"])
     return Build(model, options, flags, folder / "out")
 
 
+@pytest.fixture
+def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views of one case are of one compilation: two of the same options give the same bytes (test_determinism)."""
+    known: dict[str, Compiled] = {}
+
+    def once(model: Path, options: Options, watch: Any) -> Compiled:
+        key = f"{model} {options}"
+        if key not in known:
+            known[key] = compile_file(model, options, watch)
+        return known[key]
+
+    monkeypatch.setattr(generating, "compile_file", once)
+
+
+@pytest.mark.usefixtures("compiled_once")
 @pytest.mark.parametrize(("model", "controller", "weights"), CASES, ids=lambda one: Path(one).name)
 def test_every_view_says_the_same(model: Path, controller: str, weights: str, tmp_path: Path) -> None:
-    one = build(model, controller, weights, tmp_path)
+    figures = agreed(build(model, controller, weights, tmp_path))
+    _is_sensible(figures, weights)
+
+
+@pytest.mark.usefixtures("compiled_once")
+@pytest.mark.skipif(not SMALL, reason="the corpus is not here: set ATONC_CORPUS")
+@pytest.mark.parametrize("model", SMALL, ids=lambda file: file.name)
+def test_corpus_models_on_every_machine(model: Path, tmp_path: Path) -> None:
+    told = {}
+    for number, (controller, machine, weights) in enumerate(product(CONTROLLER, MACHINES, WEIGHTS)):
+        one = build(model, controller, weights, tmp_path / str(number), MACHINES[machine])
+        told[controller, machine, weights] = agreed(one)
+    for machine, weights in product(MACHINES, WEIGHTS):
+        by_controller, by_driver = (told[controller, machine, weights]["cycles"] for controller in CONTROLLER)
+        assert by_controller <= by_driver, "who programs an epoch is priced"
+
+
+def agreed(one: Build) -> Figures:
+    """What all views say."""
     said: dict[str, dict[str, Any]] = {}
     for show in VIEWS:
         for figure, value in show(one).items():
             said.setdefault(figure, {})[show.__name__] = value
     for figure, values in said.items():
         assert all(value == values[next(iter(values))] for value in values.values()), (figure, values)
-    assert all(len(said[figure]) >= 8 for figure in MEMORY), "most views tell each"
-    _is_sensible({figure: next(iter(values.values())) for figure, values in said.items()}, weights)
+    assert all(len(said[figure]) >= 8 for figure in (*MEMORY, *TIME)), "most views tell each"
+    return {figure: next(iter(values.values())) for figure, values in said.items()}
 
 
 def _is_sensible(figures: Figures, weights: str) -> None:

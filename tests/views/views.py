@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +29,7 @@ MEMORY = (
     "ram_bytes", "activations_bytes", "spilled_bytes", "resident_bytes", "prefetched_bytes", "relocatable_bytes",
     "weights_bytes",
 )  # fmt: skip
+TIME = ("cycles", "latency_ms", "latency_low_ms", "latency_high_ms")
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,14 @@ def _memory(found: Mapping[str, Any]) -> Figures:
     return {key: found[key] for key in MEMORY}
 
 
+def _time(found: Mapping[str, Any]) -> Figures:
+    return {key: found[key] for key in TIME}
+
+
 def _compiled(found: Mapping[str, Any]) -> Figures:
     pools = {pool["name"]: pool["used_bytes"] for pool in found["memory"]["pools"] if pool["used_bytes"]}
-    return _memory(found["memory"]) | {"pools": pools, "lower_bound_bytes": found["memory"]["lower_bound_bytes"]}
+    lower = found["memory"]["lower_bound_bytes"]
+    return _time(found) | _memory(found["memory"]) | {"pools": pools, "lower_bound_bytes": lower}
 
 
 def analyze(build: Build) -> Figures:
@@ -87,7 +93,15 @@ def text(build: Build) -> Figures:
         "weights_bytes": _number(head[3]),
         "spilled_bytes": _number(spilled[1]) if spilled else 0,
         "lower_bound_bytes": _number(re.findall(r"of the lower bound ([\d,]+)", said)[0]),
+        "cycles": sum(_hardware_cycles(said)),
     }
+
+
+def _hardware_cycles(said: str) -> Iterator[int]:
+    """Of every row of the table of epochs: its last number up to the end of that column."""
+    head, *rows = said.split("\nepochs\n")[1].split("\n\n")[0].splitlines()
+    end = head.index("hardware") + len("hardware")
+    return (_number(row[:end].split()[-1].removeprefix("~")) for row in rows)
 
 
 def _number(digits: str) -> int:
@@ -129,6 +143,10 @@ def _page(file: Path) -> Figures:
     totals = data["totals"]
     parts = totals["ram_by_use"]
     return {
+        "cycles": totals["cycles"],
+        "latency_ms": totals["latency_ms"],
+        "latency_low_ms": totals["low_ms"],
+        "latency_high_ms": totals["high_ms"],
         "ram_bytes": totals["ram"],
         "activations_bytes": totals["activations"],
         "spilled_bytes": totals["spilled"],
@@ -156,7 +174,8 @@ def view(build: Build) -> Figures:
 
 def _explained(found: Mapping[str, Any]) -> Figures:
     layers = [layer["name"] for layer in found["layers"]]
-    return _memory(found["memory"]) | {"live_bytes": found["peak"]["live_bytes"], "layers": layers}
+    live = found["peak"]["live_bytes"]
+    return _time(found) | _memory(found["memory"]) | {"live_bytes": live, "layers": layers}
 
 
 def explain(build: Build) -> Figures:
@@ -179,24 +198,35 @@ def compare(build: Build) -> Figures:
         "weights_bytes": figures["weights"],
     }
     assert found["b"]["memory"] | shown == found["a"]["memory"]
-    return _memory(found["a"]["memory"])
+    assert figures["latency"] == found["a"]["latency_ms"]
+    return _memory(found["a"]["memory"]) | {key: found["a"][key] for key in TIME if key in found["a"]}
+
+
+def run(build: Build) -> Figures:
+    return _time(_command("run", build.folder, "--json"))
 
 
 def sweep(build: Build) -> Figures:
     options = {key: list(value) if isinstance(value, tuple) else value for key, value in build.options.items()}
     names: dict[str, Any] = {"options": options, "size": "", "verify": False, "board": "stm32n6570-dk"}
-    return _memory(json.loads(compute(Unit("row", (build.model,), names)))["figures"])
+    found = json.loads(compute(Unit("row", (build.model,), names)))["figures"]
+    return _memory(found) | _time(found)
 
 
 def serve(build: Build) -> Figures:
     document = compile_text.as_json(build.compiled) | {"gates": []}
-    return _memory(summary(document))
+    found = summary(document)
+    return _memory(found) | _time(found)
 
 
 def gates(build: Build) -> Figures:
     """The smallest limits that hold."""
     found = build.compiled
+    shortest = found.cost.latency_ms
+    assert generating.broken(Gates(max_latency=shortest * (1 - 1e-9)), found)
+    assert not generating.broken(Gates(max_latency=shortest), found)
     return {
+        "latency_ms": shortest,
         "ram_bytes": _least(lambda most: not generating.broken(Gates(max_ram=most), found)),
         "activations_bytes": _least(lambda most: not generating.broken(Gates(max_activations=most), found)),
     }
@@ -213,7 +243,9 @@ def _least(holds: Callable[[int], bool]) -> int:
 def python(build: Build) -> Figures:
     found = atonc.compile(build.model, verify=False, **build.options)
     memory = found.memory
-    return {key: getattr(memory, key) for key in MEMORY} | {
+    time = {"cycles": found.cycles, "latency_ms": found.latency_ms}
+    band = {"latency_low_ms": found.latency_low_ms, "latency_high_ms": found.latency_high_ms}
+    return time | band | {key: getattr(memory, key) for key in MEMORY} | {
         "lower_bound_bytes": memory.lower_bound_bytes,
         "pools": {name: size for name, size in memory.pools.items() if name != "firmware"},
         "layers": [layer.name for layer in found.layers],
@@ -221,6 +253,6 @@ def python(build: Build) -> Figures:
 
 
 VIEWS: tuple[Callable[[Build], Figures], ...] = (
-    generate, analyze, text, vendor_text, vendor_json, header, page, view, explain, explain_model, compare, sweep,
-    serve, gates, python,
+    generate, analyze, text, vendor_text, vendor_json, header, page, view, explain, explain_model, compare, run,
+    sweep, serve, gates, python,
 )  # fmt: skip
