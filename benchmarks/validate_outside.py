@@ -40,7 +40,7 @@ RESULTS = Path(__file__).parent / "results" / "validate_outside.md"
 ALSO = {
     "STMicroelectronics/stm32ai-modelzoo@ea27f2e:food-101/mobilenet_v1_0.5_224_tl_int8.tflite": "af8ca69ff4ee",
 }
-SAMPLES, SURVEYED = validating.MOST_SAMPLES, 2
+SURVEYED = 2  # inputs
 LOOKED_AT, LARGE_BYTES = (6, 2), 500_000  # layer by layer: of the inputs those that are furthest, few of large models
 MUCH, MANY = 0.25, 5  # of the whole distance by one layer; so many such layers are no fault of one
 Record = dict[str, Any]
@@ -109,7 +109,7 @@ def measure(model: Path) -> Record:
     started = time.perf_counter()
     with References(model) as references:
         compiled = compile_file(model, Options(verify=False))
-        samples = validating.synthetic_samples(compiled.source, SAMPLES)
+        samples = validating.synthetic_samples(compiled.source, validating.most_samples(compiled.graph))
         network = Network(compiled, [program_inputs(compiled, sample) for sample in samples])
         kernels: dict[str, list[list[Array]]] = {}
         for sample in samples:
@@ -120,7 +120,7 @@ def measure(model: Path) -> Record:
     worst = min(range(len(found)), key=lambda k: found[k].metrics.cos)
     yardstick = next(iter(kernels.values()))
     count = LOOKED_AT[model.stat().st_size > LARGE_BYTES]
-    furthest = sorted(range(SAMPLES), key=lambda k: -found[worst].squares[k])[:count]
+    furthest = sorted(range(len(samples)), key=lambda k: -found[worst].squares[k])[:count]
     looked_at = Network(compiled, [network.inputs[k] for k in furthest])
     record = _verdict(found[worst]) | _layers(looked_at, worst, [yardstick[k][worst] for k in furthest])
     return record | {"seconds": round(time.perf_counter() - started)}
@@ -242,13 +242,13 @@ def report(records: dict[str, Record], missing: list[str]) -> str:
         "",
         "Date 2026-11-16. Script: `benchmarks/validate_outside.py`. All models of `public_models.md` that are called",
         f"*differs* there or have an output below cosine {judging.MIN_COSINE} on its {SURVEYED} inputs, and those of",
-        f"issue 24. Here {SAMPLES} inputs; worst output. *ratio*: root mean square distance of the program from the",
+        f"issue 24. Here {validating.MOST_SAMPLES} inputs (15 to 32 where outputs are pictures); worst output. *ratio*: root mean square distance of the program from the",
         "reference over that of its furthest sibling (TFLite's optimised or XNNPACK kernels, onnxruntime with",
         f"optimisation), with two standard errors; {judging.MARGIN} passes. *of {SURVEYED}*: the same ratio on the",
         "inputs of the survey. *layers*: the three that bring most when they alone are as on the NPU and all others",
         f"exact, as parts of the whole distance. That is on the {LOOKED_AT[0]} inputs that are the program's worst",
-        f"({LOOKED_AT[1]} of large models): codes off at random places, as many in each layer as the NPU has, have other",
-        "worst inputs.",
+        f"({LOOKED_AT[1]} of large models): codes off at random places, as many in each layer as on the NPU, have",
+        "other worst inputs.",
         "",
         f"{len(records)} models: {verdicts.count(judging.CLOSE)} close by themselves, {verdicts.count(judging.SPREAD)} "
         f"within the kernels' spread, {verdicts.count(judging.FAR)} too far. The median of the ratio is "
