@@ -244,12 +244,12 @@ def report(records: dict[str, Record], missing: list[str]) -> str:
         f"*differs* there or have an output below cosine {judging.MIN_COSINE} on its {SURVEYED} inputs (13 of them",
         "were outside by that), and a classifier found later. Here as many inputs as `validate` takes where its",
         f"verdict is open: {validating.MOST_SAMPLES}, fewer where outputs are pictures; worst output. *ratio*: root",
-        "mean square distance of the program from the reference over that of its furthest sibling (TFLite's optimised or",
-        f"XNNPACK kernels, onnxruntime with optimisation), with two standard errors; {judging.MARGIN} passes.",
-        f"*of {SURVEYED}*: the same ratio on the inputs of the survey. *layers*: the three that bring most when they alone are as on the NPU and all others",
-        f"exact, as parts of the whole distance. That is on the {LOOKED_AT[0]} inputs that are the program's worst",
-        f"({LOOKED_AT[1]} of large models): codes off at random places, as many in each layer as on the NPU, have",
-        "other worst inputs.",
+        "mean square distance of the program from the reference over that of its furthest sibling (TFLite's optimised",
+        f"or XNNPACK kernels, onnxruntime with optimisation), with two standard errors; {judging.MARGIN} passes.",
+        f"*of {SURVEYED}*: the same ratio on the inputs of the survey. *layers*: the three that bring most when they",
+        "alone are as on the NPU and all others exact, as parts of the whole distance. That is on the",
+        f"{LOOKED_AT[0]} inputs that are the program's worst ({LOOKED_AT[1]} of large models): codes off at random places,",
+        "as many in each layer as on the NPU, have other worst inputs.",
         "",
         f"{len(records)} models: {verdicts.count(judging.CLOSE)} close by themselves, {verdicts.count(judging.SPREAD)} "
         f"within the kernels' spread, {verdicts.count(judging.FAR)} too far. The median of the ratio is "
