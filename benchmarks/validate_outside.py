@@ -248,8 +248,8 @@ def report(records: dict[str, Record], missing: list[str]) -> str:
         f"or XNNPACK kernels, onnxruntime with optimisation), with two standard errors; {judging.MARGIN} passes.",
         f"*of {SURVEYED}*: the same ratio on the inputs of the survey. *layers*: the three that bring most when they",
         "alone are as on the NPU and all others exact, as parts of the whole distance. That is on the",
-        f"{LOOKED_AT[0]} inputs that are the program's worst ({LOOKED_AT[1]} of large models): codes off at random places,",
-        "as many in each layer as on the NPU, have other worst inputs.",
+        f"{LOOKED_AT[0]} inputs that are the program's worst ({LOOKED_AT[1]} of large models): codes off at random",
+        "places, as many in each layer as on the NPU, have other worst inputs.",
         "",
         f"{len(records)} models: {verdicts.count(judging.CLOSE)} close by themselves, {verdicts.count(judging.SPREAD)} "
         f"within the kernels' spread, {verdicts.count(judging.FAR)} too far. The median of the ratio is "
