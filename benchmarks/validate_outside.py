@@ -40,9 +40,9 @@ RESULTS = Path(__file__).parent / "results" / "validate_outside.md"
 ALSO = {
     "STMicroelectronics/stm32ai-modelzoo@ea27f2e:food-101/mobilenet_v1_0.5_224_tl_int8.tflite": "af8ca69ff4ee",
 }
-SAMPLES, SURVEYED = validating.MOST_SAMPLES, 2
+SURVEYED = 2  # inputs
 LOOKED_AT, LARGE_BYTES = (6, 2), 500_000  # layer by layer: of the inputs those that are furthest, few of large models
-MUCH, ALIKE, MANY = 0.25, 0.5, 3  # of the whole distance, by one layer and by codes off at random; such layers
+MUCH, MANY = 0.25, 5  # of the whole distance by one layer; so many such layers are no fault of one
 Record = dict[str, Any]
 Values = dict[str, Array]
 Change = Callable[[Op, list[Array], Mapping[str, Array]], list[Array]]
@@ -109,7 +109,7 @@ def measure(model: Path) -> Record:
     started = time.perf_counter()
     with References(model) as references:
         compiled = compile_file(model, Options(verify=False))
-        samples = validating.synthetic_samples(compiled.source, SAMPLES)
+        samples = validating.synthetic_samples(compiled.source, validating.most_samples(compiled.graph))
         network = Network(compiled, [program_inputs(compiled, sample) for sample in samples])
         kernels: dict[str, list[list[Array]]] = {}
         for sample in samples:
@@ -120,7 +120,7 @@ def measure(model: Path) -> Record:
     worst = min(range(len(found)), key=lambda k: found[k].metrics.cos)
     yardstick = next(iter(kernels.values()))
     count = LOOKED_AT[model.stat().st_size > LARGE_BYTES]
-    furthest = sorted(range(SAMPLES), key=lambda k: -found[worst].squares[k])[:count]
+    furthest = sorted(range(len(samples)), key=lambda k: -found[worst].squares[k])[:count]
     looked_at = Network(compiled, [network.inputs[k] for k in furthest])
     record = _verdict(found[worst]) | _layers(looked_at, worst, [yardstick[k][worst] for k in furthest])
     return record | {"seconds": round(time.perf_counter() - started)}
@@ -215,7 +215,7 @@ def cause(model: str, record: Record) -> str:
     if record["reading"] > 0.1:
         why = ": onnxruntime adds floats in its own order, each operator is within a code" * model.endswith(".onnx")
         return f"the graph in exact arithmetic is itself {record['reading']:.2f} of it away from the reference{why}"
-    if len(much) >= MANY and record["noise"] >= ALIKE:
+    if len(much) >= MANY:
         return (
             f"chaos: each of {len(much)} of {record['layers']} layers alone brings a quarter of it or more; as many "
             f"codes off at random places bring {record['noise']:.2f} of it"
@@ -241,18 +241,20 @@ def report(records: dict[str, Record], missing: list[str]) -> str:
         "# Models that few samples put outside the bounds of `atonc validate`",
         "",
         "Date 2026-11-16. Script: `benchmarks/validate_outside.py`. All models of `public_models.md` that are called",
-        f"*differs* there or have an output below cosine {judging.MIN_COSINE} on its {SURVEYED} inputs, and those of",
-        f"issue 24. Here {SAMPLES} inputs; worst output. *ratio*: root mean square distance of the program from the",
-        "reference over that of its furthest sibling (TFLite's optimised or XNNPACK kernels, onnxruntime with",
-        f"optimisation), with two standard errors; {judging.MARGIN} passes. *of {SURVEYED}*: the same ratio on the",
-        "inputs of the survey. *layers*: the three that bring most when they alone are as on the NPU and all others",
-        f"exact, as parts of the whole distance (of the {LOOKED_AT[0]} inputs with the largest, of large models",
-        f"{LOOKED_AT[1]}).",
+        f"*differs* there or have an output below cosine {judging.MIN_COSINE} on its {SURVEYED} inputs (13 of them",
+        "were outside by that), and a classifier found later. Here as many inputs as `validate` takes where its",
+        f"verdict is open: {validating.MOST_SAMPLES}, fewer where outputs are pictures; worst output. *ratio*: root",
+        "mean square distance of the program from the reference over that of its furthest sibling (TFLite's optimised",
+        f"or XNNPACK kernels, onnxruntime with optimisation), with two standard errors; {judging.MARGIN} passes.",
+        f"*of {SURVEYED}*: the same ratio on the inputs of the survey. *layers*: the three that bring most when they",
+        "alone are as on the NPU and all others exact, as parts of the whole distance. That is on the",
+        f"{LOOKED_AT[0]} inputs that are the program's worst ({LOOKED_AT[1]} of large models): codes off at random",
+        "places, as many in each layer as on the NPU, have other worst inputs.",
         "",
         f"{len(records)} models: {verdicts.count(judging.CLOSE)} close by themselves, {verdicts.count(judging.SPREAD)} "
         f"within the kernels' spread, {verdicts.count(judging.FAR)} too far. The median of the ratio is "
         f"{np.median(ratios):.2f}: these networks were chosen because two inputs put them far, and many inputs put "
-        "them where the reference's own kernels are. Not here: " + (", ".join(missing) or "none") + ".",
+        "them where the reference's own kernels are. Not measured: " + (", ".join(missing) or "none") + ".",
         "",
         f"| model | of {SURVEYED} | cosine | kernels | ratio | verdict | layers | cause |",
         "|---|---|---|---|---|---|---|---|",
@@ -285,8 +287,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
     options = parser.parse_args()
     wanted, found = surveyed(), files(options.folders)
-    missing = sorted(name for mark, name in wanted.items() if mark not in found)
-    text = report(dict(results(options, wanted, found)), missing)
+    records = dict(results(options, wanted, found))
+    text = report(records, sorted(set(wanted.values()) - records.keys()))
     print(text)
     if options.write:
         RESULTS.write_text(text)

@@ -90,7 +90,7 @@ def validate(
         brought = [[sample[name] for sample in wanted.given[: len(samples)]] for name in compiled.graph.outputs]
         kernels = {GIVEN: brought, **kernels}
     results = _results(compiled, program, kernels)
-    most = _most_samples(compiled.graph)
+    most = most_samples(compiled.graph)
     while wanted.more and len(samples) < most and any(is_open(o, wanted.min_cosine) for o in results):
         added = wanted.more(len(samples), min(len(samples), most - len(samples)))
         _extend(program, kernels, _both(references, compiled, emulation, added))
@@ -120,7 +120,7 @@ def validate(
     )
 
 
-def _most_samples(graph: Graph) -> int:
+def most_samples(graph: Graph) -> int:
     """Outputs that are pictures would fill the memory, and have values enough."""
     return min(MOST_SAMPLES, MOST_VALUES // max(1, sum(graph.tensors[name].elements for name in graph.outputs)))
 

@@ -33,7 +33,7 @@ def with_best_addend(
         return line
     sums: Ints = np.arange(max(-128, usual - AROUND) * pixels, min(127, usual + AROUND) * pixels + 1)
     low, high = line.clip or (-128, 127)
-    exact = rounding((sums - zeros[0] * pixels) * np.float64(ratio / pixels)) + zeros[1]
+    exact = rounding((sums - zeros[0] * pixels).astype(np.float64) * (ratio / pixels)) + zeros[1]
     wanted = np.clip(exact, low, high).astype(np.int64)
     multiplier, shift = division(pixels)
     before = shift_right_rounded(finish(sums * multiplier, shift, 2, True, True) * line.a, FRACTION)
