@@ -52,11 +52,15 @@ from atonc.select.policy import (
 )
 from atonc.select.preferences import SHIFTED_COPY, WIDE_WINDOWS
 
+ON_A_COPY, AS_STORED = "on a copy of the features without zero point", "on the features as stored"
+
 
 def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     by = lower_2x if layer.numerics == "2.x" else lower_bordered
     layer = one_patch(layer)
-    if not (worth_shifting(layer) or _closer_shifted(layer) or _faster_shifted(layer)):
+    faster = _faster_shifted(layer)
+    better = worth_shifting(layer) or _closer_shifted(layer) or faster is True
+    if not better and faster is False:
         return by(layer, context, _lower)
 
     def on_a_copy(context: Context) -> list[TaskGroup]:
@@ -66,7 +70,9 @@ def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     def as_it_is(context: Context) -> list[TaskGroup]:  # some forms were seen with signed features only
         return by(layer, context, _lower)
 
-    return choose_form(context, in_order(SHIFTED_COPY, [on_a_copy, as_it_is]), blame_last=True)
+    if better:
+        return choose_form(context, in_order(SHIFTED_COPY, [on_a_copy, as_it_is]), blame_last=True)
+    return choose_form(context, [Way(on_a_copy, ON_A_COPY), Way(as_it_is, AS_STORED)], blame_last=True)
 
 
 def _closer_shifted(layer: Layer) -> bool:
@@ -92,21 +98,26 @@ def _closer_shifted(layer: Layer) -> bool:
     return worth(cycles, after.mean_error, signed.cycles, before.mean_error)
 
 
-def _faster_shifted(layer: Layer) -> bool:
-    """Whether a window over few channels holds so many more kernels without a zero point that a copy pays."""
+def _faster_shifted(layer: Layer) -> bool | None:
+    """Whether a window over few channels holds so many more kernels without a zero point that a copy pays. None: forms
+    must tell, since a shorter chain leaves units for other lanes."""
     few = layer.area.channels <= WINDOW_CHANNELS and max(layer.weights.shape[1:3]) > 1
     if layer.zero != -128 or layer.features_shifted or layer.numerics == "2.x" or not (few and layer.area.contiguous):
         return False
     signed, unsigned = (_window_cycles(some) for some in (layer, layer.shifted()))
     if signed is None or unsigned is None:
         return False
-    return unsigned + EPOCH_CYCLES + layer.area.height * layer.area.line // 3 < signed
+    copy = EPOCH_CYCLES + layer.area.height * layer.area.line // 3
+    if unsigned[0] + copy < signed[0]:
+        return True
+    return None if unsigned[0] * unsigned[1] + copy < signed[0] * signed[1] else False
 
 
-def _window_cycles(layer: Layer) -> int | None:
-    """Of a kernel that one window holds, or two side by side; None for others."""
+def _window_cycles(layer: Layer) -> tuple[int, int] | None:
+    """Of a kernel that one window holds, or two side by side, and the units of a chain; None for others."""
     if layer.area.channels <= MOST_BATCH and wide_parts(layer):
-        return side_by_side_cycles(layer)
+        cycles = side_by_side_cycles(layer)
+        return None if cycles is None else (cycles, 1)
     first, count = max(layer.runs(ROWS), key=lambda run: run[1])
     try:
         phases = layer.phases((layer.out.height, layer.out.width))
@@ -114,7 +125,7 @@ def _window_cycles(layer: Layer) -> int | None:
     except Refusal:
         return None
     tiling = _tiling(layer, parts, first, count) if len(phases) == len(parts) == 1 else None
-    return None if tiling is None else tiling.cycles
+    return None if tiling is None else (tiling.cycles, tiling.units)
 
 
 def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
