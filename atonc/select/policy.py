@@ -55,6 +55,7 @@ LEAST_ROOM = 1.25  # times the sums of typical inputs that there is room for, wh
 USUAL_PART = 0.125  # of the largest sum: what sums usually reach
 USUAL_PLACE = 0.75  # of the zero point: most results are small, and behind a ReLU all of them are positive
 SPREAD = 40.0  # codes by which results usually differ from the usual one
+MOST_SPREADS = 6.0  # standard deviations of independent roundings: one value in a thousand million is further off
 TOLERATED = 0.05  # codes by which the largest error may grow where the mean gets smaller
 
 # --- error: groups of channels with a shift of their own

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor, log2
+from math import ceil, floor, log2, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from atonc.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT, PARTIAL_LIMIT
 from atonc.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
 from atonc.lower.registry import Refusal
 from atonc.lower.units.arith import clip_unit
-from atonc.select.policy import SPREAD, TOLERATED
+from atonc.select.policy import MOST_SPREADS, SPREAD, TOLERATED
 
 Real = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -165,7 +165,7 @@ def with_shifts(
     lost = np.maximum(reach - 32767.0, 0.0) * steep  # by saturation
     skew = np.abs(missing) / parts  # by the short factors, per step away from the usual accumulator
     short = skew * np.minimum(reach + np.abs(middle), _CODES / steep)
-    error = lost + short + 0.5 * sums * cut * steep + 0.5 / parts
+    error = lost + short + _together(sums) * cut * steep + 0.5 / parts
     spread = np.sqrt(sums / (6 * np.pi)) * cut * steep  # mean size of a normal error
     mean = lost + skew * np.minimum(reach / 2, SPREAD / steep) + spread + 0.25 / parts
     ordinary = np.where(steep < 1.0, short, 0.0)
@@ -184,6 +184,12 @@ def with_shifts(
             )
         )
     return found
+
+
+def _together(sums: int) -> float:
+    """How many steps so many roundings are off, at most: all of them by half a step, or many of them by as far as
+    independent ones ever go."""
+    return min(0.5 * sums, MOST_SPREADS * sqrt(sums / 12))
 
 
 def _rows(numbers: list[list[float]], stretches: Stretches) -> Real:
