@@ -19,7 +19,7 @@ from atonc.cli import main
 from atonc.compare.metrics import Metrics
 from atonc.errors import InputError
 from atonc.frontends.read import read
-from atonc.ir import Graph, Op, Quantisation
+from atonc.ir import Graph, Op, Quantisation, layer_name
 from atonc.layer_checks import LayerCheck, forced_run
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
@@ -156,8 +156,10 @@ def test_a_planted_fault_fails() -> None:
     assert found.first_bad is not None and found.first_bad.tensor == "conv1"
     assert "conv1" in next(judging.complaints(found))
     document = validate_text.as_json(found)
-    assert not document["passed"] and document["first_bad_layer"] == "conv1"
-    assert any("first bad layer: conv1" in line for line in validate_text.lines(found))
+    assert not document["passed"] and document["first_bad_tensor"] == "conv1"
+    name = layer_name(compiled.graph.producers["conv1"])
+    assert document["first_bad_layer"] == name
+    assert any(f"first bad layer: {name} (" in line for line in validate_text.lines(found))
 
 
 def test_an_operator_that_was_misread_is_named() -> None:

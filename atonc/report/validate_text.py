@@ -113,9 +113,11 @@ def as_json(found: Validation, min_cosine: float = MIN_COSINE, per_layer: bool =
             | {"spread": [{"kernels": sibling.title} | _figures(sibling) for sibling in o.spread]}
             for o in found.outputs
         ],
-        "layers_checked": len(found.layers),
+        "layers_checked": len({layer.node for layer in found.layers}),
+        "tensors_checked": len(found.layers),
         "worst_layer": max((layer.max_diff for layer in found.layers), default=0.0),
-        "first_bad_layer": bad.tensor if bad is not None else None,
+        "first_bad_layer": bad.node if bad is not None else None,
+        "first_bad_tensor": bad.tensor if bad is not None else None,
         "operators_checked": len(found.reading),
         "worst_operator": max((check.max_diff for check in found.reading), default=0.0),
         "first_misread": misread.tensor if misread is not None else None,

@@ -21,14 +21,14 @@ function page(found, a, b) {
   return [
     h("div.head", {}, h("div.grow", {}, h("h1", {}, "Two builds")), h("a.button.main", { href: `/api/compare/report?a=${a}&b=${b}`, target: "_blank", rel: "noopener" }, "Both on one page, layer by layer"), h("a.button", { href: `#/compare/${b}/${a}` }, "Exchange A and B")),
     h("div.columns", {}, side("A", left), side("B", right)),
-    ...asked(found),
+    ...differs(found),
     h("section.card.scroll", {}, figures(found.figures)),
     h("section.card.scroll", {}, h("h2", {}, "Layers that differ most"), layers(found)),
   ];
 }
 
 // what differs before anything was compiled
-function asked(found) {
+function differs(found) {
   const said = (value) => (value === null ? "without" : value || "with");
   const lines = [...found.warnings, ...(found.options || []).map((one) => `${one.option}: A ${said(one.a)}, B ${said(one.b)}`)];
   return lines.length ? [h("section.card", {}, h("h2", {}, "Asked otherwise"), h("ul", {}, lines.map((text) => h("li", {}, text))))] : [];
