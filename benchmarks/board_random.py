@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from atonc import pipeline
-from atonc.app import boarding, generating
+from atonc.app import boarding
 from atonc.app.boarding import Rig
 from atonc.compile_view import CompileView
 from atonc.cost.macs import graph_macs
@@ -64,7 +64,7 @@ def _try(seed: int, options: Options, runtime: Runtime, common: list[Path], work
 
 
 def _view(graph: Graph, options: Options) -> CompileView:
-    compiled, board = pipeline.compile_graph(graph, options), generating.memories(options)
+    compiled, board = pipeline.compile_graph(graph, options), pipeline.memories(options)
     cost = compiled.cost
     return CompileView("random.tflite", "network", board, compiled, cost, graph_macs(compiled.graph), options)
 

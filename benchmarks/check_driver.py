@@ -20,7 +20,6 @@ from atonc.emu.files.blob_trace import BlobTrace, TraceEpoch, read_blob_trace
 from atonc.errors import AtoncError
 from atonc.hw import ll, regs
 from atonc.hw.ec import (
-    Barrier,
     BurstWrite,
     BurstWriteInc,
     Instruction,
@@ -31,7 +30,6 @@ from atonc.hw.ec import (
     WriteField,
     WriteFieldLong,
     decode,
-    merge_writes,
     read_header_file,
     relocate,
 )
@@ -96,14 +94,11 @@ def split_epochs(program: Iterable[Instruction]) -> dict[int, list[Instruction]]
 
 def compiled(epochs: tuple[TraceEpoch, ...], trace: BlobTrace, generation: ll.Generation) -> list[Instruction]:
     """The blob that our driver and ST's write merging make of a trace."""
-    plain: list[Instruction | Barrier] = []
+    plain: list[Instruction] = []
     for epoch in epochs:
         calls = epoch.start_calls, epoch.wait_mask, epoch.end_calls
-        for item in ll.epoch_program(*calls, trace.read_memory, generation, epoch.number):
-            if isinstance(item, Write) and regs.UNIT_BY_ID[item.unit].kind == "ARITH" and item.reg == _TRANSLATE:
-                plain.append(Barrier())
-            plain.append(item)
-    return [*merge_writes(plain), Irq(0)]
+        plain += ll.epoch_program(*calls, trace.read_memory, generation, epoch.number)
+    return [*ll.merged(plain), Irq(0)]
 
 
 def compare_blob(ours: list[Instruction], stored: list[Instruction], name: str, result: Result) -> None:

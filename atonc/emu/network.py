@@ -21,7 +21,6 @@ from atonc.errors import AtoncError, InputError
 from atonc.hw import ll
 from atonc.hw.decode import Replay, decode_epochs
 from atonc.hw.ec import instructions, relocate
-from atonc.hw.ec.merge import merge_writes
 from atonc.hw.epoch import Epoch
 
 ON_CHIP_BASE, ON_CHIP_BYTES = 0x3400_0000, 0x3C_0000  # AXISRAM1 to 6 lie side by side: pools may span them
@@ -169,6 +168,6 @@ def _block_steps(block: EpochBlock, memory: Memory, replay: Replay, generation: 
 
     driver = [call for call in block.start_calls if ll.is_driver_call(call.name)]
     undo = [call for call in block.end_calls if ll.is_driver_call(call.name)]
-    program = merge_writes(ll.epoch_program(driver, block.wait_mask, undo, read, generation, number))
+    program = ll.merged(ll.epoch_program(driver, block.wait_mask, undo, read, generation, number))
     for epoch in decode_epochs(program, replay, number):
         yield Step(number, "npu", epoch)

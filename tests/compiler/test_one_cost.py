@@ -16,11 +16,10 @@ from atonc.cli import main
 from atonc.cost.program import program_cost
 from atonc.emit.c import ll_calls
 from atonc.emit.c.driver_words import driver_words
-from atonc.hw import ll
+from atonc.hw import ll, regs
 from atonc.hw.cycles import hardware
 from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import ec_program
-from atonc.hw.ec.merge import merge_writes
+from atonc.hw.ec import Write, ec_program
 from atonc.hw.epoch import Epoch
 from atonc.options import Options
 from atonc.pipeline import compile_canonical, compile_graph, memories, target_of
@@ -100,7 +99,7 @@ def _driven(epoch: Epoch) -> int:
     mask = sum(1 << int(name.removeprefix("STRENG")) for name in epoch.writers())
     calls = ll_calls.start_calls(epoch, {}), ll_calls.end_calls(epoch)
     program = ll.epoch_program(calls[0], mask, calls[1], lambda address, size: b"", number=epoch.number)
-    return sum(instruction.size for instruction in merge_writes(program))
+    return sum(instruction.size for instruction in ll.merged(program))
 
 
 # -------------------------------------------------------------------------------------------------------- one machine
@@ -142,3 +141,10 @@ def test_forms_follow_the_machine() -> None:
         other += [name] if usual.program.epochs != slow.program.epochs else []
         saved += before - slow.cost.cycles
     assert other and saved > 0
+
+
+def test_no_store_moves_across_the_window_of_coefficients() -> None:
+    """An ARITH shows its last rows where others were: a later row must not take the place of an earlier one."""
+    unit, window = regs.UNIT_BY_NAME["ARITH0"].id, regs.registers("ARITH")["TRANSLATEADDR"].index
+    stores = [Write(unit, window, 1), Write(unit, 256, 5), Write(unit, window, 0), Write(unit, 256, 7)]
+    assert ll.merged(stores) == stores

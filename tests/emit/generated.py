@@ -11,7 +11,6 @@ import pytest
 from atonc import pipeline
 from atonc.app import generating
 from atonc.compile_view import CompileView
-from atonc.cost.network import NetworkCost
 from atonc.emit.c.network import CNetwork
 from atonc.ir import Graph
 from atonc.options import Options
@@ -28,9 +27,7 @@ def view_of(
     """A graph all the way to what is written."""
     options = options or Options(verify=False)
     compiled = pipeline.compile_graph(graph, options)
-    memory = memory or generating.memories(options)
-    cost: NetworkCost = compiled.cost
-    return CompileView("model.tflite", name, memory, compiled, cost, 0, options)
+    return CompileView("model.tflite", name, memory or compiled.memory, compiled, compiled.cost, 0, options)
 
 
 def digits(name: str = "network", **options: object) -> CompileView:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from atonc.emit.c.ll_calls import driver_stores
+from atonc.hw import ll
 from atonc.hw.ec import ec_program
-from atonc.hw.ec.merge import merge_writes
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig, changed
 from atonc.hw.units.stream_engine import StrengConfig
@@ -29,4 +29,4 @@ def _unit_words(config: UnitConfig, kept: bool) -> int:
 
 @lru_cache(maxsize=1 << 12)
 def _counted(config: UnitConfig) -> int:
-    return sum(instruction.size for instruction in merge_writes(driver_stores(config)))
+    return sum(instruction.size for instruction in ll.merged(driver_stores(config)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atonc.hw.ll.generation import GENERATIONS, Generation, generation_of
-from atonc.hw.ll.program import DriverCall, driver_program, epoch_program, is_driver_call
+from atonc.hw.ll.program import DriverCall, driver_program, epoch_program, is_driver_call, merged
 
 __all__ = [
     "GENERATIONS",
@@ -13,4 +13,5 @@ __all__ = [
     "epoch_program",
     "generation_of",
     "is_driver_call",
+    "merged",
 ]

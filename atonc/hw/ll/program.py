@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from atonc.errors import InputError, UnsupportedError
-from atonc.hw.ec.instructions import Instruction, Label
+from atonc.hw import regs
+from atonc.hw.ec.instructions import Instruction, Label, Write
+from atonc.hw.ec.merge import Barrier, merge_writes
 from atonc.hw.ll import activ, arith, convacc, decun, pool, streng, switch, units
 from atonc.hw.ll.generation import THIRD, Generation
 from atonc.hw.ll.members import Members, ReadMemory, unit_id
@@ -38,6 +40,7 @@ _LIST_CALLS = {
     "LL_ATON_EnableUnits_Init",
     "LL_ATON_DisableUnits_Init",
 }
+_TRANSLATE = regs.registers(arith.KIND)["TRANSLATEADDR"].index
 _NO_HARDWARE = ("LL_ATON_Cache_", "LL_ATON_LOCK_", "LL_ATON_UNLOCK_", "mcu_cache_", "npu_cache_")
 
 
@@ -102,3 +105,14 @@ def epoch_program(
     start = driver_program(start_calls, read_memory, generation)
     end = driver_program(end_calls, read_memory, generation)
     return [*label, *start, *units.wait_program(wait_mask), *end]
+
+
+def merged(program: Iterable[Instruction]) -> list[Instruction]:
+    """The same as a blob of ST's holds it. Coefficients go through a window, and no store moves across the one that
+    shifts it."""
+    plain: list[Instruction | Barrier] = []
+    for item in program:
+        if isinstance(item, Write) and item.reg == _TRANSLATE and regs.UNIT_BY_ID[item.unit].kind == arith.KIND:
+            plain.append(Barrier())
+        plain.append(item)
+    return merge_writes(plain)
