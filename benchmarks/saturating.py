@@ -98,9 +98,10 @@ def main() -> int:
     options.add_argument("--cycles", type=Path, nargs=2)
     options.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
     chosen = options.parse_args()
+    price = cycles(*chosen.cycles) if chosen.cycles else ""  # first: a wrong file shows before the long part
     verdicts = judged(chosen.networks)
     text = HEAD.format(machine=platform.machine(), networks=len(verdicts)) + "\n".join(rows(verdicts)) + "\n"
-    text += cycles(*chosen.cycles) if chosen.cycles else ""
+    text += price
     text += "\n".join(models(chosen.models)) + "\n" if chosen.models else ""
     print(text)
     if chosen.write:

@@ -276,7 +276,8 @@ def test_what_is_known_of_a_network_is_shown(browser: Any, small_file: Path, tmp
         edges = page.locator("#edges tbody tr").all_inner_texts()
         assert "1\u00d78\u00d78\u00d71" in edges[0] and "int8" in edges[0]
         trust = page.locator("#trust").inner_text()
-        assert "verified on the emulator with 2 inputs" in trust and "calibrated on boards" in trust
+        assert "verified on the emulator with 3 inputs" in trust and "calibrated on boards" in trust
+        assert "no input saturates a sum" in trust
         page.fill("#search", "conv_2d_1")  # the layer before it names it, too: it carries a part of its work
         page.locator("#table tbody tr.row", has_text="CONV_2D_1").first.click()
         detail = page.locator("#detail-body").inner_text()
