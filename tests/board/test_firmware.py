@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from atonc import pipeline
-from atonc.app import boarding, generating, validating
+from atonc.app import boarding, validating
 from atonc.app.boarding import FirmwareError, Rig
 from atonc.compile_view import CompileView
 from atonc.emulation import Emulation
@@ -108,7 +108,6 @@ def test_random_graph(tmp_path: Path, common: Common, epoch_controller: bool) ->
 def test_two_networks_take_turns(tmp_path: Path, common: Common, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_graph(5)
     monkeypatch.setattr(pipeline, "memories", lambda options: flash_from(0x7200_0000))
-    monkeypatch.setattr(generating, "memories", lambda options: flash_from(0x7200_0000))
     second = view_of(graph, "other")
     monkeypatch.undo()
     first = digits("numbers")

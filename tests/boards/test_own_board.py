@@ -97,12 +97,13 @@ def test_a_damaged_note_of_the_clocks_counts_as_absent(build: Path, tmp_path: Pa
 
 
 def test_cpu_layers_follow_the_clock_of_the_cpu(build: Path) -> None:
-    """What the CPU takes does not change with the NPU's clock, and doubles at half of its own."""
+    """What the CPU takes does not change with the NPU's clock, and nearly doubles at half of its own: it waits as long
+    for memory."""
 
     def cpu_ms(**clocks: float) -> float:
         view = folder_view(build, adjust=lambda machine: machine.with_clocks(**clocks))
         return sum(step.milliseconds for step in view.steps if step.on == "cpu")
 
     assert cpu_ms() > 0
-    assert cpu_ms(cpu_mhz=400) == pytest.approx(2 * cpu_ms(), rel=1e-3)
+    assert 1.9 * cpu_ms() < cpu_ms(cpu_mhz=400) < 2 * cpu_ms()
     assert cpu_ms(npu_mhz=400) == pytest.approx(cpu_ms(), rel=1e-3)

@@ -16,11 +16,10 @@ from atonc.lower.conv.chains import limits
 from atonc.lower.conv.kernel_parts import Part
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.reach import ends
+from atonc.lower.conv.tiling import FLAT
 from atonc.lower.conv.weight_sums import extreme_sums
 
 Ints = NDArray[np.int64]
-
-ALIGNED = 16  # channels: packed words begin there
 
 
 def slicings(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Iterator[tuple[Part, ...]]:
@@ -39,7 +38,7 @@ def sliced(parts: tuple[Part, ...], number: int) -> tuple[Part, ...]:
     """Each part over so many slices of its channels, those of one slice in a group of their own."""
     channels = parts[0].weights.shape[3]
     step = -(-channels // number)
-    step = -(-step // ALIGNED) * ALIGNED if channels >= number * ALIGNED else step
+    step = -(-step // FLAT) * FLAT if channels >= number * FLAT else step
     return tuple(_slice(part, k, start, step) for k, start in enumerate(range(0, channels, step)) for part in parts)
 
 
