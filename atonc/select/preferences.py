@@ -23,6 +23,10 @@ SHIFTED_COPY = Preference(
     "the shifted copy before features as stored",
     "whether the copy pays was decided earlier, from tilings and their errors (`dense.lower`)",
 )
+TYPICAL_ROOM = Preference(
+    "room for the sums of typical inputs before room for all",
+    "the larger shift rounds more, and is needed only where every other form leaves typical sums too little",
+)
 FEWEST_STRIPS = Preference("as few strips as possible", "every strip reads the columns at its edges once more")
 WIDE_WINDOWS = Preference(
     "units side by side before chains of windows", "a wide kernel then goes through the picture once instead of twice"
@@ -39,4 +43,6 @@ SHORTER_STREAMS = Preference(
     "small networks",
 )
 
-ALL = (AS_STORED, SHIFTED_COPY, FEWEST_STRIPS, WIDE_WINDOWS, WITHOUT_COPY, LIKE_2X, SHORTER_STREAMS)
+ALL = (
+    AS_STORED, SHIFTED_COPY, TYPICAL_ROOM, FEWEST_STRIPS, WIDE_WINDOWS, WITHOUT_COPY, LIKE_2X, SHORTER_STREAMS
+)  # fmt: skip

@@ -106,4 +106,4 @@ def test_cpu_layers_follow_the_clock_of_the_cpu(build: Path) -> None:
 
     assert cpu_ms() > 0
     assert 1.9 * cpu_ms() < cpu_ms(cpu_mhz=400) < 2 * cpu_ms()
-    assert cpu_ms(npu_mhz=400) == pytest.approx(cpu_ms(), rel=1e-3)
+    assert cpu_ms(npu_mhz=400) == pytest.approx(cpu_ms(), rel=2e-3)  # counted in whole cycles of the NPU

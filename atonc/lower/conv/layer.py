@@ -77,6 +77,7 @@ class Layer:
     native: bool = True  # stride 2 in the units, else views of every second pixel
     by_taps: bool = False  # every tap of the kernel by itself
     border: Sides = (0, 0, 0, 0)  # what of the area is padding in memory
+    all_inputs: bool = False  # sums get room for every input, whatever that costs
     whole_bytes: int = 0  # of the larger tensor, where this is a band of rows
     whole_results: int = 0  # of all rows, where this is a band of them that rounds as all do
     rounds_as: Mapping[int, frozenset[Hashable]] | None = None  # these bands: what all rows do, by output channel
@@ -185,6 +186,8 @@ class Layer:
             return rules
         worst = self.possible(subtracted)[some]
         safe = best_rules(scale, offset, worst, usual, roundings, self.clip, counts)
+        if self.all_inputs:
+            return safe
         return [b if b.mean_error <= max(a.mean_error, SAFE_ERROR) else a for a, b in zip(rules, safe, strict=True)]
 
     def _usual_codes(self) -> Real:

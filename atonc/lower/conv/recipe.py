@@ -19,7 +19,7 @@ from atonc.lower.conv.typical_sums import Codes
 from atonc.lower.registry import Refusal, recipe
 from atonc.plan.task import TaskGroup
 from atonc.select.choose import choose, in_order
-from atonc.select.preferences import AS_STORED
+from atonc.select.preferences import AS_STORED, TYPICAL_ROOM
 
 
 @recipe("conv")
@@ -29,7 +29,7 @@ def lower_conv(op: Op, context: Context) -> list[TaskGroup]:
 
 def lower_layer(layer: Layer, context: Context) -> list[TaskGroup]:
     """A convolution, or some rows of one."""
-    return _signed_if_need_be(layer, context, _lower)
+    return _with_room(layer, context, _lower)
 
 
 @recipe("transpose_conv")
@@ -37,7 +37,7 @@ def lower_transpose_conv(op: Op, context: Context) -> list[TaskGroup]:
     layer = _as_plain(layer_of(op, context))
     if layer.op.kind == "transpose_conv" and layer.dilation != (1, 1):
         raise Refusal("CONV-MODE", f"stride {layer.stride} and dilation {layer.dilation}", "one of them", "use the CPU")
-    return _signed_if_need_be(layer, context, _lower_transposed)
+    return _with_room(layer, context, _lower_transposed)
 
 
 def _lower_transposed(layer: Layer, context: Context) -> list[TaskGroup]:
@@ -60,7 +60,7 @@ def lower_dense(op: Op, context: Context) -> list[TaskGroup]:
     outputs, inputs = weights.shape[0], int(np.prod(weights.shape[1:]))
     rows = x.elements // inputs
     layer = layer_of(op, context, (1, rows, inputs), (1, rows, outputs))
-    return _signed_if_need_be(layer, context, conv_dense.lower)
+    return _with_room(layer, context, conv_dense.lower)
 
 
 def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
@@ -71,9 +71,22 @@ def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
     return [group for part in parts for group in lower_wide(part, context, conv_dense.lower)]
 
 
-def _signed_if_need_be(
-    layer: Layer, context: Context, lower: Callable[[Layer, Context], list[TaskGroup]]
-) -> list[TaskGroup]:
+Lower = Callable[[Layer, Context], list[TaskGroup]]
+
+
+def _with_room(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
+    """Where typical inputs would take the sums of every form too far, sums get room for all inputs."""
+    if layer.numerics == "2.x" or layer.rounds_as is not None:
+        return _signed_if_need_be(layer, context, lower)
+
+    def draw(layer: Layer, context: Context) -> list[TaskGroup]:
+        return _signed_if_need_be(layer, context, lower)
+
+    draws = [partial(draw, one) for one in (layer, replace(layer, all_inputs=True))]
+    return choose(context, in_order(TYPICAL_ROOM, draws))
+
+
+def _signed_if_need_be(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     """Where shifted features have no proven form, a copy with signed ones comes first."""
     if not layer.features_shifted:
         return lower(layer, context)
