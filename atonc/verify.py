@@ -150,7 +150,8 @@ def _remedy(layer: LayerCheck) -> str:
             f"its sums reach {1 / layer.room:.2g} times what units hand on: compile with --calibration and inputs like "
             f"this one, or with --on cpu {layer.node}"
         )
-    return "report the model: nothing was written, because the program would compute wrong numbers"
+    wrong = "nothing was written, because the program would compute wrong numbers"
+    return f"compile with --on cpu {layer.node}, and report the model: {wrong}"
 
 
 def _outputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
@@ -99,6 +100,11 @@ class Facts:
         channels = weights.shape[-1]
         window = weights.shape[1:3] if len(weights.shape) == 4 else (1, 1)
         return channels > (1 if max(window) > 1 else MANY_CHANNELS)
+
+    @cached_property
+    def any_error(self) -> Facts:
+        """The same without a bound of the error."""
+        return replace(self, coarse=inf)
 
     @cached_property
     def free_bytes(self) -> Mapping[str, int]:

@@ -132,7 +132,7 @@ def test_convolutions_read_no_channel_behind_the_last(channels: int, zero_point:
     tensors = (
         harness.activation("x", (1, 4, 6, channels), zero_point=zero_point),
         harness.constant("w", weights, np.full(16, 0.01), axis=0),
-        harness.activation("y", (1, 4, 6, 16), scale=1.0),
+        harness.activation("y", (1, 4, 6, 16), scale=4.0),  # codes as coarse as sums of so many products are
     )
     op = Op("conv", "conv", ("x", "w"), ("y",), {"padding": (kernel // 2,) * 4})
     plans, context = harness.lower(harness.graph_of(op, *tensors))

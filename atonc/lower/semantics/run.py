@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from atonc.ir import Array, Graph, Op
 from atonc.lower.context import Context
-from atonc.lower.map_ops import Mapped
 from atonc.lower.semantics.moves import moved
 from atonc.ops import run_op
 from atonc.ops.registry import is_move
 from atonc.ops.run import start_values
+from atonc.select.policy import TELLING_VALUES
+
+if TYPE_CHECKING:
+    from atonc.lower.map_ops import Mapped
 
 
 class Unexplained(Exception):
@@ -40,3 +45,15 @@ def mapped_op(context: Context, op: Op, values: Mapping[str, Array]) -> list[Arr
     codes = explained.codes if explained else moved(op, context)
     found = zip(op.outputs, codes(given), strict=True)
     return [np.asarray(result).astype(context.tensor(name).dtype) for name, result in found]
+
+
+def farthest(context: Context, op: Op) -> float:
+    """How far an operator of the NPU is from exact arithmetic on typical inputs, in codes. Few values say nothing."""
+    found, values_seen = 0.0, 0
+    for run in context.facts.typical:
+        values = {name: np.asarray(run[name]) for name in op.inputs if name}
+        exact = [result.codes for result in run_op(context.graph, op, values)]
+        for got, wanted in zip(mapped_op(context, op, values), exact, strict=True):
+            found = max(found, float(np.abs(got.astype(np.int64) - wanted).max(initial=0)))
+            values_seen += wanted.size
+    return found if values_seen >= TELLING_VALUES else inf
