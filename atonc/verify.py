@@ -151,7 +151,8 @@ def _remedy(layer: LayerCheck) -> str:
             f"this one, or with --on cpu {layer.node}"
         )
     wrong = "nothing was written, because the program would compute wrong numbers"
-    return f"compile with --on cpu {layer.node}, and report the model: {wrong}"
+    elsewhere = "" if layer.on_cpu else f"compile with --on cpu {layer.node}, and "
+    return f"{elsewhere}report the model: {wrong}"
 
 
 def _outputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -33,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     ops = [
         O("SUB", ["a", "b"], ["difference"], "SubOptions"),
-        O("QUANTIZE", ["difference"], ["codes"]),
+        O("SUB", ["difference"], ["codes"]),
         O("SOFTMAX", ["codes"], ["shares"], "SoftmaxOptions", {0: ("f", 1.0)}),
         O("DEQUANTIZE", ["shares"], ["reals"]),
     ]
@@ -104,10 +104,10 @@ def _with(call: CpuCall, index: int, value: Any) -> CpuCall:
 
 FAULTS: tuple[tuple[str, str, Change], ...] = (
     ("SUB", "atonc_binary", exchanged),
-    ("QUANTIZE", "atonc_convert", other_zero_point),
+    ("SUB", "atonc_convert", other_zero_point),
     ("SOFTMAX", "atonc_softmax_8", other_exponential),
-    ("QUANTIZE", "atonc_convert", one_element_less),
-    ("QUANTIZE", "atonc_convert", one_element_more),
+    ("SUB", "atonc_convert", one_element_less),
+    ("SUB", "atonc_convert", one_element_more),
     ("SUB", "atonc_binary", one_argument_less),
     ("SUB", "atonc_binary", other_source),
     ("SUB", "atonc_binary", other_target),

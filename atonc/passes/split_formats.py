@@ -57,7 +57,7 @@ def _real_input(name: str, op: Op, editor: Editor, before: list[Op]) -> str:
         if tensor.data is not None:
             return editor.constant(f"{name}:real", real_data(tensor))
         made = editor.add(Tensor(f"{name}:real", tensor.shape, "float32"))
-        before.append(Op("dequantize", f"{name}:real", (name,), (made,), {}, op.origin))
+        before.append(Op("dequantize", f"{op.name}:real", (name,), (made,), {}, op.origin))
         return made
 
     return editor.once(name, "real", make)
@@ -78,5 +78,5 @@ def _real_output(name: str, op: Op, editor: Editor, after: list[Op]) -> str:
         return name
     made = editor.add(Tensor(f"{name}:real", tensor.shape, "float32"))
     limits = {"clip": op.attrs["clip"]} if "clip" in op.attrs else {}
-    after.append(Op("quantize", f"{name}:codes", (made,), (name,), limits, op.origin))
+    after.append(Op("quantize", f"{op.name}:codes", (made,), (name,), limits, op.origin))
     return made

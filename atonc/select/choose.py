@@ -68,7 +68,7 @@ def choose(
     context: Place, ways: Iterable[Way[Place]], refused: Refused | None = None, blame_last: bool = False
 ) -> list[TaskGroup]:
     """The tasks of the chosen form; ways come by rank. If there is none, the first refusal (`refused`, if there was one
-    before) is the answer, or the last one where the last way is what users should hear of."""
+    before) is the answer, or the last one where the last way is what users should hear of; see `_blamed`."""
     for _, rank in groupby(ways, key=lambda way: way.rank):
         offers: list[Offer] = []
         for way in rank:
@@ -77,11 +77,19 @@ def choose(
                 offers.append(Offer(form, way.label, way.rank, way.preference))
                 continue
             context.refused.append(form)
-            refused = form if blame_last else refused or form
+            refused = _blamed(refused, form, blame_last)
         if offers:
             return take_best(context, offers)
     assert refused is not None, "there is at least one way"
     return context.take(refused)
+
+
+def _blamed(known: Refused | None, new: Refused, last: bool) -> Refused:
+    """What users hear of where no way is left: a form that was possible and not exact enough before one that was not
+    possible at all."""
+    if known is None or known.inexact != new.inexact:
+        return known if known is not None and known.inexact else new
+    return new if last else known
 
 
 def take_best(context: Drafting, offers: Sequence[Offer]) -> list[TaskGroup]:

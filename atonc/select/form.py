@@ -38,6 +38,11 @@ class Refused:
     limit: str
     remedy: str
 
+    @property
+    def inexact(self) -> bool:
+        """The form was possible, and too far from exact arithmetic."""
+        return self.rule in ("COARSE", "SUM-ROOM")
+
 
 @dataclass(frozen=True)
 class Form:

@@ -131,3 +131,25 @@ def test_the_report_names_the_layer_with_the_least_room() -> None:
     assert report is not None and report.tightest is not None
     assert 1.25 < report.tightest.room < inf and report.tightest.node == "d"
     assert report.sums.startswith("sums use at most 1/") and report.sums.endswith("(d)")
+
+
+def degenerate(height: int) -> Graph:
+    """Windows of 5x5 over channels whose scales were calibrated on nothing: one step of a sum is hundreds of codes."""
+    rng = np.random.default_rng(7)
+    scales = 10.0 ** rng.uniform(-1, 3, 16)
+    tensors = (
+        activation("x", (1, height, height, 16), 0.02, -128),
+        constant("w", rng.integers(1, 128, (16, 5, 5, 1)).astype(np.int8), scales, axis=0),
+        activation("y", (1, height, height, 16), 0.004, -128),
+    )
+    attrs = {"padding": (2, 2, 2, 2), "stride": (1, 1), "dilation": (1, 1), "groups": 16, "layout": "NHWC"}
+    op = Op("conv", "c", ("x", "w"), ("y",), attrs)
+    return Graph({t.name: t for t in tensors}, (op,), ("x",), ("y",))
+
+
+def test_what_is_far_off_in_theory_only_stays_where_many_values_show_it() -> None:
+    many, few = (compile_graph(degenerate(height)) for height in (16, 6))
+    assert not many.mapped.reasons and many.mapped.context.semantics["c"].error == 2.0
+    assert "COARSE" in {refused.rule for refused in many.mapped.forms["c"].refused}
+    assert many.report is not None and many.report.worst_layer <= 2
+    assert [reason.rule for reason in few.mapped.reasons] == ["COARSE"]

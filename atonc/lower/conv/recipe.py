@@ -83,7 +83,7 @@ def _with_room(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
         return _signed_if_need_be(layer, context, lower)
 
     draws = [partial(draw, one) for one in (layer, replace(layer, all_inputs=True))]
-    return choose(context, in_order(TYPICAL_ROOM, draws))
+    return choose(context, in_order(TYPICAL_ROOM, draws), blame_last=True)
 
 
 def _signed_if_need_be(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
