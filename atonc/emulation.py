@@ -145,7 +145,7 @@ class CpuCode:
 def _faulty(plan: StepPlan, what: str, error: AtoncError) -> VerificationError:
     return VerificationError(
         f"{what}: {error.what}" + (f" ({error.where})" if error.where else ""),
-        where=", ".join(plan.origin) or plan.title,
+        where=plan.op,
         rule="a CPU layer is verified as the C code that ships: the emulator has a twin of every kernel, and a layer "
         "touches nothing but its own buffers",
         remedy="report the model: nothing was written, because this code would not compute the layer",

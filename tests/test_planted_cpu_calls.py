@@ -33,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     ops = [
         O("SUB", ["a", "b"], ["difference"], "SubOptions"),
-        O("SUB", ["difference"], ["codes"]),
+        O("QUANTIZE", ["difference"], ["codes"]),
         O("SOFTMAX", ["codes"], ["shares"], "SoftmaxOptions", {0: ("f", 1.0)}),
         O("DEQUANTIZE", ["shares"], ["reals"]),
     ]
