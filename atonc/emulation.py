@@ -27,7 +27,7 @@ from atonc.hw.mpool import MemoryPool
 from atonc.ir import Array, Graph, Tensor
 from atonc.lower.context import item_bytes
 from atonc.place.types import Placed
-from atonc.plan.types import CpuPlan, StepPlan
+from atonc.plan.types import CpuPlan
 from atonc.progress import stage
 
 _ON_CHIP = range(0x3400_0000, 0x343C_0000)
@@ -68,7 +68,7 @@ class Emulation:
         return seen | {name: self.load(name) for name in self.graph.outputs}
 
     def _cpu(self, step: ProgramStep, plan: CpuPlan) -> None:
-        calls, memory = self._code.calls(step), self._buffers(plan)
+        calls, memory = self._code.calls(step, plan), self._buffers(plan)
         for call in calls:
             try:
                 run_call(call.name, call.args, memory)
@@ -122,13 +122,13 @@ class CpuCode:
         self._known: dict[int, tuple[Call, ...]] = {}
         self._room = _MOST_KEPT
 
-    def calls(self, step: ProgramStep) -> tuple[Call, ...]:
+    def calls(self, step: ProgramStep, plan: CpuPlan) -> tuple[Call, ...]:
         if step.number not in self._known:
             text = cpu_functions.text(self.network, self.blocks[step.number], self.ops)
             try:
                 calls = self._read(text, step.number)
             except AtoncError as error:
-                raise _faulty(step.plan, "its C code cannot be read", error) from error
+                raise _faulty(plan, "its C code cannot be read", error) from error
             self._room -= len(text)
             if self._room < 0:
                 return calls
@@ -142,7 +142,7 @@ class CpuCode:
         return tuple(call for call in calls if is_library_call(call.name))
 
 
-def _faulty(plan: StepPlan, what: str, error: AtoncError) -> VerificationError:
+def _faulty(plan: CpuPlan, what: str, error: AtoncError) -> VerificationError:
     return VerificationError(
         f"{what}: {error.what}" + (f" ({error.where})" if error.where else ""),
         where=plan.op,
