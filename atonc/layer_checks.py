@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 LIMIT, TABLE_LIMIT = 1.0, 2.0  # codes
 MEANT_VALUES = 1 << 13  # of a layer whose meaning is looked at: larger ones would cost more than they tell
-FLOAT_NOISE = 1e-3  # of a code: memory holds float32
+FLOAT_NOISE, FLOAT_STEPS = 1e-3, 4 * 2.0**-24  # of a code, and of a value: memory holds float32, rounded a few times
 
 
 @dataclass(frozen=True)
@@ -210,9 +210,11 @@ def differences(graph: Graph, name: str, got: Array, expected: Array) -> Array:
     """In codes."""
     tensor = graph.tensors[name]
     with np.errstate(invalid="ignore"):  # equal infinities
-        found: Array = np.abs(got.astype(np.float64) - expected) / code_size(graph, tensor, expected)
+        apart = np.abs(got.astype(np.float64) - expected)
+        found: Array = apart / code_size(graph, tensor, expected)
+        rounded = (found < FLOAT_NOISE) | (apart <= FLOAT_STEPS * np.abs(expected))
     if tensor.is_float:
-        same = (got == expected) | (np.isnan(got) & np.isnan(expected)) | (found < FLOAT_NOISE)
+        same = (got == expected) | (np.isnan(got) & np.isnan(expected)) | rounded
         found = np.where(same, 0.0, found)
     return found
 

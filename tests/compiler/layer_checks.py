@@ -1,9 +1,9 @@
 """A compiled program at three levels: the emulator, what its operators mean in integers, and exact arithmetic.
 
-Emulator and meaning are equal bit for bit. Every layer stays close to exact arithmetic on the values that it really
-had, or the compiler says that it is coarse. Outputs of the whole program stay within 2 codes of the source's, or the
-compiler says that a sum may saturate, and one on the way to them did; where layers enlarge the roundings of those
-before them, the compiler says how far they may be.
+Emulator and meaning are equal bit for bit. Every layer stays as close to exact arithmetic on the values that it really
+had as the compiler says; that a sum saturated excuses no layer. Outputs of the whole program stay within 2 codes of the
+source's, or the compiler says that a sum may saturate, and one on the way to them did; where layers enlarge the
+roundings of those before them, the compiler says how far they may be.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Outcome:
 
     @property
     def bad(self) -> list[Layer]:
-        return [layer for layer in self.layers if layer.most > layer.allowed and not layer.saturated]
+        return [layer for layer in self.layers if layer.most > layer.allowed]
 
     @property
     def saturated(self) -> list[Layer]:
