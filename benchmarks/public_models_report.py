@@ -22,8 +22,7 @@ NOT_COUNTED = {
 HEAD = """# Public models outside the corpus
 
 Date 2026-11-16, 2-core aarch64 Linux that others used too, one thread. Script: `benchmarks/public_models.py`; the
-models are not part of this repository. Each was run when it was found and again when something changed for it, so
-epochs and times of some are of the day before.
+models are not part of this repository. Each was run with the code of this date.
 
 - *outcome*: **verified**: `atonc generate` wrote its files, every layer of the program is within its limit of exact
   arithmetic on the emulator, and the outputs are close to the reference; **differs**: not so; **refused**: exit code 2

@@ -62,10 +62,12 @@ def choose(program: Program, free: Sequence[Span], budget: int, target: Target) 
 
 def cuts(program: Program, free: Sequence[Span], budget: int, target: Target) -> dict[str, tuple[int, ...]]:
     """Kernels too large for the RAM that is left, and how many bytes of them would fit: worth an epoch of their own."""
+    if not free:
+        return {}
     prices, found = _Prices(program, target), dict[str, tuple[int, ...]]()
     rest = [weights for weights in candidates(program, target) if len(weights.readers) == 1]
     spans = sorted(free, key=lambda span: span[0] - span[1])
-    rates = {w.name: prices.saved(w, spans[0][0]) / w.size_bytes for w in rest} if spans else {}
+    rates = {w.name: prices.saved(w, spans[0][0]) / w.size_bytes for w in rest}
     rest.sort(key=lambda weights: (-rates[weights.name], weights.address))
     for start, end in spans:
         size = min(end - start, budget) // CPU_CACHE_LINE * CPU_CACHE_LINE

@@ -214,3 +214,8 @@ def test_room_is_short_where_weights_stay_outside(plain: CompileView, resident: 
     assert not weights.short_of_room(resident.compiled.program, everything, target), "all of them are there"
     some = Options(verify=False, resident="1k")
     assert not weights.short_of_room(plain.compiled.program, some, target), "the user wanted no more"
+
+
+def test_nothing_is_cut_for_ram_that_is_full(plain: CompileView) -> None:
+    """A network whose weights fill all RAM ended the compilation with a KeyError."""
+    assert weights.resident.cuts(plain.compiled.program, [], 1 << 20, target_of(Options())) == {}
