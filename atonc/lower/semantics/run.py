@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -48,12 +48,24 @@ def mapped_op(context: Context, op: Op, values: Mapping[str, Array]) -> list[Arr
 
 
 def farthest(context: Context, op: Op) -> float:
-    """How far an operator of the NPU is from exact arithmetic on typical inputs, in codes. Few values say nothing."""
+    """How far an operator of the NPU is from exact arithmetic, in codes: on typical inputs, and on codes of its own at
+    random, which its channels may meet one day. Few values say nothing."""
     found, values_seen = 0.0, 0
-    for run in context.facts.typical:
-        values = {name: np.asarray(run[name]) for name in op.inputs if name}
+    for values in _looked_at(context, op):
         exact = [result.codes for result in run_op(context.graph, op, values)]
         for got, wanted in zip(mapped_op(context, op, values), exact, strict=True):
             found = max(found, float(np.abs(got.astype(np.int64) - wanted).max(initial=0)))
             values_seen += wanted.size
     return found if values_seen >= TELLING_VALUES else inf
+
+
+def _looked_at(context: Context, op: Op) -> Iterator[dict[str, Array]]:
+    for run in context.facts.typical:
+        yield {name: np.asarray(run[name]) for name in op.inputs if name}
+    x = context.tensor(op.inputs[0])
+    low, high = x.code_range
+    others = {t.name: t.data for t in map(context.tensor, filter(None, op.inputs[1:])) if t.data is not None}
+    rng = np.random.default_rng(0)
+    for most in (high, x.zero_point + (high - x.zero_point) // 8, low):  # all codes, those near zero, either end
+        codes = rng.integers(low, most, x.shape, endpoint=True) if most > low else rng.choice([low, high], x.shape)
+        yield {x.name: codes.astype(x.dtype), **others}
