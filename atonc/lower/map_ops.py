@@ -195,7 +195,7 @@ def _fine(op: Op, recipe: Recipe, context: Context) -> list[TaskGroup]:
 
 def _shown_fine(op: Op, recipe: Recipe, refused: Refused, context: Context) -> list[TaskGroup]:
     """Channels whose scales are degenerate may be far off in theory and hardly ever are. A form that is right in many
-    values of all typical inputs, those at the ends of their range too, is taken; verification holds it to that."""
+    values, of typical inputs and of codes at random, is taken; verification holds it to that."""
     context.facts = context.facts.any_error
     groups = recipe(op, context)
     meaning, codes = context.semantics[op.name], farthest(context, op)

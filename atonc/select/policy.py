@@ -67,7 +67,7 @@ WORTH_MUCH = 0.02  # the same where two groups take twice as long
 WORTH_ALWAYS = 0.05  # the same in channels, where some channel is not good enough
 USUAL_RESULTS = 40_000  # of a layer; in smaller ones an epoch counts for more
 MOST_PIECES, MOST_PIECES_EVER = 6, 24  # groups, where all channels are good enough and where some are not
-TELLING_VALUES = 1 << 13  # of a layer, on typical inputs: none of them beyond MOST_CODES counts more than theory
+TELLING_VALUES = 1 << 13  # of a layer, on typical and random inputs: none beyond MOST_CODES counts more than theory
 MOST_CODES = 2.0  # that a layer may be from exact arithmetic before it goes to the CPU: the next layer hardly sees them
 
 
