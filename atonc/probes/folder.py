@@ -1,4 +1,4 @@
-"""A folder that builds to one firmware with these probes in it: sources, runtime, Makefile, flash image, how to use it."""
+"""A folder that builds to one firmware with these probes in it: sources, runtime, Makefile, flash image, README."""
 
 from __future__ import annotations
 

@@ -28,12 +28,13 @@ make HOOK=../my_board.c EXTRA="-I..."   # with your board's own start-up, see be
 4. Send the log to the project, with the marking on the chip.
 
 Each answer is one line with a checksum; a probe that hangs costs its own answer only, the NPU is reset and the next one
-runs. Should the whole chip stop, the line of that probe is missing: build again with `EXTRA=-DFIRST_PROBE=n` (its number
-in the table below plus 1) and append the log.
+runs. Should the whole chip stop, the line of that probe is missing: build again with `EXTRA=-DFIRST_PROBE=n` (its
+number in the table below plus 1) and append the log.
 
 | verdict | means |
 |---|---|
-| `pass` | the bytes are those of the emulator; `cycles` of the NPU clock, least of `runs`. With `why`: which of several possible answers came |
+| `pass` | the bytes are those of the emulator; `cycles` of the NPU clock, least of `runs` |
+| `pass` with `why` | the emulator does not know this setting: which of several possible answers came |
 | `wrong` | `first` byte that differs, what was there (`got`) and what was expected (`want`) |
 | `hang` | `why` names the error; `TIMEOUT`: it never ended |
 | `skipped` | `why` says what was missing; nothing was asked |
@@ -42,14 +43,14 @@ A probe whose control did not pass says nothing.
 
 ## Clocks and external memories
 
-Without a hook the firmware changes no clock and no memory outside the chip. Straight after reset all runs at 64 MHz: answers
-about function are good, cycles are those of that ratio of clocks (the first line of the log names them), and what needs
-flash or external RAM is skipped. For cycles as in applications either
+Without a hook the firmware changes no clock and no memory outside the chip. Straight after reset all runs at 64 MHz:
+answers about function are good, cycles are those of that ratio of clocks (the first line of the log names them), and
+what needs flash or external RAM is skipped. For cycles as in applications either
 
 - start it after a first-stage loader that sets clocks and maps the memories (debugger: let the loader run, halt, load
   `probes.elf`, set PC and SP from its vector table, go), or
-- write a C file with `void probe_board_init(void)` that calls your board support package (clocks, flash and external RAM
-  memory mapped, their RIF settings) and give it to make as `HOOK`.
+- write a C file with `void probe_board_init(void)` that calls your board support package (clocks, flash and external
+  RAM memory mapped, their RIF settings) and give it to make as `HOOK`.
 
 {flash}
 ## Questions
@@ -59,8 +60,8 @@ flash or external RAM is skipped. For cycles as in applications either
 {rows}
 """
 
-_FLASH = """Probes that read flash want `{image}.hex` programmed ({size:,} bytes at {base:#010x}, the place of a network's weights);
-the same bytes are in `{image}.raw`:
+_FLASH = """Probes that read flash want `{image}.hex` programmed ({size:,} bytes at {base:#010x}, the place of a network's
+weights); the same bytes are in `{image}.raw`:
 
 ```
 STM32_Programmer_CLI -c port=SWD mode=HOTPLUG -el LOADER.stldr -hardRst -w {image}.hex

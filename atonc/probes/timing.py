@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from atonc.hw.fields import changed
 from atonc.lower.units.affine import Affine
 from atonc.lower.units.arith import affine_unit
@@ -175,7 +173,8 @@ PROBES = (
     ),
     Probe(
         "one-epoch",
-        f"{_EPOCH_BYTES:,} bytes through an ARITH in one epoch, with a table that makes its program as long as the next one's",
+        f"{_EPOCH_BYTES:,} bytes through an ARITH in one epoch, with a table that makes its program as long as that of "
+        "eight-epochs",
         "published",
         partial(_table, _EPOCH_ROWS, _EPOCH_BYTES),
         "control-table",
