@@ -60,8 +60,8 @@ what needs flash or external RAM is skipped. For cycles as in applications eithe
 {rows}
 """
 
-_FLASH = """Probes that read flash want `{image}.hex` programmed ({size:,} bytes at {base:#010x}, the place of a network's
-weights); the same bytes are in `{image}.raw`:
+_FLASH = """Probes that read flash want `{image}.hex` programmed ({size:,} bytes at {base:#010x}, the place of a
+network's weights); the same bytes are in `{image}.raw`:
 
 ```
 STM32_Programmer_CLI -c port=SWD mode=HOTPLUG -el LOADER.stldr -hardRst -w {image}.hex

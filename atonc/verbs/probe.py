@@ -34,13 +34,18 @@ def _list(options: argparse.Namespace) -> int:
     from atonc.probes import PROBES
 
     if options.json:
-        rows = [{"name": p.name, "form": p.form, "published": p.known, "control": p.control} for p in PROBES]
+        rows = [
+            {"name": p.name, "form": p.form, "published": p.known, "control": p.control, "argument": p.argument}
+            | {"measures": p.measures, "units": p.units, "baseline": p.baseline}
+            for p in PROBES
+        ]
         print(json.dumps({"probes": rows}, indent=1))
     elif not options.quiet:
         for probe in PROBES:
             print(f"{probe.name}\n  form: {probe.form}\n  published: {probe.known}")
-            if probe.control:
-                print(f"  control: {probe.control}")
+            for what, value in (("control", probe.control), ("argument", probe.argument), ("measures", probe.measures)):
+                if value:
+                    print(f"  {what}: {value}")
     return 0
 
 
@@ -70,6 +75,10 @@ def _write(names: tuple[str, ...], options: argparse.Namespace) -> int:
     for number, one in enumerate(build_all(wanted, target)):
         stage("compiling probes", number, len(wanted))
         built.append(one)
+    if not built:
+        raise InputError(
+            f"{target.name} has no memory that these probes could use", remedy="choose a board with an NPU: --board"
+        )
     written = write_files(options.output, folder_files(built, target))
     if options.json:
         print(json.dumps({"probes": [one.probe.name for one in built], "files": [str(path) for path in written]}))
