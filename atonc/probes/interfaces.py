@@ -38,6 +38,8 @@ PROBES = (
         _KNOWN,
         partial(copies, _LONG, engines=_READERS),
         "engines-spread",
+        units=_MORE,
+        baseline="engines-readers-together-short",
     ),
     Probe(
         "engines-writers-together",

@@ -29,6 +29,10 @@ def test_the_constant_follows_from_two_probes(probe: Probe) -> None:
     assert found == pytest.approx(known, rel=0.005)
 
 
+def test_a_difference_has_a_baseline_and_a_count() -> None:
+    assert all(probe.baseline and probe.units > 0 for probe in MEASURING)
+
+
 def test_names_are_those_of_probes() -> None:
     assert len(BY_NAME) == len(PROBES)
     assert {name for probe in PROBES for name in (probe.control, probe.baseline)} <= {"", *BY_NAME}

@@ -21,7 +21,7 @@ FOUND = {  # what differs -> the answers that say so
     "three convolutions hang": {"conv-3x3-three-side-by-side": "hang"},
     "copies from flash beside convolutions hang": {"copy-flash-beside-conv-flash": "hang"},
     "kernels in the CPU's RAM": {"conv-3x3-kernels-cpu-ram": "wrong"},
-    "readers on one interface": {"engines-readers-together": "wrong"},
+    "readers on one interface": {"engines-readers-together-short": "wrong", "engines-readers-together": "wrong"},
     "writers 64 bytes apart": {"writers-interleaved-64": "wrong"},
 }
 
