@@ -17,6 +17,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.set_defaults(verb=_probe)
     parser.add_argument("names", nargs="*", metavar="NAME", help="probes, or all; their controls come along")
     parser.add_argument("--list", action="store_true", help="all probes with their question (also without a NAME)")
+    parser.add_argument("--board", default="stm32n6570-dk", metavar="BOARD", help="default stm32n6570-dk")
     parser.add_argument("-o", "--output", type=Path, default=Path("probes"), metavar="DIR", help="default probes")
     add_output_options(parser)
 
@@ -33,13 +34,18 @@ def _list(options: argparse.Namespace) -> int:
     from atonc.probes import PROBES
 
     if options.json:
-        rows = [{"name": p.name, "form": p.form, "published": p.known, "control": p.control} for p in PROBES]
+        rows = [
+            {"name": p.name, "form": p.form, "published": p.known, "control": p.control, "argument": p.argument}
+            | {"measures": p.measures, "units": p.units, "baseline": p.baseline}
+            for p in PROBES
+        ]
         print(json.dumps({"probes": rows}, indent=1))
     elif not options.quiet:
         for probe in PROBES:
             print(f"{probe.name}\n  form: {probe.form}\n  published: {probe.known}")
-            if probe.control:
-                print(f"  control: {probe.control}")
+            for what, value in (("control", probe.control), ("argument", probe.argument), ("measures", probe.measures)):
+                if value:
+                    print(f"  {what}: {value}")
     return 0
 
 
@@ -59,19 +65,27 @@ def _write(names: tuple[str, ...], options: argparse.Namespace) -> int:
 
     preflight.check_folder(options.output)
     from atonc.disk import write_files
+    from atonc.place import board
     from atonc.probes import with_controls
-    from atonc.probes.build import build
+    from atonc.probes.build import build_all
     from atonc.probes.folder import folder_files
 
-    wanted = with_controls(names)
+    wanted, target = with_controls(names), board(options.board)
     built = []
-    for number, probe in enumerate(wanted):
+    for number, one in enumerate(build_all(wanted, target)):
         stage("compiling probes", number, len(wanted))
-        built.append(build(probe))
-    written = write_files(options.output, folder_files(built))
+        built.append(one)
+    if not built:
+        raise InputError(
+            f"{target.name} has no memory that these probes could use", remedy="choose a board with an NPU: --board"
+        )
+    written = write_files(options.output, folder_files(built, target))
     if options.json:
         print(json.dumps({"probes": [one.probe.name for one in built], "files": [str(path) for path in written]}))
     elif not options.quiet:
         print(f"{len(built)} probes in {options.output}: {', '.join(one.probe.name for one in built)}")
+        absent = [probe.name for probe in wanted if probe.name not in {one.probe.name for one in built}]
+        if absent:
+            print(f"left out, {target.name} lacks their memory: {', '.join(absent)}")
         print(f"next: make -C {options.output}, then {options.output / 'README.md'}. Not yet run on a board.")
     return 0
