@@ -161,6 +161,14 @@ class Options:
     allow_unproven: bool = option(
         False, "--allow-unproven", MAPPING, "also forms that no published program comes near"
     )
+    evidence: str = option(
+        "",
+        "--evidence",
+        MAPPING,
+        "what your board answered (`atonc probe read`): forms that it confirmed are seen, those that it refuted are not "
+        "used, constants that it measured replace ours",
+        metavar="FILE",
+    )
     schedule_without: tuple[str, ...] = option(
         (),
         "--schedule-without",

@@ -1,0 +1,20 @@
+"""What one board answered to the probes: forms that ran as emulated there, forms that did not, constants it measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from atonc.hw.safety.evidence.grades import Feature
+
+
+@dataclass(frozen=True)
+class BoardEvidence:
+    confirmed: frozenset[Feature] = frozenset()
+    refuted: frozenset[Feature] = frozenset()
+    distrusted: frozenset[str] = frozenset()  # arguments that a refuted form disproves
+    constants: tuple[tuple[str, float], ...] = ()  # of `[timing]` and `[clocks]`, at the clocks of `stm32n6.toml`
+    supported: frozenset[str] = frozenset()  # arguments whose probes all passed; forms by them stay composed
+    board: str = ""  # the name of the board
+
+
+NO_ANSWERS = BoardEvidence()
