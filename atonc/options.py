@@ -165,8 +165,8 @@ class Options:
         "",
         "--evidence",
         MAPPING,
-        "what your board answered (`atonc probe read`): forms that it confirmed are seen, those that it refuted are not "
-        "used, constants that it measured replace ours",
+        "what your board answered (`atonc probe read`): forms that it confirmed are seen, forms that it refuted are "
+        "refused, constants that it measured replace ours",
         metavar="FILE",
     )
     schedule_without: tuple[str, ...] = option(

@@ -164,7 +164,7 @@ class Machine:
     def with_measured(self, constants: Mapping[str, float]) -> Machine:
         """With what a board measured, at the clocks of this machine, in place of these constants."""
         speeds = {name: value for name, value in constants.items() if name in SPEEDS}
-        timing = {name: value for name, value in constants.items() if name not in SPEEDS}
+        timing: dict[str, Any] = {name: value for name, value in constants.items() if name not in SPEEDS}
         known = tuple(sorted({*self.measured, *constants}))
         return replace(self.with_clocks(**speeds), timing=replace(self.timing, **timing), measured=known)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from atonc.disk import read_file
@@ -34,7 +34,7 @@ _FASTEST_HZ = 10_000_000_000
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """What the silicon made of one probe."""
 
     probe: str
@@ -49,8 +49,8 @@ class Answer:
 
     def as_dict(self) -> dict[str, int | str]:
         """As read, without what the firmware did not say."""
-        said = {name: getattr(self, name) for name in ("cycles", "runs", "first", "got", "want", "why")}
-        return {"probe": self.probe, "verdict": self.verdict} | {k: v for k, v in said.items() if v not in (0, "", None)}
+        told = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
+        return {name: value for name, value in told.items() if name != "line"}
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Head:
 @dataclass(frozen=True)
 class Log:
     head: Head
-    answers: Mapping[str, Answer]  # by probe, in the order of the log
+    replies: Mapping[str, Reply]  # by probe, in the order of the log
     damaged: int = 0  # lines of ours whose checksum or contents are wrong
     damaged_lines: tuple[int, ...] = ()  # the first of them
     complete: bool = False  # the last line of the firmware came
@@ -81,7 +81,7 @@ class _Reading:
 
     where: str
     head: Head | None = None
-    answers: dict[str, Answer] = field(default_factory=dict)
+    replies: dict[str, Reply] = field(default_factory=dict)
     damaged: list[int] = field(default_factory=list)
     answered: int | None = None
 
@@ -137,11 +137,11 @@ def _log(reading: _Reading, head: Head) -> Log:
     said = reading.answered
     return Log(
         head,
-        reading.answers,
+        reading.replies,
         len(reading.damaged),
         tuple(reading.damaged[:_MOST_DAMAGED]),
         said is not None,
-        max(0, (said or 0) - len(reading.answers)),
+        max(0, (said or 0) - len(reading.replies)),
     )
 
 
@@ -176,7 +176,7 @@ def _understand(reading: _Reading, number: int, name: str, words: list[str]) -> 
     elif name == _END:
         reading.answered = _count(dict(_pairs(words))["answered"], _MOST_ANSWERS)
     else:
-        _answer(reading, _read_answer(number, name, words))
+        _keep(reading, _read_reply(number, name, words))
 
 
 def _begin(reading: _Reading, number: int, head: Head) -> None:
@@ -196,7 +196,7 @@ def _head(said: Mapping[str, str]) -> Head:
     return Head(_word(said["board"]), _word(said["version"]), _count(said["probes"], _MOST_ANSWERS), *clocks)
 
 
-def _read_answer(number: int, name: str, words: list[str]) -> Answer:
+def _read_reply(number: int, name: str, words: list[str]) -> Reply:
     if not words or words[0] not in VERDICTS:
         raise ValueError("verdict")
     values: dict[str, int | str] = {}
@@ -207,7 +207,7 @@ def _read_answer(number: int, name: str, words: list[str]) -> Answer:
             values[key] = text
         else:
             raise ValueError(key)
-    return replace(Answer(name, words[0], number), **values)  # type: ignore[arg-type]
+    return replace(Reply(name, words[0], number), **values)  # type: ignore[arg-type]
 
 
 def _pairs(words: list[str]) -> Iterator[tuple[str, str]]:
@@ -222,13 +222,13 @@ def _pairs(words: list[str]) -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def _answer(reading: _Reading, new: Answer) -> None:
+def _keep(reading: _Reading, new: Reply) -> None:
     """A line that came twice is one; of two runs with the same verdict the faster one counts, as inside a run."""
-    old = reading.answers.get(new.probe)
+    old = reading.replies.get(new.probe)
     if old is None or old.verdict == SKIPPED:
-        if len(reading.answers) >= _MOST_ANSWERS:
+        if len(reading.replies) >= _MOST_ANSWERS:
             raise InputError(f"more than {_MOST_ANSWERS} probes answered", where=reading.where)
-        reading.answers[new.probe] = new
+        reading.replies[new.probe] = new
     elif new.verdict not in (old.verdict, SKIPPED):
         raise InputError(
             f"{new.probe}: {old.verdict} in line {old.line}, {new.verdict} in line {new.line}",
@@ -237,7 +237,7 @@ def _answer(reading: _Reading, new: Answer) -> None:
             remedy="let the firmware run again, on another supply or at lower clocks; send both logs to the project",
         )
     elif 0 < new.cycles < old.cycles:
-        reading.answers[new.probe] = new
+        reading.replies[new.probe] = new
 
 
 def _count(text: str, most: int) -> int:

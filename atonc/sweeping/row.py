@@ -92,7 +92,8 @@ def _options(unit: Unit) -> Options:
     given, files = unit.options, unit.files
     board = given["board"] + (str(files[given["board_file"]]) if "board_file" in given else "")
     options = compiler_options(Row(files[0], board, given["size"], given["options"]), given["verify"])
-    named = {option: str(files[given[f"{option}_file"]]) for option in _FILES if f"{option}_file" in given}
+    places = {option: given[f"{option}_file"] for option in _FILES if f"{option}_file" in given}
+    named: dict[str, Any] = {option: str(files[place]) for option, place in places.items()}
     return replace(options, **named)
 
 

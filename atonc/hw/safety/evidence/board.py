@@ -1,4 +1,4 @@
-"""What one board answered to the probes: forms that ran as emulated there, forms that did not, constants it measured."""
+"""What one board answered to the probes: forms that ran there as emulated, others, constants that it measured."""
 
 from __future__ import annotations
 
