@@ -12,11 +12,16 @@ from atonc.hw.board_file import board_names, find_board
 from atonc.hw.cycles import hardware
 from atonc.hw.cycles.target import Target
 from atonc.hw.machine import Machine
+from atonc.hw.safety.evidence import Feature, Grade, Trust
 from atonc.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.hw.safety.evidence.board_file import read_board_evidence
-from atonc.options import Options
+from atonc.hw.safety.evidence.epochs import KEPT, TABLE
+from atonc.options import SEEN, Options
 from atonc.place import Board, board, read_board
 from atonc.place.pools import movable_outside, not_secure
+from atonc.schedule import TABLES
+
+ASKED = {TABLES: Feature(TABLE, "ARITH", KEPT)}  # what no published program has, by pass of `--schedule-with`
 
 
 def memories(options: Options) -> Board:
@@ -30,8 +35,32 @@ def memories(options: Options) -> Board:
 
 def target_of(options: Options) -> Target:
     """What every price of a compilation is made with."""
-    machine = machine_of(options)
-    return Target(machine) if options.epoch_controller else Target(machine, hardware.CPU, driver_words)
+    machine, trust = machine_of(options), trust_of(options)
+    if options.epoch_controller:
+        return Target(machine, trust=trust)
+    return Target(machine, hardware.CPU, driver_words, trust)
+
+
+def trust_of(options: Options) -> Trust:
+    worst = Grade.WITHIN if options.silicon == SEEN else Grade.COMPOSED
+    asked = {name: ASKED[name] for name in options.schedule_with if name in ASKED}
+    answers = answers_of(options)
+    for name, feature in asked.items():
+        if feature in answers.refuted:
+            raise InputError(
+                f"--schedule-with {name}: the board refuted {feature}",
+                where=options.evidence,
+                remedy=f"leave out {name}",
+            )
+    return _trust(worst, frozenset(options.distrust), options.allow_unproven, frozenset(asked.values()), answers)
+
+
+@lru_cache(maxsize=16)
+def _trust(
+    worst: Grade, distrusted: frozenset[str], unproven: bool, asked: frozenset[Feature], answers: BoardEvidence
+) -> Trust:
+    """Always the same object: it remembers its grades."""
+    return Trust(worst, distrusted, unproven, asked, answers)
 
 
 def machine_of(options: Options) -> Machine:

@@ -1,34 +1,32 @@
 """Looks at every form of a program: how near is it to what published programs do?
 
 `grade_unit` answers for one unit in its role and is what the lowering asks; `grade_epoch` adds links, chains and
-neighbours in memory; `grade_program` sums up. Data: table.py; arguments for what is composed: arguments.py.
+neighbours in memory; `grade_program` sums up. Data: table.py; arguments for what is composed: arguments.py; what of
+both a compilation relies on: trust.py.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.safety.context import Context
-from atonc.hw.safety.evidence import arith, streng
-from atonc.hw.safety.evidence.arguments import argument_for
-from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind, named
-from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, Value, worst
-from atonc.hw.safety.evidence.table import grade as by_data
+from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind
+from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, UnitGrade, worst
+from atonc.hw.safety.evidence.trust import ON_CHIP, PUBLISHED, Trust
 from atonc.hw.safety.view import EpochView
-from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.stream_engine import StrengConfig
 
 __all__ = [
+    "PUBLISHED",
     "EpochGrade",
     "Feature",
     "Form",
     "Grade",
     "Graded",
+    "Trust",
     "UnitGrade",
     "counts",
     "grade_epoch",
@@ -38,10 +36,6 @@ __all__ = [
     "grade_view",
     "unit_grade",
 ]
-
-ON_CHIP = "on-chip"
-_MOST_UNITS = 1 << 14  # that are remembered
-_UNITS: dict[Hashable, UnitGrade] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,58 +47,23 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class UnitGrade:
-    grade: Grade
-    features: tuple[Graded, ...]
-
-    @property
-    def remarkable(self) -> tuple[Graded, ...]:
-        return tuple(g for g in self.features if g.grade.rank >= Grade.COMPOSED.rank)
-
-
-@dataclass(frozen=True, slots=True)
 class EpochGrade:
     number: int
     grade: Grade
     forms: tuple[Form, ...]
 
 
-@lru_cache(maxsize=1 << 16)
 def grade_feature(feature: Feature) -> Graded:
-    """By the data; where that says unseen, by the arguments."""
-    found = by_data(feature)
-    if found.grade != Grade.UNSEEN:
-        return found
-    argument = argument_for(feature)
-    return found if argument is None else Graded(feature, Grade.COMPOSED, found.seen, argument.id)
-
-
-@lru_cache(maxsize=1 << 16)
-def _graded(kind: str, name: str, role: str, value: Value) -> Graded:
-    return grade_feature(Feature(f"{kind} {name}", role, value))
+    return PUBLISHED.grade(feature)
 
 
 def grade_unit(config: UnitConfig, port: str = "", memory: str = ON_CHIP) -> UnitGrade:
-    """Every feature of a unit; `port` is what a stream engine is for: `to CONVACC:0`, `from ARITH`."""
-    key = _likeness(config, port, memory)
-    found = _UNITS.get(key)
-    if found is None:
-        graded = tuple([_graded(config.KIND, *one) for one in named(config, port, memory)])
-        found = _UNITS[key] = UnitGrade(worst(g.grade for g in graded), graded)
-        if len(_UNITS) > _MOST_UNITS:
-            _UNITS.pop(next(iter(_UNITS)))
-    return found
+    return PUBLISHED.grade_unit(config, port, memory)
 
 
-def _likeness(config: UnitConfig, port: str, memory: str) -> Hashable:
-    if isinstance(config, StrengConfig):
-        return "STRENG", streng.likeness(config), port, memory
-    return ("ARITH", arith.likeness(config)) if isinstance(config, ArithConfig) else config
-
-
-def unit_grade(config: UnitConfig, port: str = "", memory: str = ON_CHIP, but: tuple[str, ...] = ()) -> Grade:
+def unit_grade(config: UnitConfig, port: str = "", but: tuple[str, ...] = (), trust: Trust = PUBLISHED) -> Grade:
     """The worst of them; `but` names features that are not settled yet, by the end of their name."""
-    found = grade_unit(config, port, memory)
+    found = trust.grade_unit(config, port)
     return worst([g.grade for g in found.features if not g.feature.name.endswith(but)]) if but else found.grade
 
 
@@ -113,15 +72,18 @@ def grade_epoch(epoch: Epoch, context: Context | None = None) -> EpochGrade:
 
 
 def grade_view(view: EpochView) -> EpochGrade:
+    trust = view.context.trust or PUBLISHED
     grades, forms = [], []
     for unit, config in view.units.items():
         engine = unit in view.engines
-        found = grade_unit(config, view.role(unit), memory_kind(view, unit)) if engine else grade_unit(config)
+        found = (
+            trust.grade_unit(config, view.role(unit), memory_kind(view, unit)) if engine else trust.grade_unit(config)
+        )
         grades.append(found.grade)
         if found.grade.rank >= Grade.COMPOSED.rank:
             forms += [Form(unit, graded) for graded in found.remarkable]
     for unit, feature in epoch_features(view):
-        graded = grade_feature(feature)
+        graded = trust.grade(feature)
         grades.append(graded.grade)
         if graded.grade.rank >= Grade.COMPOSED.rank:
             forms.append(Form(unit, graded))

@@ -52,5 +52,15 @@ class Graded:
         return f"{self.feature}{f' (seen: {self.seen})' if self.seen else ''}"
 
 
+@dataclass(frozen=True, slots=True)
+class UnitGrade:
+    grade: Grade
+    features: tuple[Graded, ...]
+
+    @property
+    def remarkable(self) -> tuple[Graded, ...]:
+        return tuple(g for g in self.features if g.grade.rank >= Grade.COMPOSED.rank)
+
+
 def worst(grades: Iterable[Grade]) -> Grade:
     return max(set(grades), key=lambda grade: grade.rank, default=Grade.SEEN)
