@@ -65,7 +65,7 @@ class _Bench:
         if reply is None:
             return "no answer in the log"
         if reply.verdict not in (PASS, WRONG, HANG):
-            return f"not asked{f': {reply.why}' if reply.why else ''}"
+            return f"not asked{f': {reply.why}'.replace('_', ' ') if reply.why else ''}"
         control = self.probes.get(probe.control)
         return "" if control is None or self.passed(control) else f"says nothing: {control.name} did not pass"
 

@@ -62,7 +62,7 @@ def _verdict(one: Outcome) -> str:
         said.append(f"byte {reply.first} is {reply.got or '?'}, not {reply.want or '?'}")
     if reply.cycles:
         said.append(f"{reply.cycles:,} cycles, the fewest of {reply.runs or 1} runs")
-    return ", ".join([*said, *([plain(reply.why)] if reply.why else [])])
+    return ", ".join([*said, *([plain(reply.why).replace("_", " ")] if reply.why else [])])
 
 
 def follows(one: Outcome) -> list[str]:

@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 from atonc.disk import read_file
 from atonc.errors import InputError, plain
 from atonc.hw.machine import implausible
-from atonc.hw.safety.evidence.board import BoardEvidence
+from atonc.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.hw.safety.evidence.grades import Feature, Value
 
 FORMAT, VERSION = "atonc board evidence", 1
-MAX_BYTES = 1 << 23
+MAX_BYTES, MAX_BUILD_BYTES = 1 << 23, 1 << 26
+_KEY = "evidence"  # in the description of a build
 _MOST = 20_000  # features of each kind
 _LONG = 4096  # characters of one text
 _FARTHEST = 1 << 62  # from zero, of a number
@@ -58,6 +59,24 @@ def _require_format(root: Any, where: str) -> None:
             rule=f"this version of atonc reads version {VERSION}",
             remedy="read the log again with `atonc probe read`",
         )
+
+
+# ------------------------------------------------------------------------------------------------------ kept by a build
+
+
+def saved_row(found: BoardEvidence) -> dict[str, Any]:
+    """What NAME_program.json keeps: without answers nothing."""
+    return {} if found == NO_ANSWERS else {_KEY: evidence_row(found)}
+
+
+def saved_evidence(path: Path) -> BoardEvidence:
+    """Of a build; a file that is damaged or of somebody else counts as one without answers."""
+    try:
+        root = json.loads(read_file(path, MAX_BUILD_BYTES))
+        row = root.get(_KEY) if isinstance(root, dict) else None
+        return evidence_of_row(row) if isinstance(row, dict) else NO_ANSWERS
+    except (InputError, ValueError, RecursionError):
+        return NO_ANSWERS
 
 
 # ------------------------------------------------------------------------------------------------- what others rely on
