@@ -1,8 +1,8 @@
 """What a board's replies settle: forms that are seen from now on, forms that are refused, constants of the machine.
 
-A probe settles what its program shows and published programs do not: its features that are composed or unseen. A pass
-confirms these. A failure refutes those of them that no passing probe shows, and the argument that allows them. A probe
-whose control did not pass says nothing.
+A probe settles what its program shows and published programs do not, or hardly: its features that are neither seen nor
+within. A pass confirms these. A failure refutes those of them that no passing probe shows, and the argument that allows
+them. A probe whose control did not pass says nothing.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def features_of(probe: Probe) -> frozenset[Feature]:
 
 
 def unpublished(features: Iterable[Feature]) -> frozenset[Feature]:
-    return frozenset(one for one in features if grade_feature(one).grade.rank >= Grade.COMPOSED.rank)
+    return frozenset(one for one in features if grade_feature(one).grade not in (Grade.SEEN, Grade.WITHIN))
 
 
 def _outcome(probe: Probe, bench: _Bench) -> Outcome:
@@ -138,11 +138,13 @@ def _outcome(probe: Probe, bench: _Bench) -> Outcome:
 
 
 def _blamed(shown: frozenset[Feature], working: frozenset[Feature]) -> frozenset[Feature]:
-    """What no published program has and no passing probe shows. Where that is nothing: all that no published program
-    has; then the words, and then the numbers, that no passing probe shows."""
+    """What no published program has as a whole and no passing probe shows. Where that is nothing: what hardly any has;
+    what no passing probe shows, words before numbers; and at last what other probes show and published programs do not.
+    """
     new, alone = unpublished(shown), shown - working
+    composed = frozenset(one for one in new if grade_feature(one).grade.rank >= Grade.COMPOSED.rank)
     words = frozenset(one for one in alone if isinstance(one.value, str))
-    return new - working or new or words or alone
+    return composed - working or new - working or words or alone or new
 
 
 def _arguments(probe: Probe, refuted: Iterable[Feature]) -> frozenset[str]:
