@@ -16,6 +16,8 @@ from atonc.errors import InputError
 from atonc.hw.cycles import doubts
 from atonc.hw.safety.context import Context
 from atonc.hw.safety.evidence import Feature
+from atonc.hw.safety.evidence.board import BoardEvidence
+from atonc.hw.safety.evidence.board_file import FORMAT, VERSION, evidence_row
 from atonc.hw.safety.evidence.epochs import view_features
 from atonc.hw.safety.view import EpochView
 from atonc.insight import reproduce
@@ -116,6 +118,18 @@ def test_wrong_interleaved_writers_are_found(bench: Bench) -> None:
     assert TWO_WRITERS in shown(plainly(LANES))
     found = bench.compiled(LANES, {INTERLEAVED: "wrong first=8"})
     assert TWO_WRITERS not in shown(found)
+
+
+def test_kernels_from_ram_that_were_refuted_stay_in_flash(bench: Bench) -> None:
+    """As `--resident` would move them: the convolution stays on the NPU."""
+    before, resident = plainly(LANES), compile_graph(LANES, Options(verify=False, resident="all"))
+    from_ram = shown(resident) - shown(before)
+    assert from_ram and resident.cost.cycles < before.cost.cycles
+    file = bench.folder / "evidence.json"
+    row = evidence_row(BoardEvidence(refuted=frozenset(from_ram), board="stm32n6570-dk"))
+    file.write_text(json.dumps({"format": FORMAT, "version": VERSION, **row}))
+    found = compile_graph(LANES, Options(verify=False, resident="all", evidence=str(file)))
+    assert not found.mapped.reasons and found.cost.cycles == before.cost.cycles and not from_ram & shown(found)
 
 
 def test_a_corrupted_line_changes_nothing(bench: Bench) -> None:
