@@ -32,6 +32,7 @@ def _probe(options: argparse.Namespace) -> int:
         return _list(options)
     if options.names[0] == READ:
         return _read(options)
+    options.output = options.output or Path("probes")
     return _write(_wanted(options.names, [probe.name for probe in PROBES]), options)
 
 
@@ -88,8 +89,7 @@ def _read(options: argparse.Namespace) -> int:
 def _write(names: tuple[str, ...], options: argparse.Namespace) -> int:
     from atonc.app import preflight
 
-    folder = options.output or Path("probes")
-    preflight.check_folder(folder)
+    preflight.check_folder(options.output)
     from atonc.disk import write_files
     from atonc.probes import with_controls
     from atonc.probes.build import build
@@ -100,10 +100,10 @@ def _write(names: tuple[str, ...], options: argparse.Namespace) -> int:
     for number, probe in enumerate(wanted):
         stage("compiling probes", number, len(wanted))
         built.append(build(probe))
-    written = write_files(folder, folder_files(built))
+    written = write_files(options.output, folder_files(built))
     if options.json:
         print(json.dumps({"probes": [one.probe.name for one in built], "files": [str(path) for path in written]}))
     elif not options.quiet:
-        print(f"{len(built)} probes in {folder}: {', '.join(one.probe.name for one in built)}")
-        print(f"next: make -C {folder}, then {folder / 'README.md'}. Not yet run on a board.")
+        print(f"{len(built)} probes in {options.output}: {', '.join(one.probe.name for one in built)}")
+        print(f"next: make -C {options.output}, then {options.output / 'README.md'}. Not yet run on a board.")
     return 0
