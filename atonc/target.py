@@ -43,16 +43,16 @@ def target_of(options: Options) -> Target:
 
 def trust_of(options: Options) -> Trust:
     worst = Grade.WITHIN if options.silicon == SEEN else Grade.COMPOSED
-    asked = {name: ASKED[name] for name in options.schedule_with if name in ASKED}
+    asked = frozenset(ASKED[name] for name in options.schedule_with if name in ASKED)
     answers = answers_of(options)
-    for name, feature in asked.items():
-        if feature in answers.refuted:
-            raise InputError(
-                f"--schedule-with {name}: the board refuted {feature}",
-                where=options.evidence,
-                remedy=f"leave out {name}",
-            )
-    return _trust(worst, frozenset(options.distrust), options.allow_unproven, frozenset(asked.values()), answers)
+    if asked & answers.refuted:
+        raise InputError(
+            f"the board refuted {', '.join(sorted(map(str, asked & answers.refuted)))}",
+            where=options.evidence,
+            rule="--schedule-with asks for forms that no published program has, not for those that do not work",
+            remedy=f"leave out what of {', '.join(options.schedule_with)} needs it",
+        )
+    return _trust(worst, frozenset(options.distrust), options.allow_unproven, asked, answers)
 
 
 @lru_cache(maxsize=16)

@@ -151,7 +151,7 @@ def test_a_contradiction_gives_no_file(bench: Bench) -> None:
 
 def test_a_pass_that_was_asked_for_and_refuted_stops(bench: Bench) -> None:
     file = bench.file(log_text({"kept-table": "wrong"}))
-    with pytest.raises(InputError, match="--schedule-with tables: the board refuted"):
+    with pytest.raises(InputError, match="the board refuted table of ARITH"):
         compile_graph(LANES, Options(evidence=file, schedule_with=("tables",)))
 
 
