@@ -101,7 +101,8 @@ def _evidence(outcomes: Iterable[Outcome], bench: _Bench) -> BoardEvidence:
     refuted = frozenset().union(*(one.refuted for one in outcomes))
     confirmed = frozenset().union(*(one.confirmed for one in outcomes))
     distrusted = frozenset().union(*(one.distrusted for one in outcomes))
-    supported = {a.id for a in ARGUMENTS if all(p in bench.probes and bench.passed(bench.probes[p]) for p in a.probes)}
+    asking = {a.id: [p for p in bench.probes.values() if a.id in _asks_about(p)] for a in ARGUMENTS}
+    supported = {name for name, some in asking.items() if some and all(map(bench.passed, some))}
     return BoardEvidence(
         confirmed - refuted,
         refuted,
@@ -133,8 +134,7 @@ def _outcome(probe: Probe, bench: _Bench) -> Outcome:
     if bench.failed(probe):
         refuted = frozenset() if probe.is_control else _blamed(shown, bench.working())
         return replace(found, refuted=refuted, distrusted=_arguments(probe, refuted))
-    supported = frozenset(argument.id for argument in ARGUMENTS if probe.name in argument.probes)
-    return _measured(replace(found, confirmed=unpublished(shown), supported=supported), bench)
+    return _measured(replace(found, confirmed=unpublished(shown), supported=_asks_about(probe)), bench)
 
 
 def _blamed(shown: frozenset[Feature], working: frozenset[Feature]) -> frozenset[Feature]:
@@ -149,8 +149,12 @@ def _blamed(shown: frozenset[Feature], working: frozenset[Feature]) -> frozenset
 
 def _arguments(probe: Probe, refuted: Iterable[Feature]) -> frozenset[str]:
     """Those that stand and fall with the probe, else those that allowed what it refutes."""
-    own = {probe.argument} if probe.argument else {a.id for a in ARGUMENTS if probe.name in a.probes}
-    return frozenset(own or {grade_feature(one).argument for one in refuted}) - {""}
+    return _asks_about(probe) or frozenset(grade_feature(one).argument for one in refuted) - {""}
+
+
+def _asks_about(probe: Probe) -> frozenset[str]:
+    listed = {argument.id for argument in ARGUMENTS if probe.name in argument.probes}
+    return frozenset({probe.argument} if probe.argument else listed)
 
 
 # ----------------------------------------------------------------------------------------------------------- constants

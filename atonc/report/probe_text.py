@@ -88,6 +88,8 @@ def follows(one: Outcome) -> list[str]:
         found.append(f"{name} = {value:.4g} at these clocks ({stm32n6().constant(name):g} at the usual ones so far)")
     if one.refused:
         found.append(f"not taken: {one.refused}")
+    if not found and one.reply is not None and one.reply.verdict != PASS:
+        return ["nothing of it is new, so nothing can be refused: send the log to the project"]
     return found or ["published programs show it already: nothing changes"]
 
 
