@@ -24,6 +24,7 @@ from atonc.probes.log import HANG, PASS, WRONG, Log, Reply
 from atonc.probes.types import Probe
 
 _CPU = "cpu_"  # begins the names of constants that count cycles of the CPU
+_SAME_CLOCK = 1.02  # as far as two clocks may be apart that are meant to be the same
 _DIGITS = 6  # of a constant: more than any measurement has
 
 
@@ -38,7 +39,7 @@ class Outcome:
     refuted: frozenset[Feature] = frozenset()
     distrusted: frozenset[str] = frozenset()
     supported: frozenset[str] = frozenset()
-    constant: tuple[str, float] | None = None  # at the clocks of the log
+    constant: tuple[str, float] | None = None
     refused: str = ""  # why the constant is not taken
 
 
@@ -52,7 +53,7 @@ class Settled:
 
 @dataclass(frozen=True)
 class _Bench:
-    """Probes and replies by name, and the machine that answered."""
+    """Probes and replies by name, and the machine of the board that answered."""
 
     log: Log
     probes: Mapping[str, Probe]
@@ -82,18 +83,11 @@ class _Bench:
 
 def settle(log: Log, probes: Iterable[Probe]) -> Settled:
     by_name = {probe.name: probe for probe in probes}
-    bench = _Bench(log, by_name, _machine(log))
+    bench = _Bench(log, by_name, find_board(log.head.board).require_npu().machine())
     speaking = [probe for probe in by_name.values() if not bench.silence(probe)]
     bench = replace(bench, shown={probe.name: features_of(probe) for probe in speaking})
     outcomes = tuple(_outcome(probe, bench) for probe in by_name.values())
     return Settled(log, outcomes, _evidence(outcomes, bench), tuple(n for n in log.replies if n not in by_name))
-
-
-def _machine(log: Log) -> Machine:
-    """The board at the clocks that the firmware found."""
-    head = log.head
-    mhz = {"cpu_mhz": head.cpu_hz / 1e6, "npu_mhz": head.npu_hz / 1e6, "npu_ram_mhz": head.ram_hz / 1e6}
-    return find_board(head.board).require_npu().machine().with_clocks(**mhz)
 
 
 def _evidence(outcomes: Iterable[Outcome], bench: _Bench) -> BoardEvidence:
@@ -164,6 +158,8 @@ def _measured(found: Outcome, bench: _Bench) -> Outcome:
     probe = found.probe
     if not probe.measures:
         return found
+    if other := _other_clocks(probe.measures, bench):
+        return replace(found, refused=f"{probe.measures}: {other}")
     baseline = bench.probes.get(probe.baseline)
     if probe.baseline and (baseline is None or not bench.passed(baseline)):
         return replace(found, refused=f"{probe.measures}: {probe.baseline} did not pass")
@@ -176,6 +172,19 @@ def _measured(found: Outcome, bench: _Bench) -> Outcome:
     if doubt:
         return replace(found, refused=f"{doubt} (line {line})")
     return replace(found, constant=(probe.measures, value))
+
+
+def _other_clocks(constant: str, bench: _Bench) -> str:
+    """Cycles depend on how clocks relate to each other, the speed of a memory on the clocks themselves."""
+    head, usual = bench.log.head, bench.machine.clocks
+    pairs = ((head.cpu_hz, usual.cpu_mhz), (head.npu_hz, usual.npu_mhz), (head.ram_hz, usual.npu_ram_mhz))
+    ratios = [hz / (mhz * 1e6) for hz, mhz in pairs]
+    if constant in SPEEDS:
+        ratios.append(1.0)
+    if 0 < max(ratios) <= min(ratios) * _SAME_CLOCK:
+        return ""
+    found = "/".join(f"{hz / 1e6:g}" for hz, _ in pairs)
+    return f"CPU, NPU and its RAM ran at {found} MHz, the board's are {'/'.join(f'{mhz:g}' for _, mhz in pairs)}"
 
 
 def _constant(probe: Probe, cycles: int, bench: _Bench) -> float | None:

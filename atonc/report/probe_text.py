@@ -85,7 +85,7 @@ def follows(one: Outcome) -> list[str]:
         found.append(f"confirmed by a probe: {', '.join(sorted(one.supported))}; other forms by it stay composed")
     if one.constant:
         name, value = one.constant
-        found.append(f"{name} = {value:.4g} at these clocks ({stm32n6().constant(name):g} at the usual ones so far)")
+        found.append(f"{name} = {value:.4g} ({stm32n6().constant(name):g} so far)")
     if one.refused:
         found.append(f"not taken: {one.refused}")
     if not found and one.reply is not None and one.reply.verdict != PASS:

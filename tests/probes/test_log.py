@@ -98,7 +98,7 @@ def test_two_boards_are_two_files() -> None:
         ("hello\n" * 5, "no line of the probe firmware"),
         ("\n".join(log_lines()[1:]), "the first line of the firmware is missing"),
         (line("begin", "board=x").replace(" 1 ", " 2 "), "the first line"),
-        (begin(1, cpu_hz=0), "the first line"),
+        (begin(1, cpu_hz=-1), "the first line"),
         (begin(1, "a/b"), "the first line"),
     ],
 )

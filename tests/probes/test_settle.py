@@ -22,7 +22,7 @@ from atonc.probes.log import parse_log
 from atonc.probes.settle import Outcome, Settled, features_of, settle, unpublished
 from atonc.probes.types import Probe
 from atonc.report import probe_text
-from tests.probes.board_logs import line, log_lines, log_text
+from tests.probes.board_logs import CLOCKS, line, log_lines, log_text
 
 BY_NAME = {probe.name: probe for probe in PROBES}
 CORNER, CONTROL = "conv-3x3-pad-one-corner", "control-conv-3x3"
@@ -133,10 +133,16 @@ def test_of_the_cpu_and_of_a_memory() -> None:
     assert dict(found.constants) == {"hyperram_mb_per_s": 500.0}
 
 
-def test_at_other_clocks_it_is_the_same_machine() -> None:
-    """Beats follow the clocks of NPU and RAM: measured at half the NPU clock they are half as many cycles."""
-    found = settled({TURN: "pass cycles=5065"}, measuring("read_beat", 100.0), npu_hz=500_000_000)
-    assert dict(found.evidence.constants) == {"read_beat": pytest.approx(1.3)}
+@pytest.mark.parametrize("constant", ["read_beat", "hyperram_mb_per_s"])
+def test_cycles_hold_for_clocks_of_the_same_ratio_and_speeds_for_the_same_clocks(constant: str) -> None:
+    units, cycles = (100.0, 5130) if constant == "read_beat" else (2e6, 4_005_000)
+    planted, probes = {TURN: f"pass cycles={cycles}"}, measuring(constant, units)
+    assert dict(settled(planted, probes).evidence.constants) == {constant: 1.3 if constant == "read_beat" else 500.0}
+    half = settled(planted, probes, **{name: hz // 2 for name, hz in CLOCKS.items()})
+    assert bool(half.evidence.constants) == (constant == "read_beat")
+    reset = settled(planted, probes, cpu_hz=64_000_000, npu_hz=64_000_000, ram_hz=64_000_000)
+    assert not reset.evidence.constants and "ran at 64/64/64 MHz" in outcome(reset, TURN).refused
+    assert not settled(planted, probes, cpu_hz=0, npu_hz=0, ram_hz=0).evidence.constants
 
 
 @pytest.mark.parametrize(
