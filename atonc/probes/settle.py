@@ -133,12 +133,12 @@ def _outcome(probe: Probe, bench: _Bench) -> Outcome:
 
 def _blamed(shown: frozenset[Feature], working: frozenset[Feature]) -> frozenset[Feature]:
     """What no published program has as a whole and no passing probe shows. Where that is nothing: what hardly any has;
-    what no passing probe shows, words before numbers; and at last what other probes show and published programs do not.
-    """
+    what other probes show to work, since here it does not; and at last what published programs have and no passing
+    probe shows, words before numbers."""
     new, alone = unpublished(shown), shown - working
     composed = frozenset(one for one in new if grade_feature(one).grade.rank >= Grade.COMPOSED.rank)
     words = frozenset(one for one in alone if isinstance(one.value, str))
-    return composed - working or new - working or words or alone or new
+    return composed - working or new - working or new or words or alone
 
 
 def _arguments(probe: Probe, refuted: Iterable[Feature]) -> frozenset[str]:
