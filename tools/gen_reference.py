@@ -173,7 +173,8 @@ def _silicon() -> Iterator[str]:
     yield "- **composed**: every part was seen, the combination was not; one of the arguments below allows it;"
     yield "- **unseen**: anything else. The operator goes to the CPU instead; `--allow-unproven` keeps it on the NPU.\n"
     yield "`atonc analyze` says how many epochs have each grade; `-v` and `--json` name every composed form."
-    yield "`--silicon seen` allows no composed form either.\n"
+    yield "`--silicon seen` allows no composed form either. `--evidence FILE` adds what your own board answered:"
+    yield "confirmed forms are seen, refuted ones unseen ([the first hour with a board](first_hour.md)).\n"
     yield "## Arguments\n"
     for argument in ARGUMENTS:
         yield f"### {argument.id} {argument.title}\n"

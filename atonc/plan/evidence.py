@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from atonc.hw.chains import Shape, texts_of
 from atonc.hw.memoise import memoise
-from atonc.hw.safety.evidence import Feature, Graded, Trust
+from atonc.hw.safety.context import PoolKind
+from atonc.hw.safety.evidence import Feature, Graded, Trust, UnitGrade
+from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.streams import with_idle_steps
 from atonc.plan.task import Task
 
@@ -19,10 +23,19 @@ def untrusted(task: Task, trust: Trust) -> Graded | None:
         if not trust.allows(found):
             return found
     units = [trust.grade_unit(unit) for unit in task.units.values()]
-    for name, use in task.engines.items():
-        units.append(trust.grade_unit(with_idle_steps(use.config), _role(task, name)))
+    units += [_engine_grade(use.config, _role(task, name), trust) for name, use in task.engines.items()]
     odd = (one for unit in units if unit.grade.rank > trust.worst.rank for one in unit.features)
     return next((one for one in odd if not trust.allows(one) and not one.feature.name.endswith(_LIMIT)), None)
+
+
+def _engine_grade(config: StrengConfig, role: str, trust: Trust) -> UnitGrade:
+    """Whether a reader is in flash, and then goes through the cache, is known later too: the better way counts."""
+    config = with_idle_steps(config)
+    found = trust.grade_unit(config, role)
+    if found.grade.rank <= trust.worst.rank or config.to_memory:
+        return found
+    cached = trust.grade_unit(replace(config, cacheable=1), role, PoolKind.FLASH)
+    return min(found, cached, key=lambda one: one.grade.rank)
 
 
 def chain_texts(task: Task) -> list[str]:

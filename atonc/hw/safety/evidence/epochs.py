@@ -59,6 +59,14 @@ def memory_kind(view: EpochView, engine: str) -> str:
     return str(home.kind if home else PoolKind.USER)
 
 
+def view_features(view: EpochView) -> Iterator[Feature]:
+    """All features of an epoch: of its units, then as a whole."""
+    for unit, config in view.units.items():
+        engine = unit in view.engines
+        yield from unit_features(config, view.role(unit), memory_kind(view, unit)) if engine else unit_features(config)
+    yield from (feature for _, feature in epoch_features(view))
+
+
 def epoch_features(view: EpochView) -> Iterator[tuple[str, Feature]]:
     """Features of the epoch as a whole, each with the unit that it is about."""
     yield from _links(view)

@@ -9,6 +9,7 @@ from typing import Any
 
 from atonc.hw.safety.evidence import EpochGrade, Grade, Graded, counts
 from atonc.hw.safety.evidence.arguments import ARGUMENTS
+from atonc.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Summary:
     epochs: Mapping[str, int]  # by grade
     by_argument: Mapping[str, int]  # epochs that need it
     forms: tuple[FormCount, ...]
+    answers: BoardEvidence = NO_ANSWERS  # of the board that the program is for
 
     def as_dict(self) -> dict[str, Any]:
         arguments = [
@@ -47,10 +49,12 @@ class Summary:
             for a in ARGUMENTS
             if a.id in self.by_argument
         ]
-        return {**self.epochs, "arguments": arguments, "forms": [form.as_dict() for form in self.forms]}
+        forms = [form.as_dict() for form in self.forms]
+        board = {} if self.answers == NO_ANSWERS else {"board": self.answers.as_dict()}
+        return {**self.epochs, "arguments": arguments, "forms": forms, **board}
 
 
-def summarise(grades: Iterable[EpochGrade]) -> Summary:
+def summarise(grades: Iterable[EpochGrade], answers: BoardEvidence = NO_ANSWERS) -> Summary:
     grades = tuple(grades)
     arguments = Counter(a for epoch in grades for a in {form.graded.argument for form in epoch.forms} if a)
     units = Counter(form.graded for epoch in grades for form in epoch.forms)
@@ -60,4 +64,4 @@ def summarise(grades: Iterable[EpochGrade]) -> Summary:
             where.setdefault(graded, []).append(epoch.number)
     forms = [FormCount(graded, units[graded], len(numbers), numbers[0]) for graded, numbers in where.items()]
     forms.sort(key=lambda form: (form.graded.grade != Grade.UNSEEN, form.graded.argument, -form.epochs, form.first))
-    return Summary(counts(grades), dict(sorted(arguments.items())), tuple(forms))
+    return Summary(counts(grades), dict(sorted(arguments.items())), tuple(forms), answers)
