@@ -12,6 +12,7 @@ from typing import NamedTuple
 from atonc.hw.machine import stm32n6
 
 UNITS = stm32n6().units  # how many of each kind; ST's machine description of the chip says the same
+INTERFACES = tuple(stm32n6().engine_ports.values())  # engines of each interface to the bus, by their numbers
 MAX_CHAIN = UNITS["CONVACC"]  # one after the other: chains of all of them were seen
 MOST_READERS, MOST_WRITERS = 8, 5  # engines of one epoch, in 9,526 epochs
 MOST_PASSES = 128  # frames that a gate drops before it keeps one: 1..127 were seen, of 8 bits

@@ -57,6 +57,12 @@ BOUNDS = {
         "fewer bytes at once: a smaller tensor, or --mpool with more banks of NPU RAM than the layer has streams",
         "one 8-byte beat per 1.11 cycles (read) or 1.17 (write) on an NPU RAM, per 2.5 on a CPU RAM",
     ),
+    "bus": _rule(
+        "BOUND-BUS",
+        "one of the two interfaces between stream engines and bus carries more than it moves in the meantime",
+        "fewer bytes at once: a smaller tensor, or channels in multiples of eight, so that a beat carries more of them",
+        "one 8-byte beat each way per 1.11 cycles on each of two interfaces of five engines",
+    ),
     "flash": _rule(
         "BOUND-FLASH",
         "weights come from flash more slowly than the convolvers use them",
