@@ -29,6 +29,8 @@ PREFETCH_BYTES = 64  # engines may read that far behind the last byte: LIMITADDR
 XSPI_TAIL = 32  # bytes at the end of a memory-mapped device that must not be touched: erratum of the controller
 MOST_RASTER_FRAMES = 41_472  # of an engine that walks a raster
 
+# --- CONVACC
+PRODUCTS = {1: 72, 2: 36, 0: 18}  # multiplications a cycle by SIMD mode; ST's figures are 72 of 8x8, 18 of 16x16 bits
 # --- sums of CONVACC
 RING_LENGTHS = (1, MAX_CHAIN)  # units whose sums return through the switch
 SYNC_BELOW = 768  # elements: shorter frames of sums always wait for their writer, 422 readers

@@ -16,7 +16,7 @@ from atonc.hw.cycles import traffic
 from atonc.hw.cycles.flow import KERNELS, Flow, UnitFlow, element_counts
 from atonc.hw.cycles.result import Bound, EpochCycles, slowest
 from atonc.hw.epoch import Epoch
-from atonc.hw.limits import BUS_BYTES
+from atonc.hw.limits import BUS_BYTES, PRODUCTS
 from atonc.hw.machine import CPU_RAM, FLASH, Machine, MemoryBank, stm32n6
 from atonc.hw.memoise import memoise
 from atonc.hw.units.convacc import ConvaccConfig
@@ -97,8 +97,10 @@ def _convolution_bounds(config: ConvaccConfig, unit: UnitFlow, machine: Machine)
         out += max(0, config.kernel_height - 1 - top) * line + config.batch
         if bottom and config.stride_y == 1:
             features += timing.fill_lines * line + timing.fill_per_line * config.height + timing.fill_constant
+    taps = config.kernel_height * config.kernel_width * config.batch
     return [
         Bound(loads * features, "feature") if features >= out else Bound(loads * out, "output"),
+        Bound(unit.output.total * taps / PRODUCTS[config.simd], "products"),
         Bound(unit.taken.get(KERNELS, 0), "weights"),
     ]
 
