@@ -90,6 +90,7 @@ class Timing:
     write_beat: float
     read_beat: float
     single_read_beat: float
+    interface_beat: float
     noc_beat: float
     cache_beat: float
     cache_discontinuity: float
@@ -129,6 +130,11 @@ class Machine:
     def _spans(self) -> tuple[tuple[int, int, MemoryBank], ...]:
         return tuple((bank.base, bank.end, bank) for bank in self.memories)
 
+    @cached_property
+    def interfaces(self) -> Mapping[str, int]:
+        """Of every stream engine the interface to the bus that it hangs on."""
+        return {f"STRENG{engine}": port for port, engines in self.engine_ports.items() for engine in engines}
+
     @property
     def npu_ram(self) -> tuple[MemoryBank, ...]:
         """The NPU's own RAM, without the cache."""
@@ -154,6 +160,7 @@ class Machine:
             write_beat=self.timing.write_beat * ram,
             read_beat=self.timing.read_beat * ram,
             single_read_beat=self.timing.single_read_beat * ram,
+            interface_beat=self.timing.interface_beat * ram,
             noc_beat=self.timing.noc_beat * noc,
             cache_beat=self.timing.cache_beat * noc,
             cpu_read_byte=self.timing.cpu_read_byte * bus,

@@ -19,6 +19,7 @@ from atonc.hw.limits import (
     LEAST_PLAIN,
     LEAST_READ_BACK,
     MAX_CHAIN,
+    PRODUCTS,
     Sizes,
     convacc_sizes,
 )
@@ -47,6 +48,10 @@ class Mode:
         if self.deep:
             return 3 if self.packed_frame else 1
         return 2 if self.simd == 2 else 1
+
+    def multiplying(self, results: float, window: tuple[int, int], batch: int) -> float:
+        """Cycles at least for so many results, each of a window over so many channels."""
+        return results * window[0] * window[1] * batch / PRODUCTS[self.simd]
 
 
 @dataclass(frozen=True)

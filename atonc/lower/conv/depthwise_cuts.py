@@ -103,7 +103,9 @@ def _least_cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int,
     blocks, rest = divmod(channels, cut.batch)
     pixels = bands * max(frame(part).height * part.area.width for part in parts)
     rows_out, columns_out = parts[0].out_size
-    unit = max(pixels * cut.batch, bands * rows_out * columns_out * cut.kernels)
+    results = bands * rows_out * columns_out * cut.kernels
+    multiplying = max(cut.mode.multiplying(results, part.window, cut.batch) for part in parts)
+    unit = max(pixels * cut.batch, results, multiplying)
     if parts[0].window[0] > 1:
         area = parts[0].area
         unit += timing.fill_lines * area.width * cut.batch + timing.fill_per_line * bands * area.height

@@ -229,7 +229,8 @@ def _candidates(
             results = rows_out * columns_out * kernels
             form = form_of(shapes, mode, units, passes > 1, results < LEAST_READ_BACK)
             if form is not None:
-                frame = max(*(_feature_words(part, mode, batch) for part in parts), results, 1)
+                multiplying = ceil(mode.multiplying(results, parts[0].window, batch))
+                frame = max(*(_feature_words(part, mode, batch) for part in parts), results, multiplying, 1)
                 bank = ceil(_bank_cycles(parts, batch, units, timing)) if rows > 1 else 0
                 cycles = max(frame, bank) * -(-outputs // kernels) * passes
                 yield Candidate(mode, slots, kernels, units, form, cycles, bank > frame)

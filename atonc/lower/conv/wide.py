@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import lcm
+from math import ceil, lcm
 
 import numpy as np
 
@@ -57,7 +57,8 @@ def side_by_side_cycles(layer: Layer) -> int | None:
         return None
     read = layer.area.height * layer.area.width * layer.area.channels
     written = layer.out.height * layer.out.width * units.kernels
-    return max(read, written) * -(-layer.outputs // (LANES * units.kernels))
+    multiplying = max(ceil(units.mode.multiplying(written, part.window, layer.area.channels)) for part in parts)
+    return max(read, written, multiplying) * -(-layer.outputs // (LANES * units.kernels))
 
 
 def _units(layer: Layer, parts: tuple[Part, ...], outputs: int) -> Units:
