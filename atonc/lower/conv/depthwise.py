@@ -10,6 +10,7 @@ import numpy as np
 
 from atonc.hw.fields import changed
 from atonc.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN, UNITS
+from atonc.hw.safety.evidence.seen import units_trusted
 from atonc.hw.units.arith import ROWS
 from atonc.lower.context import Context
 from atonc.lower.conv.bands import bands, least_cycles, rows_together
@@ -196,7 +197,7 @@ def _bands(
     found = []
     for some, place in bands(parts, target, count, writes, reads, together):
         configs = chain_configs(some, cut.mode, cut.batch, cut.kernels, len(some))
-        if configs is None:
+        if configs is None or not units_trusted(configs, layer.trust):
             return []
         found.append((some, place, replace(cut, configs=configs)))
     return found
