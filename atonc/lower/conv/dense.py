@@ -84,7 +84,7 @@ def _closer_shifted(layer: Layer) -> bool:
         return False
     phases = layer.phases((layer.out.height, layer.out.width))
     first, count = max(layer.runs(ROWS), key=lambda run: run[1])
-    parts, other = unit_parts(phases[0], first, count), layer.shifted()
+    parts, other = unit_parts(phases[0], first, count, layer.trust), layer.shifted()
     if len(phases) > 1 or len(parts) > 1:
         return False
     signed, unsigned = (_tiling(some, parts, first, count) for some in (layer, other))
@@ -121,7 +121,7 @@ def _window_cycles(layer: Layer) -> tuple[int, int] | None:
     first, count = max(layer.runs(ROWS), key=lambda run: run[1])
     try:
         phases = layer.phases((layer.out.height, layer.out.width))
-        parts = unit_parts(phases[0], first, count)
+        parts = unit_parts(phases[0], first, count, layer.trust)
     except Refusal:
         return None
     tiling = _tiling(layer, parts, first, count) if len(phases) == len(parts) == 1 else None
@@ -152,7 +152,8 @@ def _windows(layer: Layer, context: Context) -> list[TaskGroup]:
     for phase in layer.phases(size):
         target = layer.outputs_of(phase)
         for first, count in layer.runs(ROWS):
-            found = _output_range(layer, context, unit_parts(phase, first, count), target, first, count)
+            parts = unit_parts(phase, first, count, layer.trust)
+            found = _output_range(layer, context, parts, target, first, count)
             jobs, summed = [*jobs, *found[0]], [*summed, *found[1]]
     return [*(in_turn(layer, context, jobs) or in_lanes(layer, context, jobs)), *summed]
 

@@ -181,7 +181,7 @@ def _by_kernels(layer: Layer, job: Job, pieces: int) -> list[Piece]:
 def _by_rows(layer: Layer, job: Job, pieces: int, together: int) -> list[Piece]:
     writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, EVEN if job.tiling.mode.deep else 1)
     tiling, found = job.tiling, []
-    for parts, target in bands(job.parts, job.target, pieces, writes, reads, together):
+    for parts, target in bands(job.parts, job.target, pieces, writes, reads, together, layer.trust):
         configs = chain_configs(parts, tiling.mode, tiling.batch, tiling.kernels, tiling.units, tiling.passes)
         if configs is None or not all(map(frame_seen, configs)) or not units_trusted(configs, layer.trust):
             return []

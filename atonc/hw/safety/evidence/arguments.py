@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from atonc.hw.limits import POOL_THREE_LINES
 from atonc.hw.safety.evidence.grades import Feature, Grade
-from atonc.hw.safety.evidence.table import Numbers, evidence, grade
+from atonc.hw.safety.evidence.table import Numbers, Words, evidence, grade
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,25 @@ def _side_by_side(feature: Feature) -> bool:
     return feature.name == "chains side by side" and all(seen.grade(text) == Grade.SEEN for text in texts)
 
 
-_SIDES = ("left", "right", "top", "bottom")
+_PADS = "CONVACC pads left right top bottom"
+
+
+def _axes(pads: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Left and right, top and bottom."""
+    left, right, top, bottom = pads.split()
+    return (left, right), (top, bottom)
 
 
 def _sides_of_padding(feature: Feature) -> bool:
-    if feature.name != "CONVACC pads left right top bottom":
+    """Both sides of the columns as some unit with this kernel and stride has them, and both sides of the rows; and some
+    unit has a side alone."""
+    known = evidence()[_PADS].get(feature.role) if feature.name == _PADS else None
+    if not isinstance(known, Words):
         return False
-    pads = zip(_SIDES, str(feature.value).split(), strict=True)
-    return all(grade(Feature(f"CONVACC pad {s}", feature.role, int(pad))).grade != Grade.UNSEEN for s, pad in pads)
+    columns, rows = _axes(str(feature.value))
+    seen = [_axes(text) for text in known.seen]
+    alone = any(before != behind for axes in seen for before, behind in axes)
+    return alone and columns in {c for c, _ in seen} and rows in {r for _, r in seen}
 
 
 _EXTENTS = ("CONVACC W", "CONVACC H", "CONVACC output width", "CONVACC output height")

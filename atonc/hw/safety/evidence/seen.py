@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 from atonc.hw.limits import LEAST_FRAME
 from atonc.hw.safety.evidence.convacc import kernel
+from atonc.hw.safety.evidence.grades import Feature, Graded
 from atonc.hw.safety.evidence.table import Numbers, evidence
 from atonc.hw.safety.evidence.trust import Trust
 from atonc.hw.units.convacc import ConvaccConfig
@@ -37,6 +38,14 @@ def picture_trusted(c: ConvaccConfig, trust: Trust) -> bool:
 
 def units_trusted(units: Iterable[ConvaccConfig], trust: Trust) -> bool:
     return all(trust.allows(graded) for unit in units for graded in trust.grade_unit(unit).features)
+
+
+@lru_cache(maxsize=1 << 12)
+def padding_grade(window: tuple[int, int], stride: int, sides: tuple[int, int, int, int], trust: Trust) -> Graded:
+    """Of rows x columns with zeros at top, left, bottom and right."""
+    (rows, columns), (top, left, bottom, right) = window, sides
+    pads = f"{left} {right} {top} {bottom}"
+    return trust.grade(Feature("CONVACC pads left right top bottom", f"{columns}x{rows}/{stride}", pads))
 
 
 @cache
