@@ -1,6 +1,7 @@
 """What does each argument of docs/silicon.md carry, and what does it cost to do without it?
 
-    python benchmarks/arguments.py [--only TEXT] [--few] [--arguments S2 S6] [--shard K/N] [--cache DIR] [--fresh] [--write]
+    python benchmarks/arguments.py [--only TEXT] [--few] [--arguments S2 S6] [--shard K/N]
+                                   [--cache DIR] [--fresh] [--write]
 
 Every model is compiled as by default and once more for each argument that its program rests on, with `--distrust`. A
 program that does not rest on an argument is the same without it. One record a model and setting, kept in the cache;
@@ -128,9 +129,10 @@ def moved_without(found: Mapping[str, Record], argument: str) -> list[str]:
 
 def lines(rows: list[Record], models: int) -> Iterator[str]:
     yield "# What each argument carries, and the price of doing without it\n"
-    yield f"`python benchmarks/arguments.py`, {MEASURED}. {models} models of the corpus; predicted cycles, CPU steps with"
-    yield "them, with `--distrust ID` of those by default; a model whose program does not rest on the argument counts as 1.\n"
-    yield "| argument | epochs that rest on it | models | operators to the CPU without it | price, geometric mean | worst |"
+    yield f"`python benchmarks/arguments.py`, {MEASURED}. {models} models of the corpus. Price: predicted cycles, those of"
+    yield "the CPU with them, with `--distrust ID` of those by default; a model whose program does not rest on the"
+    yield "argument counts as 1.\n"
+    yield "| argument | epochs that rest on it | models | operators to the CPU without | price, geometric mean | worst |"
     yield "|---|---:|---:|---:|---:|---|"
     for found in rows:
         worst = f"{found['worst']:.3f} {found['worst_model']}" if found["worst"] > 1 else ""
