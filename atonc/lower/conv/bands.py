@@ -7,8 +7,9 @@ from dataclasses import replace
 from math import gcd, lcm
 
 from atonc.hw.machine import Machine
+from atonc.hw.safety.evidence import PUBLISHED, Trust
 from atonc.ir import Graph
-from atonc.lower.conv.kernel_parts import Part
+from atonc.lower.conv.kernel_parts import Part, padded_as_seen
 from atonc.lower.conv.layer import Layer
 from atonc.ops.windows import pair
 from atonc.plan.streams import Area
@@ -26,7 +27,13 @@ def rows_together(layer: Layer, graph: Graph) -> int:
 
 
 def bands(
-    parts: tuple[Part, ...], target: Area, count: int, writes: int, reads: int, together: int = 1
+    parts: tuple[Part, ...],
+    target: Area,
+    count: int,
+    writes: int,
+    reads: int,
+    together: int = 1,
+    trust: Trust = PUBLISHED,
 ) -> list[tuple[tuple[Part, ...], Area]]:
     """At most so many bands, with the rows that each of them sees, that write and read from multiples of so many bytes
     on; none where they would be too low. `together`: rows that stay in one band."""
@@ -37,7 +44,8 @@ def bands(
     found = []
     for row in range(0, target.height, size):
         rows = min(size, target.height - row)
-        found.append((tuple(_rows(part, row, rows) for part in parts), target.rows(row, rows)))
+        some = tuple(padded_as_seen(_rows(part, row, rows), trust) for part in parts)
+        found.append((some, target.rows(row, rows)))
     seen = [part.area for some, _ in found for part in some]
     return [] if any(area.height < 2 or area.offset % reads for area in seen) else found
 

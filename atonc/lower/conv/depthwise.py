@@ -10,6 +10,7 @@ import numpy as np
 
 from atonc.hw.fields import changed
 from atonc.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN, UNITS
+from atonc.hw.safety.evidence.seen import units_trusted
 from atonc.hw.units.arith import ROWS
 from atonc.lower.context import Context
 from atonc.lower.conv.bands import bands, least_cycles, rows_together
@@ -67,7 +68,7 @@ def _in_windows(layer: Layer, context: Context) -> list[TaskGroup]:
     for phase in layer.phases(size):
         target, multiplier = layer.outputs_of(phase), layer.outputs // layer.area.channels
         for first, count in layer.runs(layer.outputs, lcm(BLOCK * multiplier, layer.alignment)):
-            parts = unit_parts(phase, first, count)
+            parts = unit_parts(phase, first, count, layer.trust)
             groups += _channels(layer, context, parts, target, first // multiplier, count // multiplier)
     return groups
 
@@ -194,9 +195,9 @@ def _bands(
         return []  # such units leave out lines of the whole picture
     writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, 1)
     found = []
-    for some, place in bands(parts, target, count, writes, reads, together):
+    for some, place in bands(parts, target, count, writes, reads, together, layer.trust):
         configs = chain_configs(some, cut.mode, cut.batch, cut.kernels, len(some))
-        if configs is None:
+        if configs is None or not units_trusted(configs, layer.trust):
             return []
         found.append((some, place, replace(cut, configs=configs)))
     return found
