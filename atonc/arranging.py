@@ -263,7 +263,7 @@ def schedule_tasks(
     operators to the CPU. `roomy`: operators whose epochs leave the engines of a copy."""
     context = mapped.context
     cycles = partial(epoch_cycles, buffers=context.buffers, target=target)
-    scheduled = schedule(fused.works, Network(context.buffers, context.aliases, cycles, roomy), left_out(options))
+    scheduled = schedule(fused.works, Network(context.buffers, context.aliases, cycles, roomy, target.trust), left_out(options))
     found = replace(scheduled, merges=fused.merges, apart=fused.apart)
     plans = assign(found, _keeps_tables(options))
     meant = fused.meant(mapped.works)

@@ -1,10 +1,15 @@
-"""What of a task nobody may rely on, as far as that is known before buffers have addresses."""
+"""What of a task, or of tasks side by side, nobody may rely on, as far as that is known before buffers have addresses."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, combinations, product
 
 from atonc.hw.chains import Shape, texts_of
 from atonc.hw.memoise import memoise
 from atonc.hw.safety.evidence import Feature, Graded, Trust
+from atonc.hw.safety.evidence.epochs import reader_and_writer, two_writers
+from atonc.hw.safety.evidence.neighbours import relation
 from atonc.plan.streams import with_idle_steps
 from atonc.plan.task import Task
 
@@ -14,8 +19,9 @@ _LIMIT = "limit behind the last byte"  # known when buffers have addresses
 @memoise
 def untrusted(task: Task, trust: Trust) -> Graded | None:
     """The first form of its chain, its units or its engines that may not be used."""
-    for text in chain_texts(task):
-        found = trust.grade(Feature("chain", "", text))
+    texts = chain_texts(task)
+    for feature in (*(Feature("chain", "", text) for text in texts), *_set_of(texts)):
+        found = trust.grade(feature)
         if not trust.allows(found):
             return found
     units = [trust.grade_unit(unit) for unit in task.units.values()]
@@ -25,11 +31,40 @@ def untrusted(task: Task, trust: Trust) -> Graded | None:
     return next((one for one in odd if not trust.allows(one) and not one.feature.name.endswith(_LIMIT)), None)
 
 
-def chain_texts(task: Task) -> list[str]:
+@memoise
+def chain_texts(task: Task) -> tuple[str, ...]:
     """Canonical; a task is one chain, unless it was merged from some that nothing connects."""
     units = {**task.units, **{name: use.config for name, use in task.engines.items()}}
     shape = Shape.of(units, ((w.source, w.target, w.port, bool(w.keep or w.stop_after)) for w in task.wires))
-    return [text for _, text in texts_of(shape)]
+    return tuple(text for _, text in texts_of(shape))
+
+
+def may_share_epoch(tasks: Sequence[Task], trust: Trust) -> bool:
+    """Whether tasks, each of which may be relied on, may also stand side by side. How many units and engines an epoch
+    has is a limit of the chip (`schedule.pack`)."""
+    if len(tasks) == 1:
+        return True
+    together = _set_of(chain.from_iterable(map(chain_texts, tasks)))
+    near = (feature for one, other in combinations(tasks, 2) for feature in _near(one, other))
+    return all(trust.allows(trust.grade(feature)) for feature in chain(together, near))
+
+
+def _set_of(texts: Iterable[str]) -> Iterator[Feature]:
+    ordered = sorted(texts)
+    if len(ordered) > 1:
+        yield Feature("chains side by side", "", " || ".join(ordered))
+
+
+def _near(one: Task, other: Task) -> Iterator[Feature]:
+    """Engines of two tasks on one buffer, at least one of which writes."""
+    for a, b in product(one.engines.values(), other.engines.values()):
+        if a.buffer != b.buffer or not (a.config.to_memory or b.config.to_memory):
+            continue
+        found = relation(a.config, b.config)
+        if a.config.to_memory and b.config.to_memory:
+            yield from two_writers(a.config, b.config, found)
+        else:
+            yield reader_and_writer(found)
 
 
 def _role(task: Task, engine: str) -> str:

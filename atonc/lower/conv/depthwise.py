@@ -150,7 +150,7 @@ def _blocks(
         tried = [form for form in (slices, whole, rows) if isinstance(form, Form)]
         alike = [form for form in tried if agree(form.semantics[layer.op.name], layer.rounds_as)]
         if alike:
-            return context.take(min(alike, key=lambda form: least_cycles(form.groups, layer.machine)))
+            return context.take(min(alike, key=lambda form: least_cycles(form.groups, context.facts.target)))
     if not areas:
         return context.take(slices)
     bands = attempt(context, partial(epochs, areas, cut, first, blocks, most))
@@ -160,7 +160,7 @@ def _blocks(
     if even := _even_bands(layer, context, parts, target, cut):
         pooled = attempt(context, partial(epochs, even, cut, first, blocks, most))
         labelled += [(EVEN_BANDS, pooled)] if isinstance(pooled, Form) else []
-    offers = [Offer(form, label, least_cycles(form.groups, layer.machine), SHORTER_STREAMS) for label, form in labelled]
+    offers = [Offer(form, label, least_cycles(form.groups, context.facts.target), SHORTER_STREAMS) for label, form in labelled]
     return take_best(context, offers)
 
 
