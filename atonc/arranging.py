@@ -278,9 +278,7 @@ def _keeps_tables(options: Options) -> bool:
 
 
 def left_out(options: Options) -> tuple[str, ...]:
-    """Passes of the schedule. Most sets of chains side by side are composed of seen ones, not seen themselves, and so
-    is padding on one side of a window."""
-    return (*options.schedule_without, *(("borders", "lanes", "pack") if options.silicon == SEEN else ()))
+    return options.schedule_without
 
 
 def _place(mapped: Mapped, scheduled: Scheduled, job: Job) -> Layout:
