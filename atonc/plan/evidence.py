@@ -1,4 +1,4 @@
-"""What of a task, or of tasks side by side, nobody may rely on, as far as that is known before buffers have addresses."""
+"""What of a task, or of tasks side by side, nobody may rely on: as far as that is known before there are addresses."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from atonc.hw.footprint import share_word
@@ -18,21 +18,28 @@ _MOST = {**UNITS, "readers": MOST_READERS, "writers": MOST_WRITERS}
 
 @memoise
 def pack(group: TaskGroup, trust: Trust = PUBLISHED, spare: int = 0) -> tuple[tuple[Task, ...], ...]:
-    """Epoch by epoch, the longest tasks first: all that have room beside it and leave so many engines, or as many of
-    them as may be relied on."""
-    left, epochs = sorted(group.tasks, key=lambda task: -task.cost), list[tuple[Task, ...]]()
-    needed = {id(task): units_of(task) for task in left}
-    while left:
-        room = _with_room(left, needed, spare)
-        epochs.append(next(some for some in _fewer(room) if may_share_epoch(some, trust)))
-        taken = set(map(id, epochs[-1]))
-        left = [task for task in left if id(task) not in taken]
-    return tuple(epochs)
+    """Of the tasks that an epoch has room for, as many as may stand side by side."""
+    return tuple(
+        in_epochs(group, lambda room: next(some for some in fewer(room) if may_share_epoch(some, trust)), spare)
+    )
 
 
 def packed(groups: Iterable[TaskGroup], trust: Trust = PUBLISHED, spare: int = 0) -> list[tuple[Task, ...]]:
     """The epochs of several groups, one group after the other."""
     return [epoch for group in groups for epoch in pack(group, trust, spare)]
+
+
+def in_epochs(
+    group: TaskGroup, take: Callable[[Sequence[Task]], tuple[Task, ...]], spare: int = 0
+) -> Iterator[tuple[Task, ...]]:
+    """Epoch by epoch, the longest tasks first: what is taken of those that have room and leave so many engines."""
+    left = sorted(group.tasks, key=lambda task: -task.cost)
+    needed = {id(task): units_of(task) for task in left}
+    while left:
+        epoch = take(_with_room(left, needed, spare))
+        yield epoch
+        taken = set(map(id, epoch))
+        left = [task for task in left if id(task) not in taken]
 
 
 def _with_room(tasks: Sequence[Task], needed: Mapping[int, Counter[str]], spare: int) -> list[Task]:
@@ -45,7 +52,7 @@ def _with_room(tasks: Sequence[Task], needed: Mapping[int, Counter[str]], spare:
     return found
 
 
-def _fewer(tasks: Sequence[Task]) -> Iterator[tuple[Task, ...]]:
+def fewer(tasks: Sequence[Task]) -> Iterator[tuple[Task, ...]]:
     """The first task with all others, with all but the last, and so on to none."""
     for count in range(len(tasks) - 1, -1, -1):
         yield from ((tasks[0], *others) for others in combinations(tasks[1:], count))

@@ -160,8 +160,8 @@ def _blocks(
     if even := _even_bands(layer, context, parts, target, cut):
         pooled = attempt(context, partial(epochs, even, cut, first, blocks, most))
         labelled += [(EVEN_BANDS, pooled)] if isinstance(pooled, Form) else []
-    offers = [Offer(form, label, least_cycles(form.groups, context.facts.target), SHORTER_STREAMS) for label, form in labelled]
-    return take_best(context, offers)
+    least = partial(least_cycles, target=context.facts.target)
+    return take_best(context, [Offer(form, label, least(form.groups), SHORTER_STREAMS) for label, form in labelled])
 
 
 def _epochs(
