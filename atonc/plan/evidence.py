@@ -1,15 +1,12 @@
-"""What of a task, or of tasks side by side, nobody may rely on: as far as that is known before there are addresses."""
+"""What of a task nobody may rely on, as far as that is known before buffers have addresses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, combinations, product
+from collections.abc import Iterable, Iterator
 
 from atonc.hw.chains import Shape, texts_of
 from atonc.hw.memoise import memoise
 from atonc.hw.safety.evidence import Feature, Graded, Trust
-from atonc.hw.safety.evidence.epochs import reader_and_writer, two_writers
-from atonc.hw.safety.evidence.neighbours import relation
 from atonc.plan.streams import with_idle_steps
 from atonc.plan.task import Task
 
@@ -20,7 +17,7 @@ _LIMIT = "limit behind the last byte"  # known when buffers have addresses
 def untrusted(task: Task, trust: Trust) -> Graded | None:
     """The first form of its chain, its units or its engines that may not be used."""
     texts = chain_texts(task)
-    for feature in (*(Feature("chain", "", text) for text in texts), *_set_of(texts)):
+    for feature in (*(Feature("chain", "", text) for text in texts), *side_by_side(texts)):
         found = trust.grade(feature)
         if not trust.allows(found):
             return found
@@ -39,32 +36,11 @@ def chain_texts(task: Task) -> tuple[str, ...]:
     return tuple(text for _, text in texts_of(shape))
 
 
-def may_share_epoch(tasks: Sequence[Task], trust: Trust) -> bool:
-    """Whether tasks, each of which may be relied on, may also stand side by side. How many units and engines an epoch
-    has is a limit of the chip (`schedule.pack`)."""
-    if len(tasks) == 1:
-        return True
-    together = _set_of(chain.from_iterable(map(chain_texts, tasks)))
-    near = (feature for one, other in combinations(tasks, 2) for feature in _near(one, other))
-    return all(trust.allows(trust.grade(feature)) for feature in chain(together, near))
-
-
-def _set_of(texts: Iterable[str]) -> Iterator[Feature]:
+def side_by_side(texts: Iterable[str]) -> Iterator[Feature]:
+    """Chains of one epoch, if there are several."""
     ordered = sorted(texts)
     if len(ordered) > 1:
         yield Feature("chains side by side", "", " || ".join(ordered))
-
-
-def _near(one: Task, other: Task) -> Iterator[Feature]:
-    """Engines of two tasks on one buffer, at least one of which writes."""
-    for a, b in product(one.engines.values(), other.engines.values()):
-        if a.buffer != b.buffer or not (a.config.to_memory or b.config.to_memory):
-            continue
-        found = relation(a.config, b.config)
-        if a.config.to_memory and b.config.to_memory:
-            yield from two_writers(a.config, b.config, found)
-        else:
-            yield reader_and_writer(found)
 
 
 def _role(task: Task, engine: str) -> str:

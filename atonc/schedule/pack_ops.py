@@ -14,7 +14,7 @@ from functools import cached_property
 
 from atonc.hw.safety.evidence import PUBLISHED, Trust
 from atonc.plan.aliases import root
-from atonc.plan.evidence import may_share_epoch
+from atonc.plan.beside import may_share_epoch
 from atonc.plan.task import Task
 from atonc.plan.types import Buffer, CpuPlan
 from atonc.schedule.lives import Lives

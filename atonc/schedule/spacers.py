@@ -10,7 +10,8 @@ from itertools import product
 from atonc.hw.limits import UNITS
 from atonc.hw.memoise import memoise
 from atonc.hw.safety.evidence import Trust
-from atonc.plan.evidence import may_share_epoch, untrusted
+from atonc.plan.beside import may_share_epoch
+from atonc.plan.evidence import untrusted
 from atonc.plan.task import Task, TaskGroup, Wire
 from atonc.schedule.merging import MOST_SPACERS
 from atonc.schedule.pack import fewer, in_epochs
