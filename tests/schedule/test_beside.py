@@ -40,7 +40,8 @@ def test_a_set_that_was_seen_stays() -> None:
 
 def test_the_largest_set_that_is_allowed_is_taken() -> None:
     """Two sums and two tables: as many as possible of those that there is room for."""
-    tasks = [replace(total("x", "z", "a"), cost=9), table("x", "b"), replace(table("x", "c"), cost=5), total("x", "z", "d")]
+    long = replace(total("x", "z", "a"), cost=9)
+    tasks = [long, table("x", "b"), replace(table("x", "c"), cost=5), total("x", "z", "d")]
     assert sizes(PUBLISHED, *tasks) == [4]
     found = pack(TaskGroup(tuple(tasks)), SEEN)
     assert sum(map(len, found)) == 4 and found[0][0] is tasks[0] and 1 < len(found) < 4
