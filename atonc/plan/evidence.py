@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from atonc.hw.chains import Shape, texts_of
@@ -18,8 +19,9 @@ _LIMIT = "limit behind the last byte"  # known when buffers have addresses
 @memoise
 def untrusted(task: Task, trust: Trust) -> Graded | None:
     """The first form of its chain, its units or its engines that may not be used."""
-    for text in chain_texts(task):
-        found = trust.grade(Feature("chain", "", text))
+    texts = chain_texts(task)
+    for feature in (*(Feature("chain", "", text) for text in texts), *side_by_side(texts)):
+        found = trust.grade(feature)
         if not trust.allows(found):
             return found
     units = [trust.grade_unit(unit) for unit in task.units.values()]
@@ -38,11 +40,19 @@ def _engine_grade(config: StrengConfig, role: str, trust: Trust) -> UnitGrade:
     return min(found, cached, key=lambda one: one.grade.rank)
 
 
-def chain_texts(task: Task) -> list[str]:
+@memoise
+def chain_texts(task: Task) -> tuple[str, ...]:
     """Canonical; a task is one chain, unless it was merged from some that nothing connects."""
     units = {**task.units, **{name: use.config for name, use in task.engines.items()}}
     shape = Shape.of(units, ((w.source, w.target, w.port, bool(w.keep or w.stop_after)) for w in task.wires))
-    return [text for _, text in texts_of(shape)]
+    return tuple(text for _, text in texts_of(shape))
+
+
+def side_by_side(texts: Iterable[str]) -> Iterator[Feature]:
+    """Chains of one epoch, if there are several."""
+    ordered = sorted(texts)
+    if len(ordered) > 1:
+        yield Feature("chains side by side", "", " || ".join(ordered))
 
 
 def _role(task: Task, engine: str) -> str:

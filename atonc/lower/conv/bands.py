@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import gcd, lcm
 
+from atonc.hw.cycles.target import Target
 from atonc.hw.machine import Machine
 from atonc.hw.safety.evidence import PUBLISHED, Trust
 from atonc.ir import Graph
@@ -60,10 +61,10 @@ def _rows(part: Part, row: int, count: int) -> Part:
     return replace(part, area=area, padding=(max(0, -start), left, max(0, end - part.area.height), right))
 
 
-def least_cycles(groups: Sequence[TaskGroup], machine: Machine) -> float:
+def least_cycles(groups: Sequence[TaskGroup], target: Target) -> float:
     """A bound that knows no banks: the longest stream of every epoch or its constants from flash, and a usual epoch.
     It ranks slices and bands (`preferences.SHORTER_STREAMS`); what a form takes is `Form.cycles`."""
-    return sum(_epoch_cycles(tasks, machine) for tasks in packed(groups))
+    return sum(_epoch_cycles(tasks, target.machine) for tasks in packed(groups, target.trust))
 
 
 def _epoch_cycles(tasks: Sequence[Task], machine: Machine) -> float:

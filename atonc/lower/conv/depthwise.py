@@ -151,7 +151,7 @@ def _blocks(
         tried = [form for form in (slices, whole, rows) if isinstance(form, Form)]
         alike = [form for form in tried if agree(form.semantics[layer.op.name], layer.rounds_as)]
         if alike:
-            return context.take(min(alike, key=lambda form: least_cycles(form.groups, layer.machine)))
+            return context.take(min(alike, key=lambda form: least_cycles(form.groups, context.facts.target)))
     if not areas:
         return context.take(slices)
     bands = attempt(context, partial(epochs, areas, cut, first, blocks, most))
@@ -161,8 +161,8 @@ def _blocks(
     if even := _even_bands(layer, context, parts, target, cut):
         pooled = attempt(context, partial(epochs, even, cut, first, blocks, most))
         labelled += [(EVEN_BANDS, pooled)] if isinstance(pooled, Form) else []
-    offers = [Offer(form, label, least_cycles(form.groups, layer.machine), SHORTER_STREAMS) for label, form in labelled]
-    return take_best(context, offers)
+    least = partial(least_cycles, target=context.facts.target)
+    return take_best(context, [Offer(form, label, least(form.groups), SHORTER_STREAMS) for label, form in labelled])
 
 
 def _epochs(

@@ -121,7 +121,9 @@ def _tables(view: EpochView) -> Iterator[tuple[str, Feature]]:
 
 def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:
     for first, second in combinations(view.writers, 2):
-        yield first, _pair("two writers", "", _relation(view, first, second))
+        engines = view.engines[first], view.engines[second]
+        for feature in two_writers(*engines, _relation(view, first, second)):
+            yield first, feature
     home = {unit: number for number, units in enumerate(view.chains) for unit in units}
     for reader in view.readers:
         purpose = f", {READ_BACK}" if view.role(reader) == READ_BACK else ""
@@ -129,6 +131,16 @@ def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:
         for writer in view.writers:
             role = one if home.get(reader) == home.get(writer) else two
             yield reader, _pair("reader and writer", role, _relation(view, reader, writer))
+
+
+def two_writers(one: StrengConfig, other: StrengConfig, relation: Relation) -> Iterator[Feature]:
+    """Of one epoch."""
+    yield _pair("two writers", "", relation)
+
+
+def reader_and_writer(relation: Relation) -> Feature:
+    """Of two chains of one epoch."""
+    return _pair("reader and writer", "of two chains", relation)
 
 
 @lru_cache(maxsize=1 << 8)
