@@ -17,7 +17,7 @@ from atonc.hw.safety.context import Context
 from atonc.hw.safety.evidence import arith, streng
 from atonc.hw.safety.evidence.arguments import argument_for
 from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind, named
-from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, Value, worst
+from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, Strength, Value, weakest, worst
 from atonc.hw.safety.evidence.table import grade as by_data
 from atonc.hw.safety.view import EpochView
 from atonc.hw.units.arith import ArithConfig
@@ -29,6 +29,7 @@ __all__ = [
     "Form",
     "Grade",
     "Graded",
+    "Strength",
     "UnitGrade",
     "counts",
     "grade_epoch",
@@ -40,13 +41,14 @@ __all__ = [
 ]
 
 ON_CHIP = "on-chip"
+REMARKABLE = frozenset(Grade) - {Grade.SEEN, Grade.WITHIN}  # what reports list
 _MOST_UNITS = 1 << 14  # that are remembered
 _UNITS: dict[Hashable, UnitGrade] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A composed or unseen feature and the unit that has it (empty: the epoch)."""
+    """A feature that is not simply seen or within, and the unit that has it (empty: the epoch)."""
 
     unit: str
     graded: Graded
@@ -56,10 +58,13 @@ class Form:
 class UnitGrade:
     grade: Grade
     features: tuple[Graded, ...]
+    remarkable: tuple[Graded, ...]
+    weakest: Strength
 
-    @property
-    def remarkable(self) -> tuple[Graded, ...]:
-        return tuple(g for g in self.features if g.grade.rank >= Grade.COMPOSED.rank)
+    @staticmethod
+    def of(features: tuple[Graded, ...]) -> UnitGrade:
+        remarkable = tuple([graded for graded in features if graded.grade in REMARKABLE])
+        return UnitGrade(worst(g.grade for g in features), features, remarkable, weakest(g.strength for g in features))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ class EpochGrade:
     number: int
     grade: Grade
     forms: tuple[Form, ...]
+    weakest: Strength = Strength()  # the least of each over all its forms
 
 
 @lru_cache(maxsize=1 << 16)
@@ -90,7 +96,7 @@ def grade_unit(config: UnitConfig, port: str = "", memory: str = ON_CHIP) -> Uni
     found = _UNITS.get(key)
     if found is None:
         graded = tuple([_graded(config.KIND, *one) for one in named(config, port, memory)])
-        found = _UNITS[key] = UnitGrade(worst(g.grade for g in graded), graded)
+        found = _UNITS[key] = UnitGrade.of(graded)
         if len(_UNITS) > _MOST_UNITS:
             _UNITS.pop(next(iter(_UNITS)))
     return found
@@ -113,19 +119,20 @@ def grade_epoch(epoch: Epoch, context: Context | None = None) -> EpochGrade:
 
 
 def grade_view(view: EpochView) -> EpochGrade:
-    grades, forms = [], []
+    grades, strengths, forms = [], [], []
     for unit, config in view.units.items():
         engine = unit in view.engines
         found = grade_unit(config, view.role(unit), memory_kind(view, unit)) if engine else grade_unit(config)
         grades.append(found.grade)
-        if found.grade.rank >= Grade.COMPOSED.rank:
-            forms += [Form(unit, graded) for graded in found.remarkable]
+        strengths.append(found.weakest)
+        forms += [Form(unit, graded) for graded in found.remarkable]
     for unit, feature in epoch_features(view):
         graded = grade_feature(feature)
         grades.append(graded.grade)
-        if graded.grade.rank >= Grade.COMPOSED.rank:
+        strengths.append(graded.strength)
+        if graded.grade in REMARKABLE:
             forms.append(Form(unit, graded))
-    return EpochGrade(view.epoch.number, worst(grades), tuple(forms))
+    return EpochGrade(view.epoch.number, worst(grades), tuple(forms), weakest(strengths))
 
 
 def grade_program(
@@ -139,6 +146,6 @@ def grade_program(
 
 
 def counts(grades: Iterable[EpochGrade]) -> dict[str, int]:
-    """Epochs by grade, all four named."""
+    """Epochs by grade, every grade named."""
     found = Counter(grade.grade for grade in grades)
     return {str(grade): found[grade] for grade in Grade}

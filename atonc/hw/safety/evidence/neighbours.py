@@ -1,4 +1,5 @@
-"""How two stream engines of one epoch are placed relative to each other in memory: do their bytes or bus words meet?
+"""How two stream engines of one epoch are placed relative to each other in memory: do their bytes or bus words meet,
+and how far are they from each other?
 
 An engine touches runs of bytes in nested loops. Two engines that walk one tensor step by the same pixel, so it is
 enough to compare one period of their common step; only where that is not so are the runs listed one by one.
@@ -64,16 +65,38 @@ class _Walk:
         return found
 
 
+def distance(one: StrengConfig, other: StrengConfig) -> int:
+    """Bytes between the nearest runs of two engines without a byte in common."""
+    walks = (_Walk.of(one), _Walk.of(other))
+    (starts, length), (starts2, length2) = _period(*walks, 1) or _listed(*walks)
+    ends, starts2 = np.sort(starts) + length, np.sort(starts2)
+    after = np.searchsorted(starts2, ends)  # the first run of the other that begins behind each one
+    behind, before = after < len(starts2), after > 0
+    gaps = (starts2[after[behind]] - ends[behind], ends[before] - length - starts2[after[before] - 1] - length2)
+    return int(min(gap.min(initial=1 << 32) for gap in gaps))
+
+
+def shorter_run(one: StrengConfig, other: StrengConfig) -> int:
+    """Bytes in a row, of the engine that has fewer of them."""
+    return min(_Walk.of(one).length, _Walk.of(other).length)
+
+
+Runs = tuple[NDArray[np.int64], int]  # where they begin, how long they are
+
+
 def _meet(one: _Walk, other: _Walk, unit: int) -> bool:
     """Whether the two touch a unit of memory in common."""
-    answer = _by_period(one, other, unit)
-    if answer is None:
-        answer = _touch(one.starts(one.loops), one.length, other.starts(other.loops), other.length, unit)
-    return answer
+    (starts, length), (starts2, length2) = _period(one, other, unit) or _listed(one, other)
+    return _touch(starts, length, starts2, length2, unit)
 
 
-def _by_period(one: _Walk, other: _Walk, unit: int) -> bool | None:
-    """From one period, where both repeat by the same step; None where the ends of the walks may decide."""
+def _listed(one: _Walk, other: _Walk) -> tuple[Runs, Runs]:
+    """All runs of both."""
+    return (one.starts(one.loops), one.length), (other.starts(other.loops), other.length)
+
+
+def _period(one: _Walk, other: _Walk, unit: int) -> tuple[Runs, Runs] | None:
+    """Those of one period, where both repeat by the same step; None where the ends of the walks may decide."""
     if not one.loops or not other.loops or one.loops[-1][1] != other.loops[-1][1]:
         return None
     (count, step), (count2, _) = one.loops[-1], other.loops[-1]
@@ -86,7 +109,7 @@ def _by_period(one: _Walk, other: _Walk, unit: int) -> bool | None:
     first = one.starts((*one.loops[:-1], (fold, step)))
     second = other.starts((*other.loops[:-1], (fold, step))) - shift // fold * period
     around = (second[:, None] + np.arange(-1, 2) * period).reshape(-1)
-    return _touch(first, one.length, around, other.length, unit)
+    return (first, one.length), (around, other.length)
 
 
 def _touch(starts: NDArray[np.int64], length: int, starts2: NDArray[np.int64], length2: int, unit: int) -> bool:
