@@ -10,19 +10,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from atonc import progress, silicon, striping, weights
+from atonc import progress, striping, weights
 from atonc.cost.prefetch_advice import Advice
 from atonc.cost.program import program_cost
 from atonc.emit import runs
 from atonc.emit.program import Program, bind
 from atonc.hw.cycles.target import Target
-from atonc.hw.safety.evidence import Grade
 from atonc.ir import Graph
 from atonc.lower.conv.lanes import SAME_BITS
 from atonc.lower.map_ops import Mapped
 from atonc.lower.semantics.roundings import agree, roundings
 from atonc.lower.stripes import Stripe
-from atonc.options import Options
+from atonc.options import SEEN, Options
 from atonc.place import Board, Layout, place
 from atonc.place import check as place_check
 from atonc.place.explain import NPU_RAM, PlacementError
@@ -222,11 +221,10 @@ def chains(mapped: Mapped, job: Job, apart: Collection[str] = ()) -> Fused:
     if FUSE in left_out(options):
         return Fused(mapped.works)
     context = mapped.context
-    worst = Grade.WITHIN if options.silicon == silicon.SEEN else Grade.COMPOSED
     recuts = partial(_recuts, mapped.forms)
     pools = POOLS not in left_out(options)
     network = merging.Network(
-        context.buffers, context.aliases, job.graph.outputs, cycles, worst, apart, recuts, pools
+        context.buffers, context.aliases, job.graph.outputs, cycles, job.target.trust, apart, recuts, pools
     )
     fused = fuse(mapped.works, network)
     for name, taller in fused.taller.items():
@@ -282,7 +280,7 @@ def _keeps_tables(options: Options) -> bool:
 def left_out(options: Options) -> tuple[str, ...]:
     """Passes of the schedule. Most sets of chains side by side are composed of seen ones, not seen themselves, and so
     is padding on one side of a window."""
-    return (*options.schedule_without, *(("borders", "lanes", "pack") if options.silicon == silicon.SEEN else ()))
+    return (*options.schedule_without, *(("borders", "lanes", "pack") if options.silicon == SEEN else ()))
 
 
 def _place(mapped: Mapped, scheduled: Scheduled, job: Job) -> Layout:

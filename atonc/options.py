@@ -18,6 +18,7 @@ OUTPUT = "what is written and shown"
 GATES = "gates: exit code 1 where they do not hold"
 STAGES = ("read", "passes", "lower", "schedule", "place")  # what `--dump` shows, in the order of the pipeline
 ALL_FREE = "all"
+SEEN, COMPOSED = "seen", "composed"  # values of `--silicon`
 _POSITIONS = ("chfirst", "chlast")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m|g)(i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -74,6 +75,22 @@ def require_passes(without: tuple[str, ...], extra: tuple[str, ...]) -> None:
                 )
 
 
+def require_arguments(ids: tuple[str, ...]) -> None:
+    """They are arguments for forms that nobody has shown as a whole."""
+    if not ids:
+        return
+    from atonc.hw.safety.evidence.arguments import ARGUMENTS
+
+    known = [argument.id for argument in ARGUMENTS]
+    for name in ids:
+        if name not in known:
+            raise InputError(
+                f"there is no argument {name[:60]!r}",
+                rule=f"docs/silicon.md has {', '.join(known)}",
+                remedy=did_you_mean(name, known, "leave it out"),
+            )
+
+
 def shapes(text: str) -> dict[str, int]:
     from atonc.frontends.fixed_shapes import parse_fixed_shapes
 
@@ -84,9 +101,7 @@ def shapes(text: str) -> dict[str, int]:
 class Options:
     """Arguments of `atonc.compile`; flags of the command line with their help; rows of the reference."""
 
-    board: str = option(
-        "stm32n6570-dk", "--board", MEMORY, "name of a board, or its .toml", metavar="[SET@]BOARD"
-    )
+    board: str = option("stm32n6570-dk", "--board", MEMORY, "name of a board, or its .toml", metavar="[SET@]BOARD")
     mpool: str = option("", "--mpool --memory-pool", MEMORY, "memory pools instead of the board's", metavar="FILE")
     numerics: str = option(
         "best", "--numerics", MAPPING, "2.x: the numbers that ST's compilers 2.x give", choices=("best", "2.x")
@@ -152,14 +167,20 @@ class Options:
     on_npu: tuple[str, ...] = ()
     allow_float: bool = option(False, "--allow-float", MODEL, "also models without any quantised value")
     silicon: str = option(
-        "composed",
+        COMPOSED,
         "--silicon",
         MAPPING,
         "seen: only forms that published programs have as a whole; composed: also combinations of seen parts",
-        choices=("seen", "composed"),
+        choices=(SEEN, COMPOSED),
     )
-    allow_unproven: bool = option(
-        False, "--allow-unproven", MAPPING, "also forms that no published program comes near"
+    allow_unproven: bool = option(False, "--allow-unproven", MAPPING, "also forms that no published program comes near")
+    distrust: tuple[str, ...] = option(
+        (),
+        "--distrust",
+        MAPPING,
+        "arguments of docs/silicon.md that no form may rest on, separated by commas: S2,S6",
+        metavar="IDS",
+        parse=names,
     )
     schedule_without: tuple[str, ...] = option(
         (),
@@ -207,7 +228,8 @@ class Options:
     def __post_init__(self) -> None:
         check(self)
         require_passes(self.schedule_without, self.schedule_with)
-        if self.schedule_with and self.silicon == "seen":
+        require_arguments(self.distrust)
+        if self.schedule_with and self.silicon == SEEN:
             raise InputError(
                 f"{', '.join(self.schedule_with)} makes epochs that no published program has",
                 rule="--silicon seen allows none",

@@ -29,7 +29,7 @@ from atonc.hw.cycles.target import Target
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import ec_program
 from atonc.hw.mpool import MemoryPool
-from atonc.hw.safety.evidence import EpochGrade
+from atonc.hw.safety.evidence import PUBLISHED, EpochGrade, Trust
 from atonc.ir import Array, Graph
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.ops import RunOnDemand
@@ -121,15 +121,13 @@ def compile_canonical(
     for _ in range(ROUNDS):
         coarse = max(MOST_CODES, options.allow_coarse)
         edges = supplied(graph, options)
-        lower = partial(
-            map_ops, graph, job.target, options.numerics, samples, affinity, edges, avoided, coarse=coarse
-        )
+        lower = partial(map_ops, graph, job.target, options.numerics, samples, affinity, edges, avoided, coarse=coarse)
         wishes = Wishes(frozenset(apart), frozenset(whole))
         mapped, scheduled, layout, program = arrange(lower, job, wishes)
         watch("place", program)
         progress.stage("checking every epoch")
-        found = inspect(program, memory.pools)
-        refused = silicon.refused(found.grades, program, scheduled.shares, options)
+        found = inspect(program, memory.pools, target.trust)
+        refused = silicon.refused(found.grades, program, scheduled.shares, target.trust)
         if not refused:
             break
         chained = scheduled.schedule.chained(refused)
@@ -139,7 +137,7 @@ def compile_canonical(
         avoided |= {name: refusal for name, refusal in refused.items() if name not in chained | striped}
     else:
         raise silicon.no_end(refused)
-    findings = require_safe(found, options)
+    findings = require_safe(found, target.trust)
     seconds = time.perf_counter() - started
     report = _verified(program, graph, mapped, options, memory, given)
     made = mapped, scheduled, layout, program
@@ -185,22 +183,18 @@ def _require_room(graph: Graph, memory: Board) -> None:
             )
 
 
-def check(program: Program, options: Options, pools: Iterable[MemoryPool]) -> tuple[Violation, ...]:
-    return require_safe(inspect(program, pools), options)
-
-
-def inspect(program: Program, pools: Iterable[MemoryPool]) -> safety.Inspection:
+def inspect(program: Program, pools: Iterable[MemoryPool], trust: Trust = PUBLISHED) -> safety.Inspection:
     """The program as the chip would read it, against the safety rules and the evidence."""
     decoded = [e for e in decode_epochs(ec_program.program(program.epochs)) if not e.empty]
-    return safety.inspect(decoded, safety_contexts(program, pools))
+    return safety.inspect(decoded, safety_contexts(program, pools, trust))
 
 
-def require_safe(found: safety.Inspection, options: Options) -> tuple[Violation, ...]:
+def require_safe(found: safety.Inspection, trust: Trust) -> tuple[Violation, ...]:
     """What breaks a rule is never given out; what is worth knowing of the rest."""
     serious = tuple(v for v in found.violations if v.severity != Severity.NOTE)
-    unproven = () if options.allow_unproven else [v for v in serious if v.severity != Severity.VIOLATION]
+    unproven = () if trust.unproven else [v for v in serious if v.severity != Severity.VIOLATION]
     bad = [v for v in serious if v.severity == Severity.VIOLATION]
-    bad += [v for v in unproven if v.seen not in silicon.asked_for(options)]
+    bad += [v for v in unproven if v.seen not in map(str, trust.asked)]
     if bad:
         first = bad[0]
         raise InternalError(

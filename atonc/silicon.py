@@ -6,34 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from atonc.emit.program import Program
 from atonc.errors import ToolError
-from atonc.hw.safety.evidence import EpochGrade, Feature, Form, Grade
-from atonc.hw.safety.evidence.epochs import KEPT, TABLE
+from atonc.hw.safety.evidence import EpochGrade, Form, Trust
 from atonc.lower import rules
-from atonc.options import Options
-from atonc.schedule import TABLES
 from atonc.schedule.shares import Share
 from atonc.select.form import Refused
 
-SEEN, COMPOSED = "seen", "composed"
-
 
 def refused(
-    grades: Iterable[EpochGrade], program: Program, shares: Sequence[Sequence[Share]], options: Options
+    grades: Iterable[EpochGrade], program: Program, shares: Sequence[Sequence[Share]], trust: Trust
 ) -> dict[str, Refused]:
-    """By operator, the first form of its epochs that the options do not allow."""
-    least = Grade.COMPOSED if options.silicon == SEEN else Grade.UNSEEN
+    """By operator, the first form of its epochs that the user does not trust."""
     own = {step.number: some for step, some in zip(program.steps, shares, strict=True)}
     found: dict[str, Refused] = {}
     for epoch in grades:
-        for form in epoch.forms if not options.allow_unproven else ():
-            if form.graded.grade.rank >= least.rank and str(form.graded.feature) not in asked_for(options):
-                found.setdefault(_owner(form, own[epoch.number]), _refusal(form))
+        for form in epoch.forms if not trust.unproven else ():
+            if not trust.allows(form.graded):
+                found.setdefault(_owner(form, own[epoch.number]), rules.without_evidence(form.graded))
     return found
-
-
-def asked_for(options: Options) -> frozenset[str]:
-    """Features that no published program has, and that `--schedule-with` allows."""
-    return frozenset({str(Feature(TABLE, "ARITH", KEPT))} if TABLES in options.schedule_with else ())
 
 
 def _owner(form: Form, shares: Sequence[Share]) -> str:
@@ -50,9 +39,3 @@ def no_end(refused: Mapping[str, Refused]) -> ToolError:
         rule=rules.NO_EVIDENCE.sentence,
         remedy="report the model; --allow-unproven compiles it anyway",
     )
-
-
-def _refusal(form: Form) -> Refused:
-    graded, rule = form.graded, rules.NO_EVIDENCE
-    by = f" (argument {graded.argument})" if graded.argument else ""
-    return Refused(rule.id, f"{graded.grade}: {graded.feature}{by}", f"seen: {graded.seen}", rule.remedy)

@@ -11,9 +11,16 @@ from atonc.hw.board_file import find_board
 from atonc.hw.cycles import hardware
 from atonc.hw.cycles.target import Target
 from atonc.hw.machine import Machine
-from atonc.options import Options
+from atonc.hw.safety.evidence import Feature, Grade, Trust
+from atonc.hw.safety.evidence import copies
+from atonc.hw.safety.evidence.epochs import KEPT, TABLE
+from atonc.options import SEEN, Options
 from atonc.place import Board, board, read_board
 from atonc.place.pools import movable_outside, not_secure
+from atonc.schedule import PREFETCH, TABLES
+
+# what no published program has, by pass of `--schedule-with`
+ASKED = {TABLES: (Feature(TABLE, "ARITH", KEPT),), PREFETCH: copies.FETCHES}
 
 
 def memories(options: Options) -> Board:
@@ -27,8 +34,22 @@ def memories(options: Options) -> Board:
 
 def target_of(options: Options) -> Target:
     """What every price of a compilation is made with."""
-    machine = machine_of(options)
-    return Target(machine) if options.epoch_controller else Target(machine, hardware.CPU, driver_words)
+    machine, trust = machine_of(options), trust_of(options)
+    if options.epoch_controller:
+        return Target(machine, trust=trust)
+    return Target(machine, hardware.CPU, driver_words, trust)
+
+
+def trust_of(options: Options) -> Trust:
+    worst = Grade.WITHIN if options.silicon == SEEN else Grade.COMPOSED
+    asked = frozenset(feature for name in options.schedule_with for feature in ASKED.get(name, ()))
+    return _trust(worst, frozenset(options.distrust), options.allow_unproven, asked)
+
+
+@lru_cache(maxsize=16)
+def _trust(worst: Grade, distrusted: frozenset[str], unproven: bool, asked: frozenset[Feature]) -> Trust:
+    """Always the same object: it remembers its grades."""
+    return Trust(worst, distrusted, unproven, asked)
 
 
 def machine_of(options: Options) -> Machine:

@@ -9,7 +9,7 @@ import pytest
 
 from atonc import silicon
 from atonc.errors import ToolError
-from atonc.hw.safety.evidence import EpochGrade, Form, Grade, Graded
+from atonc.hw.safety.evidence import PUBLISHED, EpochGrade, Form, Grade, Graded
 from atonc.hw.safety.evidence.grades import Feature
 from atonc.hw.safety.evidence.summary import summarise
 from atonc.insight.reproduce import command
@@ -18,6 +18,7 @@ from atonc.lower import rules
 from atonc.options import Options
 from atonc.pipeline import compile_graph
 from atonc.report import silicon_text
+from atonc.target import trust_of
 from tests.lower.harness import activation, constant, graph_of
 
 
@@ -77,12 +78,12 @@ def planted(grade: Grade, argument: str = "") -> EpochGrade:
 )
 def test_what_the_gate_refuses(grade: Grade, options: Options, refused: bool) -> None:
     compiled = compile_graph(graph(), Options(verify=False))
-    found = silicon.refused([planted(grade, "S3")], compiled.program, compiled.scheduled.shares, options)
+    found = silicon.refused([planted(grade, "S3")], compiled.program, compiled.scheduled.shares, trust_of(options))
     assert list(found) == (["conv"] if refused else [])
 
 
 def test_it_ends_when_nothing_helps(monkeypatch: pytest.MonkeyPatch) -> None:
-    refusal = {"conv": silicon.refused([planted(Grade.UNSEEN)], *_bound(), Options())["conv"]}
+    refusal = {"conv": silicon.refused([planted(Grade.UNSEEN)], *_bound(), PUBLISHED)["conv"]}
     monkeypatch.setattr(silicon, "refused", lambda *_: refusal)
     with pytest.raises(ToolError, match="CONVACC W of 3x3/1 simd1 F1 = 1"):
         compile_graph(graph(), Options(verify=False))

@@ -5,24 +5,27 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from atonc.emit.program import Program
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety import Buffer, Context, Pool, PoolKind, pool
+from atonc.hw.safety.evidence import PUBLISHED, Trust
 from atonc.plan.types import BufferKind
 
 Life = tuple[int, int]  # numbers of the first and the last step
 
 
-def safety_contexts(program: Program, pools: Iterable[MemoryPool]) -> dict[int, Context]:
+def safety_contexts(program: Program, pools: Iterable[MemoryPool], trust: Trust = PUBLISHED) -> dict[int, Context]:
     """By number of the step; constants are left out, since no writer may be there at all."""
     memories = tuple(pool(p.name, p.base, p.size_bytes, p.writable) for p in pools)
     users = tuple(Pool(u.symbol, u.address, u.limit - u.address, PoolKind.USER) for u in program.user_io)
     homes = [home for home in program.placed.values() if home.buffer.kind != BufferKind.CONSTANT]
     buffers = [Buffer(home.buffer.name, home.address, home.buffer.size_bytes) for home in homes]
     lives = [(home.first + 1, home.last + 1) for home in homes]
-    found = {step.number: Context((*memories, *users)) for step in program.steps}
-    return found | {number: Context((*memories, *users), alive) for number, alive in _alive(buffers, lives)}
+    known = partial(Context, (*memories, *users), trust=trust)
+    found = {step.number: known() for step in program.steps}
+    return found | {number: known(buffers=alive) for number, alive in _alive(buffers, lives)}
 
 
 def _alive(buffers: Sequence[Buffer], lives: Sequence[Life]) -> Iterator[tuple[int, tuple[Buffer, ...]]]:

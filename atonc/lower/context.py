@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import astuple
 from itertools import count
 from math import ceil, inf
 from typing import Any
@@ -12,9 +13,11 @@ from typing import Any
 from atonc.hw.cycles.target import Target
 from atonc.hw.machine import Machine
 from atonc.ir import Array, Graph, Op, Tensor
+from atonc.lower import rules
 from atonc.lower.facts import Facts
 from atonc.lower.sizes import item_bytes
 from atonc.plan.aliases import root
+from atonc.plan.evidence import untrusted
 from atonc.plan.task import TaskGroup, tasks_of
 from atonc.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.select.form import Form, Outbid, Refusal, Refused, Semantics
@@ -66,8 +69,9 @@ class Context:
         return above
 
     def done(self, groups: Iterable[TaskGroup]) -> Form:
-        """What was written into a draft."""
+        """What was written into a draft, if the forms of its units may be relied on."""
         groups, buffers = tuple(groups), _own(self.buffers)
+        self._require_trusted(groups)
         touched = dict.fromkeys(use.buffer for task in tasks_of(groups) for use in task.engines.values())
         return Form(
             groups,
@@ -168,6 +172,14 @@ class Context:
             f"{self.facts.coarse:g} codes",
             f"check the scales of the layer and of its channels, or accept it: --allow-coarse {ceil(error)}",
         )
+
+    def _require_trusted(self, groups: Iterable[TaskGroup]) -> None:
+        """What the finished program is judged by, as far as it is known by now: another form may do without."""
+        trust = self.facts.target.trust
+        for task in tasks_of(groups):
+            found = untrusted(task, trust)
+            if found is not None:
+                raise Refusal(*astuple(rules.without_evidence(found)))
 
     def constant(self, data: bytes, label: str) -> str:
         """A constant buffer; equal contents share one."""

@@ -177,6 +177,8 @@ def _lower(op: Op, context: Context) -> tuple[Form | CpuPlan, CpuReason | None]:
     if recipe is None or not (_on_codes(op, context) or _is_renaming(op, context)):
         return _on_cpu(op, context, _by_nature(op, context, recipe is not None))
     form = attempt(context, partial(_fine, op, recipe))
+    if isinstance(form, Refused) and context.facts.target.trust.unproven:
+        form = attempt(context, partial(_unproven, op, recipe))
     if isinstance(form, Refused) and op.kind in CONVOLUTIONS and context.numerics == "best":
         shown = attempt(context, partial(_shown_fine, op, recipe, form))
         form = shown if isinstance(shown, Form) else form
@@ -191,6 +193,11 @@ def _fine(op: Op, recipe: Recipe, context: Context) -> list[TaskGroup]:
     groups = recipe(op, context)
     context.require_fine(op, local_error(op, context, context.semantics.get(op.name)))
     return groups
+
+
+def _unproven(op: Op, recipe: Recipe, context: Context) -> list[TaskGroup]:
+    context.facts = context.facts.any_evidence
+    return _fine(op, recipe, context)
 
 
 def _shown_fine(op: Op, recipe: Recipe, refused: Refused, context: Context) -> list[TaskGroup]:

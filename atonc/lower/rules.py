@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from atonc.hw.safety.evidence import Graded
 from atonc.reasons import Evidence, Rule, Severity
+from atonc.select.form import Refused
 
 _UNITS = Evidence(report="the units of the NPU")
 _SEEN = Evidence(report="settings in public networks")
@@ -240,6 +242,7 @@ def rule_of(key: str) -> Rule:
     """By the key of a refusal or by its id."""
     return _REFUSALS.get(key) or RULES[key]
 
+
 _BYTES = ("CODES", "COARSE", "PLACE-ALIGNED", "RASTER", "CPU-FLOAT", "CPU-EVIDENCE")
 _CONVOLUTION = (
     "CONV-WEIGHTS", "CONV-SHAPE", "CONV-BIAS", "CONV-LINES", "CONV-PADDING", "CONV-PHASES", "CONV-MODE", "SCALES",
@@ -263,3 +266,10 @@ MAY_REFUSE: dict[str, tuple[str, ...]] = {
     "resize.nearest": ("RESIZE-NEAREST", *_MOVES),
     "resize.linear": ("RESIZE-LINEAR", "CPU-RESIZE", *_BYTES),
 }
+
+
+def without_evidence(graded: Graded) -> Refused:
+    """A form that the user does not trust."""
+    by = f" (argument {graded.argument})" if graded.argument else ""
+    seen = f"{graded.grade}: {graded.feature}{by}"
+    return Refused(NO_EVIDENCE.id, seen, f"seen: {graded.seen}", NO_EVIDENCE.remedy)

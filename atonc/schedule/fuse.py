@@ -107,9 +107,7 @@ def _candidates(state: State, place: Place) -> Iterator[Candidate | Apart]:
             yield _follow(state, place, work, name, sorted(producers))
 
 
-def _follow(
-    state: State, place: Place, work: Pointwise, name: str, producers: Sequence[Place]
-) -> Candidate | Apart:
+def _follow(state: State, place: Place, work: Pointwise, name: str, producers: Sequence[Place]) -> Candidate | Apart:
     network = state.network
     root = network.root(name)
     consumer, producer = state.works[place[0]].op, state.works[producers[0][0]].op
@@ -179,7 +177,7 @@ def _proven_chain(
         chained = follow(task, writers[0], way, streams, keep, spacers, turns)
         if not fits(chained):
             continue
-        missing = _inside_flash(chained, network) or missing_evidence(chained, network.worst)
+        missing = _inside_flash(chained, network) or missing_evidence(chained, network.trust)
         if not missing:
             return chained
         seen = missing
@@ -192,5 +190,3 @@ def _inside_flash(task: Task, network: Network) -> str:
     constants = (use for use in task.engines.values() if network.buffers[use.buffer].kind == BufferKind.CONSTANT)
     starts = (use for use in constants if use.config.address % FLASH_ALIGNMENT)
     return next((f"{use.buffer} in flash from byte {use.config.address} on" for use in starts), "")
-
-

@@ -44,7 +44,7 @@ def _chain(network: Network, work: Averages, task: Task, keep: bool) -> Task | s
     seen, size = "frames that are not whole pictures", network.buffers[root].size_bytes
     for spacers in product(range(MOST_SPACERS + 1), (0, 1)):
         for chained in follow_average(task, writer, work, size, keep, spacers):
-            seen = missing_evidence(chained, network.worst) if fits(chained) else TOO_MANY
+            seen = missing_evidence(chained, network.trust) if fits(chained) else TOO_MANY
             if not seen:
                 return chained
     return seen

@@ -75,7 +75,7 @@ def _chain(network: Network, work: Windows, task: Task, keep: bool) -> Task | st
         chained = follow_windows(task, writer, work, band, keep, (ariths, activs), turns)
         if not fits(chained):
             continue
-        missing = missing_evidence(chained, network.worst)
+        missing = missing_evidence(chained, network.trust)
         if not missing:
             return chained
         seen = seen or missing

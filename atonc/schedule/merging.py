@@ -7,20 +7,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 
-from atonc.hw.chains import Shape, evidence, texts_of
 from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
-from atonc.hw.proven import Level
-from atonc.hw.safety.evidence import Grade, grade_unit, unit_grade
-from atonc.hw.units.pool import PoolConfig
+from atonc.hw.safety.evidence import PUBLISHED, Trust
 from atonc.plan.aliases import root
-from atonc.plan.streams import with_idle_steps
+from atonc.plan.evidence import chain_texts, untrusted
 from atonc.plan.task import ENGINE, Task, TaskGroup
 from atonc.plan.types import Buffer
 from atonc.schedule.lives import Lives
 from atonc.schedule.types import Merge, Work
 
 MOST_SPACERS = 2
-_LIMIT = "limit behind the last byte"  # known when buffers have addresses
 
 NO_CHAIN = "a chain is one that published programs have"
 TOO_MANY = "more units or engines than the chip has"
@@ -49,7 +45,7 @@ class Network:
     aliases: MutableMapping[str, str]
     outputs: Collection[str]
     cycles: Callable[[Iterable[TaskGroup], Mapping[str, Buffer]], int]  # of groups, one after the other
-    worst: Grade = Grade.COMPOSED  # of forms that may be used
+    trust: Trust = PUBLISHED
     apart: Collection[str] = ()  # operators that shall not be chained
     recuts: Callable[[str], Iterable[Recut]] = lambda op: ()  # of an operator
     pools: bool = True  # whether windows may follow the tasks that write their picture
@@ -191,26 +187,12 @@ def fits(task: Task) -> bool:
     return few and all(count <= UNITS[kind] for kind, count in kinds.items())
 
 
-def missing_evidence(task: Task, worst: Grade) -> str:
-    """What of the chain has no evidence; nothing if all of it has."""
-    units = {**task.units, **{name: use.config for name, use in task.engines.items()}}
-    shape = Shape.of(units, ((w.source, w.target, w.port, bool(w.keep or w.stop_after)) for w in task.wires))
-    texts = [text for _, text in texts_of(shape)]
-    if len(texts) != 1 or evidence(texts[0]).level == Level.NEVER:
+def missing_evidence(task: Task, trust: Trust) -> str:
+    """What of a chain may not be relied on; nothing if all of it may."""
+    texts = chain_texts(task)
+    if len(texts) != 1:
         return " || ".join(texts)
-    for name, use in task.engines.items():
-        grade = unit_grade(with_idle_steps(use.config), _role(task, name), but=(_LIMIT,))
-        if grade.rank > worst.rank:
-            return f"{use} {_role(task, name)}"
-    pools = (grade_unit(unit) for unit in task.units.values() if isinstance(unit, PoolConfig))
-    odd = (one for pool in pools for one in pool.features if one.grade.rank > worst.rank)
-    return next((f"{one.feature.name} {one.feature.value}, published programs have {one.seen}" for one in odd), "")
-
-
-def _role(task: Task, engine: str) -> str:
-    for wire in task.wires:
-        if wire.target == engine:
-            return f"from {wire.source.partition(' ')[0]}"
-        if wire.source == engine:
-            return f"to {wire.target.partition(' ')[0]}:{wire.port}"
-    return ""
+    found = untrusted(task, trust)
+    if found is None or found.feature.name == "chain":
+        return str(found.feature.value) if found else ""
+    return f"{found.feature.name} {found.feature.value}, published programs have {found.seen}"

@@ -17,7 +17,7 @@ from atonc.errors import InputError, InternalError
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import ec_program, instructions
 from atonc.hw.epoch import Epoch
-from atonc.hw.safety.evidence import Grade, grade_epoch
+from atonc.hw.safety.evidence import PUBLISHED, Grade, grade_epoch
 from atonc.hw.tables import rows_of
 from atonc.hw.units.arith import ArithConfig
 from atonc.options import Options
@@ -93,7 +93,7 @@ def test_no_published_program_has_it(compiled: dict[str, Compiled]) -> None:
     assert grade_epoch(replace(relying, kept=frozenset())).grade != Grade.UNSEEN
     found = inspect(program, pools)
     with pytest.raises(InternalError, match="table of ARITH = of an earlier epoch"):
-        require_safe(found, Options())
+        require_safe(found, PUBLISHED)
     with pytest.raises(InputError, match="no published program has"):
         Options(schedule_with=("tables",), silicon="seen")
 

@@ -11,16 +11,18 @@ from atonc.hw.ec import ec_program
 from atonc.hw.epoch import Epoch
 from atonc.hw.machine import Machine
 from atonc.hw.memoise import memoise
+from atonc.hw.safety.evidence.trust import PUBLISHED, Trust
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
     """The machine of the board at the clocks of the user, and who programs its epochs; `words`: how long the program
-    of an epoch then is."""
+    of an epoch then is; `trust`: which of its forms are known to work."""
 
     machine: Machine
     programmed_by: str = hardware.CONTROLLER
     words: Callable[[Epoch], int] = ec_program.epoch_words
+    trust: Trust = PUBLISHED
 
     def cycles(self, epoch: Epoch) -> EpochCycles:
         """Of an epoch that has its words: decoded, or from `with_words`."""

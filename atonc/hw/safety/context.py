@@ -6,8 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 from atonc.hw.machine import MemoryBank, secure, stm32n6
+
+if TYPE_CHECKING:
+    from atonc.hw.safety.evidence.trust import Trust
 
 
 class PoolKind(StrEnum):
@@ -73,10 +77,11 @@ def _spans(pools: Iterable[Pool]) -> list[Span]:
 
 @dataclass(frozen=True)
 class Context:
-    """`pools` empty: the memories of the chip; `buffers` empty: not checked."""
+    """`pools` empty: the memories of the chip; `buffers` empty: not checked; no `trust`: published programs."""
 
     pools: tuple[Pool, ...] = ()
     buffers: tuple[Buffer, ...] = ()
+    trust: Trust | None = None
 
     def pool_at(self, address: int) -> Pool | None:
         """The smallest pool around an address, so that a bank wins over a span of several banks."""

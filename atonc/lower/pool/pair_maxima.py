@@ -5,11 +5,9 @@ max(x, y) = x + (y - x)+, where the positive part comes out of saturation: two A
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
-from atonc.hw.safety.evidence import Grade, unit_grade
-from atonc.hw.units.pool import PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.registry import Refusal
 from atonc.lower.units.access_patterns import walk
@@ -18,13 +16,6 @@ from atonc.lower.units.arith import pair_unit
 from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring
 from atonc.plan.build import TaskBuilder
-from atonc.plan.task import TaskGroup, tasks_of
-
-
-def pools_are_seen(groups: Sequence[TaskGroup]) -> bool:
-    """Whether published programs come near all POOL units of these tasks."""
-    units = (unit for task in tasks_of(groups) for unit in task.units.values())
-    return all(unit_grade(unit) != Grade.UNSEEN for unit in units if isinstance(unit, PoolConfig))
 
 
 def widen(

@@ -10,6 +10,7 @@ from math import gcd, prod
 import numpy as np
 
 from atonc.ir import Op, Tensor
+from atonc.lower import rules
 from atonc.lower.context import Context
 from atonc.lower.move.copies import Move, Units, copy, wirings
 from atonc.lower.move.padding import borders, inside, pad_view
@@ -17,7 +18,7 @@ from atonc.lower.move.recipe import change_between
 from atonc.lower.pool.addends import with_best_addend
 from atonc.lower.pool.maxima import LOWEST, NO_PADS, Pads, Windows, after, cascade, line_wirings
 from atonc.lower.pool.means import Kept, Line, Means, in_parts
-from atonc.lower.pool.pair_maxima import pools_are_seen, widen
+from atonc.lower.pool.pair_maxima import widen
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.semantics import means as meaning
 from atonc.lower.units.pool import channel_groups
@@ -70,9 +71,9 @@ def _maximum(
 ) -> list[TaskGroup]:
     """By POOL units, or pair by pair where such small pictures were never seen in them."""
     form = attempt(context, lambda draft: Cascade(op, draft, source, target, geometry, units).groups())
-    if isinstance(form, Refused) or pools_are_seen(form.groups):
-        return context.take(form)
-    return Cascade(op, context, source, target, geometry, units).by_pairs()
+    if isinstance(form, Refused) and form.rule == rules.NO_EVIDENCE.id:
+        return Cascade(op, context, source, target, geometry, units).by_pairs()
+    return context.take(form)
 
 
 def _windows(op: Op, target: StridedView) -> meaning.Windows:

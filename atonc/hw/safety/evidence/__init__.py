@@ -1,35 +1,33 @@
 """Looks at every form of a program: how near is it to what published programs do?
 
 `grade_unit` answers for one unit in its role and is what the lowering asks; `grade_epoch` adds links, chains and
-neighbours in memory; `grade_program` sums up. Data: table.py; arguments for what is composed: arguments.py.
+neighbours in memory; `grade_program` sums up. Data: table.py; arguments for what is composed: arguments.py; what of
+both a compilation relies on: trust.py.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.safety.context import Context
-from atonc.hw.safety.evidence import arith, streng
-from atonc.hw.safety.evidence.arguments import argument_for
-from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind, named
-from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, Strength, Value, weakest, worst
-from atonc.hw.safety.evidence.table import grade as by_data
+from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind
+from atonc.hw.safety.evidence.grades import REMARKABLE, Feature, Grade, Graded, Strength, UnitGrade, weakest, worst
+from atonc.hw.safety.evidence.trust import ON_CHIP, PUBLISHED, Trust
 from atonc.hw.safety.view import EpochView
-from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.stream_engine import StrengConfig
 
 __all__ = [
+    "PUBLISHED",
     "EpochGrade",
     "Feature",
     "Form",
     "Grade",
     "Graded",
     "Strength",
+    "Trust",
     "UnitGrade",
     "counts",
     "grade_epoch",
@@ -39,11 +37,6 @@ __all__ = [
     "grade_view",
     "unit_grade",
 ]
-
-ON_CHIP = "on-chip"
-REMARKABLE = frozenset(Grade) - {Grade.SEEN, Grade.WITHIN}  # what reports list
-_MOST_UNITS = 1 << 14  # that are remembered
-_UNITS: dict[Hashable, UnitGrade] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +48,6 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class UnitGrade:
-    grade: Grade
-    features: tuple[Graded, ...]
-    remarkable: tuple[Graded, ...]
-    weakest: Strength
-
-    @staticmethod
-    def of(features: tuple[Graded, ...]) -> UnitGrade:
-        remarkable = tuple([graded for graded in features if graded.grade in REMARKABLE])
-        return UnitGrade(worst(g.grade for g in features), features, remarkable, weakest(g.strength for g in features))
-
-
-@dataclass(frozen=True, slots=True)
 class EpochGrade:
     number: int
     grade: Grade
@@ -75,42 +55,17 @@ class EpochGrade:
     weakest: Strength = Strength()  # the least of each over all its forms
 
 
-@lru_cache(maxsize=1 << 16)
 def grade_feature(feature: Feature) -> Graded:
-    """By the data; where that says unseen, by the arguments."""
-    found = by_data(feature)
-    if found.grade != Grade.UNSEEN:
-        return found
-    argument = argument_for(feature)
-    return found if argument is None else Graded(feature, Grade.COMPOSED, found.seen, argument.id)
-
-
-@lru_cache(maxsize=1 << 16)
-def _graded(kind: str, name: str, role: str, value: Value) -> Graded:
-    return grade_feature(Feature(f"{kind} {name}", role, value))
+    return PUBLISHED.grade(feature)
 
 
 def grade_unit(config: UnitConfig, port: str = "", memory: str = ON_CHIP) -> UnitGrade:
-    """Every feature of a unit; `port` is what a stream engine is for: `to CONVACC:0`, `from ARITH`."""
-    key = _likeness(config, port, memory)
-    found = _UNITS.get(key)
-    if found is None:
-        graded = tuple([_graded(config.KIND, *one) for one in named(config, port, memory)])
-        found = _UNITS[key] = UnitGrade.of(graded)
-        if len(_UNITS) > _MOST_UNITS:
-            _UNITS.pop(next(iter(_UNITS)))
-    return found
+    return PUBLISHED.grade_unit(config, port, memory)
 
 
-def _likeness(config: UnitConfig, port: str, memory: str) -> Hashable:
-    if isinstance(config, StrengConfig):
-        return "STRENG", streng.likeness(config), port, memory
-    return ("ARITH", arith.likeness(config)) if isinstance(config, ArithConfig) else config
-
-
-def unit_grade(config: UnitConfig, port: str = "", memory: str = ON_CHIP, but: tuple[str, ...] = ()) -> Grade:
+def unit_grade(config: UnitConfig, port: str = "", but: tuple[str, ...] = (), trust: Trust = PUBLISHED) -> Grade:
     """The worst of them; `but` names features that are not settled yet, by the end of their name."""
-    found = grade_unit(config, port, memory)
+    found = trust.grade_unit(config, port)
     return worst([g.grade for g in found.features if not g.feature.name.endswith(but)]) if but else found.grade
 
 
@@ -119,15 +74,18 @@ def grade_epoch(epoch: Epoch, context: Context | None = None) -> EpochGrade:
 
 
 def grade_view(view: EpochView) -> EpochGrade:
+    trust = view.context.trust or PUBLISHED
     grades, strengths, forms = [], [], []
     for unit, config in view.units.items():
         engine = unit in view.engines
-        found = grade_unit(config, view.role(unit), memory_kind(view, unit)) if engine else grade_unit(config)
+        found = (
+            trust.grade_unit(config, view.role(unit), memory_kind(view, unit)) if engine else trust.grade_unit(config)
+        )
         grades.append(found.grade)
         strengths.append(found.weakest)
         forms += [Form(unit, graded) for graded in found.remarkable]
     for unit, feature in epoch_features(view):
-        graded = grade_feature(feature)
+        graded = trust.grade(feature)
         grades.append(graded.grade)
         strengths.append(graded.strength)
         if graded.grade in REMARKABLE:

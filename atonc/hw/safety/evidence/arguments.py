@@ -6,7 +6,7 @@ There are at most ten: whatever they do not cover is unseen.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from atonc.hw.limits import POOL_THREE_LINES
@@ -139,8 +139,7 @@ ARGUMENTS = (
     Argument(
         "S2",
         "Padding side by side",
-        "a combination of paddings left, right, top and bottom, each of which was seen with this kernel and "
-        "stride",
+        "a combination of paddings left, right, top and bottom, each of which was seen with this kernel and stride",
         "The four sides are fields of their own, each compared with its own counter; a tile at the border of a "
         "layer has padding on some sides only.",
         "3x3 with stride 2 occurs with 0101, 1010, 0111, 1111 and 0000 (left, right, top, bottom); 5x3, 5x2 and "
@@ -182,8 +181,7 @@ ARGUMENTS = (
         "Operands",
         "values of factors, terms and thresholds inside the number format of their register: coefficients of 16 "
         "bits, zero points and clip limits of one byte",
-        "They are operands of multipliers, adders and comparators, not settings: no value selects another "
-        "behaviour.",
+        "They are operands of multipliers, adders and comparators, not settings: no value selects another behaviour.",
         "ARITH: A up to 32,767, B from -32,768, C from -32,768 to 32,767, about 5,000 distinct factors. FSUB "
         "takes 167 values from -127 to 127 in a register of 24 bits, the limits of CLIP take 66.",
         "a layer that is right except for channels with one particular coefficient",
@@ -227,5 +225,5 @@ ARGUMENTS = (
 )
 
 
-def argument_for(feature: Feature) -> Argument | None:
-    return next((argument for argument in ARGUMENTS if argument.covers(feature)), None)
+def argument_for(feature: Feature, distrusted: Collection[str] = ()) -> Argument | None:
+    return next((one for one in ARGUMENTS if one.id not in distrusted and one.covers(feature)), None)

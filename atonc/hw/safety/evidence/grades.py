@@ -30,6 +30,9 @@ class Grade(StrEnum):
         return grade
 
 
+REMARKABLE = frozenset(Grade) - {Grade.SEEN, Grade.WITHIN}  # what reports list
+
+
 class Feature(NamedTuple):
     """One fact about a unit or an epoch: a number (judged by range) or a word (judged by equality), in a role."""
 
@@ -79,6 +82,19 @@ class Graded:
 
     def __str__(self) -> str:
         return f"{self.feature}{f' (seen: {self.seen})' if self.seen else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitGrade:
+    grade: Grade
+    features: tuple[Graded, ...]
+    remarkable: tuple[Graded, ...]
+    weakest: Strength
+
+    @staticmethod
+    def of(features: tuple[Graded, ...]) -> UnitGrade:
+        remarkable = tuple(graded for graded in features if graded.grade in REMARKABLE)
+        return UnitGrade(worst(g.grade for g in features), features, remarkable, weakest(g.strength for g in features))
 
 
 def worst(grades: Iterable[Grade]) -> Grade:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from atonc.hw.machine import CPU_RAM, stm32n6
 from atonc.hw.safety.context import PoolKind
 from atonc.hw.safety.evidence.grades import Feature
-from atonc.hw.safety.evidence.streng import direction, form
+from atonc.hw.safety.evidence.streng import direction
 from atonc.hw.safety.view import EpochView
 
 NAME = "STRENG memory"
@@ -38,8 +38,7 @@ def memory(view: EpochView, engine: str) -> str:
 def features(view: EpochView) -> Iterator[tuple[str, Feature]]:
     for engine, config in view.engines.items():
         port, place = view.role(engine), memory(view, engine)
-        application = place == PoolKind.USER or not port
-        yield engine, _feature(direction(config) if application else f"{port} {form(config)}", place)
+        yield engine, _feature(direction(config) if place == PoolKind.USER else port, place)
 
 
 @lru_cache(maxsize=1 << 8)

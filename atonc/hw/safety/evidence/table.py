@@ -85,6 +85,11 @@ class Program:
     epochs: int
     shipped: int  # 1: by ST, as a working demo
 
+    @property
+    def owner(self) -> str:
+        """Of the repository."""
+        return self.name.partition("+")[0]
+
 
 @cache
 def _data() -> dict[str, Any]:
@@ -95,6 +100,14 @@ def _data() -> dict[str, Any]:
 
 def programs() -> tuple[Program, ...]:
     return tuple(Program(*row) for row in _data()["programs"])
+
+
+def behind() -> str:
+    """How much the evidence is, in words."""
+    known = programs()
+    shipped, owners = sum(p.shipped for p in known), len({p.owner for p in known})
+    epochs = sum(p.epochs for p in known)
+    return f"{epochs:,} epochs of {len(known)} programs of {owners} owners, {shipped} of them shipped by ST"
 
 
 @cache
