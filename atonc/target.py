@@ -11,8 +11,7 @@ from atonc.hw.board_file import find_board
 from atonc.hw.cycles import hardware
 from atonc.hw.cycles.target import Target
 from atonc.hw.machine import Machine
-from atonc.hw.safety.evidence import Feature, Grade, Trust
-from atonc.hw.safety.evidence import copies
+from atonc.hw.safety.evidence import Feature, Grade, Trust, copies
 from atonc.hw.safety.evidence.epochs import KEPT, TABLE
 from atonc.options import SEEN, Options
 from atonc.place import Board, board, read_board

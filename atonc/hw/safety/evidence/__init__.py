@@ -15,7 +15,7 @@ from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.safety.context import Context
 from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind
-from atonc.hw.safety.evidence.grades import REMARKABLE, Feature, Grade, Graded, Strength, UnitGrade, weakest, worst
+from atonc.hw.safety.evidence.grades import NOTHING, REMARKABLE, Feature, Grade, Graded, Strength, UnitGrade, weakest, worst
 from atonc.hw.safety.evidence.trust import ON_CHIP, PUBLISHED, Trust
 from atonc.hw.safety.view import EpochView
 
@@ -52,7 +52,7 @@ class EpochGrade:
     number: int
     grade: Grade
     forms: tuple[Form, ...]
-    weakest: Strength = Strength()  # the least of each over all its forms
+    weakest: Strength = NOTHING  # the least of each over all its forms
 
 
 def grade_feature(feature: Feature) -> Graded:

@@ -63,6 +63,9 @@ class Strength(NamedTuple):
         return f"{self.programs} programs of {self.owners} owners, {self.shipped} shipped by ST"
 
 
+NOTHING = Strength()
+
+
 def weakest(found: Iterable[Strength]) -> Strength:
     """The least of each; without any form there is no weak one."""
     return Strength(*map(min, zip(*found, strict=True)))
@@ -78,7 +81,7 @@ class Graded:
     grade: Grade
     seen: str = ""
     argument: str = ""
-    strength: Strength = Strength()
+    strength: Strength = NOTHING
 
     def __str__(self) -> str:
         return f"{self.feature}{f' (seen: {self.seen})' if self.seen else ''}"

@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Any
 
 from atonc.hw.safety.evidence import modes, sets, writers
-from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, Strength
+from atonc.hw.safety.evidence.grades import NOTHING, Feature, Grade, Graded, Strength
 
 _SHOWN = 8  # words that a message lists
 # lengths of programs and fills of buffers: less than the least seen is no other form
@@ -35,7 +35,7 @@ class Words:
         return Grade.UNSEEN if found is None else Grade.ONCE if found.single else Grade.SEEN
 
     def strength(self, value: int | str) -> Strength:
-        return self.seen.get(str(value), Strength())
+        return self.seen.get(str(value), NOTHING)
 
     @property
     def count(self) -> int:
