@@ -68,7 +68,7 @@ NOTHING = Strength()
 
 def weakest(found: Iterable[Strength]) -> Strength:
     """The least of each; without any form there is no weak one."""
-    return Strength(*map(min, zip(*found, strict=True)))
+    return Strength(*map(min, zip(*set(found), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from atonc.hw.units.stream_engine import StrengConfig
 
 _PERIODS = 3  # that two walks must share before one of them stands for all
 Loop = tuple[int, int]  # count, step in bytes
+Runs = tuple[NDArray[np.int64], int]  # where they begin, how long they are
 
 
 class Relation(StrEnum):
@@ -33,7 +34,8 @@ def relation(one: StrengConfig, other: StrengConfig) -> Relation:
     if end <= start:
         return Relation.BORDER if (end - 1) // BUS_BYTES == start // BUS_BYTES else Relation.APART
     walks = (_Walk.of(one), _Walk.of(other))
-    if _meet(*walks, 1):
+    between = _in_turn(*walks)
+    if _meet(*walks, 1) if between is None else between < 0:
         return Relation.OVERLAP
     return Relation.SHARED_WORDS if _meet(*walks, BUS_BYTES) else Relation.OWN_WORDS
 
@@ -68,7 +70,23 @@ class _Walk:
 def distance(one: StrengConfig, other: StrengConfig) -> int:
     """Bytes between the nearest runs of two engines without a byte in common."""
     walks = (_Walk.of(one), _Walk.of(other))
-    (starts, length), (starts2, length2) = _period(*walks, 1) or _listed(*walks)
+    found = _in_turn(*walks)
+    return _nearest(*(_period(*walks, 1) or _listed(*walks))) if found is None else found
+
+
+def _in_turn(one: _Walk, other: _Walk) -> int | None:
+    """Bytes between runs where both repeat one by the same step, and go side by side for a while; negative: they meet."""
+    if len(one.loops) != 1 or len(other.loops) != 1 or one.loops[0][1] != other.loops[0][1]:
+        return None
+    (count, step), (count2, _) = one.loops[0], other.loops[0]
+    shift, ahead = divmod(other.address - one.address, step)
+    if min(count, shift + count2) - max(0, shift) < _PERIODS:
+        return None
+    return min(ahead - one.length, step - ahead - other.length)
+
+
+def _nearest(one: Runs, other: Runs) -> int:
+    (starts, length), (starts2, length2) = one, other
     ends, starts2 = np.sort(starts) + length, np.sort(starts2)
     after = np.searchsorted(starts2, ends)  # the first run of the other that begins behind each one
     behind, before = after < len(starts2), after > 0
@@ -79,9 +97,6 @@ def distance(one: StrengConfig, other: StrengConfig) -> int:
 def shorter_run(one: StrengConfig, other: StrengConfig) -> int:
     """Bytes in a row, of the engine that has fewer of them."""
     return min(_Walk.of(one).length, _Walk.of(other).length)
-
-
-Runs = tuple[NDArray[np.int64], int]  # where they begin, how long they are
 
 
 def _meet(one: _Walk, other: _Walk, unit: int) -> bool:
