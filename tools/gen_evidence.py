@@ -43,8 +43,10 @@ def excluded() -> tuple[tuple[str, str], ...]:
 
 def why_not(program: Program) -> str:
     """Why a program is no evidence; empty if it is. Being named comes first: not every edited file breaks a rule."""
+    if not program.epochs:
+        return "no epoch of the NPU"
     named = next((reason for path, reason in excluded() if fnmatchcase(program.name, path)), "")
-    return named or next((str(v) for v in _violations(program)), "")
+    return named or next(_violations(program), "")
 
 
 def _violations(program: Program) -> Iterator[str]:

@@ -48,7 +48,10 @@ def test_what_breaks_a_rule_is_kept_out(generator: ModuleType, what: str, capsys
 
 @pytest.mark.parametrize(
     "path",
-    ["Projectwork2_Code/Networks_c/network_64.c", "Projectwork2_Code@082d43e2/a/b/ATON_MatMul/source/networkDummy_int8.c"],
+    [
+        "Projectwork2_Code/Networks_c/network_64.c",
+        "Projectwork2_Code@082d43e2/a/b/ATON_MatMul/source/networkDummy_int8.c",
+    ],
 )
 def test_what_is_named_is_kept_out(generator: ModuleType, path: str) -> None:
     """Two of the edited files break no rule."""

@@ -15,7 +15,17 @@ from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.safety.context import Context
 from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind
-from atonc.hw.safety.evidence.grades import NOTHING, REMARKABLE, Feature, Grade, Graded, Strength, UnitGrade, weakest, worst
+from atonc.hw.safety.evidence.grades import (
+    NOTHING,
+    REMARKABLE,
+    Feature,
+    Grade,
+    Graded,
+    Strength,
+    UnitGrade,
+    weakest,
+    worst,
+)
 from atonc.hw.safety.evidence.trust import ON_CHIP, PUBLISHED, Trust
 from atonc.hw.safety.view import EpochView
 

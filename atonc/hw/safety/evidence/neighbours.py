@@ -75,7 +75,7 @@ def distance(one: StrengConfig, other: StrengConfig) -> int:
 
 
 def _in_turn(one: _Walk, other: _Walk) -> int | None:
-    """Bytes between runs where both repeat one by the same step, and go side by side for a while; negative: they meet."""
+    """Bytes between runs of two that go side by side for a while, each by the same step; negative: they meet."""
     if len(one.loops) != 1 or len(other.loops) != 1 or one.loops[0][1] != other.loops[0][1]:
         return None
     (count, step), (count2, _) = one.loops[0], other.loops[0]

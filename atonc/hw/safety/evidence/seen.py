@@ -1,4 +1,4 @@
-"""What a recipe asks of the evidence while it chooses a form, as ranges: faster than to grade whole units."""
+"""What a recipe asks of the evidence while it chooses a form: faster than to grade whole units."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from atonc.hw.safety.evidence.table import Numbers, evidence
 from atonc.hw.units.convacc import ConvaccConfig
 
 _SIDES = ("top", "left", "bottom", "right")
+
+
+def chain_seen(text: str) -> bool:
+    """Whether a published program has a chain of this canonical text."""
+    return grade_feature(Feature("chain", "", text)).grade != Grade.UNSEEN
 
 
 def padding_seen(c: ConvaccConfig) -> bool:

@@ -117,6 +117,12 @@ def evidence() -> Mapping[str, Mapping[str, Table]]:
     return {name: {role: _table(row) for role, row in roles.items()} for name, roles in features.items()}
 
 
+def words(name: str, role: str = "") -> Mapping[str, Strength]:
+    """Of a feature that is judged by equality."""
+    table = evidence()[name][role]
+    return table.seen if isinstance(table, Words) else {}
+
+
 def _table(row: Any) -> Table:
     if isinstance(row, dict):
         return Words({word: Strength(*counts) for word, counts in row.items()})
