@@ -12,16 +12,17 @@ from atonc.hw.board_file import board_names, find_board
 from atonc.hw.cycles import hardware
 from atonc.hw.cycles.target import Target
 from atonc.hw.machine import Machine
-from atonc.hw.safety.evidence import Feature, Grade, Trust
+from atonc.hw.safety.evidence import Feature, Grade, Trust, copies
 from atonc.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.hw.safety.evidence.board_file import read_board_evidence
 from atonc.hw.safety.evidence.epochs import KEPT, TABLE
 from atonc.options import SEEN, Options
 from atonc.place import Board, board, read_board
 from atonc.place.pools import movable_outside, not_secure
-from atonc.schedule import TABLES
+from atonc.schedule import PREFETCH, TABLES
 
-ASKED = {TABLES: Feature(TABLE, "ARITH", KEPT)}  # what no published program has, by pass of `--schedule-with`
+# what no published program has, by pass of `--schedule-with`
+ASKED = {TABLES: (Feature(TABLE, "ARITH", KEPT),), PREFETCH: copies.FETCHES}
 
 
 def memories(options: Options) -> Board:
@@ -43,7 +44,7 @@ def target_of(options: Options) -> Target:
 
 def trust_of(options: Options) -> Trust:
     worst = Grade.WITHIN if options.silicon == SEEN else Grade.COMPOSED
-    asked = frozenset(ASKED[name] for name in options.schedule_with if name in ASKED)
+    asked = frozenset(feature for name in options.schedule_with for feature in ASKED.get(name, ()))
     answers = answers_of(options)
     if asked & answers.refuted:
         raise InputError(

@@ -26,11 +26,11 @@ from atonc.place.resident import (
 )
 from atonc.plan.contents import require_written
 from atonc.plan.types import StepPlan
+from atonc.schedule import PREFETCH
 from atonc.schedule.check import require_sound
 from atonc.schedule.check_copies import check as check_copies
 from atonc.schedule.prefetch import Ride, with_copies
 
-PREFETCH = "prefetch"  # of schedule.UNPROVEN
 Placed = tuple[tuple[StepPlan, ...], Layout]
 Bring = Callable[[Program, Layout, Context, Board, Options, Target], Placed]
 

@@ -42,8 +42,13 @@ class Program:
     blob_words: tuple[int, ...] = ()  # length of each program of the epoch controller
 
     @property
+    def owner(self) -> str:
+        """Of the repository: names begin with OWNER+NAME."""
+        return self.name.partition("+")[0]
+
+    @property
     def shipped(self) -> bool:
-        return self.name.startswith(VENDOR)
+        return self.owner == VENDOR
 
 
 @dataclass

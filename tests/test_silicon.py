@@ -9,7 +9,7 @@ import pytest
 
 from atonc import silicon
 from atonc.errors import ToolError
-from atonc.hw.safety.evidence import PUBLISHED, EpochGrade, Form, Grade, Graded
+from atonc.hw.safety.evidence import PUBLISHED, EpochGrade, Form, Grade, Graded, Strength
 from atonc.hw.safety.evidence.grades import Feature
 from atonc.hw.safety.evidence.summary import summarise
 from atonc.insight.reproduce import command
@@ -50,7 +50,7 @@ def test_composed_forms_are_allowed_and_named() -> None:
 
 def test_only_seen_forms() -> None:
     compiled = compile_graph(graph(), Options(silicon="seen"))
-    assert all(epoch.grade in (Grade.SEEN, Grade.WITHIN) for epoch in compiled.grades)
+    assert all(epoch.grade.rank <= Grade.WITHIN.rank for epoch in compiled.grades)
     (reason,) = compiled.mapped.reasons
     assert reason.rule == rules.NO_EVIDENCE.id and "(argument S5)" in reason.seen and reason.limit.startswith("seen: ")
     assert compiled.report is not None and compiled.report.outputs[0].within1_percent == 100
@@ -97,10 +97,24 @@ def _bound():
 def test_what_is_unseen_is_listed_without_being_asked() -> None:
     text = silicon_text.lines(summarise([planted(Grade.UNSEEN), replace(planted(Grade.COMPOSED, "S3"), number=2)]))
     assert text[0] == (
-        "silicon: 0 epochs seen in published programs, 0 within what was seen, 1 composed of seen parts, 1 unseen"
+        "silicon: 0 epochs seen in published programs, 0 seen once, 0 within what was seen, 0 part of a seen set, "
+        "1 composed of seen parts, 1 unseen"
     )
     assert "     CONVACC W of 3x3/1 simd1 F1 = 1 (seen: 2..240): 1 epochs, first 1" in text
     assert text[-1] == "  S3 Larger frames: 1 epochs"
+
+
+def test_what_was_seen_once_is_told_with_whose_program_it_is() -> None:
+    once = Graded(Feature("chain", "", "IN>OUT"), Grade.ONCE, strength=Strength(3, 1, 1, 1))
+    found = summarise([EpochGrade(4, Grade.WITHIN, (Form("STRENG0", once),), once.strength)])
+    assert (found.epochs["within"], found.with_form[Grade.ONCE], found.shipped) == (1, 1, 1)
+    text = silicon_text.lines(found, verbose=True)
+    assert text[1] == "  1 epochs have a form that rests on one program; of 1 ST ships every form"
+    assert text[-1] == "     chain = IN>OUT [one program, shipped by ST]: 1 epochs, first 4"
+    assert text[-1] not in silicon_text.lines(found)
+    data = found.as_dict()
+    assert data["strength"] == {"with_a_form_seen_once": 1, "all_forms_shipped": 1}
+    assert [(f["grade"], f["programs"], f["owners"], f["shipped"]) for f in data["forms"]] == [("once", 1, 1, 1)]
 
 
 def test_the_command_keeps_the_options() -> None:

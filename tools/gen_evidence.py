@@ -1,15 +1,21 @@
 """Writes atonc/hw/safety/data/evidence.json from published programs: `python tools/gen_evidence.py FETCHED_DIR...`.
 
 Every epoch of every distinct program is taken apart into the features that the grades look at
-(atonc/hw/safety/evidence); kept are their values with counts. Same input, same bytes.
+(atonc/hw/safety/evidence); kept are their values with how often, in how many programs, of how many owners and in how
+many that ST ships. Files that people edited carry the header of ST's compiler too, so `why_not` keeps out what
+tools/not_evidence.toml names and what breaks a safety rule. Same input, same bytes.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,11 +25,34 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from published import Program, Reading, read_programs  # noqa: E402
 
+from atonc.hw.safety import check_program  # noqa: E402
 from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind, unit_features  # noqa: E402
-from atonc.hw.safety.evidence.grades import Feature  # noqa: E402
+from atonc.hw.safety.evidence.grades import Feature, Strength, Value  # noqa: E402
 from atonc.hw.safety.view import EpochView  # noqa: E402
+from atonc.reasons import Severity  # noqa: E402
 
 OUT = ROOT / "atonc" / "hw" / "safety" / "data" / "evidence.json"
+EXCLUDED = Path(__file__).with_name("not_evidence.toml")
+
+
+@cache
+def excluded() -> tuple[tuple[str, str], ...]:
+    """Patterns of paths, each with the reason."""
+    return tuple((row["path"], row["reason"]) for row in tomllib.loads(EXCLUDED.read_text())["excluded"])
+
+
+def why_not(program: Program) -> str:
+    """Why a program is no evidence; empty if it is. Being named comes first: not every edited file breaks a rule."""
+    if not program.epochs:
+        return "no epoch of the NPU"
+    named = next((reason for path, reason in excluded() if fnmatchcase(program.name, path)), "")
+    return named or next(_violations(program), "")
+
+
+def _violations(program: Program) -> Iterator[str]:
+    for found in check_program(program.epochs, program.context):
+        if found.severity == Severity.VIOLATION:
+            yield f"epoch {found.epoch}, {found.unit}: {found.rule.id} {found.rule.sentence} ({found.seen})"
 
 
 def program_features(program: Program) -> Iterator[Feature]:
@@ -39,47 +68,67 @@ def program_features(program: Program) -> Iterator[Feature]:
         yield Feature("words of a blob", "", words)
 
 
+@dataclass
+class Seen:
+    """Where a form was seen."""
+
+    times: int = 0
+    programs: list[Program] = field(default_factory=list)
+
+    def add(self, program: Program, times: int) -> None:
+        self.times += times
+        self.programs.append(program)
+
+    @property
+    def strength(self) -> Strength:
+        owners = {program.owner for program in self.programs}
+        return Strength(self.times, len(self.programs), len(owners), sum(p.shipped for p in self.programs))
+
+
 class Collected:
-    """Values by name and role, each with how often, in how many programs, and in how many that ST ships."""
+    """Values by name and role, and each role as a whole."""
 
     def __init__(self) -> None:
-        self.counts: dict[tuple[str, str], dict[int | str, list[int]]] = defaultdict(dict)
+        self.values: dict[tuple[str, str], dict[Value, Seen]] = defaultdict(lambda: defaultdict(Seen))
+        self.roles: dict[tuple[str, str], Seen] = defaultdict(Seen)
 
-    def add(self, features: Iterable[Feature], shipped: bool) -> None:
-        for feature, times in Counter(features).items():
-            row = self.counts[feature.name, feature.role].setdefault(feature.value, [0, 0, 0])
-            row[0] += times
-            row[1] += 1
-            row[2] += shipped
+    def add(self, program: Program) -> None:
+        roles: Counter[tuple[str, str]] = Counter()
+        for feature, times in Counter(program_features(program)).items():
+            key = feature.name, feature.role
+            self.values[key][feature.value].add(program, times)
+            roles[key] += times
+        for key, times in roles.items():
+            self.roles[key].add(program, times)
 
-    def tables(self, programs: dict[tuple[str, str], tuple[int, int]]) -> dict[str, dict[str, Any]]:
+    def tables(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
-        for (name, role), values in sorted(self.counts.items()):
-            found.setdefault(name, {})[role] = _row(values, programs[name, role])
+        for (name, role), values in sorted(self.values.items()):
+            found.setdefault(name, {})[role] = _row(values, self.roles[name, role])
         return found
 
 
-def _row(values: dict[int | str, list[int]], programs: tuple[int, int]) -> Any:
+def _row(values: dict[Value, Seen], role: Seen) -> Any:
     if all(isinstance(value, int) for value in values):
         ordered = sorted(int(value) for value in values)
-        steps = [ordered[0], *(b - a for a, b in pairwise(ordered))]
-        return [sum(row[0] for row in values.values()), *programs, steps]
-    return {str(value): values[value] for value in sorted(values, key=str)}
+        return [*role.strength, [ordered[0], *(b - a for a, b in pairwise(ordered))]]
+    return {str(value): values[value].strength for value in sorted(values, key=str)}
 
 
 def collect(folders: list[Path]) -> dict[str, Any]:
-    collected, reading = Collected(), Reading()
-    within: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-    programs = []
-    for program in read_programs(folders, reading):
-        features = list(program_features(program))
-        collected.add(features, program.shipped)
-        for key in {(f.name, f.role) for f in features}:
-            within[key][0] += 1
-            within[key][1] += program.shipped
-        programs.append([program.name, program.compiler, program.driven_by, len(program.epochs), int(program.shipped)])
-    counts = {key: (row[0], row[1]) for key, row in within.items()}
-    return {"programs": sorted(programs), "features": collected.tables(counts)}
+    return gather(read_programs(folders, Reading()))
+
+
+def gather(programs: Iterable[Program]) -> dict[str, Any]:
+    """What is no evidence is named on standard error."""
+    collected, kept = Collected(), []
+    for program in programs:
+        if reason := why_not(program):
+            print(f"kept out: {program.name}: {reason}", file=sys.stderr)
+            continue
+        collected.add(program)
+        kept.append([program.name, program.compiler, program.driven_by, len(program.epochs), int(program.shipped)])
+    return {"programs": sorted(kept), "features": collected.tables()}
 
 
 def write(data: dict[str, Any]) -> None:

@@ -18,7 +18,8 @@ from atonc.evaluating.options import EvaluateOptions
 from atonc.hw.safety import all_rules
 from atonc.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.hw.safety.evidence.epochs import any_value
-from atonc.hw.safety.evidence.table import Numbers, evidence, programs
+from atonc.hw.safety.evidence.grades import Strength
+from atonc.hw.safety.evidence.table import Numbers, Table, behind, evidence, words
 from atonc.insight import rules as shaping
 from atonc.insight.operators import operator_table, source_operators
 from atonc.lower import rules as mapping
@@ -161,20 +162,31 @@ def _help(action: argparse.Action) -> str:
 
 
 def _silicon() -> Iterator[str]:
-    known, features = programs(), evidence()
-    shipped = sum(program.shipped for program in known)
+    features = evidence()
     yield "# What the silicon is known to do\n"
     yield "No board has run our programs, so every form of them is compared with programs that ST's compiler made and"
-    yield f"people published: {len(known)} programs with {sum(p.epochs for p in known):,} epochs, {shipped} of them"
-    yield "shipped by ST as working demos. For every register field of every unit, in each role, the values that"
-    yield "occur are kept (`atonc/hw/safety/data/evidence.json`, by `tools/gen_evidence.py`). Each form has a grade:\n"
-    yield "- **seen**: this value or combination is in a published program;"
-    yield "- **within**: a number between seen ones of the same role;"
+    yield f"people published: {behind()} as working"
+    yield "demos. For every register field of every unit, in each role, the values that occur are kept"
+    yield "(`atonc/hw/safety/data/evidence.json`, by `tools/gen_evidence.py`). Files that people edited carry"
+    yield "the header"
+    yield "of ST's compiler too: what `tools/not_evidence.toml` names, and what breaks a safety rule, is kept out. Each"
+    yield "form has a grade, from best to worst:\n"
+    yield "- **seen**: this value or combination is in published programs;"
+    yield "- **once**: in a single one, so that nothing else confirms it;"
+    yield "- **within**: a number between seen ones of the same role, or nearer to what is always done than those;"
+    yield "- **part**: chains side by side that are part of a larger set of one published epoch;"
     yield "- **composed**: every part was seen, the combination was not; one of the arguments below allows it;"
     yield "- **unseen**: anything else. The operator goes to the CPU instead; `--allow-unproven` keeps it on the NPU.\n"
-    yield "`atonc analyze` says how many epochs have each grade; `-v` and `--json` name every composed form."
-    yield "`--silicon seen` allows no composed form either. `--evidence FILE` adds what your own board answered:"
-    yield "confirmed forms are seen, refuted ones unseen ([the first hour with a board](first_hour.md)).\n"
+    yield "An epoch has the worst grade of its forms. `atonc analyze` says how many epochs have each grade,"
+    yield "how many have"
+    yield "a form that rests on one program, and of how many ST ships every form; `-v` and `--json` name every"
+    yield "form that"
+    yield "is not simply seen, with its strength: in how many programs it is, of how many owners of"
+    yield "repositories, and how"
+    yield "many of them ST ships. `--silicon seen` allows what is seen, once or within. `--evidence FILE` adds"
+    yield "what your own board answered: confirmed forms are seen, refuted ones unseen"
+    yield "([the first hour with a board](first_hour.md)).\n"
+    yield from _looks()
     yield "## Arguments\n"
     for argument in ARGUMENTS:
         yield f"### {argument.id} {argument.title}\n"
@@ -192,6 +204,46 @@ def _silicon() -> Iterator[str]:
     yield "| field | why |\n|---|---|"
     for unit, fields in any_value().items():
         yield from (f"| {unit} {field} | {why} |" for field, why in fields.items())
+
+
+def _looks() -> Iterator[str]:
+    """What is looked at beside registers."""
+    yield "## Beside the registers\n"
+    yield "- **Memory behind a port**: what a stream engine in its role reads or writes; kernels, for example,"
+    yield "  come from"
+    yield f"  {_strengths('STRENG memory', 'to CONVACC:1')}."
+    yield "- **Copies**, by source and target and by what runs beside them. Beside a convolution:"
+    yield f"  {_strengths('copy', 'beside a convolution')}. Weights that are fetched from flash meanwhile"
+    yield "  (`--schedule-with prefetch`) are unseen, and allowed only because the user asks for them."
+    yield "- **Bus interfaces**: how many engines of an epoch are on either, and whether features and kernels"
+    yield "  of a CONVACC"
+    yield "  come over the same one."
+    yield "- **Interleaved writers**: how long their runs are and how many bytes lie between them. Longer runs"
+    yield "  and wider"
+    yield f"  gaps are within. What was seen: {_strengths('two writers', '', 'interleaved')}."
+    yield "- **Sets of chains** side by side: seen as a whole, as part of a larger set, or each chain alone (S1).\n"
+    yield from _thin()
+
+
+def _strengths(name: str, role: str, begin: str = "") -> str:
+    found = sorted(words(name, role).items(), key=lambda row: (-row[1].times, row[0]))
+    return "; ".join(f"{word} ({strength})" for word, strength in found if word.startswith(begin))
+
+
+def _thin() -> Iterator[str]:
+    yield "## Thin evidence\n"
+    yield "How many values of a word, and how many roles of a number, rest on a single program.\n"
+    yield "| form | values or roles | in one program | of these shipped by ST |\n|---|---:|---:|---:|"
+    for name, roles in evidence().items():
+        found = [s for table in roles.values() for s in _known(table)]
+        single = [strength for strength in found if strength.single]
+        if single:
+            yield f"| {name} | {len(found)} | {len(single)} | {sum(strength.shipped for strength in single)} |"
+    yield ""
+
+
+def _known(table: Table) -> Iterable[Strength]:
+    return (table.known,) if isinstance(table, Numbers) else table.seen.values()
 
 
 def _errors() -> Iterator[str]:

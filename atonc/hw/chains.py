@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
-from atonc.hw.proven import NEVER_SEEN, Sighting, load, sighting
+from atonc.hw.proven import Sighting, load, sighting
 from atonc.hw.units.stream_engine import StrengConfig
 
 _PORT_LETTERS = {"CONVACC": "fka", "ARITH": "xy"}
@@ -133,7 +133,3 @@ def proven_topologies() -> Mapping[tuple[str, ...], Sighting]:
     known = [text for text, _ in load("chains")["chains"]]
     rows = load("chains")["topologies"]
     return {tuple(sorted(known[number] for number in numbers)): sighting(row) for numbers, row in rows}
-
-
-def evidence(text: str) -> Sighting:
-    return proven_chains().get(text, NEVER_SEEN)

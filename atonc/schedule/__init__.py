@@ -25,9 +25,9 @@ PASSES = {  # name -> what it does
 }
 ROUNDS_ELSEWHERE = ("borders", "lanes")  # of these: what they cost decides between forms that round at other places
 
-TABLES = "tables"
+PREFETCH, TABLES = "prefetch", "tables"
 UNPROVEN = {  # name -> what it does; off unless asked for (`--schedule-with`): no published program shows the form
-    "prefetch": "idle engines copy weights of later layers into free RAM, beside convolutions that read the flash",
+    PREFETCH: "idle engines copy weights of later layers into free RAM, beside convolutions that read the flash",
     "attention": "products of two activations as convolutions whose kernels are read from RAM",
     TABLES: "a table of coefficients stays in its unit for later epochs that want the same",
 }

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from atonc.errors import InternalError
-from atonc.hw.chains import Shape, evidence, texts_of
+from atonc.hw.chains import Shape, texts_of
 from atonc.hw.footprint import share_word, touched
 from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
-from atonc.hw.proven import Level
+from atonc.hw.safety.evidence.seen import chain_seen
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.aliases import root
@@ -263,7 +263,7 @@ def _proven(schedule: Schedule) -> Iterator[Finding]:
             if len(found) != 1:
                 yield Finding(PROVEN, f"step {number}, {task.title}", f"{len(found)} chains in one task")
             for text in found:
-                if evidence(text).level == Level.NEVER:
+                if not chain_seen(text):
                     yield Finding(PROVEN, f"step {number}, {task.title}", text or "no writer")
 
 

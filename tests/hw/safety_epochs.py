@@ -32,18 +32,18 @@ def convolution() -> Epoch:
     return build(
         {
             "STRENG0": features(NPU_RAM5, 2048, 2),
-            "STRENG1": kernels(2 * 8 * 8 * 9),
+            "STRENG5": kernels(2 * 8 * 8 * 9),
             "CONVACC0": convacc(16, 16, 8, 8, (3, 3)),
             "ARITH0": scale(256, 16, 8),
             "ARITH1": bias(256, 16, 8),
-            "STRENG2": writer(NPU_RAM3, 2048, 2),
+            "STRENG6": writer(NPU_RAM3, 2048, 2),
         },
         [
             "STRENG0 > CONVACC0:0",
-            "STRENG1 > CONVACC0:1",
+            "STRENG5 > CONVACC0:1",
             "CONVACC0 > ARITH0",
             "ARITH0 > ARITH1",
-            "ARITH1 > STRENG2",
+            "ARITH1 > STRENG6",
         ],
     )
 
@@ -53,7 +53,7 @@ def strided_convolution() -> Epoch:
     epoch = change(convolution(), "CONVACC0", stride_x=2, stride_y=2)
     epoch = change(epoch, "ARITH0", reset2_every=511, reset3_every=1023)
     epoch = change(epoch, "ARITH1", reset2_every=511, reset3_every=1023)
-    return replace(epoch, units={**epoch.units, "STRENG2": writer(NPU_RAM3, 512, 2)})
+    return replace(epoch, units={**epoch.units, "STRENG6": writer(NPU_RAM3, 512, 2)})
 
 
 def memory_loop(side: int = 4) -> Epoch:
@@ -65,22 +65,22 @@ def memory_loop(side: int = 4) -> Epoch:
     return build(
         {
             "STRENG0": features(NPU_RAM5, size, 8, **signed),
-            "STRENG1": kernels(8 * 16 * 16, **signed),
-            "STRENG3": reader(NPU_RAM4, size, 8, element_bytes=2, frame_offset=0, sync=1, sync_source=4, **signed),
+            "STRENG5": kernels(8 * 16 * 16, **signed),
+            "STRENG7": reader(NPU_RAM4, size, 8, element_bytes=2, frame_offset=0, sync=1, sync_source=8, **signed),
             "CONVACC0": convacc(side, side, 16, 16, (1, 1), **summing, **wide),
             "ARITH0": scale(side * side, 32, 16),
             "ARITH1": bias(side * side, 32, 16),
-            "STRENG2": writer(NPU_RAM3, size, 2),
-            "STRENG4": writer(NPU_RAM4, size, 8, element_bytes=2, frame_offset=0),
+            "STRENG6": writer(NPU_RAM3, size, 2),
+            "STRENG8": writer(NPU_RAM4, size, 8, element_bytes=2, frame_offset=0),
         },
         [
             "STRENG0 > CONVACC0:0",
-            "STRENG1 > CONVACC0:1",
-            "STRENG3 > CONVACC0:2",
-            "CONVACC0 > STRENG4",
+            "STRENG5 > CONVACC0:1",
+            "STRENG7 > CONVACC0:2",
+            "CONVACC0 > STRENG8",
             gated("CONVACC0", "ARITH0", 0, 3, 1),
             "ARITH0 > ARITH1",
-            "ARITH1 > STRENG2",
+            "ARITH1 > STRENG6",
         ],
     )
 
@@ -89,8 +89,8 @@ def ring() -> Epoch:
     """~[f=IN k=IN a=CONVACC#1]>CONVACC#1>ARITH>ARITH>OUT: the same sums, fed back through the switch."""
     epoch = memory_loop(side=1)
     config = replace(epoch.units["CONVACC0"], generate_first_sum=1, no_first_sum=0)
-    units = {name: c for name, c in epoch.units.items() if name not in ("STRENG3", "STRENG4")}
-    wired = [k for k in epoch.links if not {k.source, k.destination} & {"STRENG3", "STRENG4"}]
+    units = {name: c for name, c in epoch.units.items() if name not in ("STRENG7", "STRENG8")}
+    wired = [k for k in epoch.links if not {k.source, k.destination} & {"STRENG7", "STRENG8"}]
     return build({**units, "CONVACC0": config}, [*wired, "CONVACC0 > CONVACC0:2"])
 
 
@@ -104,23 +104,23 @@ def chain() -> Epoch:
     return build(
         {
             "STRENG0": features(NPU_RAM5, 2304, 2),
-            "STRENG1": kernels(2 * 2 * 16 * 16),
-            "STRENG3": features(NPU_RAM5 + 0x2000, 2304, 2),
+            "STRENG5": kernels(2 * 2 * 16 * 16),
+            "STRENG7": features(NPU_RAM5 + 0x2000, 2304, 2),
             "CONVACC0": first,
             "CONVACC1": replace(last, out_shift=2),
             "ARITH0": scale(144, 32, 16),
             "ARITH1": bias(144, 32, 16),
-            "STRENG2": writer(NPU_RAM3, 2304, 2),
+            "STRENG6": writer(NPU_RAM3, 2304, 2),
         },
         [
             "STRENG0 > CONVACC0:0",
-            "STRENG3 > CONVACC1:0",
-            "STRENG1 > CONVACC0:1",
-            "STRENG1 > CONVACC1:1",
+            "STRENG7 > CONVACC1:0",
+            "STRENG5 > CONVACC0:1",
+            "STRENG5 > CONVACC1:1",
             "CONVACC0 > CONVACC1:2",
             "CONVACC1 > ARITH0",
             "ARITH0 > ARITH1",
-            "ARITH1 > STRENG2",
+            "ARITH1 > STRENG6",
         ],
     )
 
@@ -130,11 +130,11 @@ def addition() -> Epoch:
     return build(
         {
             "STRENG0": reader(NPU_RAM5, 512),
-            "STRENG1": reader(NPU_RAM4, 512),
+            "STRENG5": reader(NPU_RAM4, 512),
             "ARITH0": affine(dual_input=1, combine_bc=0, b=1 << 14, shift_out=15),
-            "STRENG2": writer(NPU_RAM3, 512),
+            "STRENG6": writer(NPU_RAM3, 512),
         },
-        ["STRENG0 > ARITH0:0", "STRENG1 > ARITH0:1", "ARITH0 > STRENG2"],
+        ["STRENG0 > ARITH0:0", "STRENG5 > ARITH0:1", "ARITH0 > STRENG6"],
     )
 
 
@@ -154,9 +154,9 @@ def copy() -> Epoch:
     return build(
         {
             "STRENG0": reader(NPU_RAM5, 2048, 4),
-            "STRENG1": writer(NPU_RAM3, 2048, 4, **raster),
+            "STRENG5": writer(NPU_RAM3, 2048, 4, **raster),
         },
-        ["STRENG0 > STRENG1"],
+        ["STRENG0 > STRENG5"],
     )
 
 
@@ -190,9 +190,9 @@ def pooling() -> Epoch:
             "STRENG0": reader(NPU_RAM5, 144, 4),
             "POOL0": first,
             "POOL1": second,
-            "STRENG1": writer(NPU_RAM3, 64, 4),
+            "STRENG5": writer(NPU_RAM3, 64, 4),
         },
-        ["STRENG0 > POOL0", "POOL0 > POOL1", "POOL1 > STRENG1"],
+        ["STRENG0 > POOL0", "POOL0 > POOL1", "POOL1 > STRENG5"],
     )
 
 
@@ -221,8 +221,8 @@ def global_average() -> Epoch:
         out_height=9,
     )
     mean = affine(bytes_x=2, out_bytes_x=2, shift_a=8)
-    units = {"STRENG0": reader(NPU_RAM5, 256, 4), "POOL0": pool, "ARITH0": mean, "STRENG1": writer(NPU_RAM3, 4, 4)}
-    return build(units, ["STRENG0 > POOL0", "POOL0 > ARITH0", "ARITH0 > STRENG1"])
+    units = {"STRENG0": reader(NPU_RAM5, 256, 4), "POOL0": pool, "ARITH0": mean, "STRENG5": writer(NPU_RAM3, 4, 4)}
+    return build(units, ["STRENG0 > POOL0", "POOL0 > ARITH0", "ARITH0 > STRENG5"])
 
 
 def activation() -> Epoch:
@@ -243,8 +243,8 @@ def activation() -> Epoch:
         rom0=bytes(ROM0_ROWS),
         rom1=bytes(6 * ROM1_ROWS),
     )
-    units = {"STRENG0": reader(NPU_RAM5, 512), "ACTIV0": table, "STRENG1": writer(NPU_RAM3, 512)}
-    return build(units, ["STRENG0 > ACTIV0", "ACTIV0 > STRENG1"])
+    units = {"STRENG0": reader(NPU_RAM5, 512), "ACTIV0": table, "STRENG5": writer(NPU_RAM3, 512)}
+    return build(units, ["STRENG0 > ACTIV0", "ACTIV0 > STRENG5"])
 
 
 def deep() -> Epoch:
@@ -253,18 +253,18 @@ def deep() -> Epoch:
     return build(
         {
             "STRENG0": features(NPU_RAM5, 576, 2, element_bytes=3, raw_out=1),
-            "STRENG1": kernels(2 * 48 * 16, element_bytes=3),
+            "STRENG5": kernels(2 * 48 * 16, element_bytes=3),
             "CONVACC0": config,
             "ARITH0": scale(36, 32, 16),
             "ARITH1": bias(36, 32, 16),
-            "STRENG2": writer(NPU_RAM3, 576, 2),
+            "STRENG6": writer(NPU_RAM3, 576, 2),
         },
         [
             "STRENG0 > CONVACC0:0",
-            "STRENG1 > CONVACC0:1",
+            "STRENG5 > CONVACC0:1",
             "CONVACC0 > ARITH0",
             "ARITH0 > ARITH1",
-            "ARITH1 > STRENG2",
+            "ARITH1 > STRENG6",
         ],
     )
 

@@ -57,35 +57,35 @@ WIRING = [
     Fault(
         "W02",
         "a link to a unit that is not enabled",
-        lambda: exchange(CONV(), "ARITH1 > STRENG2", "ARITH1 > STRENG9"),
+        lambda: exchange(CONV(), "ARITH1 > STRENG6", "ARITH1 > STRENG9"),
         ("W01", "W06"),
     ),
-    Fault("W03", "two sources on one port", lambda: add(ADD(), "STRENG3 > ARITH0:0", STRENG3=reader(NPU_RAM5, 512))),
+    Fault("W03", "two sources on one port", lambda: add(ADD(), "STRENG7 > ARITH0:0", STRENG7=reader(NPU_RAM5, 512))),
     Fault(
         "W04",
         "a link that alternates between two sources",
         lambda: exchange(LOOP(), "CONVACC0 > ARITH0", replace(gated("CONVACC0", "ARITH0", 0, 3, 1), other_source=11)),
     ),
-    Fault("W05", "a reader with an input", lambda: add(ADD(), "STRENG0 > STRENG1")),
+    Fault("W05", "a reader with an input", lambda: add(ADD(), "STRENG0 > STRENG5")),
     Fault(
         "W06",
         "a writer that feeds a unit",
-        lambda: exchange(ADD(), "STRENG1 > ARITH0:1", "STRENG2 > ARITH0:1"),
+        lambda: exchange(ADD(), "STRENG5 > ARITH0:1", "STRENG6 > ARITH0:1"),
         ("W01", "W05", "W14"),
     ),
-    Fault("W07", "no writer", lambda: without(ADD(), "STRENG2"), ("W13",)),
+    Fault("W07", "no writer", lambda: without(ADD(), "STRENG6"), ("W13",)),
     Fault("W08", "a missing link", lambda: exchange(CONV(), "STRENG0 > CONVACC0:0", None), ("W01", "W05", "B01")),
-    Fault("W08", "no kernels", lambda: exchange(CONV(), "STRENG1 > CONVACC0:1", None), ("W01", "W05", "B01")),
+    Fault("W08", "no kernels", lambda: exchange(CONV(), "STRENG5 > CONVACC0:1", None), ("W01", "W05", "B01")),
     Fault(
         "W09",
         "the kernel port fed by an ARITH",
         lambda: add(
-            exchange(CONV(), "STRENG1 > CONVACC0:1", "STRENG1 > ARITH3"), "ARITH3 > CONVACC0:1", ARITH3=affine()
+            exchange(CONV(), "STRENG5 > CONVACC0:1", "STRENG5 > ARITH3"), "ARITH3 > CONVACC0:1", ARITH3=affine()
         ),
     ),
     Fault("W10", "accumulating without a source", lambda: change(CONV(), "CONVACC0", no_sum=0)),
     Fault("W10", "an accumulator input that is not used", lambda: change(LOOP(), "CONVACC0", no_sum=1)),
-    Fault("W11", "DUALIN without port Y", lambda: exchange(ADD(), "STRENG1 > ARITH0:1", None), ("W01", "W05", "B01")),
+    Fault("W11", "DUALIN without port Y", lambda: exchange(ADD(), "STRENG5 > ARITH0:1", None), ("W01", "W05", "B01")),
     Fault("W11", "port Y without DUALIN", lambda: change(ADD(), "ARITH0", dual_input=0)),
     Fault(
         "W12",
@@ -93,11 +93,11 @@ WIRING = [
         lambda: exchange(legal.activation(), "STRENG0 > ACTIV0", None),
         ("W01", "W05", "B01"),
     ),
-    Fault("W13", "an output that feeds nothing", lambda: exchange(CONV(), "ARITH1 > STRENG2", "ARITH0 > STRENG2")),
+    Fault("W13", "an output that feeds nothing", lambda: exchange(CONV(), "ARITH1 > STRENG6", "ARITH0 > STRENG6")),
     Fault(
         "W14",
         "an ARITH that feeds itself",
-        lambda: exchange(ADD(), "STRENG1 > ARITH0:1", "ARITH0 > ARITH0:1"),
+        lambda: exchange(ADD(), "STRENG5 > ARITH0:1", "ARITH0 > ARITH0:1"),
         ("W01", "W05", "B01", "B05"),
     ),
     Fault("W15", "POOL1 feeds POOL0", swapped_pools),
@@ -117,12 +117,12 @@ WIRING = [
 ]
 
 BALANCE = [
-    Fault("B01", "a starved writer", lambda: swap(CONV(), STRENG2=writer(NPU_RAM3, 2048, 3))),
-    Fault("B01", "a writer that stops early", lambda: swap(CONV(), STRENG2=writer(NPU_RAM3, 2048, 1))),
+    Fault("B01", "a starved writer", lambda: swap(CONV(), STRENG6=writer(NPU_RAM3, 2048, 3))),
+    Fault("B01", "a writer that stops early", lambda: swap(CONV(), STRENG6=writer(NPU_RAM3, 2048, 1))),
     Fault("B02", "half a feature frame", lambda: swap(CONV(), STRENG0=features(NPU_RAM5, 1024, 5))),
     Fault("B03", "half a frame into a POOL", lambda: swap(legal.pooling(), STRENG0=reader(NPU_RAM5, 72, 9))),
-    Fault("B04", "a kernel stream that is too short", lambda: swap(CONV(), STRENG1=kernels(8 * 8 * 9)), ("B01",)),
-    Fault("B05", "port Y runs dry", lambda: swap(ADD(), STRENG1=reader(NPU_RAM4, 256)), ("B01",)),
+    Fault("B04", "a kernel stream that is too short", lambda: swap(CONV(), STRENG5=kernels(8 * 8 * 9)), ("B01",)),
+    Fault("B05", "port Y runs dry", lambda: swap(ADD(), STRENG5=reader(NPU_RAM4, 256)), ("B01",)),
     Fault(
         "B06",
         "sums of another number of frames",
@@ -133,7 +133,7 @@ BALANCE = [
 ]
 
 ORDER = [
-    Fault("O01", "a writer configured first", lambda: moved(CONV(), "configure", "STRENG2", 0)),
+    Fault("O01", "a writer configured first", lambda: moved(CONV(), "configure", "STRENG6", 0)),
     Fault("O02", "a reader enabled first", lambda: moved(CONV(), "enable", "STRENG0", 9)),
     Fault(
         "O03",
@@ -146,8 +146,8 @@ ORDER = [
         lambda: replace(CONV(), events=tuple(e for e in CONV().events if e != Event("disable", "ARITH1"))),
     ),
     Fault("O04", "a wrong wait mask", lambda: replace(CONV(), waits=("STRENG0",))),
-    Fault("O04", "a writer that nobody waits for", lambda: replace(LOOP(), waits=("STRENG2",))),
-    Fault("O05", "waits in descending order", lambda: replace(LOOP(), waits=("STRENG4", "STRENG2"))),
+    Fault("O04", "a writer that nobody waits for", lambda: replace(LOOP(), waits=("STRENG6",))),
+    Fault("O05", "waits in descending order", lambda: replace(LOOP(), waits=("STRENG8", "STRENG6"))),
     Fault(
         "O06",
         "another timeout",
@@ -157,8 +157,8 @@ ORDER = [
     ),
     Fault(
         "O07",
-        "links after the switch was enabled, without clearing it",
-        lambda: replace(CONV(), events=tuple(e for e in CONV().events if e.what != "switch clear")),
+        "links before the switch is cleared",
+        lambda: moved(CONV(), "switch clear", "STRSWITCH0", 8),
     ),
     Fault("O07", "links after a unit runs", lambda: moved(CONV(), "link", "STRSWITCH0", 12)),
     Fault("O08", "links cut before the end", lambda: moved(CONV(), "unlink", "STRSWITCH0", 14)),
@@ -169,24 +169,24 @@ MEMORY = [
     Fault("M02", "no event for illegal settings", lambda: change(CONV(), "STRENG0", illegal_config_event=0)),
     Fault("M03", "a limit inside the buffer", lambda: change(CONV(), "STRENG0", address_limit=NPU_RAM5 + 0x800)),
     Fault("M04", "no room for prefetch", lambda: change(CONV(), "STRENG0", address_limit=NPU_RAM5 + 4096 + 8)),
-    Fault("M05", "frames below the start", lambda: change(CONV(), "STRENG2", frame_offset=-2048)),
-    Fault("M06", "pixels that overlap", lambda: change(legal.copy(), "STRENG1", pixel_offset_low=4)),
-    Fault("M07", "lines that overlap", lambda: change(legal.copy(), "STRENG1", line_offset_low=128)),
+    Fault("M05", "frames below the start", lambda: change(CONV(), "STRENG6", frame_offset=-2048)),
+    Fault("M06", "pixels that overlap", lambda: change(legal.copy(), "STRENG5", pixel_offset_low=4)),
+    Fault("M07", "lines that overlap", lambda: change(legal.copy(), "STRENG5", line_offset_low=128)),
     Fault(
         "M08",
         "a flash address that is no multiple of 16",
-        lambda: change(CONV(), "STRENG1", address=FLASH + 8, address_limit=FLASH + 0x1000),
+        lambda: change(CONV(), "STRENG5", address=FLASH + 8, address_limit=FLASH + 0x1000),
     ),
-    Fault("M09", "cpuRAM not aligned", lambda: swap(CONV(), STRENG2=writer(CPU_RAM2 + 8, 2048, 2))),
+    Fault("M09", "cpuRAM not aligned", lambda: swap(CONV(), STRENG6=writer(CPU_RAM2 + 8, 2048, 2))),
     Fault("M10", "cacheable on-chip memory", lambda: change(CONV(), "STRENG0", cacheable=1)),
-    Fault("M11", "flash past the cache", lambda: change(CONV(), "STRENG1", cacheable=0)),
+    Fault("M11", "flash past the cache", lambda: change(CONV(), "STRENG5", cacheable=0)),
     Fault(
         "M12",
         "features from flash kept in the cache",
         lambda: swap(CONV(), STRENG0=features(FLASH, 2048, 2, cacheable=1, cache_allocate=1)),
     ),
-    Fault("M13", "a write to flash", lambda: swap(CONV(), STRENG2=writer(FLASH, 2048, 2))),
-    Fault("M14", "an engine behind the end of memory", lambda: swap(CONV(), STRENG2=writer(0x343F_F800, 2048, 2))),
+    Fault("M13", "a write to flash", lambda: swap(CONV(), STRENG6=writer(FLASH, 2048, 2))),
+    Fault("M14", "an engine behind the end of memory", lambda: swap(CONV(), STRENG6=writer(0x343F_F800, 2048, 2))),
     Fault("M18", "packed words at odd places", lambda: raster(2, 4, 8, pixel=27, word=3)),
     Fault("M18", "packed words that begin at an odd address", lambda: raster(2, 4, 8, offset=1, word=3)),
     Fault("M16", "two slices of channels that share words", lambda: interleaved(0)),
@@ -203,16 +203,16 @@ ACCUMULATORS = [
     Fault("A04", "feedback with another shift", lambda: change(legal.ring(), "CONVACC0", in_shift=1)),
     Fault("A05", "a chain of unlike units", lambda: change(legal.chain(), "CONVACC0", simd=2)),
     Fault("A06", "a chain that passes 16-bit sums", lambda: change(legal.chain(), "CONVACC0", out_bytes=2)),
-    Fault("A07", "sums read as unsigned bytes", lambda: change(LOOP(), "STRENG3", size1=0, sign_extend=0), ("U16",)),
+    Fault("A07", "sums read as unsigned bytes", lambda: change(LOOP(), "STRENG7", size1=0, sign_extend=0), ("U16",)),
     Fault(
         "A08",
         "sums read from another place",
-        lambda: change(LOOP(), "STRENG3", address=NPU_RAM4 + 0x1000, address_limit=NPU_RAM4 + 0x2000),
+        lambda: change(LOOP(), "STRENG7", address=NPU_RAM4 + 0x1000, address_limit=NPU_RAM4 + 0x2000),
         ("A09",),
     ),
-    Fault("A09", "sync with an engine that does not write", lambda: change(LOOP(), "STRENG3", sync_source=0)),
+    Fault("A09", "sync with an engine that does not write", lambda: change(LOOP(), "STRENG7", sync_source=0)),
     Fault("A09", "sync of a feature reader", lambda: change(LOOP(), "STRENG0", sync=1)),
-    Fault("A10", "missing sync below 768 elements", lambda: change(LOOP(), "STRENG3", sync=0)),
+    Fault("A10", "missing sync below 768 elements", lambda: change(LOOP(), "STRENG7", sync=0)),
     Fault("A11", "sync on a long frame", lambda: LOOP(side=12)),
 ]
 
@@ -258,8 +258,8 @@ MODES = [
 VALUES = [
     Fault("E01", "a product with coefficients", lambda: change(ADD(), "ARITH0", operation=MULTIPLY, out_bytes=2)),
     Fault("E01", "OUTDIMS of what comes out", lambda: change(MEAN(), "POOL0", out_width=1, out_height=1)),
-    Fault("E01", "a single raster", lambda: swap(legal.copy(), STRENG0=reader(NPU_RAM5, 512), STRENG1=one_frame(0))),
-    Fault("E01", "a result in a loop of one turn", lambda: swap(ADD(), STRENG2=one_frame(frame_repeat=1))),
+    Fault("E01", "a single raster", lambda: swap(legal.copy(), STRENG0=reader(NPU_RAM5, 512), STRENG5=one_frame(0))),
+    Fault("E01", "a result in a loop of one turn", lambda: swap(ADD(), STRENG6=one_frame(frame_repeat=1))),
     Fault("E01", "24 channels in deep mode", lambda: shallow(24)),
     Fault("V04", "one channel", one_channel),
     Fault("E01", "two columns of padding", lambda: sided(16, 16, (1, 2, 1, 0))),
@@ -280,8 +280,8 @@ FORMS = [
         "P01",
         "POOL feeds ACTIV",
         lambda: add(
-            exchange(legal.pooling(), "POOL1 > STRENG1", "POOL1 > ACTIV0"),
-            "ACTIV0 > STRENG1",
+            exchange(legal.pooling(), "POOL1 > STRENG5", "POOL1 > ACTIV0"),
+            "ACTIV0 > STRENG5",
             ACTIV0=legal.activation().units["ACTIV0"],
         ),
     ),
@@ -304,10 +304,10 @@ FORMS = [
         "an unusual pair",
         lambda: add(
             legal.pooling(),
-            "STRENG5 > ACTIV0",
-            "ACTIV0 > STRENG6",
-            STRENG5=reader(NPU_RAM4, 512),
-            STRENG6=writer(NPU_RAM4 + 0x1000, 512),
+            "STRENG2 > ACTIV0",
+            "ACTIV0 > STRENG3",
+            STRENG2=reader(NPU_RAM4, 512),
+            STRENG3=writer(NPU_RAM4 + 0x1000, 512),
             ACTIV0=legal.activation().units["ACTIV0"],
         ),
     ),
@@ -316,10 +316,10 @@ FORMS = [
         "a POOL with three readers",
         lambda: add(
             legal.pooling(),
-            "POOL1 > STRENG5",
-            "POOL1 > STRENG6",
-            STRENG5=writer(NPU_RAM4, 64, 4),
-            STRENG6=writer(NPU_RAM4 + 0x1000, 64, 4),
+            "POOL1 > STRENG2",
+            "POOL1 > STRENG3",
+            STRENG2=writer(NPU_RAM4, 64, 4),
+            STRENG3=writer(NPU_RAM4 + 0x1000, 64, 4),
         ),
     ),
     Fault(
@@ -341,12 +341,12 @@ HAZARDS = [
         lambda: exchange(legal.chained_features(), "ARITH2 > CONVACC0", "ARITH2 > CONVACC0"),
     ),
     Fault("H4", "stride 2 on a frame of one line", lambda: flat(stride=2), ("U03",)),
-    Fault("H5", "unequal strides", lambda: change(CONV(), "CONVACC0", stride_y=2), ("B01",)),
+    Fault("H5", "unequal strides", lambda: change(CONV(), "CONVACC0", stride_x=2), ("B01",)),
     Fault("H6", "a kernel of one column and three lines", lambda: other_kernel(1, 3), ("U03",)),
     Fault("H7", "a kernel of six columns", lambda: other_kernel(6, 3, count=4)),
-    Fault("H8", "weights at the end of flash", lambda: swap(CONV(), STRENG1=kernels(1152, address=0x7800_0000 - 1152))),
-    Fault("H9", "results where the loader lives", lambda: swap(CONV(), STRENG2=writer(CPU_RAM2 + 0x8_0000, 2048, 2))),
-    Fault("H10", "a result over its input", lambda: swap(CONV(), STRENG2=writer(NPU_RAM5 + 1024, 2048, 2))),
+    Fault("H8", "weights at the end of flash", lambda: swap(CONV(), STRENG5=kernels(1152, address=0x7800_0000 - 1152))),
+    Fault("H9", "results where the loader lives", lambda: swap(CONV(), STRENG6=writer(CPU_RAM2 + 0x8_0000, 2048, 2))),
+    Fault("H10", "a result over its input", lambda: swap(CONV(), STRENG6=writer(NPU_RAM5 + 1024, 2048, 2))),
 ]
 
 FAULTS = [*WIRING, *BALANCE, *ORDER, *MEMORY, *ACCUMULATORS, *MODES, *VALUES, *FORMS, *HAZARDS]

@@ -65,11 +65,11 @@ def three_convaccs() -> Epoch:
     return add(
         epoch,
         *(limited("ARITH2", unit, 2) for unit in ("CONVACC1", "CONVACC2")),
-        *("STRENG1 > CONVACC1:1", "STRENG1 > CONVACC2:1", "CONVACC1 > STRENG5", "CONVACC2 > STRENG6"),
+        *("STRENG5 > CONVACC1:1", "STRENG5 > CONVACC2:1", "CONVACC1 > STRENG2", "CONVACC2 > STRENG3"),
         CONVACC1=conv,
         CONVACC2=conv,
-        STRENG5=writer(NPU_RAM4, 2048, 2, element_bytes=2),
-        STRENG6=writer(NPU_RAM4 + 0x4000, 2048, 2, element_bytes=2),
+        STRENG2=writer(NPU_RAM4, 2048, 2, element_bytes=2),
+        STRENG3=writer(NPU_RAM4 + 0x4000, 2048, 2, element_bytes=2),
     )
 
 
@@ -79,8 +79,8 @@ def flat(stride: int) -> Epoch:
     units = {
         "CONVACC0": config,
         "STRENG0": features(NPU_RAM5, 128, 2),
-        "STRENG1": kernels(2 * 8 * 8 * 3),
-        "STRENG2": writer(NPU_RAM3, 128 // stride, 2),
+        "STRENG5": kernels(2 * 8 * 8 * 3),
+        "STRENG6": writer(NPU_RAM3, 128 // stride, 2),
     }
     return swap(legal.convolution(), **units)
 
@@ -110,7 +110,7 @@ def raster(lines: int, pixels: int, depth: int, pixel: int = 0, offset: int = 0,
     steps = {"pixel_offset_low": step, "line_offset_low": line & 0xFFFF, "frame_offset": line * lines}
     wide = {"align_right": 1, "sign_extend": 1} if word == 3 else {}
     near = reader(NPU_RAM5 + offset, 0, 2, frame_repeat=2, line_offset_high=line >> 16, **shape, **steps, **wide)
-    return swap(legal.copy(), STRENG0=near, STRENG1=writer(NPU_RAM3, lines * pixels * depth, 2, element_bytes=word))
+    return swap(legal.copy(), STRENG0=near, STRENG5=writer(NPU_RAM3, lines * pixels * depth, 2, element_bytes=word))
 
 
 def interleaved(first: int) -> Epoch:
@@ -118,15 +118,15 @@ def interleaved(first: int) -> Epoch:
     slices = {"raw": 0, "depth": 4, "pixel_offset_low": 16, "line_offset_low": 256, "fsize_low": 16, "fsize_high": 16}
     slices |= {"frame_repeat": 2, "frame_offset": 4096}
     return add(
-        swap(legal.copy(), STRENG0=reader(NPU_RAM5, 1024, 2), STRENG1=writer(NPU_RAM3 + 4, 1024, 2, **slices)),
-        "STRENG3 > STRENG4",
-        STRENG3=reader(NPU_RAM5 + 0x4000, 1024, 2),
-        STRENG4=writer(NPU_RAM3 + first, 1024, 2, **slices),
+        swap(legal.copy(), STRENG0=reader(NPU_RAM5, 1024, 2), STRENG5=writer(NPU_RAM3 + 4, 1024, 2, **slices)),
+        "STRENG7 > STRENG8",
+        STRENG7=reader(NPU_RAM5 + 0x4000, 1024, 2),
+        STRENG8=writer(NPU_RAM3 + first, 1024, 2, **slices),
     )
 
 
 def six_writers() -> Epoch:
-    names = ("STRENG3", "STRENG4", "STRENG5", "STRENG6", "STRENG7")
+    names = ("STRENG7", "STRENG8", "STRENG2", "STRENG3", "STRENG4")
     more = {name: writer(NPU_RAM4 + 0x4000 * index, 2048, 4) for index, name in enumerate(names)}
     return add(legal.copy(), *(f"STRENG0 > {name}" for name in names), **more)
 
@@ -150,7 +150,7 @@ def one_channel() -> Epoch:
     units = {
         "CONVACC0": convacc(16, 16, 1, 8, (1, 1)),
         "STRENG0": features(NPU_RAM5, 256, 2),
-        "STRENG1": kernels(2 * 8),
+        "STRENG5": kernels(2 * 8),
     }
     return swap(legal.convolution(), **units)
 
@@ -168,7 +168,7 @@ def sided(width: int, height: int, pads: tuple[int, int, int, int]) -> Epoch:
     units = {
         "CONVACC0": conv,
         "STRENG0": features(NPU_RAM5, 8 * width * height, 2),
-        "STRENG2": writer(NPU_RAM3, conv.out_elements, 2),
+        "STRENG6": writer(NPU_RAM3, conv.out_elements, 2),
     }
     return swap(legal.convolution(), **units)
 
@@ -180,7 +180,7 @@ def shallow(channels: int) -> Epoch:
     units = {
         "CONVACC0": conv,
         "STRENG0": features(NPU_RAM5, 12 * channels, 2, raw_out=1, **packed),
-        "STRENG1": kernels(2 * conv.set_bytes, **packed),
+        "STRENG5": kernels(2 * conv.set_bytes, **packed),
     }
     return swap(legal.deep(), **units)
 
@@ -189,5 +189,5 @@ def other_kernel(width: int, height: int, count: int = 8, **settings: int) -> Ep
     """A convolution of other kernels, padded to the same size and balanced."""
     pads = {"pad_left": width // 2, "pad_right": (width - 1) // 2, "pad_top": height // 2}
     conv = convacc(16, 16, 8, count, (width, height), pad_bottom=(height - 1) // 2, **pads, **settings)
-    units = {"CONVACC0": conv, "STRENG1": kernels(2 * conv.set_bytes), "STRENG2": writer(NPU_RAM3, 256 * count, 2)}
+    units = {"CONVACC0": conv, "STRENG5": kernels(2 * conv.set_bytes), "STRENG6": writer(NPU_RAM3, 256 * count, 2)}
     return swap(legal.convolution(), **units)

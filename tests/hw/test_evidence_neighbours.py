@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.hw.limits import BUS_BYTES
-from atonc.hw.safety.evidence.neighbours import Relation, relation
+from atonc.hw.safety.evidence.neighbours import Relation, distance, relation, shorter_run
 from atonc.hw.units.stream_engine import StrengConfig, frame_addresses
 from tests.hw.safety_parts import NPU_RAM3, writer
 
@@ -68,3 +69,21 @@ def test_long_walks_are_not_listed() -> None:
     assert relation(one, replace(one, address=one.address + 16)) == Relation.OWN_WORDS
     assert relation(one, replace(one, address=one.address + 12)) == Relation.SHARED_WORDS
     assert relation(one, replace(one, address=one.address + 4)) == Relation.OVERLAP
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_the_distance_like_a_list_of_every_byte(data: st.DataObject) -> None:
+    pixel = data.draw(st.sampled_from([3, 8, 12, 24]))
+    one, other = data.draw(engines(pixel)), data.draw(st.one_of(engines(pixel), engines(16)))
+    mine, theirs = touched(one), touched(other)
+    if mine.isdisjoint(theirs):
+        nearest = np.abs(np.subtract.outer(list(mine), list(theirs))).min()
+        assert distance(one, other) == distance(other, one) == nearest - 1
+
+
+def test_slices_of_a_pixel() -> None:
+    """12 of every 32 bytes, and 8 more behind a gap of 4."""
+    raster = {"raw": 0, "fsize_low": 100, "fsize_high": 100, "pixel_offset_low": 32, "line_offset_low": 3200}
+    one, other = writer(NPU_RAM3, 1, **raster, depth=12), writer(NPU_RAM3 + 16, 1, **raster, depth=8)
+    assert (distance(one, other), shorter_run(one, other)) == (4, 8)

@@ -53,9 +53,9 @@ def test_rules_say_what_users_need() -> None:
 
 
 def test_findings_read_well() -> None:
-    found = check_epoch(swap(legal.convolution(), STRENG2=writer(NPU_RAM3, 2048, 3)))
+    found = check_epoch(swap(legal.convolution(), STRENG6=writer(NPU_RAM3, 2048, 3)))
     assert str(found[0]) == (
-        "epoch 7, STRENG2: violation B01: takes 6144 elements (limit: 4096 arrive). "
+        "epoch 7, STRENG6: violation B01: takes 6144 elements (limit: 4096 arrive). "
         "Rule: each writer takes exactly as many elements as its chain produces."
     )
     assert found[0].as_dict()["evidence"] == "15491 of 15491 writers"
@@ -83,21 +83,21 @@ class TestDocumentedExceptions:
     LOOP: ClassVar[dict[str, int]] = {"frame_repeat": 16, "frame_offset": 0, "repeat_offset": 32}
 
     def test_a_frame_repeated_for_port_y_too_often(self) -> None:
-        found = check_epoch(swap(legal.addition(), STRENG1=reader(NPU_RAM4, 32, 48, **self.LOOP)))
+        found = check_epoch(swap(legal.addition(), STRENG5=reader(NPU_RAM4, 32, 48, **self.LOOP)))
         assert ids(found, Severity.NOTE) == {"B05"} and not ids(found, Severity.VIOLATION)
 
     def test_such_a_reader_may_run_past_its_limit(self) -> None:
         loop = {**self.LOOP, "address_limit": NPU_RAM4 + 50}
-        found = check_epoch(swap(legal.addition(), STRENG1=reader(NPU_RAM4, 32, 48, **loop)))
+        found = check_epoch(swap(legal.addition(), STRENG5=reader(NPU_RAM4, 32, 48, **loop)))
         assert ids(found, Severity.NOTE) == {"B05", "M03"} and not ids(found, Severity.VIOLATION)
 
     def test_but_not_before_it_is_done(self) -> None:
         loop = {**self.LOOP, "address_limit": NPU_RAM4 + 30}
-        found = check_epoch(swap(legal.addition(), STRENG1=reader(NPU_RAM4, 32, 48, **loop)))
+        found = check_epoch(swap(legal.addition(), STRENG5=reader(NPU_RAM4, 32, 48, **loop)))
         assert ids(found, Severity.VIOLATION) == {"M03"}
 
     def test_other_surplus_for_port_y_is_a_fault(self) -> None:
-        found = check_epoch(swap(legal.addition(), STRENG1=reader(NPU_RAM4, 1024)))
+        found = check_epoch(swap(legal.addition(), STRENG5=reader(NPU_RAM4, 1024)))
         assert ids(found, Severity.VIOLATION) == {"B05"}
 
     def test_chain_with_a_shift_of_one(self) -> None:
@@ -109,8 +109,8 @@ class TestDocumentedExceptions:
         epoch = legal.chained_features()
         units = {
             "STRENG0": replace(epoch.engines()["STRENG0"], frames=256, frame_offset=0),
-            "STRENG1": replace(epoch.engines()["STRENG1"], fsize_low=256 * 576 & 0xFFFF, fsize_high=256 * 576 >> 16),
-            "STRENG2": replace(epoch.engines()["STRENG2"], frames=256),
+            "STRENG5": replace(epoch.engines()["STRENG5"], fsize_low=256 * 576 & 0xFFFF, fsize_high=256 * 576 >> 16),
+            "STRENG6": replace(epoch.engines()["STRENG6"], frames=256),
         }
         limits = {name: replace(c, address_limit=c.span()[1] + 63) for name, c in units.items()}
         links = [replace(k, frames0=0, frames1=0, other_source=0) for k in epoch.links]
@@ -118,7 +118,7 @@ class TestDocumentedExceptions:
 
     def test_transposed_writer(self) -> None:
         steps = {"pixel_offset_low": 512, "line_offset_low": 16, "frame_offset": 8192}
-        epoch = change(legal.copy(), "STRENG1", **steps, address_limit=NPU_RAM3 + 0x8000)
+        epoch = change(legal.copy(), "STRENG5", **steps, address_limit=NPU_RAM3 + 0x8000)
         assert not ids(check_epoch(epoch), Severity.VIOLATION)
 
 
@@ -129,7 +129,7 @@ class TestContext:
         assert check_epoch(legal.convolution(), Context((flash, ram))) == []
         short = replace(ram, size_bytes=0xFFF)
         found = check_epoch(legal.convolution(), Context((flash, short)))
-        assert {(v.rule.id, v.unit) for v in found} == {("M14", "STRENG0"), ("M14", "STRENG2")}
+        assert {(v.rule.id, v.unit) for v in found} == {("M14", "STRENG0"), ("M14", "STRENG6")}
 
     def test_a_pool_that_is_not_writable(self) -> None:
         pools = (Pool("all", NPU_RAM3, 0x1C_0000, PoolKind.ON_CHIP, writable=False),)
@@ -137,7 +137,7 @@ class TestContext:
         assert [v.rule.id for v in check_epoch(legal.convolution(), Context((*pools, flash)))] == ["M13"]
 
     def test_neighbouring_pools_hold_one_buffer(self) -> None:
-        epoch = swap(legal.convolution(), STRENG2=writer(NPU_RAM4 - 2048, 2048, 2))
+        epoch = swap(legal.convolution(), STRENG6=writer(NPU_RAM4 - 2048, 2048, 2))
         assert check_epoch(epoch) == []
 
     def test_non_secure_addresses_are_the_same_memory(self) -> None:
@@ -152,7 +152,7 @@ class TestContext:
         fits, short = Buffer("out", NPU_RAM3, 4096), Buffer("out", NPU_RAM3, 4095)
         assert check_epoch(legal.convolution(), Context(buffers=(fits,))) == []
         found = check_epoch(legal.convolution(), Context(buffers=(short,)))
-        assert [(v.rule.id, v.unit) for v in found] == [("M15", "STRENG2")]
+        assert [(v.rule.id, v.unit) for v in found] == [("M15", "STRENG6")]
 
     def test_a_reader_stays_inside_its_buffer(self) -> None:
         fits, short = Buffer("in", NPU_RAM5, 4096), Buffer("in", NPU_RAM5, 4095)
@@ -176,9 +176,9 @@ def test_slices_may_lie_beside_each_other_in_words_of_their_own() -> None:
 def test_two_chains_in_one_epoch() -> None:
     epoch = add(
         legal.convolution(),
-        "STRENG5 > STRENG6",
-        STRENG5=reader(NPU_RAM5 + 0x8000, 512),
-        STRENG6=writer(NPU_RAM4, 512),
+        "STRENG2 > STRENG3",
+        STRENG2=reader(NPU_RAM5 + 0x8000, 512),
+        STRENG3=writer(NPU_RAM4, 512),
     )
     assert check_epoch(epoch) == []
 

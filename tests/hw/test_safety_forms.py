@@ -90,8 +90,8 @@ def test_evidence_of_multicasts() -> None:
 def test_evidence_of_modes() -> None:
     epoch = legal.convolution()
     assert mode_keys.evidence(epoch.units["CONVACC0"]).shipped == 18
-    assert mode_keys.evidence(epoch.units["STRENG1"], "to CONVACC:1").level == Level.SHIPPED
-    assert mode_keys.evidence(epoch.units["STRENG1"], "to POOL:0").level == Level.NEVER
+    assert mode_keys.evidence(epoch.units["STRENG5"], "to CONVACC:1").level == Level.SHIPPED
+    assert mode_keys.evidence(epoch.units["STRENG5"], "to POOL:0").level == Level.NEVER
 
 
 def test_forms_of_contexts() -> None:

@@ -128,7 +128,7 @@ def _shared(source: ConvaccConfig, config: ConvaccConfig) -> Iterator[tuple[str,
     "A06",
     FAMILY,
     "inside a chain sums travel as 24-bit words: OBYTES = 3, RAW = 1, OUTSHIFT = 0, INSHIFT = 0",
-    Evidence(5922, 5925, "links", "3 links of one program use OUTSHIFT = INSHIFT = 1"),
+    Evidence(7553, 7559, "links", "6 links of two programs use OUTSHIFT = INSHIFT = 1"),
     remedy="shift only in the last unit of the chain",
 )
 def chain_format(view: EpochView) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ FAMILY = "hazards"
 _UNGATED_FRAMES = 256  # does not fit the 8-bit counter of the gate
 _MOST_CONVACCS = 2
 _WIDE_KERNEL = 6
+_RARE_STRIDES = (1, 2)
 _LOADER = range(0x3418_0000, 0x3420_0000)
 _PROCESSING = ("ARITH", "ACTIV", "POOL", "CONVACC")
 
@@ -95,13 +96,14 @@ def stride_on_lines(view: EpochView) -> Iterator[Finding]:
     "H5",
     FAMILY,
     "horizontal and vertical stride are equal and at most 2",
-    proven(11988, "units"),
+    Evidence(15327, 15328, "units", "one 3x3 of one program, not of ST, has 1 and 2"),
     remedy="use stride 1 and drop lines or columns in the reading engine",
 )
 def equal_strides(view: EpochView) -> Iterator[Finding]:
     for unit, c in view.convaccs.items():
         if c.stride_x != c.stride_y or c.stride_x > 2:
-            yield Finding(unit, f"strides {c.stride_x} and {c.stride_y}", "equal, 1 or 2")
+            rare = Severity.NOTE if (c.stride_x, c.stride_y) == _RARE_STRIDES else None
+            yield Finding(unit, f"strides {c.stride_x} and {c.stride_y}", "equal, 1 or 2", rare)
 
 
 @rule(

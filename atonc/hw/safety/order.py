@@ -15,6 +15,7 @@ _CONFIGURE = ("processing unit", "reader", "writer")
 _ENABLE = ("writer", "processing unit", "reader")
 _FIRST_STYLE = ("switch clear", "switch enable", "link")  # releases 2.0 to 3.0
 _SECOND_STYLE = ("link", "switch enable")  # releases 4.x, which clear when the epoch ends
+_RARE_STYLE = ("switch enable", "link")  # release 3.0.0 where the CPU drives, which unlinks when the epoch ends
 
 
 @rule(
@@ -127,13 +128,14 @@ def polls_as_known(view: EpochView) -> Iterator[Finding]:
     "O07",
     FAMILY,
     "the switch is set up as clear, enable, link or as link, enable; all before the first unit starts",
-    proven(8511, "epochs"),
+    Evidence(11968, 12082, "epochs", "the others, 5 programs of release 3.0.0 that the CPU drives, clear nothing"),
     remedy="use one of the two sequences",
 )
 def switch_sequence(view: EpochView) -> Iterator[Finding]:
     style = switch_style(view.epoch)
     if style and style not in (_FIRST_STYLE, _SECOND_STYLE):
-        yield Finding("STRSWITCH0", ", ".join(style), f"{', '.join(_FIRST_STYLE)} or {', '.join(_SECOND_STYLE)}")
+        usual = f"{', '.join(_FIRST_STYLE)} or {', '.join(_SECOND_STYLE)}"
+        yield Finding("STRSWITCH0", ", ".join(style), usual, Severity.NOTE if style == _RARE_STYLE else None)
     running = False
     for event in view.epoch.events:
         running = running or event.what == "enable"

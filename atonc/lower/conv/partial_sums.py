@@ -13,9 +13,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from atonc.hw.chains import evidence
 from atonc.hw.limits import MAX_CHAIN, UNITS, WRITE_ALIGNMENT
-from atonc.hw.proven import Level
+from atonc.hw.safety.evidence.seen import chain_seen
 from atonc.hw.units.arith import ArithConfig
 from atonc.lower.context import Context
 from atonc.lower.conv.engines import output_engine, requantise
@@ -129,7 +128,7 @@ def _with_the_last(pieces: Sequence[Piece], results: Results, context: Context) 
     results.write(b, requantise(b, units, total, gate))
     task = b.done()
     (text,) = forms(task)
-    if evidence(text).level == Level.NEVER:
+    if not chain_seen(text):
         raise Refusal("CONV-MODE", f"a chain {text}", "chains of public networks", "add up the parts by themselves")
     return [*groups, TaskGroup.of(task)]
 

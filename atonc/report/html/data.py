@@ -106,12 +106,12 @@ def _floats(network: NetworkView) -> list[FloatNode]:
 
 
 def _silicon(found: Summary) -> dict[str, Any]:
-    """Epochs by grade; the arguments that carry the composed ones, each with its forms in words."""
-    groups: list[Any] = [["unseen", found.epochs["unseen"], _forms(found, "")]] if found.epochs["unseen"] else []
-    for argument in ARGUMENTS:
-        if epochs := found.by_argument.get(argument.id):
-            groups.append([f"{argument.id} {argument.title}: {argument.allows}", epochs, _forms(found, argument.id)])
-    return {"head": silicon_text.head(found), "groups": groups}
+    """Epochs by grade; what is not simply seen, by what it rests on, each with its forms in words."""
+    allows = {f"{a.id} {a.title}": f": {a.allows}" for a in ARGUMENTS}
+    groups = [
+        [group.title + allows.get(group.title, ""), group.epochs, _forms(group)] for group in silicon_text.groups(found)
+    ]
+    return {"head": silicon_text.head(found), "strength": silicon_text.strength(found), "groups": groups}
 
 
 def _measured(found: Measured) -> dict[str, Any]:
@@ -133,9 +133,8 @@ def _measured(found: Measured) -> dict[str, Any]:
     }
 
 
-def _forms(found: Summary, argument: str) -> list[str]:
-    forms = [form for form in found.forms if form.graded.argument == argument]
-    return [cut(f"{form.graded}: {form.epochs} epochs, first {form.first}") for form in forms[:_MOST_FORMS]]
+def _forms(group: silicon_text.Group) -> list[str]:
+    return [cut(silicon_text.form_line(form)) for form in group.forms[:_MOST_FORMS]]
 
 
 def _step(step: StepView) -> dict[str, Any]:

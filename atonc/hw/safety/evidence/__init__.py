@@ -15,7 +15,17 @@ from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.safety.context import Context
 from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind
-from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, UnitGrade, worst
+from atonc.hw.safety.evidence.grades import (
+    NOTHING,
+    REMARKABLE,
+    Feature,
+    Grade,
+    Graded,
+    Strength,
+    UnitGrade,
+    weakest,
+    worst,
+)
 from atonc.hw.safety.evidence.trust import ON_CHIP, PUBLISHED, Trust
 from atonc.hw.safety.view import EpochView
 
@@ -26,6 +36,7 @@ __all__ = [
     "Form",
     "Grade",
     "Graded",
+    "Strength",
     "Trust",
     "UnitGrade",
     "counts",
@@ -40,7 +51,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A composed or unseen feature and the unit that has it (empty: the epoch)."""
+    """A feature that is not simply seen or within, and the unit that has it (empty: the epoch)."""
 
     unit: str
     graded: Graded
@@ -51,6 +62,7 @@ class EpochGrade:
     number: int
     grade: Grade
     forms: tuple[Form, ...]
+    weakest: Strength = NOTHING  # the least of each over all its forms
 
 
 def grade_feature(feature: Feature) -> Graded:
@@ -73,21 +85,22 @@ def grade_epoch(epoch: Epoch, context: Context | None = None) -> EpochGrade:
 
 def grade_view(view: EpochView) -> EpochGrade:
     trust = view.context.trust or PUBLISHED
-    grades, forms = [], []
+    grades, strengths, forms = [], [], []
     for unit, config in view.units.items():
         engine = unit in view.engines
         found = (
             trust.grade_unit(config, view.role(unit), memory_kind(view, unit)) if engine else trust.grade_unit(config)
         )
         grades.append(found.grade)
-        if found.grade.rank >= Grade.COMPOSED.rank:
-            forms += [Form(unit, graded) for graded in found.remarkable]
+        strengths.append(found.weakest)
+        forms += [Form(unit, graded) for graded in found.remarkable]
     for unit, feature in epoch_features(view):
         graded = trust.grade(feature)
         grades.append(graded.grade)
-        if graded.grade.rank >= Grade.COMPOSED.rank:
+        strengths.append(graded.strength)
+        if graded.grade in REMARKABLE:
             forms.append(Form(unit, graded))
-    return EpochGrade(view.epoch.number, worst(grades), tuple(forms))
+    return EpochGrade(view.epoch.number, worst(grades), tuple(forms), weakest(strengths))
 
 
 def grade_program(
@@ -101,6 +114,6 @@ def grade_program(
 
 
 def counts(grades: Iterable[EpochGrade]) -> dict[str, int]:
-    """Epochs by grade, all four named."""
+    """Epochs by grade, every grade named."""
     found = Counter(grade.grade for grade in grades)
     return {str(grade): found[grade] for grade in Grade}

@@ -34,7 +34,7 @@ def _values(name: str, of: Callable[[str], bool] = lambda role: True) -> tuple[i
 def _side_by_side(feature: Feature) -> bool:
     texts = str(feature.value).split(" || ")
     seen = evidence()["chain"][""]
-    return feature.name == "chains side by side" and all(seen.grade(text) == Grade.SEEN for text in texts)
+    return feature.name == "chains side by side" and all(seen.grade(text) != Grade.UNSEEN for text in texts)
 
 
 _PADS = "CONVACC pads left right top bottom"

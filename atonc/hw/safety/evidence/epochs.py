@@ -10,8 +10,7 @@ from itertools import combinations
 from atonc.hw.fields import UnitConfig
 from atonc.hw.limits import BUS_BYTES
 from atonc.hw.links import context_form
-from atonc.hw.safety.context import PoolKind
-from atonc.hw.safety.evidence import activ, arith, convacc, pool, streng
+from atonc.hw.safety.evidence import activ, arith, convacc, copies, interfaces, pool, ports, sets, streng, writers
 from atonc.hw.safety.evidence.grades import Feature, Named
 from atonc.hw.safety.evidence.neighbours import Relation, relation
 from atonc.hw.safety.evidence.streng import READ_BACK
@@ -54,9 +53,8 @@ def any_value() -> dict[str, dict[str, str]]:
 
 
 def memory_kind(view: EpochView, engine: str) -> str:
-    """What is in no pool belongs to the application."""
-    home = view.memory_of[engine]
-    return str(home.kind if home else PoolKind.USER)
+    """As features of a unit have it: all memory on the chip alike."""
+    return str(ports.pool_kind(view, engine))
 
 
 def view_features(view: EpochView) -> Iterator[Feature]:
@@ -72,11 +70,12 @@ def epoch_features(view: EpochView) -> Iterator[tuple[str, Feature]]:
     yield from _links(view)
     for units, text in view.chains.items():
         yield units[0], Feature("chain", "", text)
-    texts = sorted(view.chains.values())
-    if len(texts) > 1:
-        yield "", Feature("chains side by side", "", " || ".join(texts))
+    if len(view.chains) > 1:
+        yield "", Feature(sets.NAME, "", sets.written(view.chains.values()))
     yield from _counts(view)
     yield from _tables(view)
+    for part in (ports, copies, interfaces):
+        yield from part.features(view)
     yield from _neighbours(view)
 
 
@@ -136,6 +135,7 @@ def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:
 def two_writers(one: StrengConfig, other: StrengConfig, relation: Relation) -> Iterator[Feature]:
     """Of one epoch."""
     yield _pair("two writers", "", relation)
+    yield from writers.features(one, other, relation)
 
 
 def reader_and_writer(relation: Relation) -> Feature:

@@ -14,8 +14,10 @@ Named = tuple[str, str, Value]  # a quantity of a unit (`B`), its role, its valu
 class Grade(StrEnum):
     """From best to worst."""
 
-    SEEN = "seen"  # this value, in this role, is in a published program
+    SEEN = "seen"  # this value, in this role, is in published programs
+    ONCE = "once"  # in a single one: a word of one program, or a number in a role of one program
     WITHIN = "within"  # between values seen in the same role
+    PART = "part"  # chains side by side that are part of a larger set of an epoch that was seen
     COMPOSED = "composed"  # every part was seen, the combination was not: allowed by an argument
     UNSEEN = "unseen"
 
@@ -26,6 +28,9 @@ class Grade(StrEnum):
         grade._value_ = value
         grade.rank = len(cls.__members__)
         return grade
+
+
+REMARKABLE = frozenset(Grade) - {Grade.SEEN, Grade.WITHIN}  # what reports list
 
 
 class Feature(NamedTuple):
@@ -39,14 +44,45 @@ class Feature(NamedTuple):
         return f"{self.name}{f' of {self.role}' if self.role else ''} = {self.value}"
 
 
+class Strength(NamedTuple):
+    """How much stands behind a form: how often it was seen, in how many programs, of how many owners of repositories,
+    and how many of the programs ST ships as working demos. Nothing, where it was not seen."""
+
+    times: int = 0
+    programs: int = 0
+    owners: int = 0
+    shipped: int = 0
+
+    @property
+    def single(self) -> bool:
+        return self.programs == 1
+
+    def __str__(self) -> str:
+        if self.single:
+            return "one program, shipped by ST" if self.shipped else "one program, not of ST"
+        owners = f"{self.owners} owner{'s' * (self.owners != 1)}"
+        return f"{self.programs} programs of {owners}, {self.shipped} shipped by ST"
+
+
+NOTHING = Strength()
+
+
+def weakest(found: Iterable[Strength]) -> Strength:
+    """The least of each; without any form there is no weak one."""
+    return Strength(*map(min, zip(*set(found), strict=True)))
+
+
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """A feature with its grade, what was seen instead and, where it is composed, the argument that allows it."""
+    """A feature with its grade, what was seen instead and, where it is composed, the argument that allows it.
+
+    The strength is that of the word, or of all numbers in the role; of a part it is that of the larger set."""
 
     feature: Feature
     grade: Grade
     seen: str = ""
     argument: str = ""
+    strength: Strength = NOTHING
 
     def __str__(self) -> str:
         return f"{self.feature}{f' (seen: {self.seen})' if self.seen else ''}"
@@ -56,10 +92,13 @@ class Graded:
 class UnitGrade:
     grade: Grade
     features: tuple[Graded, ...]
+    remarkable: tuple[Graded, ...]
+    weakest: Strength
 
-    @property
-    def remarkable(self) -> tuple[Graded, ...]:
-        return tuple(g for g in self.features if g.grade.rank >= Grade.COMPOSED.rank)
+    @staticmethod
+    def of(features: tuple[Graded, ...]) -> UnitGrade:
+        remarkable = tuple(graded for graded in features if graded.grade in REMARKABLE)
+        return UnitGrade(worst(g.grade for g in features), features, remarkable, weakest(g.strength for g in features))
 
 
 def worst(grades: Iterable[Grade]) -> Grade:

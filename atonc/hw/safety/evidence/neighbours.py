@@ -1,4 +1,5 @@
-"""How two stream engines of one epoch are placed relative to each other in memory: do their bytes or bus words meet?
+"""How two stream engines of one epoch are placed relative to each other in memory: do their bytes or bus words meet,
+and how far are they from each other?
 
 An engine touches runs of bytes in nested loops. Two engines that walk one tensor step by the same pixel, so it is
 enough to compare one period of their common step; only where that is not so are the runs listed one by one.
@@ -17,6 +18,7 @@ from atonc.hw.units.stream_engine import StrengConfig
 
 _PERIODS = 3  # that two walks must share before one of them stands for all
 Loop = tuple[int, int]  # count, step in bytes
+Runs = tuple[NDArray[np.int64], int]  # where they begin, how long they are
 
 
 class Relation(StrEnum):
@@ -32,7 +34,8 @@ def relation(one: StrengConfig, other: StrengConfig) -> Relation:
     if end <= start:
         return Relation.BORDER if (end - 1) // BUS_BYTES == start // BUS_BYTES else Relation.APART
     walks = (_Walk.of(one), _Walk.of(other))
-    if _meet(*walks, 1):
+    between = _in_turn(*walks)
+    if _meet(*walks, 1) if between is None else between < 0:
         return Relation.OVERLAP
     return Relation.SHARED_WORDS if _meet(*walks, BUS_BYTES) else Relation.OWN_WORDS
 
@@ -64,16 +67,51 @@ class _Walk:
         return found
 
 
+def distance(one: StrengConfig, other: StrengConfig) -> int:
+    """Bytes between the nearest runs of two engines without a byte in common."""
+    walks = (_Walk.of(one), _Walk.of(other))
+    found = _in_turn(*walks)
+    return _nearest(*(_period(*walks, 1) or _listed(*walks))) if found is None else found
+
+
+def _in_turn(one: _Walk, other: _Walk) -> int | None:
+    """Bytes between runs of two that go side by side for a while, each by the same step; negative: they meet."""
+    if len(one.loops) != 1 or len(other.loops) != 1 or one.loops[0][1] != other.loops[0][1]:
+        return None
+    (count, step), (count2, _) = one.loops[0], other.loops[0]
+    shift, ahead = divmod(other.address - one.address, step)
+    if min(count, shift + count2) - max(0, shift) < _PERIODS:
+        return None
+    return min(ahead - one.length, step - ahead - other.length)
+
+
+def _nearest(one: Runs, other: Runs) -> int:
+    (starts, length), (starts2, length2) = one, other
+    ends, starts2 = np.sort(starts) + length, np.sort(starts2)
+    after = np.searchsorted(starts2, ends)  # the first run of the other that begins behind each one
+    behind, before = after < len(starts2), after > 0
+    gaps = (starts2[after[behind]] - ends[behind], ends[before] - length - starts2[after[before] - 1] - length2)
+    return int(min(gap.min(initial=1 << 32) for gap in gaps))
+
+
+def shorter_run(one: StrengConfig, other: StrengConfig) -> int:
+    """Bytes in a row, of the engine that has fewer of them."""
+    return min(_Walk.of(one).length, _Walk.of(other).length)
+
+
 def _meet(one: _Walk, other: _Walk, unit: int) -> bool:
     """Whether the two touch a unit of memory in common."""
-    answer = _by_period(one, other, unit)
-    if answer is None:
-        answer = _touch(one.starts(one.loops), one.length, other.starts(other.loops), other.length, unit)
-    return answer
+    (starts, length), (starts2, length2) = _period(one, other, unit) or _listed(one, other)
+    return _touch(starts, length, starts2, length2, unit)
 
 
-def _by_period(one: _Walk, other: _Walk, unit: int) -> bool | None:
-    """From one period, where both repeat by the same step; None where the ends of the walks may decide."""
+def _listed(one: _Walk, other: _Walk) -> tuple[Runs, Runs]:
+    """All runs of both."""
+    return (one.starts(one.loops), one.length), (other.starts(other.loops), other.length)
+
+
+def _period(one: _Walk, other: _Walk, unit: int) -> tuple[Runs, Runs] | None:
+    """Those of one period, where both repeat by the same step; None where the ends of the walks may decide."""
     if not one.loops or not other.loops or one.loops[-1][1] != other.loops[-1][1]:
         return None
     (count, step), (count2, _) = one.loops[-1], other.loops[-1]
@@ -86,7 +124,7 @@ def _by_period(one: _Walk, other: _Walk, unit: int) -> bool | None:
     first = one.starts((*one.loops[:-1], (fold, step)))
     second = other.starts((*other.loops[:-1], (fold, step))) - shift // fold * period
     around = (second[:, None] + np.arange(-1, 2) * period).reshape(-1)
-    return _touch(first, one.length, around, other.length, unit)
+    return (first, one.length), (around, other.length)
 
 
 def _touch(starts: NDArray[np.int64], length: int, starts2: NDArray[np.int64], length2: int, unit: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a recipe asks of the evidence while it chooses a form, as ranges: faster than to grade whole units."""
+"""What a recipe asks of the evidence while it chooses a form: faster than to grade whole units."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from functools import cache, lru_cache
 
 from atonc.hw.limits import LEAST_FRAME
 from atonc.hw.safety.evidence.convacc import kernel
-from atonc.hw.safety.evidence.grades import Feature, Graded
+from atonc.hw.safety.evidence.grades import Feature, Grade, Graded
 from atonc.hw.safety.evidence.table import Numbers, evidence
-from atonc.hw.safety.evidence.trust import Trust
+from atonc.hw.safety.evidence.trust import PUBLISHED, Trust
 from atonc.hw.units.convacc import ConvaccConfig
 
 _SIDES = ("top", "left", "bottom", "right")
+
+
+def chain_seen(text: str) -> bool:
+    """Whether a published program has a chain of this canonical text."""
+    return PUBLISHED.grade(Feature("chain", "", text)).grade != Grade.UNSEEN
 
 
 def padding_seen(c: ConvaccConfig) -> bool:
@@ -26,14 +31,16 @@ def frame_seen(c: ConvaccConfig) -> bool:
     return min(c.width, c.height) >= _least_frame(kernel(c))
 
 
-_OF_PICTURES = ("W", "H", "output width", "output height", "pads left right top bottom", "FSUB")
+_SIZES = ("W", "H", "output width", "output height")
+_OF_PICTURES = tuple(f"CONVACC {name}" for name in (*_SIZES, "pads left right top bottom", "FSUB"))
 
 
 def picture_trusted(c: ConvaccConfig, trust: Trust) -> bool:
     """Whether units of these settings may be relied on with pictures and results of these sizes and this padding, and
     with this zero point, however they are cut: a single line of 3x3 windows, say, was seen with features of two bytes
     only."""
-    return all(trust.allows(g) for g in trust.grade_unit(c).features if g.feature.name[len("CONVACC ") :] in _OF_PICTURES)
+    features = trust.grade_unit(c).features
+    return all(trust.allows(graded) for graded in features if graded.feature.name in _OF_PICTURES)
 
 
 def units_trusted(units: Iterable[ConvaccConfig], trust: Trust) -> bool:

@@ -1,7 +1,7 @@
 """The evidence: values of every feature in published programs. `data/evidence.json`, written by tools/gen_evidence.py.
 
-A word is stored with [times, programs, of these shipped by ST]; numbers as [times, programs, shipped, values], the
-values ascending as first value and differences.
+A word is stored with its strength: [times, programs, owners, programs shipped by ST]; numbers as [times, programs,
+owners, shipped, values], the values ascending as first value and differences.
 """
 
 from __future__ import annotations
@@ -15,30 +15,34 @@ from importlib import resources
 from itertools import accumulate
 from typing import Any
 
-from atonc.hw.proven import Sighting
-from atonc.hw.safety.evidence import modes
-from atonc.hw.safety.evidence.grades import Feature, Grade, Graded
+from atonc.hw.safety.evidence import modes, sets, writers
+from atonc.hw.safety.evidence.grades import NOTHING, Feature, Grade, Graded, Strength
 
 _SHOWN = 8  # words that a message lists
 # lengths of programs and fills of buffers: less than the least seen is no other form
 ONLY_UPWARDS = ("words of an epoch", "words of a blob", "CONVACC NR x B x KW x KH", "CONVACC W x B", "POOL W x B")
+ONLY_DOWNWARDS = (writers.BETWEEN, writers.RUN)  # further apart is no other form: most writers are apart altogether
 
 
 @dataclass(frozen=True)
 class Words:
     """Words seen in one role."""
 
-    seen: Mapping[str, Sighting]
+    seen: Mapping[str, Strength]
 
     def grade(self, value: int | str) -> Grade:
-        return Grade.SEEN if str(value) in self.seen else Grade.UNSEEN
+        found = self.seen.get(str(value))
+        return Grade.UNSEEN if found is None else Grade.ONCE if found.single else Grade.SEEN
+
+    def strength(self, value: int | str) -> Strength:
+        return self.seen.get(str(value), NOTHING)
 
     @property
     def count(self) -> int:
-        return sum(sighting.count for sighting in self.seen.values())
+        return sum(strength.times for strength in self.seen.values())
 
     def __str__(self) -> str:
-        common = sorted(self.seen, key=lambda word: (-self.seen[word].count, word))
+        common = sorted(self.seen, key=lambda word: (-self.seen[word].times, word))
         return " | ".join(common) if len(common) <= _SHOWN else f"{len(common)} others"
 
 
@@ -46,19 +50,23 @@ class Words:
 class Numbers:
     """Numbers seen in one role."""
 
-    sighting: Sighting
+    known: Strength
     values: tuple[int, ...]
 
     def grade(self, value: int | str) -> Grade:
         number = int(value)
         place = bisect_left(self.values, number)
         if place < len(self.values) and self.values[place] == number:
-            return Grade.SEEN
+            return Grade.ONCE if self.known.single else Grade.SEEN
         return Grade.WITHIN if 0 < place < len(self.values) else Grade.UNSEEN
+
+    def strength(self, value: int | str) -> Strength:
+        """Of the role: which programs had which number is not kept."""
+        return self.known
 
     @property
     def count(self) -> int:
-        return self.sighting.count
+        return self.known.times
 
     def __str__(self) -> str:
         return f"{self.values[0]}..{self.values[-1]}"
@@ -77,6 +85,11 @@ class Program:
     epochs: int
     shipped: int  # 1: by ST, as a working demo
 
+    @property
+    def owner(self) -> str:
+        """Of the repository."""
+        return self.name.partition("+")[0]
+
 
 @cache
 def _data() -> dict[str, Any]:
@@ -89,6 +102,14 @@ def programs() -> tuple[Program, ...]:
     return tuple(Program(*row) for row in _data()["programs"])
 
 
+def behind() -> str:
+    """How much the evidence is, in words."""
+    known = programs()
+    shipped, owners = sum(p.shipped for p in known), len({p.owner for p in known})
+    epochs = sum(p.epochs for p in known)
+    return f"{epochs:,} epochs of {len(known)} programs of {owners} owners, {shipped} of them shipped by ST"
+
+
 @cache
 def evidence() -> Mapping[str, Mapping[str, Table]]:
     """By name and role of the feature."""
@@ -96,11 +117,17 @@ def evidence() -> Mapping[str, Mapping[str, Table]]:
     return {name: {role: _table(row) for role, row in roles.items()} for name, roles in features.items()}
 
 
+def words(name: str, role: str = "") -> Mapping[str, Strength]:
+    """Of a feature that is judged by equality."""
+    table = evidence()[name][role]
+    return table.seen if isinstance(table, Words) else {}
+
+
 def _table(row: Any) -> Table:
     if isinstance(row, dict):
-        return Words({word: Sighting(*counts) for word, counts in row.items()})
-    count, programs, shipped, steps = row
-    return Numbers(Sighting(count, programs, shipped), tuple(accumulate(steps)))
+        return Words({word: Strength(*counts) for word, counts in row.items()})
+    *known, steps = row
+    return Numbers(Strength(*known), tuple(accumulate(steps)))
 
 
 def grade(feature: Feature) -> Graded:
@@ -109,8 +136,24 @@ def grade(feature: Feature) -> Graded:
     if table is None:
         return Graded(feature, Grade.UNSEEN, "never in this role")
     found = table.grade(feature.value)
-    if found == Grade.UNSEEN and feature.name.endswith(f" {modes.NAME}") and isinstance(table, Words):
-        return Graded(feature, found, modes.difference(feature.name, str(feature.value), table.seen))
-    if found == Grade.UNSEEN and feature.name in ONLY_UPWARDS and isinstance(table, Numbers):
-        found = Grade.WITHIN if int(feature.value) < table.values[0] else found
-    return Graded(feature, found, "" if found == Grade.SEEN else str(table))
+    if found != Grade.UNSEEN:
+        seen = str(table) if found == Grade.WITHIN else ""
+        return Graded(feature, found, seen, strength=table.strength(feature.value))
+    return _of_a_word(feature, table) if isinstance(table, Words) else _outside(feature, table)
+
+
+def _of_a_word(feature: Feature, table: Words) -> Graded:
+    if feature.name.endswith(f" {modes.NAME}"):
+        return Graded(feature, Grade.UNSEEN, modes.difference(feature.name, str(feature.value), table.seen))
+    larger = sets.larger(str(feature.value), table.seen) if feature.name == sets.NAME else None
+    if larger is not None:
+        return Graded(feature, Grade.PART, larger, strength=table.seen[larger])
+    return Graded(feature, Grade.UNSEEN, str(table))
+
+
+def _outside(feature: Feature, table: Numbers) -> Graded:
+    """A number below or above those seen."""
+    below = int(feature.value) < table.values[0]
+    if feature.name in (ONLY_UPWARDS if below else ONLY_DOWNWARDS):
+        return Graded(feature, Grade.WITHIN, str(table), strength=table.known)
+    return Graded(feature, Grade.UNSEEN, str(table))

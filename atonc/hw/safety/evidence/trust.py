@@ -11,7 +11,7 @@ from atonc.hw.safety.evidence import arith, streng
 from atonc.hw.safety.evidence.arguments import argument_for
 from atonc.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.hw.safety.evidence.epochs import named
-from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, UnitGrade, worst
+from atonc.hw.safety.evidence.grades import Feature, Grade, Graded, UnitGrade
 from atonc.hw.safety.evidence.table import grade as by_data
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
@@ -63,7 +63,7 @@ class Trust:
         found = self._units.get(key)
         if found is None:
             graded = tuple(self.grade(Feature(f"{config.KIND} {n}", r, v)) for n, r, v in named(config, port, memory))
-            found = self._units[key] = UnitGrade(worst(g.grade for g in graded), graded)
+            found = self._units[key] = UnitGrade.of(graded)
             _forget(self._units)
         return found
 

@@ -39,7 +39,7 @@
     ...(D.uncertain.length ? [el("ul", {}, ...D.uncertain.map(([what, part]) => el("li", {}, `${(100 * part).toFixed(0)} % of the predicted time: ${what}.`)))] : []));
   else say("latency", "what ST's compiler estimated; it leaves out what the CPU takes and waits of the memories that boards show.");
   if (D.measured) say("board", `${D.measured.source}: ${milliseconds(D.measured.ms)}, ${(D.measured.ms / (t.latency_ms || 1)).toFixed(3)} of the prediction.`);
-  if (D.silicon) say("silicon", `${D.silicon.head}.`, ...(D.silicon.groups.length ? [el("details", {}, el("summary", {}, "Which forms, and what allows them"), ...D.silicon.groups.map(([what, epochs, forms]) => el("details", { class: "inner" }, el("summary", {}, `${what} (${epochs} epochs)`), el("ul", {}, ...forms.map(text => el("li", {}, text))))))] : []));
+  if (D.silicon) say("silicon", `${D.silicon.head}. ${D.silicon.strength}.`, ...(D.silicon.groups.length ? [el("details", {}, el("summary", {}, "Which forms, and what allows them"), ...D.silicon.groups.map(([what, epochs, forms]) => el("details", { class: "inner" }, el("summary", {}, `${what} (${epochs} epochs)`), el("ul", {}, ...forms.map(text => el("li", {}, text))))))] : []));
   if (D.notes.length) say("notes", el("ul", {}, ...D.notes.map(text => el("li", {}, text))));
   $("trust-list").append(...trust);
 
