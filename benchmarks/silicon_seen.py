@@ -2,8 +2,8 @@
 
     python benchmarks/silicon_seen.py [--only TEXT ...] [--files FILE ...] [--all] [--fresh] [--write]
 
-By default the models of the corpus that ST published a figure for. One record a model, kept in results/silicon_seen.json
-as they come: predicted ms, operators on the CPU that are on the NPU by default, each with the reason.
+By default the models of the corpus that ST published a figure for. One record a model, kept in
+results/silicon_seen.json as they come: predicted ms, operators on the CPU that are on the NPU by default, each with the reason.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def main() -> None:
     text = "\n".join(lines({name: kept[name] for name in chosen}))
     print(text)
     if args.write:
-        head = "# With --silicon seen\n\n`python benchmarks/silicon_seen.py`. Times are predicted; nothing has run on a board.\n"
-        RESULTS.write_text(f"{head}\n{text}\n")
+        said = "`python benchmarks/silicon_seen.py`. Times are predicted; nothing has run on a board."
+        RESULTS.write_text(f"# With --silicon seen\n\n{said}\n\n{text}\n")
 
 
 if __name__ == "__main__":

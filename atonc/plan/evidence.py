@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from atonc.hw.chains import Shape, texts_of
+from atonc.hw.fields import UnitConfig
 from atonc.hw.memoise import memoise
 from atonc.hw.safety.evidence import Feature, Graded, Trust
+from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.streams import with_idle_steps
 from atonc.plan.task import Task
 
@@ -18,10 +20,15 @@ def untrusted(task: Task, trust: Trust) -> Graded | None:
         found = trust.grade(Feature("chain", "", text))
         if not trust.allows(found):
             return found
-    units = [trust.grade_unit(unit) for unit in task.units.values()]
-    for name, use in task.engines.items():
-        units.append(trust.grade_unit(with_idle_steps(use.config), _role(task, name)))
-    odd = (one for unit in units if unit.grade.rank > trust.worst.rank for one in unit.features)
+    units = [(unit, "") for unit in task.units.values()]
+    engines = [(use.config, _role(task, name)) for name, use in task.engines.items()]
+    return next((odd for unit, role in (*units, *engines) if (odd := untrusted_unit(unit, role, trust))), None)
+
+
+def untrusted_unit(config: UnitConfig, role: str, trust: Trust) -> Graded | None:
+    """The first form of a unit, or of an engine in that role, that may not be used."""
+    unit = trust.grade_unit(with_idle_steps(config) if isinstance(config, StrengConfig) else config, role)
+    odd = unit.features if unit.grade.rank > trust.worst.rank else ()
     return next((one for one in odd if not trust.allows(one) and not one.feature.name.endswith(_LIMIT)), None)
 
 

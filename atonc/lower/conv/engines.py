@@ -9,10 +9,11 @@ from atonc.hw.fields import changed
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.conv.chains import Mode
-from atonc.lower.conv.tiling import PACKED
 from atonc.lower.units.wiring import require_seen
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, contiguous, engine
+
+PACKED = 4  # words of three bytes were read in steps of pixels and lines by so many
 
 
 @lru_cache(maxsize=1 << 10)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.hw.cycles.target import Target
 from atonc.hw.limits import ALIGNED, SUM_LIMIT
 from atonc.hw.machine import Machine
 from atonc.hw.units.arith import ArithConfig
@@ -21,6 +22,7 @@ from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.kernel_parts import Phase, Sides, phases, stepped
 from atonc.lower.conv.passes_2x import Form, channels_a_pass
 from atonc.lower.conv.reach import ends, expected, possible
+from atonc.lower.conv.reading import modes
 from atonc.lower.conv.requantise import (
     Requantisation,
     TwoSteps,
@@ -70,7 +72,7 @@ class Layer:
     features_shifted: bool  # stored as code + 128, so that zero is 0
     codes_shifted: bool
     room: Room
-    machine: Machine
+    made_for: Target
     stored: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda codes: codes  # what `source` holds of the input
     usual: float = 0.0  # a typical code of the results of all channels
     cut: int = 0  # columns of a window, where large kernels are cut and rounded as ST's releases 2.x do
@@ -83,6 +85,10 @@ class Layer:
     rounds_as: Mapping[int, frozenset[Hashable]] | None = None  # these bands: what all rows do, by output channel
     skipped_bytes: int = 0  # of the result: what comes before the rows that `target` holds
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
+
+    @property
+    def machine(self) -> Machine:
+        return self.made_for.machine
 
     @property
     def origin(self) -> tuple[str, ...]:
@@ -154,9 +160,7 @@ class Layer:
         """For sums in which `subtracted` instead of the zero point was taken from the features, rounded that often."""
         return self.requantisation_of(subtracted, roundings, 0, self.outputs)
 
-    def requantisation_of(
-        self, subtracted: int, roundings: int, first: int, count: int
-    ) -> Requantisation | TwoSteps:
+    def requantisation_of(self, subtracted: int, roundings: int, first: int, count: int) -> Requantisation | TwoSteps:
         """The same for some output channels; the others do not matter.
 
         Sums that are rounded on the way may not saturate. What can happen at worst is far from what does happen, so
@@ -274,18 +278,13 @@ class Layer:
 
     @cached_property
     def _modes(self) -> list[Mode]:
-        """Without padding the unit may subtract any number: the bias makes up for it.
+        """Padding needs the zero point, and so do numbers as in ST's releases 2.x.
 
         (Parts may have padding of their own where zeros widen their windows; it meets no weight.)
         """
-        deep = [Mode(1, self.features_shifted, deep=True, packed_frame=packed) for packed in (True, False)]
-        if self.features_shifted:
-            return [Mode(1, unsigned=True), *deep]
-        exact = [Mode(1), *deep] if self.zero == 0 else [Mode(2, offset=self.zero)]
-        if any(self.padding) or any(self.border) or self.op.kind == "transpose_conv" or self.cut:
-            return exact  # numbers as in ST's releases 2.x need the zero point as well
-        # features of one byte, all as they are: the bias makes up for the zero point
-        return [*exact, Mode(2, offset=1)] if self.zero == 0 else [*exact, Mode(1), *deep]
+        padded = any(self.padding) or any(self.border)
+        exactly = padded or self.op.kind == "transpose_conv" or bool(self.cut)
+        return modes(self.zero, self.features_shifted, exactly, self.made_for.trust)
 
     def subtracted(self) -> tuple[int, ...]:
         """What units can take from the features, the zero point first."""
@@ -325,9 +324,7 @@ class Layer:
 
     def outputs_of(self, phase: Phase) -> Area:
         """Where the outputs of a phase lie."""
-        return stepped(
-            self.out, phase.row, phase.row_step, phase.height, phase.column, phase.column_step, phase.width
-        )
+        return stepped(self.out, phase.row, phase.row_step, phase.height, phase.column, phase.column_step, phase.width)
 
 
 def layer_of(
@@ -375,7 +372,7 @@ def layer_of(
         stored=(lambda codes: codes + 128) if features_shifted else (lambda codes: codes),
         usual=USUAL_PLACE * y.zero_point,
         room=context.room,
-        machine=context.machine,
+        made_for=context.facts.target,
     )
 
 
@@ -385,9 +382,7 @@ def _largest_sums(weights: Weights, x: Tensor) -> Real:
     return magnitudes(weights).astype(np.float64) * reach
 
 
-def _typical(
-    x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool
-) -> tuple[Codes, ...]:
+def _typical(x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool) -> tuple[Codes, ...]:
     """Asked for only where several passes are needed: the runs cost more than everything else here."""
     pictures = [codes.astype(np.int16).reshape(shape) for codes in context.facts.typical_codes(x.name)]
     return tuple(codes + 128 for codes in pictures) if shifted else tuple(pictures)

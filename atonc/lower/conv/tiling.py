@@ -6,12 +6,13 @@ with the fewest cycles is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, gcd, lcm
 from typing import NamedTuple
 
+from atonc.hw.cycles.target import Target
 from atonc.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
 from atonc.hw.machine import Timing
 from atonc.hw.memoise import memoise
@@ -27,11 +28,14 @@ from atonc.lower.conv.chains import (
     shape_of,
     sizes_seen,
 )
+from atonc.lower.conv.engines import PACKED, feature_engine
 from atonc.lower.conv.kernel_parts import MAX_PADDING, Part
-from atonc.plan.streams import Area
+from atonc.plan.evidence import untrusted_unit
+from atonc.plan.streams import Area, Frames
 from atonc.select.policy import CHEAP, MOST_TRIED
 
-EVEN, PACKED = 2, 4  # words of three bytes were read from even addresses, in steps of pixels and lines by four
+EVEN = 2  # words of three bytes were read from even addresses
+FEATURES = "to CONVACC:0"
 FLAT = 16  # and a whole frame of them, without steps, from such an address
 
 
@@ -92,7 +96,7 @@ def choose(
     channels: int,
     outputs: int,
     modes: list[Mode],
-    timing: Timing,
+    target: Target,
     memory_loops: bool = True,
     share: int | None = None,
     aligned: int = 1,
@@ -104,7 +108,7 @@ def choose(
     kernels that are left over begin at multiples of this.
     """
     outlines = tuple(map(_outline, parts))
-    return _chosen(outlines, channels, outputs, tuple(modes), timing, memory_loops, share, aligned, whole)
+    return _chosen(outlines, channels, outputs, tuple(modes), target, memory_loops, share, aligned, whole)
 
 
 @memoise
@@ -119,7 +123,7 @@ def _chosen(
     channels: int,
     outputs: int,
     modes: tuple[Mode, ...],
-    timing: Timing,
+    target: Target,
     memory_loops: bool,
     share: int | None,
     aligned: int,
@@ -127,19 +131,53 @@ def _chosen(
 ) -> Tiling | None:
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
-    asked = share, aligned, whole
+    asked, timing = (share, aligned, whole), target.machine.timing
     candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, timing, *asked)]
     candidates = [c for c in candidates if memory_loops or c.slots.passes == 1 or (c.form.ring and c.units == 1)]
     candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
-    best = min(candidates, key=_preference, default=None)
-    if best is None:
-        return None
-    if best.bank_bound:  # then units that are left for other kernels do more than the last few cycles
-        near = [c for c in candidates if c.slots.passes == best.slots.passes and c.cycles <= CHEAP * best.cycles]
-        best = min(near, key=lambda c: (c.units, *_preference(c)))
-    configs = chain_configs(parts, best.mode, best.slots.batch, best.kernels, best.units, best.slots.passes)
-    assert configs is not None  # its form was looked up before
-    return Tiling(best.mode, best.slots, best.kernels, best.units, configs, best.cycles)
+    best = _first_trusted(candidates, _preference, parts, outputs, target)
+    if best is None or not best[0].bank_bound:
+        return None if best is None else _tiled(*best)
+    # units that are left for other kernels do more than the last few cycles
+    fastest = best[0]
+    near = [c for c in candidates if c.slots.passes == fastest.slots.passes and c.cycles <= CHEAP * fastest.cycles]
+    best = _first_trusted(near, lambda c: (c.units, *_preference(c)), parts, outputs, target)
+    assert best is not None  # the fastest is one of them
+    return _tiled(*best)
+
+
+def _tiled(candidate: Candidate, configs: tuple[ConvaccConfig, ...]) -> Tiling:
+    return Tiling(candidate.mode, candidate.slots, candidate.kernels, candidate.units, configs, candidate.cycles)
+
+
+def _first_trusted(
+    candidates: Iterable[Candidate],
+    key: Callable[[Candidate], tuple[int, ...]],
+    parts: tuple[Outline, ...],
+    outputs: int,
+    target: Target,
+) -> tuple[Candidate, tuple[ConvaccConfig, ...]] | None:
+    """The best one whose units and readers may be relied on."""
+    for best in sorted(candidates, key=key):
+        configs = chain_configs(parts, best.mode, best.slots.batch, best.kernels, best.units, best.slots.passes)
+        if configs is not None and _trusted(best, configs, parts, outputs, target):
+            return best, configs
+    return None
+
+
+def _trusted(
+    c: Candidate, configs: tuple[ConvaccConfig, ...], parts: tuple[Outline, ...], outputs: int, target: Target
+) -> bool:
+    trust = target.trust
+    if any(untrusted_unit(config, "", trust) for config in configs):
+        return False
+    frames = Frames(c.slots.passes, c.slots.step, max(1, outputs // c.kernels), 0)
+    for unit in range(c.units):
+        area = parts[unit if len(parts) > 1 else 0].area
+        view = area.channels_from(c.slots.start(unit if len(parts) == 1 else 0), c.slots.batch)
+        if untrusted_unit(feature_engine(view, frames, c.mode), FEATURES, trust):
+            return False
+    return True
 
 
 def narrower(
@@ -147,14 +185,14 @@ def narrower(
     channels: int,
     like: Tiling,
     modes: list[Mode],
-    timing: Timing,
+    target: Target,
     most_units: int,
     aligned: int = 1,
 ) -> Tiling | None:
     """Other units that compute the same: at most so many, with the same kernels a frame and the same roundings."""
     alike = tuple(mode for mode in modes if mode.offset == like.mode.offset)
     outlines = tuple(map(_outline, parts))
-    return _narrower(outlines, channels, like.passes, like.kernels, alike, timing, most_units, aligned)
+    return _narrower(outlines, channels, like.passes, like.kernels, alike, target, most_units, aligned)
 
 
 @lru_cache(maxsize=4096)
@@ -164,18 +202,16 @@ def _narrower(
     passes: int,
     kernels: int,
     modes: tuple[Mode, ...],
-    timing: Timing,
+    target: Target,
     most_units: int,
     aligned: int,
 ) -> Tiling | None:
+    timing = target.machine.timing
     found = [c for mode in modes for c in _candidates(parts, channels, kernels, mode, timing, None, aligned, 1)]
     fitting = [c for c in found if c.units <= most_units and (c.slots.passes, c.kernels) == (passes, kernels)]
     fitting = [c for c in fitting if c.slots.passes == 1 or c.form.ring]
-    best = min(fitting, key=lambda c: (c.cycles, c.units, -c.slots.batch), default=None)
-    if best is None:
-        return None
-    configs = chain_configs(parts, best.mode, best.slots.batch, best.kernels, best.units, best.slots.passes)
-    return None if configs is None else Tiling(best.mode, best.slots, best.kernels, best.units, configs, best.cycles)
+    best = _first_trusted(fitting, lambda c: (c.cycles, c.units, -c.slots.batch), parts, kernels, target)
+    return None if best is None else _tiled(*best)
 
 
 class Candidate(NamedTuple):
@@ -311,5 +347,3 @@ def _kernels(outputs: int, most: int, whole: int) -> int:
     if whole > 1 and groups > 1:
         return most - most % whole if most >= whole else 1 << (most.bit_length() - 1)
     return -(-outputs // groups)
-
-
