@@ -59,8 +59,8 @@ ON_A_COPY, AS_STORED = "on a copy of the features without zero point", "on the f
 def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     by = lower_2x if layer.numerics == "2.x" else lower_bordered
     layer = one_patch(layer)
-    faster = _faster_shifted(layer)
-    better = needs_shifting(layer) or worth_shifting(layer) or _closer_shifted(layer) or faster is True
+    faster = needs_shifting(layer) or _faster_shifted(layer)
+    better = faster is True or worth_shifting(layer) or _closer_shifted(layer)
     if not better and faster is False:
         return by(layer, context, _lower)
 

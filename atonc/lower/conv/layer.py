@@ -18,6 +18,7 @@ from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.conv.bias import bias_of
 from atonc.lower.conv.chains import Mode
+from atonc.lower.conv.coefficients import coefficients
 from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.kernel_parts import Phase, Sides, phases, stepped
 from atonc.lower.conv.passes_2x import Form, channels_a_pass
@@ -185,11 +186,12 @@ class Layer:
         some = slice(first, first + sum(counts))
         usual = self._usual_codes()[some]
         scale, offset, needed = self._problem(subtracted, roundings, first, sum(counts))
-        rules = best_rules(scale, offset, needed, usual, roundings, self.clip, counts)
+        within = coefficients(self.made_for.trust)
+        rules = best_rules(scale, offset, needed, usual, roundings, self.clip, counts, within)
         if roundings == 1:
             return rules
         worst = self.possible(subtracted)[some]
-        safe = best_rules(scale, offset, worst, usual, roundings, self.clip, counts)
+        safe = best_rules(scale, offset, worst, usual, roundings, self.clip, counts, within)
         if self.all_inputs:
             return safe
         return [b if b.mean_error <= max(a.mean_error, SAFE_ERROR) else a for a, b in zip(rules, safe, strict=True)]

@@ -19,6 +19,7 @@ from atonc.hw.fields import changed
 from atonc.hw.fixed import finish
 from atonc.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT, PARTIAL_LIMIT
 from atonc.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
+from atonc.lower.conv.coefficients import A_MAX, C_MAX, WHOLE_FORMAT, Coefficients
 from atonc.lower.registry import Refusal
 from atonc.lower.units.arith import clip_unit
 from atonc.select.policy import MOST_SPREADS, SPREAD, TOLERATED
@@ -27,8 +28,6 @@ Real = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _MARGIN = 2.0  # codes beyond the range that must still be exact before saturation
-_A_MAX = (1 << 15) - 1
-_C_MAX = 2.0**31 - 2**24
 _CODES = 256.0
 _NEARLY = 1e-3  # steps of an accumulator by which a whole number may be off
 
@@ -88,6 +87,7 @@ def best_rules(
     sums: int,
     clip: tuple[int, int] | None,
     counts: Sequence[int],
+    within: Coefficients = WHOLE_FORMAT,
 ) -> list[Requantisation]:
     """The same for stretches of so many channels, one behind the other. `needed`: up to where sums may not saturate."""
     require_usable(scale, offset)
@@ -100,7 +100,8 @@ def best_rules(
         shifts = range(min(least, MOST_OUT_SHIFT), min(fits + 2, MOST_OUT_SHIFT) + 1)
         stretches.append((some, shifts))
         first += count
-    return [_best(one, narrowed(clip)) for one in with_shifts(scale, offset, needed, stretches, sums, usual)]
+    tried = with_shifts(scale, offset, needed, stretches, sums, usual, within)
+    return [_best(one, narrowed(clip)) for one in tried]
 
 
 def _best(tried: Tried, clip: tuple[int, int] | None) -> Requantisation:
@@ -112,11 +113,11 @@ def _best(tried: Tried, clip: tuple[int, int] | None) -> Requantisation:
 def require_usable(scale: Real, offset: Real) -> None:
     """Whether factors and addends exist at all."""
     steepest, farthest = float(np.abs(scale).max()), float(np.abs(offset).max())
-    if not (steepest <= _A_MAX and farthest <= _C_MAX):  # also what is not a number
+    if not (steepest <= A_MAX and farthest <= C_MAX):  # also what is not a number
         raise Refusal(
             "coefficients",
             f"a step of the sum is worth {steepest:g} codes of the output, its offset {farthest:g}",
-            f"{_A_MAX} and {_C_MAX:.0f} codes",
+            f"{A_MAX} and {C_MAX:.0f} codes",
             "check the scales: they differ beyond all use",
         )
 
@@ -142,12 +143,19 @@ Stretches = Sequence[tuple[slice, Sequence[int]]]  # of channels, each with shif
 
 
 def with_shifts(
-    scale: Real, offset: Real, needed: Real, stretches: Stretches, sums: int, usual: Real
+    scale: Real,
+    offset: Real,
+    needed: Real,
+    stretches: Stretches,
+    sums: int,
+    usual: Real,
+    within: Coefficients = WHOLE_FORMAT,
 ) -> list[Tried]:
     """A rule for each shift. All of them at once, in few steps: layers have few channels and many rules are tried."""
     size = np.abs(scale)
     fine = [
-        _shifts(float(size[some].max()), float(np.abs(offset[some]).max()), shifts) for some, shifts in stretches
+        _shifts(float(size[some].max()), float(np.abs(offset[some]).max()), shifts, within)
+        for some, shifts in stretches
     ]
     coarse = _rows([[2.0**shift for shift in shifts] for _, shifts in stretches], stretches)
     parts = _rows([[2.0**shift for shift in one] for one in fine], stretches)
@@ -223,10 +231,10 @@ def matters(scale: Real, offset: Real) -> Real:
     return np.maximum(*ends)
 
 
-def _shifts(steepest: float, farthest: float, out_shifts: Sequence[int]) -> list[int]:
+def _shifts(steepest: float, farthest: float, out_shifts: Sequence[int], within: Coefficients) -> list[int]:
     """As large as the 16-bit factors and the 32-bit addends allow, for every shift of the sums."""
-    most = min(floor(log2(_C_MAX / max(farthest, 1.0))), MOST_TABLE_SHIFT)
-    by_factor = (floor(log2(_A_MAX / max(steepest * 2.0**shift, 1e-30))) for shift in out_shifts)
+    most = min(floor(log2(within.addend / max(farthest, 1.0))), MOST_TABLE_SHIFT)
+    by_factor = (floor(log2(within.factor / max(steepest * 2.0**shift, 1e-30))) for shift in out_shifts)
     return [max(0, min(one, most)) for one in by_factor]
 
 
@@ -274,7 +282,7 @@ def two_steps(
     bias_shift = TwoSteps.BIAS_SHIFT - (middle - usual)
     real = accumulator * 2.0 ** (out_shift - middle)
     shift = factor_shift(real)
-    factor = min(_A_MAX, int(half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0]))
+    factor = min(A_MAX, int(half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0]))
     if bias.size <= ROWS:
         addends = cut_to_32_bits((bias / out_scale + zero) * 2.0**bias_shift)
     else:  # more channels than coefficients: there biases are a second input of 16 bits
@@ -286,7 +294,7 @@ def two_steps(
 def factor_shift(gains: Real) -> int:
     """With which the largest factor has 15 bits, also where it is rounded up to the next power of two."""
     shift = 14 - floor(log2(float(np.abs(gains).max())))
-    return shift if half_away(np.abs(gains) * 2.0**shift).max() <= _A_MAX else shift - 1
+    return shift if half_away(np.abs(gains) * 2.0**shift).max() <= A_MAX else shift - 1
 
 
 def _single(values: Real) -> Real:

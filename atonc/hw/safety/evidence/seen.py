@@ -8,6 +8,7 @@ from atonc.hw.limits import LEAST_FRAME
 from atonc.hw.safety.evidence import Feature, Grade, grade_feature
 from atonc.hw.safety.evidence.convacc import kernel, machine
 from atonc.hw.safety.evidence.table import Numbers, evidence
+from atonc.hw.safety.evidence.trust import Trust
 from atonc.hw.units.convacc import ConvaccConfig
 
 _SIDES = ("top", "left", "bottom", "right")
@@ -30,6 +31,15 @@ def results_seen(c: ConvaccConfig, height: int, width: int) -> bool:
     sizes = (("height", height), ("width", width))
     graded = (grade_feature(Feature(f"CONVACC output {side}", machine(c), size)) for side, size in sizes)
     return all(found.grade != Grade.UNSEEN for found in graded)
+
+
+def operands(name: str, role: str, formatted: tuple[int, int], trust: Trust) -> tuple[int, int]:
+    """Least and most value: all of its number format, or what was seen where nothing else is relied on."""
+    if all(trust.allows(trust.grade(Feature(name, role, end))) for end in formatted):
+        return formatted
+    table = evidence()[name][role]
+    assert isinstance(table, Numbers)
+    return table.values[0], table.values[-1]
 
 
 @cache
