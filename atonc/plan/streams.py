@@ -188,6 +188,9 @@ def in_frames(config: StrengConfig) -> StrengConfig:
     count, step = (lines, config.line_offset) if lines > 1 else (pixels, config.pixel_offset)
     frames = next((n for n in range(2, count + 1) if count % n == 0), 1)
     lines, pixels = (lines // frames, pixels) if lines > 1 else (1, pixels // frames)
+    if lines == 1:  # a step that is never taken
+        line = max(config.line_offset, pixels * config.pixel_offset)
+        config = changed(config, line_offset_low=line & 0xFFFF, line_offset_high=line >> 16)
     return changed(
         config,
         fsize_high=lines,
