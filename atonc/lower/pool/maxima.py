@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from atonc.hw.limits import ALIGNED, BUS_BYTES, POOL_CHANNELS, POOL_LINE, most_pooled
+from atonc.hw.safety.evidence import Trust
 from atonc.hw.units.pool import PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context
 from atonc.lower.move.copies import Units
 from atonc.lower.move.padding import identity_pad
 from atonc.lower.registry import Refusal
-from atonc.lower.units.access_patterns import walk
+from atonc.lower.units.access_patterns import walk, walk_as
 from atonc.lower.units.pool import MOST_HEIGHT, channel_groups, windows_unit
 from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring
@@ -130,7 +131,9 @@ class Windows:
 
     def _chain(self, context: Context, first: int, batch: int, count: int) -> Wiring:
         near, far = (view.cut(2, first, batch * count).split(2, count, batch) for view in (self.source, self.target))
-        reader, writer = (_frames(view, write) for view, write in ((near, False), (far, True)))
+        trust = context.facts.target.trust
+        reader = _frames(near, "to CONVACC:0" if any(self.pads) else "to POOL:0", trust)
+        writer = _frames(far, "from ARITH" if self.units else "from POOL", trust)
         height, width = near.shape[:2]
         tall, wide = height + self.pads[0] + self.pads[2], width + self.pads[1] + self.pads[3]
         pools = []
@@ -150,10 +153,10 @@ class Windows:
         return Wiring(build, reader.elements)
 
 
-def _frames(view: StridedView, write: bool) -> StrengConfig:
+def _frames(view: StridedView, role: str, trust: Trust) -> StrengConfig:
     """Pictures [h, w, groups, batch], one group of channels after the other."""
     h, w, groups_step, channel = zip(view.shape, view.strides, strict=True)
-    found = walk([groups_step, h, w, channel], view.offset, write=write)
+    found = walk_as(role, [groups_step, h, w, channel], view.offset, write=role.startswith("from"), trust=trust)
     if found is None:
         raise Refusal("picture", f"{view.shape}", "lines of pixels", "copy it first")
     return found

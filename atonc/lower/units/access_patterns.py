@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from atonc.hw.safety.evidence import Trust
 from atonc.hw.units.stream_engine import StrengConfig
+from atonc.plan.evidence import untrusted_unit
 from atonc.plan.streams import Area, Frames, Loop, Raster, engine, in_frames, merged, shape_raster
 
 
@@ -31,6 +33,17 @@ def other_walks(loops: Sequence[Loop], offset: int, *, write: bool, word: int = 
         yield config
         if not config.raw and raster_loop(config) != config:
             yield raster_loop(config)
+
+
+def walk_as(
+    role: str, loops: Sequence[Loop], offset: int, *, write: bool, trust: Trust
+) -> StrengConfig | None:
+    """The engine for loops, in whatever form may be relied on; `role`: `to POOL:0`, `from ARITH`."""
+    usual = walk(loops, offset, write=write)
+    if usual is None or untrusted_unit(usual, role, trust) is None:
+        return usual
+    others = other_walks(loops, offset, write=write)
+    return next((config for config in others if untrusted_unit(config, role, trust) is None), usual)
 
 
 def _walks(
