@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from atonc.hw.fields import changed
-from atonc.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER, StrengConfig, is_seen
+from atonc.hw.units.stream_engine import FARTHEST_PIXEL, LARGEST_RASTER, USUAL_LINE, StrengConfig, is_seen
 
 Loop = tuple[int, int]  # count, bytes from one turn to the next
 
@@ -147,7 +147,7 @@ def shape_raster(body: Sequence[Loop], depth: int, size: int, write: int) -> Ras
         if step > FARTHEST_PIXEL[write]:
             loops = [(count, step), (1, depth * size)]
         else:  # lines without gaps
-            pixels = _divisor(count, min(width, max(1, FARTHEST_LINE // max(step, 1))))
+            pixels = _divisor(count, min(width, max(1, USUAL_LINE[write] // max(step, 1))))
             loops = [(count // pixels, pixels * step), (pixels, step)]
     found = Raster(loops[0], loops[1], depth)
     return found if len(loops) == 2 and found.seen(write) else None
