@@ -55,6 +55,15 @@ def padding_grade(window: tuple[int, int], stride: int, sides: tuple[int, int, i
     return trust.grade(Feature("CONVACC pads left right top bottom", f"{columns}x{rows}/{stride}", pads))
 
 
+def operands(name: str, role: str, formatted: tuple[int, int], trust: Trust) -> tuple[int, int]:
+    """Least and most value: all of its number format, or what was seen where nothing else is relied on."""
+    if all(trust.allows(trust.grade(Feature(name, role, end))) for end in formatted):
+        return formatted
+    table = evidence()[name][role]
+    assert isinstance(table, Numbers)
+    return table.values[0], table.values[-1]
+
+
 @cache
 def _padding(role: str) -> tuple[tuple[int, int], ...]:
     """Least and most of each side; anything for windows that were never seen, which another rule complains about."""
