@@ -50,8 +50,7 @@ def _ports(epoch: Epoch, flow: Flow) -> Iterator[Bound]:
 def _products(epoch: Epoch, flow: Flow) -> Iterator[Bound]:
     for name, config in epoch.units.items():
         if isinstance(config, ConvaccConfig):
-            each = config.kernel_height * config.kernel_width * config.batch
-            yield Bound(flow[name].output.total * each / PRODUCTS[config.simd], f"{name} multiplies")
+            yield Bound(flow[name].output.total * config.taps / PRODUCTS[config.simd], f"{name} multiplies")
 
 
 def _engines(epoch: Epoch, flow: Flow) -> Iterator[Bound]:

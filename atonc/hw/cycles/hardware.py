@@ -97,10 +97,9 @@ def _convolution_bounds(config: ConvaccConfig, unit: UnitFlow, machine: Machine)
         out += max(0, config.kernel_height - 1 - top) * line + config.batch
         if bottom and config.stride_y == 1:
             features += timing.fill_lines * line + timing.fill_per_line * config.height + timing.fill_constant
-    taps = config.kernel_height * config.kernel_width * config.batch
     return [
         Bound(loads * features, "feature") if features >= out else Bound(loads * out, "output"),
-        Bound(unit.output.total * taps / PRODUCTS[config.simd], "products"),
+        Bound(unit.output.total * config.taps / PRODUCTS[config.simd], "products"),
         Bound(unit.taken.get(KERNELS, 0), "weights"),
     ]
 

@@ -120,6 +120,11 @@ class ConvaccConfig(fields.UnitConfig):
         height, width = self.out_size
         return height * width * self.kernels
 
+    @fields.derived
+    def taps(self) -> int:
+        """Products of one result."""
+        return self.kernel_height * self.kernel_width * self.batch
+
     @property
     def packing(self) -> int:
         """Feature bytes per stream word: 3 in deep, 2 in DSS2 mode, else one element a word."""
@@ -149,7 +154,7 @@ class ConvaccConfig(fields.UnitConfig):
     @fields.derived
     def set_bytes(self) -> int:
         """Bytes of kernels that the stream carries for each output frame."""
-        size = self.kernels * self.kernel_height * self.kernel_width * self.batch * self.kernel_bytes
+        size = self.kernels * self.taps * self.kernel_bytes
         rounds = self.set_kernels // max(1, self.kernels)
         return (-(-size // 3) * 3 if self.deep else size) * rounds
 
@@ -319,7 +324,7 @@ def _convolve(config: ConvaccConfig, maps: Array, index: Array, sets: Array) -> 
     height, width = config.out_size
     exact = _exact_type(config, maps, sets)
     padded = _pad(config, maps, exact)
-    depth = config.kernel_height * config.kernel_width * config.batch
+    depth = config.taps
     out = np.empty((index.size, height * width, config.kernels), exact)
     columns = _columns(config, padded)
     weights = sets.reshape(index.size, config.kernels, depth).astype(exact)

@@ -1,0 +1,122 @@
+"""Does any predicted epoch lie below what the chip can do at best, and do programs use both interfaces to the bus?
+
+    python benchmarks/bounds.py [--fetched DIR ...] [--only TEXT] [--kept FILE] [--write]
+
+Every epoch of the published programs in the folders and of ours for the corpus (default, and with all weights in RAM
+that fit, resident or fetched ahead) is priced without its programming and compared with the bounds of
+`atonc.hw.cycles.bounds`. `--kept` keeps the rows of ours as they come, so that a run can go on. `--write`:
+results/bounds.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fetched import corpus_dir
+from published import Reading, read_programs
+from schedule import INPUTS, VARIANTS
+
+from atonc.errors import AtoncError
+from atonc.hw.cycles import hardware
+from atonc.hw.cycles.bounds import tightest
+from atonc.hw.epoch import Epoch
+from atonc.hw.machine import Machine, stm32n6
+from atonc.options import Options
+from atonc.pipeline import compile_file
+
+RESULTS = Path(__file__).parent / "results" / "bounds.md"
+OURS = ("default", "resident and prefetch")
+HEAD = """# Predictions against bounds from first principles
+
+`python benchmarks/bounds.py --fetched DIR --write`, 2026-11-16, 2-core aarch64 Linux. Epochs without their programming;
+*below*: predicted faster than units, engines, banks, interfaces or external memory can be (`atonc/hw/cycles/bounds.py`);
+*one interface*: epochs with two or more engines that all hang on one; *interface binds*: what bounds the prediction;
+*nearest*: the smallest prediction by its bound. Predicted, not yet run on a board.
+
+| programs | epochs | below | one interface | interface binds | nearest |
+|---|---:|---:|---:|---:|---:|
+"""
+Row = dict[str, Any]
+
+
+def judged(epochs: Iterable[Epoch], machine: Machine) -> Row:
+    counts: Counter[str] = Counter()
+    nearest = 9.99
+    for epoch in epochs:
+        if epoch.empty:
+            continue
+        found, bound = hardware.epoch_cycles(epoch, machine, hardware.NOBODY), tightest(epoch, machine)
+        places = [machine.interfaces[name] for name in epoch.engines()]
+        counts["epochs"] += 1
+        counts["below"] += found.cycles < bound.cycles
+        counts["one"] += len(places) > 1 and len(set(places)) == 1
+        counts["binds"] += found.bound_by == hardware.INTERFACE
+        nearest = min(nearest, found.cycles / max(1.0, bound.cycles))
+    return {key: counts[key] for key in ("epochs", "below", "one", "binds")} | {"nearest": nearest}
+
+
+def together(rows: Iterable[Row]) -> Row:
+    rows = list(rows)
+    total = {key: sum(row[key] for row in rows) for key in ("epochs", "below", "one", "binds")}
+    return total | {"nearest": min((row["nearest"] for row in rows), default=9.99)}
+
+
+def published_rows(folders: list[Path]) -> Iterator[Row]:
+    return (judged(program.epochs, stm32n6()) for program in read_programs(folders, Reading()))
+
+
+def ours(model: Path, variant: str) -> Row | None:
+    try:
+        compiled = compile_file(model, Options(verify=False, **INPUTS.get(model.name, {}), **VARIANTS[variant]))
+    except AtoncError:
+        return None
+    return judged(compiled.program.epochs, compiled.target.machine)
+
+
+def our_rows(only: str, kept: Path | None) -> dict[str, Row]:
+    rows: dict[str, Row] = json.loads(kept.read_text()) if kept and kept.is_file() else {}
+    for model in sorted((corpus_dir() / "models").glob("*")):
+        for variant in OURS if model.suffix in (".tflite", ".onnx") and only in model.name else ():
+            key = f"{model.name}, {variant}"
+            row = rows.get(key) or ours(model, variant)
+            if row is not None and row["epochs"]:
+                rows[key] = row
+                if kept:
+                    kept.write_text(json.dumps(rows, indent=1) + "\n")
+    return rows
+
+
+def line(name: str, row: Row) -> str:
+    return f"| {name} | {row['epochs']:,} | {row['below']} | {row['one']} | {row['binds']} | {row['nearest']:.3f} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--fetched", type=Path, nargs="*", default=[])
+    parser.add_argument("--only", default="")
+    parser.add_argument("--kept", type=Path)
+    parser.add_argument("--write", action="store_true")
+    args = parser.parse_args()
+    theirs, found = list(published_rows(args.fetched)), our_rows(args.only, args.kept)
+    lines = [line(f"**{len(theirs)} published programs**", together(theirs))] if theirs else []
+    for variant in OURS:
+        some = [row for name, row in found.items() if name.endswith(f", {variant}")]
+        lines.append(line(f"**{len(some)} of ours, {variant}**", together(some)))
+    lines += [line(name, row) for name, row in sorted(found.items())]
+    text = HEAD + "\n".join(lines) + "\n"
+    print(text)
+    if args.write:
+        RESULTS.write_text(text)
+    return int(any(row["below"] for row in [*theirs, *found.values()]) or any(row["one"] for row in found.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
