@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from atonc.cli import main
 from atonc.errors import InputError
-from atonc.probes import PROBES
 from atonc.probes.log import MAX_BYTES, checksum, parse_log, read_log
-from tests.probes.board_logs import begin, line, log_lines, log_text
+from tests.probes.board_logs import ASKED, begin, line, log_lines, log_text
 
 NAME = "conv-3x3-pad-one-corner"
 
@@ -43,7 +42,7 @@ def test_noise_of_terminals() -> None:
 
 def test_a_lost_line_end_joins_two_lines() -> None:
     found = parse_log("".join(log_lines()))
-    assert len(found.replies) == len(PROBES) and found.complete
+    assert len(found.replies) == len(ASKED) and found.complete
 
 
 @pytest.mark.parametrize(("old", "new"), [("wrong", "pass"), ("wrong", "hang"), ("12", "13"), ("first=1", "first=2")])

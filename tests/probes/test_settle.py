@@ -22,7 +22,7 @@ from atonc.probes.log import parse_log
 from atonc.probes.settle import Outcome, Settled, features_of, settle, unpublished
 from atonc.probes.types import Probe
 from atonc.report import probe_text
-from tests.probes.board_logs import CLOCKS, line, log_lines, log_text
+from tests.probes.board_logs import ASKED, CLOCKS, line, log_lines, log_text
 
 BY_NAME = {probe.name: probe for probe in PROBES}
 CORNER, CONTROL = "conv-3x3-pad-one-corner", "control-conv-3x3"
@@ -30,7 +30,7 @@ CORNER_PADS = Feature("CONVACC pads left right top bottom", "3x3/1", "1 0 1 0")
 TURN, BASE = "reader-window", "control-raster"
 
 
-def settled(planted: Mapping[str, str] = {}, probes: tuple[Probe, ...] = PROBES, **more: int) -> Settled:
+def settled(planted: Mapping[str, str] = {}, probes: tuple[Probe, ...] = ASKED, **more: int) -> Settled:
     return settle(parse_log(log_text(planted, probes=probes, **more)), probes)
 
 
@@ -48,7 +48,7 @@ def measuring(constant: str, units: float, baseline: str = BASE) -> tuple[Probe,
 
 
 def test_a_board_on_which_all_passes_confirms_all_that_probes_show() -> None:
-    found = settled().evidence
+    found = settled(probes=PROBES).evidence
     shown = frozenset().union(*(features_of(probe) for probe in PROBES))
     assert found.confirmed == unpublished(shown) and CORNER_PADS in found.confirmed
     assert not found.refuted and not found.distrusted and found.supported == {a.id for a in ARGUMENTS}
