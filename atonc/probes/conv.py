@@ -31,11 +31,12 @@ def _convolution(
     pads: tuple[int, int, int, int],
     mode: Mode,
     rows: int = 0,
+    stride: int = 1,
 ) -> ProbeEpochs:
     """One unit, one frame, all kernels, requantised by one ARITH. Windows are square unless `rows` says otherwise."""
     bench = Bench(height * width * channels, 0)
     weights = bench.weights(kernels, rows or window, window, channels)
-    part = Part(Area.whole(height, width, channels), weights.astype(np.int16), pads, 1)
+    part = Part(Area.whole(height, width, channels), weights.astype(np.int16), pads, stride)
     config = replace(unit_config(part, mode, channels, kernels, 0, 1, 1, False), out_shift=_CUT)
     stream = _kernels(weights, mode)
     results = config.out_elements
@@ -107,6 +108,13 @@ PROBES = (
         "a 3x3 convolution over frames of height 1",
         "published frames are at least 2 high; a kernel of 3x1 on one line is published",
         partial(_convolution, 1, 24, 4, 4, 3, _ONE, _PLAIN),
+        "control-conv-3x3",
+    ),
+    Probe(
+        "conv-3x3-stride-2-pad-left",
+        "a 3x3 convolution of stride 2 with a pad of 1 on the left only",
+        "published with pads on the left and on top, and on the right and below",
+        partial(_convolution, 13, 12, 4, 4, 3, (0, 1, 0, 0), _PLAIN, stride=2),
         "control-conv-3x3",
     ),
     Probe(
