@@ -26,8 +26,8 @@ from atonc.lower.conv.chains import (
     form_of,
     least_batch,
     limits,
-    shape_of,
     pictures_trusted,
+    shape_of,
 )
 from atonc.lower.conv.kernel_parts import MAX_PADDING, Part
 from atonc.plan.streams import Area
