@@ -127,9 +127,9 @@ def moved_without(found: Mapping[str, Record], argument: str) -> list[str]:
     return sorted(set(found[argument].get("on_cpu", ())) - set(found[DEFAULT].get("on_cpu", ())))
 
 
-def lines(rows: list[Record], models: int) -> Iterator[str]:
+def lines(rows: list[Record], models: int, few: str) -> Iterator[str]:
     yield "# What each argument carries, and the price of doing without it\n"
-    yield f"`python benchmarks/arguments.py`, {MEASURED}. {models} models of the corpus. Price: predicted cycles,"
+    yield f"`python benchmarks/arguments.py{few}`, {MEASURED}. {models} models of the corpus. Price: predicted cycles,"
     yield "those of the CPU with them, with `--distrust ID` of those by default; a model whose program does not rest on"
     yield "the argument counts as 1.\n"
     yield "| argument | epochs resting on it | models | operators to the CPU without | price, geometric mean | worst |"
@@ -158,7 +158,7 @@ def main() -> int:
     arguments = parser.parse_args()
     records = run(arguments)
     rows = [row(records, argument) for argument in arguments.arguments]
-    text = "\n".join(lines(rows, len(records))) + "\n"
+    text = "\n".join(lines(rows, len(records), " --few" if arguments.few else "")) + "\n"
     print(text)
     if arguments.write:
         RESULTS.write_text(text)

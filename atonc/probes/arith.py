@@ -40,13 +40,14 @@ def _affine(factor: int, addend: int, shift: int) -> ProbeEpochs:
     return bench.done()
 
 
-def _sum(shift: int, terms: tuple[int, int, int] = (0, 0, 0)) -> ProbeEpochs:
-    """Codes from weighted sums of the two halves of the input, values of 16 bits each."""
-    bench = Bench(4 * _COUNT, _COUNT)
-    unit = pair_unit(Pair(20000, -20000, 3, *terms, shift), 2, 2)
+def _sum(shift: int, terms: tuple[int, int, int] = (0, 0, 0), out_bytes: int = 1) -> ProbeEpochs:
+    """Codes, or values of 16 bits, from weighted sums of the two halves of the input, values of 16 bits each."""
+    bench = Bench(4 * _COUNT, out_bytes * _COUNT)
+    unit = pair_unit(Pair(20000, -20000, 3, *terms, shift, out_bytes), 2, 2)
     b = bench.epoch("sums")
     x, y = (b.read(INPUT, engine(replace(_WIDE, offset=half * 2 * _COUNT))) for half in (0, 1))
-    b.write(b.unit(unit, x, y), OUTPUT, contiguous(_COUNT, write=True))
+    writer = contiguous(_COUNT, write=True) if out_bytes == 1 else engine(_WIDE, write=True)
+    b.write(b.unit(unit, x, y), OUTPUT, writer)
     bench.add(b)
     return bench.done()
 
@@ -112,6 +113,13 @@ PROBES = (
         "a requantisation with a result shift of 24",
         "published result shifts go up to 28",
         partial(_affine, 30000, 7 << 24, 24),
+        "control-affine",
+    ),
+    Probe(
+        "sum-16-bit-to-16-bit-shift-14",
+        "a weighted sum of two streams of 16 bits, as a stream of 16 bits, with a result shift of 14",
+        "published with a shift of 0 in this form, and of 18 to 20 to codes",
+        partial(_sum, 14, out_bytes=2),
         "control-affine",
     ),
     Probe(

@@ -48,7 +48,7 @@ def both(graph: Graph) -> tuple[Compiled, Compiled]:
 
 LANES: dict[str, tuple[Callable[[], Graph], list[list[int]]]] = {
     "groups of kernels": (lambda: layer((28, 28, 16), 96), [[1, 1, 1]]),
-    "rows, where the kernels are one group": (lambda: layer((32, 32, 3), 8, 3), [[1, 1]]),
+    "one chain, where rows would be padded on one side": (lambda: layer((32, 32, 3), 8, 3), [[1]]),
     "rows of every second line, two units a lane": (lambda: layer((64, 64, 8), 8, 3, 2), [[2, 2]]),
     "other units in a lane than in one chain": (lambda: layer((28, 28, 96), 144, zero=0), [[1, 1, 1]]),
 }

@@ -50,8 +50,16 @@ class TestWiden:
         assert wide.weights[0, :, 1, 0].tolist() == [0, 1, 0]
 
     def test_borders_in_memory_become_padding(self) -> None:
+        wide = widen(part(3, 3, 6, 6, spare=(2, 1, 1, 1)))
+        assert wide.padding == (1, 1, 1, 1) and wide.area.height == 4 and wide.area.offset == 650 + 64 + 1
+
+    def test_not_on_sides_alone_with_stride_1(self) -> None:
         wide = widen(part(3, 3, 6, 6, spare=(2, 0, 1, 0)))
-        assert wide.padding == (1, 0, 1, 0) and wide.area.height == 4 and wide.area.offset == 650 + 64
+        assert wide.padding == NO_PADS and wide.area.height == 6
+
+    def test_a_line_behind_the_picture_makes_padding_of_stride_2_a_seen_one(self) -> None:
+        wide = widen(replace(part(3, 3, 6, 5, padding=(0, 0, 1, 0)), stride=2))
+        assert wide.padding == (0, 0, 1, 1) and wide.out_size == (3, 2)
 
     @pytest.mark.parametrize("padding", [(2, 0, 0, 0), (0, 0, 2, 0), (0, 0, 0, 2)])
     def test_two_rows_of_padding_are_refused(self, padding: tuple[int, int, int, int]) -> None:

@@ -48,11 +48,10 @@ def test_depthwise_layers_write_words_of_their_own(channels: int, chains: int) -
     assert max(map(len, epochs)) == chains
 
 
-@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("channels", [8, 28, 32])
-def test_depthwise_layers_in_bands_of_rows(channels: int, stride: int) -> None:
-    """Where slices would leave chains idle."""
-    graph = depthwise(54, 60, channels, stride)
+def test_depthwise_layers_in_bands_of_rows(channels: int) -> None:
+    """Where slices would leave chains idle; with stride 2, since padding on one side alone was not seen with 1."""
+    graph = depthwise(54, 60, channels, 2)
     plans, _ = harness.lower(graph)
     epochs = written(plans)
     assert max(map(len, epochs)) == 3

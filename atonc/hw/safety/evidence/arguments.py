@@ -6,7 +6,7 @@ There are at most ten: whatever they do not cover is unseen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from atonc.hw.safety.evidence.grades import Feature, Grade
@@ -19,10 +19,14 @@ class Argument:
     title: str
     allows: str  # in words
     why: str
-    seen: str  # the evidence
+    evidence: str | Callable[[], str]  # in words, or counted in the data when asked
     disproof: str  # what a board would have to show
     probes: tuple[str, ...]  # programs of `atonc probe` that ask a board
     covers: Callable[[Feature], bool]
+
+    @property
+    def seen(self) -> str:
+        return self.evidence if isinstance(self.evidence, str) else self.evidence()
 
 
 def _values(name: str, of: Callable[[str], bool] = lambda role: True) -> tuple[int, int]:
@@ -139,6 +143,36 @@ def _read_beside_write(feature: Feature) -> bool:
     return feature.name == "reader and writer" and str(feature.value).startswith("interleaved")
 
 
+# ------------------------------------------------------------------------------------------- evidence, as it is counted
+
+
+def _ranges(name: str, roles: Iterable[str]) -> str:
+    found = [(role, evidence()[name][role]) for role in roles]
+    return ", ".join(
+        f"{role} {table.values[0]} to {table.values[-1]}" for role, table in found if isinstance(table, Numbers)
+    )
+
+
+def _seen_sides() -> str:
+    """Per kernel and stride that has a side alone, its combinations."""
+    found = []
+    for role, table in evidence()[_PADS].items():
+        if isinstance(table, Words) and any(a != b for text in table.seen for a, b in _axes(text)):
+            common = sorted(table.seen.items(), key=lambda row: (-row[1].count, row[0]))
+            found.append(f"{role}: " + ", ".join(f"{w.replace(' ', '')} {s.count:,} times" for w, s in common))
+    return f"Left, right, top, bottom: {'; '.join(found)}."
+
+
+def _seen_frames() -> str:
+    widest, tallest = _values("CONVACC W")[1], _values("CONVACC H")[1]
+    pools = _ranges("POOL W", ("max 2x2/2", "max 3x3/1", "max 3x3/2"))
+    return f"CONVACC: width up to {widest:,}, height up to {tallest:,}. Width of POOL frames: {pools}."
+
+
+def _seen_shifts() -> str:
+    return f"Result shifts: {_ranges(_RES, (role for role in evidence()[_RES] if role.startswith('AFFINE')))}."
+
+
 ARGUMENTS = (
     Argument(
         "S1",
@@ -154,13 +188,13 @@ ARGUMENTS = (
     Argument(
         "S2",
         "Padding side by side",
-        "a combination of paddings left, right, top and bottom, each of which was seen with this kernel and stride",
+        "paddings left and right as seen with this kernel and stride, beside paddings at top and bottom as seen with "
+        "them, where some published unit of that kernel and stride has a side alone. That leaves out 3x3 with stride 1",
         "The four sides are fields of their own, each compared with its own counter; a tile at the border of a "
         "layer has padding on some sides only.",
-        "3x3 with stride 2 occurs with 0101, 1010, 0111, 1111 and 0000 (left, right, top, bottom); 5x3, 5x2 and "
-        "4x3 have unequal sides as well.",
-        "a padded 3x3 unit whose border differs for one combination of sides only",
-        ("conv-3x3-pad-one-corner",),
+        _seen_sides,
+        "a padded 3x3 unit of stride 2 whose border differs for one combination of sides only",
+        ("conv-3x3-stride-2-pads-1000",),
         _sides_of_padding,
     ),
     Argument(
@@ -171,8 +205,7 @@ ARGUMENTS = (
         "Width and height are 16-bit counters. What a width costs is the line buffer; that is judged separately, "
         "as W x B. A kernel of one line keeps no lines at all. The longer a frame of sums, the further the "
         "reader stays behind the writer.",
-        "CONVACC: width up to 2,100 and W x B up to 33,600 with 1x1, height up to 640 with 6x3. POOL: 2x2 from "
-        "6x6 to 224x224, W x B up to 1,792; 3x3 keeps one line more and is allowed half of it.",
+        _seen_frames,
         "a frame that is computed correctly up to some width or height and wrongly above it",
         ("conv-3x3-width-300",),
         _counted,
@@ -206,12 +239,11 @@ ARGUMENTS = (
     Argument(
         "S6",
         "Shifts",
-        "shifts of an affine ARITH that were seen with other widths of its inputs or output",
-        "Products are summed at full width and shifted once; the width of an input only decides how many of its "
-        "bits are taken.",
-        "AFFINE of one input: RES 0 to 28; of two: RES 0 to 26, AX 0 to 30, BY 0 to 10, C 0 to 18.",
-        "a dual affine unit with 16-bit inputs whose result is shifted wrongly by one amount",
-        ("sum-16-bit-shift-22",),
+        "the result shift of an affine ARITH as seen with the same inputs and an output of another width",
+        "The sum is shifted before it is saturated to the width of the output; nothing else knows that width.",
+        _seen_shifts,
+        "an affine unit with an output of 16 bits whose result is shifted wrongly by one amount",
+        ("sum-16-bit-to-16-bit-shift-14",),
         _shifts,
     ),
     Argument(
