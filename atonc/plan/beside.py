@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import chain, combinations, product
 
 from atonc.hw.safety.evidence import Feature, Trust
@@ -11,10 +12,12 @@ from atonc.hw.safety.evidence.neighbours import relation
 from atonc.plan.evidence import chain_texts, side_by_side
 from atonc.plan.task import Task
 
+_relation = lru_cache(maxsize=1 << 12)(relation)  # forms of one layer share pieces, and layers look alike
+
 
 def may_share_epoch(tasks: Sequence[Task], trust: Trust) -> bool:
     """Whether tasks, each of which may be relied on, may also stand side by side. How many units and engines an epoch
-    has is a limit of the chip (`schedule.pack`)."""
+    has is a limit of the chip (`schedule.pack`). Words are not looked at: four full tables are 4,193 of 5,690 seen."""
     if len(tasks) == 1:
         return True
     together = side_by_side(chain.from_iterable(map(chain_texts, tasks)))
@@ -27,7 +30,7 @@ def _near(one: Task, other: Task) -> Iterator[Feature]:
     for a, b in product(one.engines.values(), other.engines.values()):
         if a.buffer != b.buffer or not (a.config.to_memory or b.config.to_memory):
             continue
-        found = relation(a.config, b.config)
+        found = _relation(a.config, b.config)
         if a.config.to_memory and b.config.to_memory:
             yield from two_writers(a.config, b.config, found)
         else:

@@ -23,6 +23,8 @@ MAKE_CODES = ("ARITH", "ACTIV", "POOL")
 @memoise
 def spaced(group: TaskGroup, trust: Trust) -> TaskGroup:
     """The same work, with identities where more of its tasks may share an epoch then."""
+    if len(group.tasks) == 1:
+        return group
     found: dict[int, Task] = {}
 
     def take(room: Sequence[Task]) -> tuple[Task, ...]:
