@@ -16,6 +16,7 @@ from atonc.lower.conv.chains import Mode, chain_configs, least_batch, limits, si
 from atonc.lower.conv.kernel_parts import Part
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.wide_windows import frame, side_by_side
+from atonc.plan.evidence import untrusted_unit
 from atonc.select.policy import EPOCH_CYCLES, MAX_CHAINS
 
 
@@ -54,15 +55,22 @@ def best_cut(layer: Layer, parts: tuple[Part, ...], channels: int, joined: bool 
     ariths = layer.code_units_behind(layer.zero, 1, channels)
     for mode in layer.modes():
         cuts = list(_cuts(layer, parts, mode, range(channels, 0, -1), joined))
-        if cuts:
-            return min(cuts, key=lambda cut: _least_cycles(parts, cut, channels, ariths, layer))
+        cuts.sort(key=lambda cut: _least_cycles(parts, cut, channels, ariths, layer))
+        found = next((cut for cut in cuts if _trusted(cut, layer)), None)
+        if found is not None:
+            return found
     return None
+
+
+def _trusted(cut: Cut, layer: Layer) -> bool:
+    return not any(untrusted_unit(config, "", layer.made_for.trust) for config in cut.configs)
 
 
 def exact_cut(layer: Layer, batch: int, subtracted: int, parts: tuple[Part, ...]) -> Cut | None:
     """A chain for blocks of so many channels."""
     modes = (mode for mode in layer.modes() if mode.offset == subtracted)
-    return next((cut for mode in modes for cut in _cuts(layer, parts, mode, [batch], False, exactly=True)), None)
+    cuts = (cut for mode in modes for cut in _cuts(layer, parts, mode, [batch], False, exactly=True))
+    return next((cut for cut in cuts if _trusted(cut, layer)), None)
 
 
 def _cuts(
