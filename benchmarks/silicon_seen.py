@@ -3,7 +3,7 @@
     python benchmarks/silicon_seen.py [--only TEXT ...] [--files FILE ...] [--all] [--fresh] [--write]
 
 By default the models of the corpus that ST published a figure for. One record a model, kept in
-results/silicon_seen.json as they come: predicted ms, operators on the CPU that are on the NPU by default, each with the reason.
+results/silicon_seen.json as they come: predicted ms, operators that are on the CPU only so, each with the reason.
 """
 
 from __future__ import annotations

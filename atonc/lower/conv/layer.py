@@ -272,7 +272,9 @@ class Layer:
         count = min(channels, 2, self.outputs)
         require_usable(*self._problem(subtracted, roundings, 0, count)[:2])
         in_two = self.numerics == "2.x" and subtracted == self.zero
-        return ariths_behind(narrowed(self.clip), count, in_two) + self.codes_shifted
+        clip = narrowed(self.clip)
+        saturating = not coefficients(self.made_for.trust).clips(clip)
+        return ariths_behind(clip, count, in_two, saturating) + self.codes_shifted
 
     def modes(self) -> list[Mode]:
         """How units may read the features."""

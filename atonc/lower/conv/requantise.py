@@ -21,7 +21,7 @@ from atonc.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT, PARTIAL_LIMIT
 from atonc.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
 from atonc.lower.conv.coefficients import A_MAX, C_MAX, WHOLE_FORMAT, Coefficients
 from atonc.lower.registry import Refusal
-from atonc.lower.units.arith import clip_unit
+from atonc.lower.units.arith import clip_unit, moving_units, saturating_steps
 from atonc.select.policy import MOST_SPREADS, SPREAD, TOLERATED
 
 Real = NDArray[np.float64]
@@ -42,21 +42,26 @@ class Requantisation:
     error: float = 0.0  # expected largest distance from exact arithmetic, in codes, before the final rounding
     mean_error: float = 0.0  # expected distance of a usual value: so many values get another code
     short: float = 0.0  # the part of `error` that factors of 16 bits cost channels whose steps are less than a code
+    saturating: bool = False  # clips by the ends of int8, moved to where they are needed
 
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         """For `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
         part = slice(first, first + count)
-        unit = _unit(self.factors[part], self.addends[part], batch, pixels, self.shift)
-        return _clipped(unit, self.clip)
+        steps = saturating_steps(self.clip) if self.saturating else (0,)
+        addends = self.addends[part] + (steps[0] << self.shift)
+        unit = _unit(self.factors[part], addends, batch, pixels, self.shift)
+        return [unit, *moving_units(steps)] if self.saturating else _clipped(unit, self.clip)
 
     def ariths(self, count: int) -> int:
         """How many `units` there are for so many channels."""
-        return ariths_behind(self.clip, count)
+        return ariths_behind(self.clip, count, saturating=self.saturating)
 
     def apply(self, sums: Ints) -> Ints:
         """What the units compute from exact sums [..., channels]."""
         acc = finish(sums.astype(np.int64), self.out_shift, 2, True, True)
-        codes = finish(acc * self.factors + self.addends, self.shift, 1, True, True)
+        steps = saturating_steps(self.clip) if self.saturating else (0,)
+        sums = acc * self.factors + self.addends + (steps[0] << self.shift)
+        codes = finish(sums, self.shift, 1, True, True) - steps[0]  # which end a half is rounded to depends on steps
         return codes if self.clip is None else np.clip(codes, *self.clip)
 
 
@@ -100,8 +105,12 @@ def best_rules(
         shifts = range(min(least, MOST_OUT_SHIFT), min(fits + 2, MOST_OUT_SHIFT) + 1)
         stretches.append((some, shifts))
         first += count
+    clip = narrowed(clip)
+    saturating = not within.clips(clip)
+    if saturating:
+        within = within._replace(spared=saturating_steps(clip)[0])
     tried = with_shifts(scale, offset, needed, stretches, sums, usual, within)
-    return [_best(one, narrowed(clip)) for one in tried]
+    return [replace(_best(one, clip), saturating=saturating) for one in tried]
 
 
 def _best(tried: Tried, clip: tuple[int, int] | None) -> Requantisation:
@@ -233,7 +242,7 @@ def matters(scale: Real, offset: Real) -> Real:
 
 def _shifts(steepest: float, farthest: float, out_shifts: Sequence[int], within: Coefficients) -> list[int]:
     """As large as the 16-bit factors and the 32-bit addends allow, for every shift of the sums."""
-    most = min(floor(log2(within.addend / max(farthest, 1.0))), MOST_TABLE_SHIFT)
+    most = min(floor(log2(within.addend / max(farthest + within.spared, 1.0))), MOST_TABLE_SHIFT)
     by_factor = (floor(log2(within.factor / max(steepest * 2.0**shift, 1e-30))) for shift in out_shifts)
     return [max(0, min(one, most)) for one in by_factor]
 
@@ -334,8 +343,12 @@ def channel_table(factors: Ints, addends: Ints) -> bytes:
     return table.tobytes()
 
 
-def ariths_behind(clip: tuple[int, int] | None, count: int, in_two_steps: bool = False) -> int:
+def ariths_behind(
+    clip: tuple[int, int] | None, count: int, in_two_steps: bool = False, saturating: bool = False
+) -> int:
     """ARITHs of a rule for so many channels; behind one without a table another one clips."""
+    if saturating:
+        return 1 + len(saturating_steps(clip))
     return 1 + in_two_steps + (clip is not None and count == 1)
 
 
