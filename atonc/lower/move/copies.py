@@ -76,8 +76,24 @@ class Move:
 
 
 def copy(context: Context, moves: Iterable[Move], origin: tuple[str, ...], title: str) -> list[TaskGroup]:
-    """Epochs for moves that do not depend on each other."""
-    return pack(wirings(context, moves), origin, title)
+    """Epochs for moves that do not depend on each other. Where no engine takes scattered codes from an ARITH, they are
+    changed first and scattered by copies."""
+    moves = list(moves)
+    try:
+        return pack(wirings(context, moves), origin, title)
+    except Refusal:
+        if not any(move.units for move in moves):
+            raise
+    changed = [_changed_first(context, move) if move.units else (None, move) for move in moves]
+    first = pack(wirings(context, [move for move, _ in changed if move is not None]), origin, title)
+    return [*first, *pack(wirings(context, [move for _, move in changed]), origin, title)]
+
+
+def _changed_first(context: Context, move: Move) -> tuple[Move, Move]:
+    """Codes through their units into scratch memory without gaps, and from there to where they belong."""
+    shape = move.target.shape
+    scratch = StridedView.whole(context.scratch(move.target.elements, "codes to scatter"), shape)
+    return Move(move.source, scratch, move.units), Move(scratch, move.target)
 
 
 def wirings(context: Context, moves: Iterable[Move]) -> list[Wiring]:

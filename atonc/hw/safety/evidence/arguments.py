@@ -158,8 +158,8 @@ def _seen_sides() -> str:
     found = []
     for role, table in evidence()[_PADS].items():
         if isinstance(table, Words) and any(a != b for text in table.seen for a, b in _axes(text)):
-            common = sorted(table.seen.items(), key=lambda row: (-row[1].count, row[0]))
-            found.append(f"{role}: " + ", ".join(f"{w.replace(' ', '')} {s.count:,} times" for w, s in common))
+            common = sorted(table.seen.items(), key=lambda row: (-row[1].times, row[0]))
+            found.append(f"{role}: " + ", ".join(f"{w.replace(' ', '')} {s.times:,} times" for w, s in common))
     return f"Left, right, top, bottom: {'; '.join(found)}."
 
 

@@ -1,0 +1,56 @@
+"""With `--silicon seen` an operator takes the form that published programs have, and stays on the NPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atonc.hw.safety.evidence import Grade
+from atonc.ir import Graph, Op
+from atonc.options import Options
+from atonc.pipeline import compile_graph
+from tests.lower.harness import activation, constant, graph_of
+
+ATTRS = {"stride": (1, 1), "dilation": (1, 1), "groups": 1, "layout": "NHWC"}
+
+
+def conv(padding: tuple[int, ...], groups: int = 1, **changes: Any) -> Graph:
+    """A window over features whose zero point is -128."""
+    rng = np.random.default_rng(1)
+    inputs = 1 if groups > 1 else 8
+    attrs = {**ATTRS, "padding": padding, "groups": groups, **changes}
+    size = 12 if attrs["stride"] == (1, 1) else 6
+    return graph_of(
+        Op("conv", "conv", ("x", "w", "b"), ("y",), attrs),
+        activation("x", (1, 12, 12, 8), 0.02, -128),
+        constant("w", rng.integers(-127, 128, (8, 3, 3, inputs)).astype(np.int8), rng.uniform(0.002, 0.004, 8), axis=0),
+        constant("b", rng.integers(-2000, 2000, 8).astype(np.int32)),
+        activation("y", (1, size, size, 8), 0.05, -128),
+    )
+
+
+def concat() -> Graph:
+    """Pixels of 16 bytes into pixels of 32."""
+    names, shape = ("a", "b"), (1, 6, 6, 16)
+    parts = [activation(name, shape, 0.02, -3) for name in names]
+    return graph_of(Op("concat", "concat", names, ("y",), {"axis": 3}), *parts, activation("y", (1, 6, 6, 32), 0.02, -3))
+
+
+CASES = {
+    "a window that is padded": conv((1, 1, 1, 1)),
+    "with stride 2": conv((0, 0, 1, 1), stride=(2, 2)),
+    "channel by channel": conv((1, 1, 1, 1), groups=8),
+    "codes up to a limit that no unit was seen to clip at": conv((1, 1, 1, 1), clip=(-128, 111)),
+    "between two such limits": conv((1, 1, 1, 1), clip=(-101, 111)),
+    "pixels side by side": concat(),
+}
+
+
+@pytest.mark.parametrize("graph", CASES.values(), ids=CASES.keys())
+def test_seen_forms_do_it(graph: Graph) -> None:
+    compiled = compile_graph(graph, Options(silicon="seen"))
+    assert not compiled.mapped.reasons
+    assert compiled.grades and all(epoch.grade in (Grade.SEEN, Grade.WITHIN) for epoch in compiled.grades)
+    assert compiled.report is not None and compiled.report.outputs[0].within1_percent == 100
