@@ -60,7 +60,8 @@ class Strength(NamedTuple):
     def __str__(self) -> str:
         if self.single:
             return "one program, shipped by ST" if self.shipped else "one program, not of ST"
-        return f"{self.programs} programs of {self.owners} owner{'s' * (self.owners != 1)}, {self.shipped} shipped by ST"
+        owners = "one owner" if self.owners == 1 else f"{self.owners} owners"
+        return f"{self.programs} programs of {owners}, {self.shipped} shipped by ST"
 
 
 NOTHING = Strength()
