@@ -21,7 +21,7 @@ from atonc.lower.conv.lanes import SAME_BITS
 from atonc.lower.map_ops import Mapped
 from atonc.lower.semantics.roundings import agree, roundings
 from atonc.lower.stripes import Stripe
-from atonc.options import SEEN, Options
+from atonc.options import Options
 from atonc.place import Board, Layout, place
 from atonc.place import check as place_check
 from atonc.place.explain import NPU_RAM, PlacementError
@@ -263,7 +263,8 @@ def schedule_tasks(
     operators to the CPU. `roomy`: operators whose epochs leave the engines of a copy."""
     context = mapped.context
     cycles = partial(epoch_cycles, buffers=context.buffers, target=target)
-    scheduled = schedule(fused.works, Network(context.buffers, context.aliases, cycles, roomy), left_out(options))
+    network = Network(context.buffers, context.aliases, cycles, roomy, target.trust)
+    scheduled = schedule(fused.works, network, left_out(options))
     found = replace(scheduled, merges=fused.merges, apart=fused.apart)
     plans = assign(found, _keeps_tables(options))
     meant = fused.meant(mapped.works)
@@ -278,9 +279,7 @@ def _keeps_tables(options: Options) -> bool:
 
 
 def left_out(options: Options) -> tuple[str, ...]:
-    """Passes of the schedule. Most sets of chains side by side are composed of seen ones, not seen themselves, and so
-    is padding on one side of a window."""
-    return (*options.schedule_without, *(("borders", "lanes", "pack") if options.silicon == SEEN else ()))
+    return options.schedule_without
 
 
 def _place(mapped: Mapped, scheduled: Scheduled, job: Job) -> Layout:

@@ -182,6 +182,14 @@ class Options:
         metavar="IDS",
         parse=names,
     )
+    evidence: str = option(
+        "",
+        "--evidence",
+        MAPPING,
+        "what your board answered (`atonc probe read`): forms that it confirmed are seen, forms that it refuted are "
+        "refused, constants that it measured replace ours",
+        metavar="FILE",
+    )
     schedule_without: tuple[str, ...] = option(
         (),
         "--schedule-without",

@@ -30,6 +30,7 @@ from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import ec_program
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.safety.evidence import PUBLISHED, EpochGrade, Trust
+from atonc.hw.safety.evidence.summary import Summary, summarise
 from atonc.ir import Array, Graph
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.ops import RunOnDemand
@@ -73,6 +74,11 @@ class Compiled:
     def cost(self) -> NetworkCost:
         """Predicted: cycles of every step."""
         return program_cost(self.program, self.graph, self.memory.pools, self.target)
+
+    @property
+    def silicon(self) -> Summary:
+        """How near its epochs are to published ones, with what the board has answered."""
+        return summarise(self.grades, self.target.trust.board)
 
     def __repr__(self) -> str:
         """Without its megabytes."""

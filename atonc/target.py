@@ -7,11 +7,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from atonc.emit.c.driver_words import driver_words
-from atonc.hw.board_file import find_board
+from atonc.errors import InputError
+from atonc.hw.board_file import board_names, find_board
 from atonc.hw.cycles import hardware
 from atonc.hw.cycles.target import Target
 from atonc.hw.machine import Machine
 from atonc.hw.safety.evidence import Feature, Grade, Trust, copies
+from atonc.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
+from atonc.hw.safety.evidence.board_file import read_board_evidence
 from atonc.hw.safety.evidence.epochs import KEPT, TABLE
 from atonc.options import SEEN, Options
 from atonc.place import Board, board, read_board
@@ -42,18 +45,48 @@ def target_of(options: Options) -> Target:
 def trust_of(options: Options) -> Trust:
     worst = Grade.WITHIN if options.silicon == SEEN else Grade.COMPOSED
     asked = frozenset(feature for name in options.schedule_with for feature in ASKED.get(name, ()))
-    return _trust(worst, frozenset(options.distrust), options.allow_unproven, asked)
+    answers = answers_of(options)
+    if asked & answers.refuted:
+        raise InputError(
+            f"the board refuted {', '.join(sorted(map(str, asked & answers.refuted)))}",
+            where=options.evidence,
+            rule="--schedule-with asks for forms that no published program has, not for those that do not work",
+            remedy=f"leave out what of {', '.join(options.schedule_with)} needs it",
+        )
+    return _trust(worst, frozenset(options.distrust), options.allow_unproven, asked, answers)
 
 
 @lru_cache(maxsize=16)
-def _trust(worst: Grade, distrusted: frozenset[str], unproven: bool, asked: frozenset[Feature]) -> Trust:
+def _trust(
+    worst: Grade, distrusted: frozenset[str], unproven: bool, asked: frozenset[Feature], answers: BoardEvidence
+) -> Trust:
     """Always the same object: it remembers its grades."""
-    return Trust(worst, distrusted, unproven, asked)
+    return Trust(worst, distrusted, unproven, asked, answers)
 
 
 def machine_of(options: Options) -> Machine:
-    """The machine of the board, at the clocks that the user has if they differ."""
-    return _known(with_asked_clocks(find_board(options.board).require_npu().machine(), options))
+    """The machine of the board with what it measured of itself, at the clocks that the user has if they differ."""
+    machine = find_board(options.board).require_npu().machine()
+    asked = _asked_clocks(options)  # what the user says counts more than what the board said
+    measured = {name: value for name, value in answers_of(options).constants if name not in asked}
+    machine = machine.with_measured({name: value * machine.clock_factor(name) for name, value in measured.items()})
+    return _known(machine.with_clocks(**asked))
+
+
+def answers_of(options: Options) -> BoardEvidence:
+    """What the board answered to the probes. Boards that ship with atonc take their own answers only; a board file of
+    the user takes any, since the firmware for one of the others ran on it."""
+    if not options.evidence:
+        return NO_ANSWERS
+    found, board = read_board_evidence(Path(options.evidence)), find_board(options.board).name
+    if board in board_names() and found.board != board:
+        raise InputError(
+            f"answers of {found.board}, and the network is compiled for {board}",
+            where=options.evidence,
+            rule="forms and speeds are those of the board that answered",
+            remedy=f"--board {found.board}, or run the probes on {board}",
+        )
+    return found
 
 
 @lru_cache(maxsize=16)
@@ -63,5 +96,9 @@ def _known(machine: Machine) -> Machine:
 
 
 def with_asked_clocks(machine: Machine, options: Options) -> Machine:
+    return machine.with_clocks(**_asked_clocks(options))
+
+
+def _asked_clocks(options: Options) -> dict[str, float]:
     wanted = {"npu_mhz": options.npu_mhz, "cpu_mhz": options.cpu_mhz, "flash_mb_per_s": options.flash_mbps}
-    return machine.with_clocks(**{name: value for name, value in wanted.items() if value})
+    return {name: value for name, value in wanted.items() if value}

@@ -41,6 +41,7 @@ from atonc.options import ALL_FREE, Options
 from atonc.pipeline import Compiled, compile_file, compile_graph
 from atonc.place import board
 from atonc.schedule import PREFETCH
+from atonc.target import trust_of
 from tests.compiler.random_graphs import random_graph
 
 RESULTS = Path(__file__).parent / "results" / "silicon.md"
@@ -78,13 +79,14 @@ def judge(source: Path | Graph, options: Options) -> Record:
     npu = sum(c.cycles for s, c in zip(steps, cost.steps, strict=True) if s.epoch is not None)
     record = {"npu_cycles": npu, "cycles": cost.cycles, "latency_ms": cost.latency_ms}
     record |= {"cpu_steps": sum(s.epoch is None for s in steps), "moved": moved(compiled)}
+    record |= {"on_cpu": [f"{r.op} {r.node}" for r in compiled.mapped.reasons]}
     decoded = [e for e in decode_epochs(instructions.decode(ec_program.words(compiled.program.epochs))) if not e.empty]
-    return record | look(decoded, safety_contexts(compiled.program, pools), titles(compiled))
+    return record | look(decoded, safety_contexts(compiled.program, pools, trust_of(options)), titles(compiled))
 
 
 def moved(compiled: Compiled) -> list[str]:
     """What went to the CPU for want of evidence."""
-    return [f"{r.op} {r.name}: {r.seen}" for r in compiled.mapped.reasons if r.rule == NO_EVIDENCE.id]
+    return [f"{r.op} {r.node}: {r.seen}" for r in compiled.mapped.reasons if r.rule == NO_EVIDENCE.id]
 
 
 def titles(compiled: Compiled) -> dict[int, str]:
@@ -107,7 +109,8 @@ def look(epochs: list[Epoch], context: Mapping[int, Context] | None, named: Mapp
             if places.setdefault(key, [])[-1:] != [found.number]:
                 places[key].append(found.number)
     forms = [[*key, units[key], len(places[key]), first[key]] for key in sorted(units)]
-    return {"epochs": len(grades), "grades": counts(grades), "strength": strength(grades), "forms": forms}
+    record = {"epochs": len(grades), "grades": counts(grades), "strength": strength(grades)}
+    return record | {"by_argument": by_argument(grades), "forms": forms}
 
 
 def strength(grades: Iterable[EpochGrade]) -> dict[str, int]:
@@ -118,6 +121,11 @@ def strength(grades: Iterable[EpochGrade]) -> dict[str, int]:
         found["every form of two owners"] += epoch.weakest.owners > 1
         found["every form shipped by ST"] += epoch.weakest.shipped > 0
     return dict(found)
+
+
+def by_argument(grades: Iterable[EpochGrade]) -> Counter[str]:
+    """Epochs that rest on each argument."""
+    return Counter(name for found in grades for name in {form.graded.argument for form in found.forms} if name)
 
 
 def merged(records: Mapping[str, Record]) -> list[list[Any]]:

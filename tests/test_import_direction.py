@@ -50,7 +50,7 @@ ALLOWED = {
         "emit", "emu", "frontends", "hw", "ir", "lower", "place", "plan", "reloc", "schedule", "select",
         "app.comparing", "app.distances", "compilation", "compile_view", "cost.network", "app.judging", "layer_checks",
         "app.load_run",
-        "app.loading", "options", "pipeline", "app.runs", "app.targeting", "app.validating", "verify", *PLAIN,
+        "app.loading", "options", "pipeline", "probes", "app.runs", "app.targeting", "app.validating", "verify", *PLAIN,
     },
     "evaluating": {
         "workers", "compare", "frontends", "ir", "ops", "lower", "plan", "hw", "report.progress_bar", "app.arrays",

@@ -16,6 +16,7 @@ from atonc.emit import c_info, write
 from atonc.emit.c.files import files
 from atonc.emit.c.network import CNetwork, Cycles
 from atonc.errors import plain
+from atonc.hw.safety.evidence.board_file import saved_row
 from atonc.insight import reproduce, saved
 from atonc.insight.ours import network_view
 from atonc.options import Gates, Options
@@ -97,7 +98,7 @@ def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False)
     progress.stage("making the files")
     program, name = view.compiled.program, view.name
     described = write.description(program, view.compiled.graph, name) | {"model": view.model, "board": view.board.name}
-    described |= machine_row(view.compiled.target.machine)
+    described |= machine_row(view.compiled.target.machine) | saved_row(view.compiled.target.trust.board)
     for step, costs in zip(described["steps"], compile_text.step_data(view), strict=True):
         step.update(costs)
     described["cpu_ops"] = compile_text.reason_data(view.compiled.mapped.reasons)

@@ -24,12 +24,16 @@ def check_run(result: RunResult) -> list[Violation]:
 
 
 def network_context(network: CompiledNetwork) -> Context:
-    """Pools only: the tables list parts of tensors as buffers, and writers of whole tensors start in them."""
+    """Pools only: the tables list parts of tensors as buffers, and writers of whole tensors start in them. A build of
+    ours keeps what its board had answered."""
     from atonc.hw.safety import Context, Pool, PoolKind, pool
+    from atonc.hw.safety.evidence import Trust
+    from atonc.hw.safety.evidence.board_file import saved_evidence
 
     pools = [pool(p.name, p.base, p.size_bytes, p.writable) for p in network.pools if p.size_bytes]
     pools += [Pool(u.symbol, u.address, u.size_bytes + PREFETCH_BYTES, PoolKind.USER) for u in network.user_buffers]
-    return Context(tuple(pools))
+    answers = saved_evidence(network.directory / f"{network.stem}_program.json")
+    return Context(tuple(pools), trust=Trust(board=answers))
 
 
 def check_programs(programs: Sequence[NamedProgram]) -> list[Violation]:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 from atonc.hw.cycles import doubts
-from atonc.hw.machine import stm32n6
+from atonc.hw.machine import MEASURED_WITHIN, stm32n6
 
 NPU_TIME, KERNELS, GUESSES = "NPU epochs", "CPU kernels that were measured", "CPU kernels that nobody measured"
 _SMALL = 0.005  # shares of the time that are not worth a word
@@ -61,6 +61,7 @@ def limits() -> Mapping[str, Limits]:
         doubts.LONG_TURNS: Limits(-1.0, turn[1], "at most 3 % of a measured program: the turn may be hidden"),
         doubts.CACHED: Limits(-0.06, 0.13, "thirteen recorded epochs: 0.94 to 1.13 of the prediction"),
         doubts.OUTSIDE: Limits(-0.5, 2.0, "400 to 800 MB/s by the bus, 400 assumed; nobody measured it"),
+        doubts.MEASURED: Limits(-MEASURED_WITHIN, MEASURED_WITHIN, "an evidence file: the fewest cycles of two probes"),
     }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from atonc.hw.cycles.target import Target
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import CPU_CACHE_LINE, MOST_READERS, MOST_WRITERS, UNITS
 from atonc.hw.units.switch import Link
+from atonc.plan.interfaces import Interfaces
 from atonc.plan.streams import contiguous
 
 LEAST_BYTES = 1024  # of a copy that does not end its constant: each costs about 300 cycles of programming
@@ -172,17 +173,12 @@ def free_copies(epoch: Epoch) -> int:
     return min((UNITS["STRENG"] - readers - writers) // 2, MOST_READERS - readers, MOST_WRITERS - writers)
 
 
-def free_engines(used: Sequence[str]) -> tuple[str, str]:
-    """The first two that an epoch leaves."""
-    free = [name for k in range(UNITS["STRENG"]) if (name := f"STRENG{k}") not in used]
-    return free[0], free[1]
-
-
 def with_copy(epoch: Epoch, weights: Weights, copy: Copy, address: int, target: Target) -> Epoch:
     """As `bind` will make it, close enough for a price."""
-    reader, writer = free_engines(list(epoch.units))
     read = contiguous(copy.size_bytes, offset=weights.address + copy.offset)
     written = contiguous(copy.size_bytes, write=True, offset=address + copy.offset)
+    free = Interfaces(epoch.engines())
+    reader, writer = free.give(read), free.give(written)
     units = {**epoch.units, reader: read, writer: written}
     links = (*epoch.links, Link(reader, writer, 0))
     changed = replace(epoch, units=units, links=links, waits=tuple(sorted((*epoch.waits, writer))))

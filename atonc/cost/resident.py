@@ -16,6 +16,8 @@ from atonc.hw.cycles.target import Target
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import CPU_CACHE_LINE, READ_ALIGNMENT
 from atonc.hw.machine import secure
+from atonc.hw.safety.context import Context
+from atonc.hw.safety.evidence import Form, grade_epoch
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.types import BufferKind, EpochPlan
 
@@ -109,6 +111,7 @@ class _Prices:
         self.target, self.machine = target, target.machine
         self.epochs = {step.number: target.with_words(step.epoch) for step in program.steps if step.epoch is not None}
         self.cycles = {number: self._cycles(epoch) for number, epoch in self.epochs.items()}
+        self._known: dict[tuple[str, str], bool] = {}  # by weights and memory
 
     def bound(self, weights: Weights) -> float:
         """No set of others makes these save more: as many cycles as their epochs take."""
@@ -119,7 +122,8 @@ class _Prices:
         found: list[tuple[float, int, int]] = []
         for start, end in spans:
             for address in self._starts(start, end, weights.size_bytes):
-                if weights.anywhere or self._npu_ram(address, weights.size_bytes):
+                aligned = weights.anywhere or self._npu_ram(address, weights.size_bytes)
+                if aligned and self._trusted(weights, address):
                     found.append((-self.saved(weights, address), end - start, address))
         if not found:
             return None
@@ -136,6 +140,22 @@ class _Prices:
             self.cycles[number] - self._cycles(moved(self.epochs[number], weights, number, address))
             for number in weights.readers
         )
+
+    def _trusted(self, weights: Weights, address: int) -> bool:
+        """Whether kernels may come from there: only forms that the move brings count."""
+        bank = self.machine.memory_at(address)
+        key = weights.name, bank.name if bank else ""
+        if key not in self._known:
+            self._known[key] = all(
+                self._forms(moved(self.epochs[number], weights, number, address)) <= self._forms(self.epochs[number])
+                for number in weights.readers
+            )
+        return self._known[key]
+
+    def _forms(self, epoch: Epoch) -> set[Form]:
+        """Those that the user does not trust."""
+        graded = grade_epoch(epoch, Context(trust=self.target.trust)).forms
+        return {form for form in graded if not self.target.trust.allows(form.graded)}
 
     def _cycles(self, epoch: Epoch) -> int:
         return self.target.cycles(epoch).cycles

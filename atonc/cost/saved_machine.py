@@ -1,6 +1,6 @@
-"""The clocks and external memories that a build was made for, kept in NAME_program.json.
+"""The clocks, external memories and measured constants that a build was made for, kept in NAME_program.json.
 
-A build for the chip's usual clocks and memories says nothing: then, and in folders of others, the usual ones hold.
+A build for the chip's usual ones says nothing: then, and in folders of others, the usual ones hold.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from atonc.disk import read_file
 from atonc.errors import InputError, plain
-from atonc.hw.machine import FLASH, HYPERRAM, Clocks, Machine, MemoryBank, stm32n6
+from atonc.hw.machine import FLASH, HYPERRAM, MEASURABLE, Clocks, Machine, MemoryBank, implausible, stm32n6
 
 if TYPE_CHECKING:
     from atonc.emu.files.types import CompiledNetwork
@@ -24,9 +24,11 @@ _FASTEST = 1e6  # MHz or MB/s
 def machine_row(machine: Machine) -> dict[str, Any]:
     """What the file has to say: nothing for the usual clocks and memories, or for less memory than usual."""
     banks = [asdict(bank) for bank in machine.memories if bank.external]
-    if machine.clocks == stm32n6().clocks and all(_usual(bank) for bank in machine.memories):
+    if machine.clocks == stm32n6().clocks and all(map(_usual, machine.memories)) and not machine.measured:
         return {}
-    return {"machine": {"clocks": asdict(machine.clocks), "external_memories": banks}}
+    row = {"clocks": asdict(machine.clocks), "external_memories": banks}
+    measured = {name: machine.constant(name) for name in machine.measured}
+    return {"machine": row | ({"measured": measured} if measured else {})}
 
 
 def _usual(bank: MemoryBank) -> bool:
@@ -50,7 +52,17 @@ def _machine(row: Any) -> Machine:
         raise ValueError("external_memories")
     chip = stm32n6()
     inside = tuple(bank for bank in chip.memories if not bank.external)
-    return replace(chip.with_clocks(**clocks), memories=(*inside, *(_bank(one) for one in rows)))
+    machine = replace(chip.with_clocks(**clocks), memories=(*inside, *(_bank(one) for one in rows)))
+    return machine.with_measured(_measured(row.get("measured", {}), machine))
+
+
+def _measured(row: Any, machine: Machine) -> dict[str, float]:
+    if not isinstance(row, dict):
+        raise ValueError("measured")
+    for name, value in row.items():
+        if name not in MEASURABLE or implausible(name, _number(value, -1e6, 1e6) / machine.clock_factor(name)):
+            raise ValueError("measured")
+    return {name: float(value) for name, value in row.items()}
 
 
 def _bank(row: Any) -> MemoryBank:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from atonc.hw.machine import stm32n6
 
 UNITS = stm32n6().units  # how many of each kind; ST's machine description of the chip says the same
+INTERFACES = tuple(stm32n6().engine_ports.values())  # engines of each interface to the bus, by their numbers
 MAX_CHAIN = UNITS["CONVACC"]  # one after the other: chains of all of them were seen
 MOST_READERS, MOST_WRITERS = 8, 5  # engines of one epoch, in 9,526 epochs
 MOST_PASSES = 128  # frames that a gate drops before it keeps one: 1..127 were seen, of 8 bits
@@ -28,6 +29,10 @@ PREFETCH_BYTES = 64  # engines may read that far behind the last byte: LIMITADDR
 XSPI_TAIL = 32  # bytes at the end of a memory-mapped device that must not be touched: erratum of the controller
 MOST_RASTER_FRAMES = 41_472  # of an engine that walks a raster
 
+# --- CONVACC
+PRODUCTS = (18, 72, 36, 72)  # multiplications a cycle by SIMD mode 16x16, 8x8, 16x8, and one that nobody uses
+# The first two are ST's figures. Published units with 8x8 take exactly 72 with 3x3 and deep 1x1, none takes more; with
+# 16x8 exactly 36, but for stationary features, whose epochs were priced too low in the networks that were measured.
 # --- sums of CONVACC
 RING_LENGTHS = (1, MAX_CHAIN)  # units whose sums return through the switch
 SYNC_BELOW = 768  # elements: shorter frames of sums always wait for their writer, 422 readers
@@ -72,8 +77,9 @@ def convacc_sizes(rows: int, columns: int, simd: int, deep: bool = False, dss2: 
 
 # --- POOL and ARITH
 POOL_CHANNELS, POOL_LINE = 8, 1792  # a frame's channels and the elements of its lines, 482 units
-POOL_THREE_LINES = POOL_LINE // 2  # with windows of three lines one line more is kept
+POOL_THREE_LINES = 66  # elements of a line under windows of three lines, one channel at a time, 127 units
 _POOLED = {(2, 2): POOL_CHANNELS}  # window and stride of a maximum -> channels; others: 1, 137 units
+WIDE_PAIR_SHIFT = 20  # bits behind a sum of two inputs of 16 bits that gives a byte, none in front of it, 547 units
 MOST_TABLE_SHIFT = 23  # bits behind a table of coefficients, 18,601 units
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
@@ -18,6 +18,8 @@ FLASH, HYPERRAM = "flash", "hyperram"  # kinds of memory outside the chip
 NPU_RAM, CPU_RAM = "npu_ram", "cpu_ram"  # and on it
 _CACHE = "npuCache"  # RAM only while the cache is off
 _MAX_UNITS = 64
+MEASURED_WITHIN = 0.01  # of a constant that probes measured: the fewest cycles of several runs, twice
+_FARTHEST = 4  # times a known constant: what is further off is another quantity
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class Timing:
     write_beat: float
     read_beat: float
     single_read_beat: float
+    interface_beat: float
     noc_beat: float
     cache_beat: float
     cache_discontinuity: float
@@ -117,6 +120,7 @@ class Machine:
     timing: Timing
     # constants: lowest and highest value
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
+    measured: tuple[str, ...] = ()  # constants that this board measured itself (`--evidence`)
 
     def memory_at(self, address: int) -> MemoryBank | None:
         address = secure(address)
@@ -125,6 +129,11 @@ class Machine:
     @cached_property
     def _spans(self) -> tuple[tuple[int, int, MemoryBank], ...]:
         return tuple((bank.base, bank.end, bank) for bank in self.memories)
+
+    @cached_property
+    def interfaces(self) -> Mapping[str, int]:
+        """Of every stream engine the interface to the bus that it hangs on."""
+        return {f"STRENG{engine}": port for port, engines in self.engine_ports.items() for engine in engines}
 
     @property
     def npu_ram(self) -> tuple[MemoryBank, ...]:
@@ -151,12 +160,28 @@ class Machine:
             write_beat=self.timing.write_beat * ram,
             read_beat=self.timing.read_beat * ram,
             single_read_beat=self.timing.single_read_beat * ram,
+            interface_beat=self.timing.interface_beat * ram,
             noc_beat=self.timing.noc_beat * noc,
             cache_beat=self.timing.cache_beat * noc,
             cpu_read_byte=self.timing.cpu_read_byte * bus,
             cpu_write_byte=self.timing.cpu_write_byte * bus,
         )
         return replace(self, clocks=new, timing=timing)
+
+    def with_measured(self, constants: Mapping[str, float]) -> Machine:
+        """With what a board measured, at the clocks of this machine, in place of these constants."""
+        speeds = {name: value for name, value in constants.items() if name in SPEEDS}
+        timing: dict[str, Any] = {name: value for name, value in constants.items() if name not in SPEEDS}
+        known = tuple(sorted({*self.measured, *constants}))
+        return replace(self.with_clocks(**speeds), timing=replace(self.timing, **timing), measured=known)
+
+    def clock_factor(self, constant: str) -> float:
+        """How many times a constant is what it is at the clocks of `stm32n6.toml`, before anybody measures it."""
+        return 1.0 if constant in SPEEDS else getattr(self.timing, constant) / getattr(stm32n6().timing, constant)
+
+    def constant(self, name: str) -> float:
+        """One that a board can measure."""
+        return float(getattr(self.clocks if name in SPEEDS else self.timing, name))
 
     def external_cycles_per_byte(self, bank: MemoryBank) -> float:
         return self.flash_byte_cycles if bank.kind == FLASH else self.hyperram_byte_cycles
@@ -204,6 +229,21 @@ def secure(address: int) -> int:
 def insecure(address: int) -> int:
     """The non-secure address of on-chip memory; others have one address only."""
     return address & ~0x1000_0000 if address >> 28 == 0x3 else address
+
+
+SPEEDS = ("flash_mb_per_s", "hyperram_mb_per_s")  # of `[clocks]`: what a board can measure of them
+MEASURABLE = (*(member.name for member in fields(Timing) if member.name != "frame_turn_words"), *SPEEDS)
+
+
+def implausible(constant: str, value: float) -> str:
+    """What is wrong with a measured constant, at the clocks of `stm32n6.toml`; nothing if it is near to the one that it
+    replaces."""
+    if constant not in MEASURABLE:
+        return f"{constant[:40]!r} is no constant that a board can measure"
+    known = stm32n6().constant(constant)
+    if not 1 / _FARTHEST <= value / known <= _FARTHEST:
+        return f"{constant} = {value:.4g} is further than a factor of {_FARTHEST} from {known:g}"
+    return ""
 
 
 @cache

@@ -1,5 +1,5 @@
-"""Limits of rules at other clocks than those of their sentences, and where the processor programs the epochs: a reader
-must not see the figure of another board."""
+"""Limits of rules at other clocks or constants than those of their sentences, and where the processor programs the
+epochs: a reader must not see the figure of another board."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def at_clocks(
     layers: Iterable[LayerView], machine: Machine, programmed_by: str = hardware.CONTROLLER
 ) -> tuple[LayerView, ...]:
     found = tuple(layers)
-    limits = _limits(machine) if machine.clocks != stm32n6().clocks else {}
+    usual = machine.clocks == stm32n6().clocks and not machine.measured
+    limits = {} if usual else _limits(machine)
     limits |= _programming(machine) if programmed_by == hardware.CPU else {}
     return tuple(
         replace(layer, decisions=tuple(replace(d, limit=limits.get(d.rule.id, d.limit)) for d in layer.decisions))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from atonc.insight.accuracy import OutputAgreement
 from atonc.insight.pairs import BY_NAME, LayerPair, pair_layers
-from atonc.insight.reproduce import BOARD_HASH, MODEL_HASH, POOLS_HASH
+from atonc.insight.reproduce import BOARD_HASH, EVIDENCE_HASH, MODEL_HASH, POOLS_HASH
 from atonc.insight.types import CPU, HYBRID, NOTHING, NPU, LayerView, NetworkView
 from atonc.place.usage import RAM_FOR, MemoryUse, Use
 
@@ -95,7 +95,7 @@ class Comparison:
 
 def _all_asked(view: NetworkView) -> dict[str, str]:
     """Options, and what stands in the files that some of them name."""
-    files = {key: view.reproduce[key][:16] for key in (BOARD_HASH, POOLS_HASH) if key in view.reproduce}
+    files = {key: view.reproduce[key][:16] for key in (BOARD_HASH, POOLS_HASH, EVIDENCE_HASH) if key in view.reproduce}
     version = {"version of atonc": view.reproduce["atonc"]} if "atonc" in view.reproduce else {}
     return {**(view.options or {}), **files, **version}
 

@@ -21,6 +21,7 @@ from atonc.errors import AtoncError, InputError, plain
 from atonc.hw.cycles import hardware
 from atonc.hw.machine import Machine, stm32n6
 from atonc.hw.safety.evidence import grade_program
+from atonc.hw.safety.evidence.board import NO_ANSWERS
 from atonc.hw.safety.evidence.summary import Summary, summarise
 from atonc.insight import decide, flow, folder_memory, rules, tensors, vendor, wiring
 from atonc.insight.clocked import at_clocks
@@ -150,7 +151,8 @@ def _tensors(network: CompiledNetwork, info: CInfo | None) -> dict[str, TensorVi
 
 def _silicon(network: CompiledNetwork, steps: Sequence[Step]) -> Summary:
     epochs = [step.epoch for step in steps if step.epoch is not None]
-    return summarise(grade_program(epochs, network_context(network)))
+    context = network_context(network)
+    return summarise(grade_program(epochs, context), context.trust.board if context.trust else NO_ANSWERS)
 
 
 def _tool(network: CompiledNetwork, info: CInfo | None, saved: Saved | None) -> str:

@@ -13,7 +13,6 @@ from atonc.emit.info.costs import epoch_figures
 from atonc.emit.program import ProgramStep
 from atonc.frontends.coverage import CONVERSIONS, coverage
 from atonc.hw.mpool import MemoryPool
-from atonc.hw.safety.evidence.summary import summarise
 from atonc.insight import decide, reproduce, rules, tensors, wiring
 from atonc.insight.chained import has_no_epoch, of_form, of_schedule, of_stripes, prepared
 from atonc.insight.clocked import at_clocks
@@ -66,7 +65,7 @@ def network_view(view: CompileView) -> NetworkView:
         dict(view.reproduce),
         reproduce.asked(view.options),
         coverage(view.compiled.source),
-        silicon=summarise(compiled.grades),
+        silicon=compiled.silicon,
         inputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.inputs),
         outputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.outputs),
         tensors={

@@ -15,6 +15,8 @@ from atonc.hw.board_file import split_choice
 from atonc.options import Options
 
 MODEL_HASH, BOARD_HASH, POOLS_HASH = "model sha256", "board sha256", "pools sha256"
+EVIDENCE_HASH = "evidence sha256"
+_FILES = ("mpool", "evidence")  # options that name a file: its folder is left out
 
 
 def command(model: str, options: Options, name: str = "network") -> str:
@@ -61,7 +63,7 @@ def _text(name: str, value: object) -> str:
         return ",".join(value)
     if name == "board":
         return _without_folder(str(value))
-    return Path(str(value)).name if name == "mpool" else f"{value:g}" if isinstance(value, float) else str(value)
+    return Path(str(value)).name if name in _FILES else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _board_file(board: str) -> Path | None:
@@ -87,4 +89,6 @@ def block(model: Path, options: Options, name: str, cost: NetworkCost) -> dict[s
         found[BOARD_HASH] = hashlib.sha256(own.read_bytes()).hexdigest()
     if options.mpool:
         found[POOLS_HASH] = hashlib.sha256(Path(options.mpool).read_bytes()).hexdigest()
+    if options.evidence:
+        found[EVIDENCE_HASH] = hashlib.sha256(Path(options.evidence).read_bytes()).hexdigest()
     return found

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from atonc.hw.limits import BUS_BYTES, UNITS
+from atonc.hw.limits import BUS_BYTES, PRODUCTS, UNITS
 from atonc.hw.machine import Machine, stm32n6
 from atonc.insight.types import NPU, LayerView, NetworkView
 
-MACS_A_CONVOLVER = 72  # in a cycle, of 3x3 windows over bytes
+BYTES = 1  # SIMD mode of a CONVACC
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def roofline(network: NetworkView) -> Roofline:
         own = [steps[number] for number in layer.steps]
         cycles, moved = sum(step.cycles for step in own), sum(step.bytes_moved for step in own)
         dots.append(Dot(layer, layer.macs / max(1, moved), layer.macs / max(1, cycles)))
-    return Roofline(MACS_A_CONVOLVER * UNITS["CONVACC"], _bytes_per_cycle(machine), tuple(dots), tuple(on_cpu))
+    return Roofline(PRODUCTS[BYTES] * UNITS["CONVACC"], _bytes_per_cycle(machine), tuple(dots), tuple(on_cpu))
 
 
 def _bytes_per_cycle(machine: Machine) -> float:

@@ -39,6 +39,12 @@ BOUNDS = {
         "let weights serve more pixels (several time steps or windows in one inference), or make the layer smaller",
         "1 kernel word per cycle: about 1 MAC per cycle and kernel byte when a weight is used once",
     ),
+    "products": _rule(
+        "BOUND-PRODUCTS",
+        "the multipliers of a convolver are all busy, and this takes longest",
+        "features of one byte (a zero point that needs no subtraction) are multiplied twice as fast as wider ones",
+        "72 multiplications per cycle and convolver; 36 in 16x8 SIMD",
+    ),
     "compute": _rule(
         "BOUND-COMPUTE",
         "an elementwise unit takes one element per cycle, and this takes longest",
@@ -56,6 +62,12 @@ BOUNDS = {
         "one memory bank serves all streams of the epoch, and it is the busiest",
         "fewer bytes at once: a smaller tensor, or --mpool with more banks of NPU RAM than the layer has streams",
         "one 8-byte beat per 1.11 cycles (read) or 1.17 (write) on an NPU RAM, per 2.5 on a CPU RAM",
+    ),
+    "bus": _rule(
+        "BOUND-BUS",
+        "one of the two interfaces between stream engines and bus carries more than it moves in the meantime",
+        "fewer bytes at once: a smaller tensor, or channels in multiples of eight, so that a beat carries more of them",
+        "one 8-byte beat each way per 1.11 cycles on each of two interfaces of five engines",
     ),
     "flash": _rule(
         "BOUND-FLASH",

@@ -20,6 +20,7 @@ from atonc.plan.aliases import root
 from atonc.plan.evidence import untrusted
 from atonc.plan.task import TaskGroup, tasks_of
 from atonc.plan.types import Buffer, BufferKind, taller_buffer
+from atonc.schedule.spacers import spaced
 from atonc.select.form import Form, Outbid, Refusal, Refused, Semantics
 from atonc.select.policy import MOST_CODES, Room, whole_room
 
@@ -70,7 +71,7 @@ class Context:
 
     def done(self, groups: Iterable[TaskGroup]) -> Form:
         """What was written into a draft, if the forms of its units may be relied on."""
-        groups, buffers = tuple(groups), _own(self.buffers)
+        groups, buffers = tuple(spaced(group, self.facts.target.trust) for group in groups), _own(self.buffers)
         self._require_trusted(groups)
         touched = dict.fromkeys(use.buffer for task in tasks_of(groups) for use in task.engines.values())
         return Form(

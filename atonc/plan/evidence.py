@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
 from atonc.hw.chains import Shape, texts_of
 from atonc.hw.memoise import memoise
-from atonc.hw.safety.evidence import Feature, Graded, Trust
+from atonc.hw.safety.context import PoolKind
+from atonc.hw.safety.evidence import Feature, Graded, Trust, UnitGrade
+from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.streams import with_idle_steps
 from atonc.plan.task import Task
 
@@ -14,22 +19,40 @@ _LIMIT = "limit behind the last byte"  # known when buffers have addresses
 @memoise
 def untrusted(task: Task, trust: Trust) -> Graded | None:
     """The first form of its chain, its units or its engines that may not be used."""
-    for text in chain_texts(task):
-        found = trust.grade(Feature("chain", "", text))
+    texts = chain_texts(task)
+    for feature in (*(Feature("chain", "", text) for text in texts), *side_by_side(texts)):
+        found = trust.grade(feature)
         if not trust.allows(found):
             return found
     units = [trust.grade_unit(unit) for unit in task.units.values()]
-    for name, use in task.engines.items():
-        units.append(trust.grade_unit(with_idle_steps(use.config), _role(task, name)))
+    units += [_engine_grade(use.config, _role(task, name), trust) for name, use in task.engines.items()]
     odd = (one for unit in units if unit.grade.rank > trust.worst.rank for one in unit.features)
     return next((one for one in odd if not trust.allows(one) and not one.feature.name.endswith(_LIMIT)), None)
 
 
-def chain_texts(task: Task) -> list[str]:
+def _engine_grade(config: StrengConfig, role: str, trust: Trust) -> UnitGrade:
+    """Whether a reader is in flash, and then goes through the cache, is known later too: the better way counts."""
+    config = with_idle_steps(config)
+    found = trust.grade_unit(config, role)
+    if found.grade.rank <= trust.worst.rank or config.to_memory:
+        return found
+    cached = trust.grade_unit(replace(config, cacheable=1), role, PoolKind.FLASH)
+    return min(found, cached, key=lambda one: one.grade.rank)
+
+
+@memoise
+def chain_texts(task: Task) -> tuple[str, ...]:
     """Canonical; a task is one chain, unless it was merged from some that nothing connects."""
     units = {**task.units, **{name: use.config for name, use in task.engines.items()}}
     shape = Shape.of(units, ((w.source, w.target, w.port, bool(w.keep or w.stop_after)) for w in task.wires))
-    return [text for _, text in texts_of(shape)]
+    return tuple(text for _, text in texts_of(shape))
+
+
+def side_by_side(texts: Iterable[str]) -> Iterator[Feature]:
+    """Chains of one epoch, if there are several."""
+    ordered = sorted(texts)
+    if len(ordered) > 1:
+        yield Feature("chains side by side", "", " || ".join(ordered))
 
 
 def _role(task: Task, engine: str) -> str:

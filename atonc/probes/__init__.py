@@ -7,10 +7,21 @@ beside a control in a published form, with the bytes that the emulator expects.
 
 from __future__ import annotations
 
-from atonc.probes import arith, conv, engines, pool
+from atonc.probes import arith, conv, engines, interfaces, kernels, narrow, padding, pool, side_by_side, timing
 from atonc.probes.types import Probe
 
-PROBES: tuple[Probe, ...] = (*engines.PROBES, *arith.PROBES, *conv.PROBES, *pool.PROBES)
+PROBES: tuple[Probe, ...] = (
+    *engines.PROBES,
+    *arith.PROBES,
+    *conv.PROBES,
+    *pool.PROBES,
+    *padding.PROBES,
+    *side_by_side.PROBES,
+    *kernels.PROBES,
+    *interfaces.PROBES,
+    *timing.PROBES,
+    *narrow.PROBES,  # last: nobody has seen such a program
+)
 
 
 def with_controls(names: tuple[str, ...]) -> tuple[Probe, ...]:

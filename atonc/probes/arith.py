@@ -15,6 +15,7 @@ from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
 
 _COUNT = 2048
 _ROWS = 512  # of a table: all that an ARITH has
+_SHIFTS = (14, 16, 24, 26)  # of sums, beside those that were seen
 _WIDE = Area(1, 1, _COUNT, 2 * _COUNT, 2 * _COUNT, 0, 2)  # as many values of 16 bits
 
 
@@ -39,10 +40,10 @@ def _affine(factor: int, addend: int, shift: int) -> ProbeEpochs:
     return bench.done()
 
 
-def _sum(shift: int) -> ProbeEpochs:
+def _sum(shift: int, terms: tuple[int, int, int] = (0, 0, 0)) -> ProbeEpochs:
     """Codes from weighted sums of the two halves of the input, values of 16 bits each."""
     bench = Bench(4 * _COUNT, _COUNT)
-    unit = pair_unit(Pair(20000, -20000, 3, 0, 0, 0, shift), 2, 2)
+    unit = pair_unit(Pair(20000, -20000, 3, *terms, shift), 2, 2)
     b = bench.epoch("sums")
     x, y = (b.read(INPUT, engine(replace(_WIDE, offset=half * 2 * _COUNT))) for half in (0, 1))
     b.write(b.unit(unit, x, y), OUTPUT, contiguous(_COUNT, write=True))
@@ -104,6 +105,7 @@ PROBES = (
         "published factors of X are -128 to 32767, those of Y go down to -32768",
         partial(_affine, -32768, 3 << 22, 22),
         "control-affine",
+        argument="S5",
     ),
     Probe(
         "affine-shift-24",
@@ -118,6 +120,26 @@ PROBES = (
         "published with 18 to 20 in this form, with up to 26 for streams of 8 bits",
         partial(_sum, 22),
         "control-affine",
+        argument="S6",
+    ),
+    *(
+        Probe(
+            f"sum-16-bit-shift-{shift}",
+            f"a weighted sum of two streams of 16 bits with a result shift of {shift}",
+            "published with 18 to 20 in this form, with up to 26 for streams of 8 bits",
+            partial(_sum, shift),
+            "control-affine",
+            argument="S6",
+        )
+        for shift in _SHIFTS
+    ),
+    Probe(
+        "sum-16-bit-term-shifts",
+        "a weighted sum of two streams of 16 bits whose terms are shifted by 7, 5 and 9 first",
+        "published with other shifts in this form",
+        partial(_sum, 16, (7, 5, 9)),
+        "control-affine",
+        argument="S6",
     ),
     Probe(
         "chains-side-by-side",
@@ -125,6 +147,7 @@ PROBES = (
         "published with other chains side by side",
         _side_by_side,
         "control-affine",
+        argument="S1",
     ),
     Probe(
         "control-table",

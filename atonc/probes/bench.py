@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from atonc.hw.units.arith import ArithConfig
@@ -9,8 +12,9 @@ from atonc.ir import Array
 from atonc.lower.units.affine import Affine
 from atonc.lower.units.arith import affine_unit
 from atonc.plan.build import TaskBuilder
+from atonc.plan.task import ENGINE, EngineUse
 from atonc.plan.types import Buffer, BufferKind, EpochPlan
-from atonc.probes.types import INPUT, OUTPUT, ProbeEpochs
+from atonc.probes.types import INPUT, OUTPUT, Answer, ProbeEpochs
 from atonc.schedule.assign import assign_epoch
 
 _UNIT_BITS = 14  # of a factor of one, as published units have it
@@ -19,7 +23,7 @@ _SEED = 20261115  # any number: the same bytes every time
 
 
 class Bench:
-    """Collects what a probe needs."""
+    """Collects what a probe needs. `homes` names the memory of buffers for which it matters."""
 
     def __init__(self, input_bytes: int, output_bytes: int) -> None:
         self.rng = np.random.default_rng(_SEED)
@@ -28,6 +32,8 @@ class Bench:
         self.constants: list[Buffer] = []
         self.scratches: list[Buffer] = []
         self.plans: list[EpochPlan] = []
+        self.homes: dict[str, str] = {}
+        self.answers: list[Answer] = []
 
     def codes(self, count: int) -> Array:
         return self.rng.integers(-128, 128, count, np.int8)
@@ -35,29 +41,62 @@ class Bench:
     def weights(self, *shape: int) -> Array:
         return self.rng.integers(-64, 65, shape, np.int8)
 
-    def constant(self, data: bytes) -> str:
+    def constant(self, data: bytes, memory: str = "") -> str:
         name = f"constant {len(self.constants)}"
         self.constants.append(Buffer(name, len(data), BufferKind.CONSTANT, data=data))
-        return name
+        return self._at_home(name, memory)
 
-    def scratch(self, size_bytes: int) -> str:
-        """What one epoch writes and a later one reads."""
+    def scratch(self, size_bytes: int, memory: str = "") -> str:
+        """What one epoch writes and a later one reads, or nobody."""
         name = f"scratch {len(self.scratches)}"
         self.scratches.append(Buffer(name, size_bytes, BufferKind.SCRATCH))
+        return self._at_home(name, memory)
+
+    def _at_home(self, name: str, memory: str) -> str:
+        if memory:
+            self.homes[name] = memory
         return name
 
     def epoch(self, title: str) -> TaskBuilder:
         return TaskBuilder((title,), title)
 
-    def add(self, epoch: TaskBuilder) -> None:
-        self.plans.append(assign_epoch([epoch.done()]))
+    def add(self, epoch: TaskBuilder, engines: Sequence[int] = ()) -> None:
+        """`engines`: numbers of the stream engines in the order in which the epoch took them, where they matter."""
+        plan = assign_epoch([epoch.done()])
+        self.plans.append(_on_engines(plan, epoch, engines) if engines else plan)
 
     def done(self) -> ProbeEpochs:
         edges = (
             Buffer(INPUT, self.stimulus.size, BufferKind.INPUT, INPUT),
             Buffer(OUTPUT, self.output_bytes, BufferKind.OUTPUT, OUTPUT),
         )
-        return ProbeEpochs(tuple(self.plans), (*edges, *self.constants, *self.scratches), self.stimulus.tobytes())
+        return ProbeEpochs(
+            tuple(self.plans),
+            (*edges, *self.constants, *self.scratches),
+            self.stimulus.tobytes(),
+            homes=self.homes,
+            answers=tuple(self.answers),
+        )
+
+
+def _on_engines(plan: EpochPlan, epoch: TaskBuilder, numbers: Sequence[int]) -> EpochPlan:
+    """The same epoch with other numbers of its stream engines; no reader of a probe follows a writer."""
+    found: dict[EngineUse, list[str]] = {}
+    for name, use in plan.engines.items():
+        found.setdefault(use, []).append(name)
+    names = {found[use].pop(0): f"{ENGINE}{n}" for use, n in zip(epoch.engines.values(), numbers, strict=True)}
+    return replace(
+        plan,
+        engines={names[name]: use for name, use in plan.engines.items()},
+        links=tuple(
+            replace(
+                link,
+                source=names.get(link.source, link.source),
+                destination=names.get(link.destination, link.destination),
+            )
+            for link in plan.links
+        ),
+    )
 
 
 def to_codes(shift: int, elements: int) -> ArithConfig:

@@ -10,6 +10,7 @@ from atonc.probes.bench import Bench, same_codes
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
 
 _PIXELS = 256
+_SLICES = (16, 24, 32, 48, 64, 96, 128)  # bytes from one of two interleaved writers to the other
 
 
 def _copy(repeat: int = 0) -> ProbeEpochs:
@@ -23,13 +24,13 @@ def _copy(repeat: int = 0) -> ProbeEpochs:
     return bench.done()
 
 
-def _interleaved(slice_bytes: int, pixel_bytes: int, writers: int = 2) -> ProbeEpochs:
+def _interleaved(slice_bytes: int, pixel_bytes: int, writers: int = 2, lines: int = 16) -> ProbeEpochs:
     """Several writers of one epoch, each with its slice of every pixel."""
-    bench = Bench(_PIXELS * slice_bytes * writers, _PIXELS * pixel_bytes)
+    part = lines * 16 * slice_bytes
+    bench = Bench(part * writers, lines * 16 * pixel_bytes)
     b = bench.epoch("interleaved writers")
     for writer in range(writers):
-        part = _PIXELS * slice_bytes
-        target = Area(16, 16, slice_bytes, 16 * pixel_bytes, pixel_bytes, writer * slice_bytes)
+        target = Area(lines, 16, slice_bytes, 16 * pixel_bytes, pixel_bytes, writer * slice_bytes)
         stream = b.read(INPUT, contiguous(part, offset=writer * part))
         b.write(b.unit(same_codes(), stream), OUTPUT, engine(target, write=True))
     bench.add(b)
@@ -126,6 +127,16 @@ PROBES = (
         partial(_interleaved, 8, 32, 4),
         "writers-interleaved",
     ),
+    *(
+        Probe(
+            f"writers-interleaved-{slice_bytes}",
+            f"two writers of one epoch, {slice_bytes} bytes of every {2 * slice_bytes}-byte pixel each",
+            "published twice with other distances, else writers of one epoch have areas of their own",
+            partial(_interleaved, slice_bytes, 2 * slice_bytes, 2, 4),
+            "writers-interleaved",
+        )
+        for slice_bytes in _SLICES
+    ),
     Probe(
         "raster-write-offset-8",
         "a raster of bytes written from 8 bytes behind a multiple of 16",
@@ -153,6 +164,7 @@ PROBES = (
         "published readers take whole lines; writers leave gaps",
         _window,
         "control-raster",
+        argument="S4",
     ),
     Probe(
         "read-beside-write",
@@ -160,6 +172,7 @@ PROBES = (
         "published readers and writers of one epoch share no memory, or the same bytes",
         _beside,
         "control-raster",
+        argument="S7",
     ),
     Probe(
         "raster-depth-512",

@@ -24,12 +24,13 @@ def _global_average(out_width: int, out_height: int) -> ProbeEpochs:
     return bench.done()
 
 
-def _maximum(batch: int) -> ProbeEpochs:
-    """3x3 windows, stride 1."""
-    out = (_SIDE - 2) ** 2 * batch
-    bench = Bench(_SIDE * _SIDE * batch, out)
+def _maximum(batch: int, height: int = _SIDE, width: int = _SIDE) -> ProbeEpochs:
+    """3x3 windows."""
+    unit = windows_unit(height, width, batch, 3, 1)
+    out = unit.out_height * unit.out_width * batch
+    bench = Bench(height * width * batch, out)
     b = bench.epoch("maximum")
-    largest = b.unit(windows_unit(_SIDE, _SIDE, batch, 3, 1), b.read(INPUT, contiguous(_SIDE * _SIDE * batch)))
+    largest = b.unit(unit, b.read(INPUT, contiguous(height * width * batch)))
     b.write(largest, OUTPUT, contiguous(out, write=True))
     bench.add(b)
     return bench.done()
@@ -61,5 +62,16 @@ PROBES = (
         "published 3x3 maxima take one channel at a time; those of 2x2 take 8",
         partial(_maximum, 8),
         "control-max-pool-3x3",
+    ),
+    *(
+        Probe(
+            f"max-pool-3x3-{height}x{width}",
+            f"maxima of 3x3 windows over frames of {height}x{width}, one channel at a time",
+            "published 3x3 frames are smaller; those of 2x2 go up to 224x224, and 3x3 keeps one line more",
+            partial(_maximum, 1, height, width),
+            "control-max-pool-3x3",
+            argument="S3",
+        )
+        for height, width in ((10, 224), (224, 10), (112, 112))
     ),
 )

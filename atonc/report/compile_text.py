@@ -13,7 +13,6 @@ from atonc.cost.network import spill_lines
 from atonc.emit.program import ProgramStep
 from atonc.errors import sentence
 from atonc.frontends.coverage import coverage, quantiser
-from atonc.hw.safety.evidence.summary import summarise
 from atonc.ir import Graph
 from atonc.lower.map_ops import CpuReason
 from atonc.place.notes import placement_notes
@@ -94,7 +93,7 @@ def _head(view: CompileView, verbose: bool) -> list[str]:
         f"mapped: {len(graph.ops)} operators after fusion ({kinds})",
         f"epochs: {number['total']}, of these {number['npu']} on the NPU and {number['cpu']} on the CPU",
         f"safety: {_count(view, 'violation')} violations, {_count(view, 'unproven')} unproven forms",
-        *silicon_text.lines(summarise(view.compiled.grades), verbose),
+        *silicon_text.lines(view.compiled.silicon, verbose),
     ]
 
 
@@ -262,7 +261,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "cpu_ops": [_cpu_data(step) for step in cpu_steps(view)],
         "coverage": coverage_data(compiled.source),
         "unproven": [violation_data(v) for v in compiled.findings],
-        "silicon": summarise(compiled.grades).as_dict(),
+        "silicon": compiled.silicon.as_dict(),
         "errors": error_data(compiled),
         "verify": _verify_data(compiled.report),
         "notes": list(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes, *memory_notes(view)))),

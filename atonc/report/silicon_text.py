@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from atonc.hw.safety.evidence.arguments import ARGUMENTS
+from atonc.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.hw.safety.evidence.grades import Grade
 from atonc.hw.safety.evidence.summary import FormCount, Summary
 
@@ -28,16 +29,28 @@ class Group:
     epochs: int
     forms: tuple[FormCount, ...]
     urgent: bool = False  # listed without being asked for
+    argument: str = ""
 
 
 def lines(found: Summary | None, verbose: bool = False) -> list[str]:
     if found is None or not sum(found.epochs.values()):
         return []
-    out = [f"silicon: {head(found)}", f"  {strength(found)}"]
+    out = [f"silicon: {head(found)}", f"  {strength(found)}", *_answers(found.answers)]
     for group in groups(found):
-        out.append(f"  {group.title}: {group.epochs} epochs")
+        asked = ", confirmed by probes on the board" if group.argument in found.answers.supported else ""
+        out.append(f"  {group.title}: {group.epochs} epochs{asked}")
         out += _listed(group.forms, verbose) if verbose or group.urgent else []
     return out
+
+
+def _answers(found: BoardEvidence) -> list[str]:
+    """What the board said of itself."""
+    if found == NO_ANSWERS:
+        return []
+    said = [f"{len(found.confirmed)} forms confirmed, {len(found.refuted)} refuted"]
+    said += [f"{', '.join(sorted(found.distrusted))} disproved"] if found.distrusted else []
+    said += [f"{', '.join(name for name, _ in found.constants)} measured"] if found.constants else []
+    return [f"  {found.board} answered: {'; '.join(said)}"]
 
 
 def head(found: Summary) -> str:
@@ -56,7 +69,7 @@ def groups(found: Summary) -> Iterator[Group]:
     for argument in ARGUMENTS:
         if epochs := found.by_argument.get(argument.id):
             forms = tuple(form for form in found.forms if form.graded.argument == argument.id)
-            yield Group(f"{argument.id} {argument.title}", epochs, forms)
+            yield Group(f"{argument.id} {argument.title}", epochs, forms, argument=argument.id)
     yield from _of_grade(found, Grade.PART, "part of a larger set of chains that was seen")
     yield from _of_grade(found, Grade.ONCE, "seen once: in a single program")
 

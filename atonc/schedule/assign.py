@@ -1,4 +1,5 @@
-"""Unit and engine numbers for the tasks of an epoch: of every kind the next free one, task by task.
+"""Unit and engine numbers for the tasks of an epoch: of every kind of unit the next free one, task by task; engines by
+the interface to the bus that they hang on (`plan.interfaces`).
 
 No published program shows a unit number to have a role, so any numbers would do: an ARITH whose table may stay is the
 one that holds it.
@@ -7,15 +8,20 @@ one that holds it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from atonc.hw import regs
+from atonc.hw.cycles.flow import FEATURES, KERNELS
 from atonc.hw.fields import changed
+from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.switch import Link
+from atonc.plan.interfaces import spread
 from atonc.plan.task import ENGINE, EngineUse, Task, Wire
 from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
 from atonc.schedule.table_units import Names, TableUnits
 from atonc.schedule.types import Schedule
+
+Key = tuple[int, str]  # a stream: number of its task, name in it
 
 
 def assign(schedule: Schedule, keep_tables: bool = False) -> tuple[StepPlan, ...]:
@@ -34,7 +40,9 @@ def assign(schedule: Schedule, keep_tables: bool = False) -> tuple[StepPlan, ...
 def assign_epoch(tasks: Sequence[Task], chosen: Sequence[Names] = ()) -> EpochPlan:
     """`chosen`: for every task, units that are not simply the next ones; all of a kind or none."""
     used: Counter[str] = Counter()
-    names = [_names(task, used, own) for task, own in zip(tasks, chosen or [{}] * len(tasks), strict=True)]
+    names = [_units(task, used, own) for task, own in zip(tasks, chosen or [{}] * len(tasks), strict=True)]
+    for (place, name), engine in _engines(tasks, names).items():
+        names[place][name] = engine
     pairs = list(zip(tasks, names, strict=True))
     first = tasks[0]
     return EpochPlan(
@@ -47,14 +55,33 @@ def assign_epoch(tasks: Sequence[Task], chosen: Sequence[Names] = ()) -> EpochPl
     )
 
 
-def _names(task: Task, used: Counter[str], chosen: Names) -> Names:
+def _units(task: Task, used: Counter[str], chosen: Names) -> Names:
     """Of the chosen units, else of the next free ones; counts these as used."""
     found = dict(chosen)
-    for name, kind in [*((name, unit.KIND) for name, unit in task.units.items()), *((e, ENGINE) for e in task.engines)]:
+    for name, unit in task.units.items():
         if name not in chosen:
-            found[name] = f"{kind}{used[kind]}"
-            used[kind] += 1
+            found[name] = f"{unit.KIND}{used[unit.KIND]}"
+            used[unit.KIND] += 1
     return found
+
+
+def _engines(tasks: Sequence[Task], chosen: Sequence[Names]) -> dict[Key, str]:
+    """Of all streams that have none yet."""
+    streams = {(place, name): use.config for place, task in enumerate(tasks) for name, use in task.engines.items()}
+    taken = {chosen[place][name]: config for (place, name), config in streams.items() if name in chosen[place]}
+    free = {key: config for key, config in streams.items() if key[1] not in chosen[key[0]]}
+    return spread(free, dict(pair for place, task in enumerate(tasks) for pair in _features(task, place)), taken)
+
+
+def _features(task: Task, place: int) -> Iterator[tuple[Key, set[Key]]]:
+    """For every reader of kernels the readers of the features that they meet."""
+    sources = {(wire.target, wire.port): wire.source for wire in task.wires}
+    fed: dict[str, set[Key]] = {}
+    for wire in task.wires:
+        if wire.port == KERNELS and isinstance(task.units.get(wire.target), ConvaccConfig):
+            source = sources.get((wire.target, FEATURES), "")
+            fed.setdefault(wire.source, set()).update({(place, source)} if source in task.engines else ())
+    return (((place, name), met) for name, met in fed.items())
 
 
 def _engine(use: EngineUse, names: Names) -> EngineUse:

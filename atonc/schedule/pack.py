@@ -3,35 +3,59 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 
 from atonc.hw.footprint import share_word
 from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.hw.memoise import memoise
+from atonc.hw.safety.evidence import PUBLISHED, Trust
+from atonc.plan.beside import may_share_epoch
 from atonc.plan.task import ENGINE, Task, TaskGroup
 
 _MOST = {**UNITS, "readers": MOST_READERS, "writers": MOST_WRITERS}
 
 
 @memoise
-def pack(group: TaskGroup, spare: int = 0) -> tuple[tuple[Task, ...], ...]:
-    """The longest first, each into the first epoch that has room and leaves so many engines."""
-    epochs: list[tuple[list[Task], Counter[str]]] = []
-    for task in sorted(group.tasks, key=lambda task: -task.cost):
-        needed = units_of(task)
-        free = (e for e in epochs if fits(needed, e[1], spare))
-        room = next((e for e in free if all(apart(task, other) for other in e[0])), None)
-        if room is None:
-            epochs.append(([task], needed))
-        else:
-            room[0].append(task)
-            room[1].update(needed)
-    return tuple(tuple(tasks) for tasks, _ in epochs)
+def pack(group: TaskGroup, trust: Trust = PUBLISHED, spare: int = 0) -> tuple[tuple[Task, ...], ...]:
+    """Of the tasks that an epoch has room for, as many as may stand side by side."""
+    return tuple(
+        in_epochs(group, lambda room: next(some for some in fewer(room) if may_share_epoch(some, trust)), spare)
+    )
 
 
-def packed(groups: Iterable[TaskGroup], spare: int = 0) -> list[tuple[Task, ...]]:
+def packed(groups: Iterable[TaskGroup], trust: Trust = PUBLISHED, spare: int = 0) -> list[tuple[Task, ...]]:
     """The epochs of several groups, one group after the other."""
-    return [epoch for group in groups for epoch in pack(group, spare)]
+    return [epoch for group in groups for epoch in pack(group, trust, spare)]
+
+
+def in_epochs(
+    group: TaskGroup, take: Callable[[Sequence[Task]], tuple[Task, ...]], spare: int = 0
+) -> Iterator[tuple[Task, ...]]:
+    """Epoch by epoch, the longest tasks first: what is taken of those that have room and leave so many engines."""
+    left = sorted(group.tasks, key=lambda task: -task.cost)
+    needed = {id(task): units_of(task) for task in left}
+    while left:
+        epoch = take(_with_room(left, needed, spare))
+        yield epoch
+        taken = set(map(id, epoch))
+        left = [task for task in left if id(task) not in taken]
+
+
+def _with_room(tasks: Sequence[Task], needed: Mapping[int, Counter[str]], spare: int) -> list[Task]:
+    """The first task, and each of the others that an epoch has room for."""
+    found, used = [tasks[0]], needed[id(tasks[0])].copy()
+    for task in tasks[1:]:
+        if fits(needed[id(task)], used, spare) and all(apart(task, other) for other in found):
+            found.append(task)
+            used.update(needed[id(task)])
+    return found
+
+
+def fewer(tasks: Sequence[Task]) -> Iterator[tuple[Task, ...]]:
+    """The first task with all others, with all but the last, and so on to none."""
+    for count in range(len(tasks) - 1, -1, -1):
+        yield from ((tasks[0], *others) for others in combinations(tasks[1:], count))
 
 
 def fits(needed: Counter[str], used: Counter[str], spare: int = 0) -> bool:

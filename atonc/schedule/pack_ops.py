@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from atonc.hw.safety.evidence import PUBLISHED, Trust
 from atonc.plan.aliases import root
+from atonc.plan.beside import may_share_epoch
 from atonc.plan.task import Task
 from atonc.plan.types import Buffer, CpuPlan
 from atonc.schedule.lives import Lives
@@ -32,6 +34,7 @@ class Network:
     aliases: Mapping[str, str]
     cycles: Callable[[Sequence[Task]], int]
     roomy: frozenset[str] = frozenset()  # operators whose epochs leave the engines of a copy
+    trust: Trust = PUBLISHED
 
     def spare(self, ops: Iterable[str]) -> int:
         """Engines that an epoch of these operators leaves."""
@@ -140,7 +143,8 @@ def _all_apart(tasks: Sequence[Task], others: Sequence[Task]) -> bool:
 
 
 def _fit_together(one: _Slot, other: _Slot, network: Network) -> bool:
-    return fits(one.units, other.units, network.spare((*one.ops, *other.ops)))
+    room = fits(one.units, other.units, network.spare((*one.ops, *other.ops)))
+    return room and may_share_epoch((*other.tasks, *one.tasks), network.trust)
 
 
 class _Moves:

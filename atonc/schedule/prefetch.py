@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from atonc.hw.limits import UNITS
 from atonc.hw.units.switch import Link
+from atonc.plan.interfaces import Interfaces
 from atonc.plan.streams import contiguous
-from atonc.plan.task import ENGINE, EngineUse
+from atonc.plan.task import EngineUse
 from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
 
 
@@ -45,8 +45,10 @@ def _reading(plan: EpochPlan, copies: Mapping[str, str]) -> EpochPlan:
 def _riding(plan: EpochPlan, rides: Sequence[Ride]) -> EpochPlan:
     engines, links = dict(plan.engines), list(plan.links)
     for ride in rides:
-        reader, writer = [name for k in range(UNITS[ENGINE]) if (name := f"{ENGINE}{k}") not in engines][:2]
-        engines[reader] = EngineUse(ride.constant, contiguous(ride.size_bytes, offset=ride.offset))
-        engines[writer] = EngineUse(ride.copy, contiguous(ride.size_bytes, write=True, offset=ride.offset))
+        free = Interfaces({name: use.config for name, use in engines.items()})
+        source = EngineUse(ride.constant, contiguous(ride.size_bytes, offset=ride.offset))
+        target = EngineUse(ride.copy, contiguous(ride.size_bytes, write=True, offset=ride.offset))
+        reader, writer = free.give(source.config), free.give(target.config)
+        engines |= {reader: source, writer: target}
         links.append(Link(reader, writer, 0))
     return replace(plan, engines=engines, links=tuple(links)) if rides else plan

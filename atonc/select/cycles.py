@@ -31,7 +31,7 @@ ROW_BYTES = 6  # of a table: three numbers of 16 bits
 
 def cycles_of(groups: Iterable[TaskGroup], buffers: Buffers, target: Target) -> int:
     """Of groups of tasks that run one after the other."""
-    return sum(epoch_cycles(tasks, buffers, target) for tasks in packed(groups))
+    return sum(epoch_cycles(tasks, buffers, target) for tasks in packed(groups, target.trust))
 
 
 def epoch_cycles(tasks: Sequence[Task], buffers: Buffers, target: Target) -> int:

@@ -16,6 +16,7 @@ from atonc.workers import Unit
 
 FUNCTION = "atonc.sweeping.row:compute"
 MOST_BOARD_FILES = 8
+_FILES = ("mpool", "evidence")  # options that name one
 
 
 def unit_of(plan: Plan, row: Row) -> Unit:
@@ -26,9 +27,10 @@ def unit_of(plan: Plan, row: Row) -> Unit:
         choice, at, place = row.board.rpartition("@")
         names["board"], names["board_file"] = f"{choice}{at}", len(files)
         files += _board_files(Path(place))
-    if options.get("mpool"):
-        names["mpool_file"] = len(files)
-        files.append(Path(options.pop("mpool")))
+    for option in _FILES:
+        if options.get(option):
+            names[f"{option}_file"] = len(files)
+            files.append(Path(options.pop(option)))
     if plan.accuracy:
         names |= {"accuracy": True, "samples": plan.samples}
         for key, file in (("float_file", plan.float_model), ("inputs_file", plan.inputs)):
@@ -90,7 +92,9 @@ def _options(unit: Unit) -> Options:
     given, files = unit.options, unit.files
     board = given["board"] + (str(files[given["board_file"]]) if "board_file" in given else "")
     options = compiler_options(Row(files[0], board, given["size"], given["options"]), given["verify"])
-    return replace(options, mpool=str(files[given["mpool_file"]])) if "mpool_file" in given else options
+    places = {option: given[f"{option}_file"] for option in _FILES if f"{option}_file" in given}
+    named: dict[str, Any] = {option: str(files[place]) for option, place in places.items()}
+    return replace(options, **named)
 
 
 def _quality(unit: Unit, options: Options, compiled: Any) -> float:

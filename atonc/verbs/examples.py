@@ -72,6 +72,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "probe": (
         "atonc probe --list  # which questions there are",
         "atonc probe all -o probes  # firmware for all of them",
+        "atonc probe all --board nucleo-n657x0-q -o probes  # for the other board",
+        "atonc probe read uart.log -o evidence.json  # what the board answered; --evidence takes it",
     ),
     "reloc": (
         "atonc reloc st_ai_output -o build --split",

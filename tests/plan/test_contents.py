@@ -52,7 +52,7 @@ def test_reading_behind_the_end() -> None:
 
 
 def test_writing_behind_the_end() -> None:
-    assert found(move("x", WHOLE, "y", contiguous(64, offset=1))) == ["1 STRENG1 y: writes bytes 1..64 of 64"]
+    assert found(move("x", WHOLE, "y", contiguous(64, offset=1))) == ["1 STRENG5 y: writes bytes 1..64 of 64"]
 
 
 def test_a_hole_in_the_middle() -> None:
@@ -72,7 +72,7 @@ def test_writers_of_the_same_epoch_are_too_late() -> None:
     b = TaskBuilder(("op",), "both")
     b.write(b.unit(SAME[0], b.read("x", WHOLE)), "a", replace(WHOLE, to_memory=1))
     b.write(b.unit(SAME[0], b.read("a", WHOLE)), "y", replace(WHOLE, to_memory=1))
-    assert found(assign_epoch([b.done()])) == ["1 STRENG2 a: reads bytes that nobody wrote among 0..63"]
+    assert found(assign_epoch([b.done()])) == ["1 STRENG5 a: reads bytes that nobody wrote among 0..63"]
 
 
 def test_the_cpu_and_the_application_read_all_of_a_tensor() -> None:
@@ -102,7 +102,7 @@ def test_bytes_that_only_fill_up_packed_words() -> None:
     for reader in (frame, pixels):
         assert reader.span()[1] == 66
         assert found(written, convolution(reader)) == []
-        assert found(written, convolution(replace(reader, address=1)))[0].startswith("2 STRENG1 a")
+        assert found(written, convolution(replace(reader, address=1)))[0].startswith("2 STRENG0 a")
     assert found(written, move("a", frame, "y", WHOLE)) == ["2 STRENG0 a: reads bytes 0..65 of 64"]  # copied
 
 

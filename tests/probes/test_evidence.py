@@ -27,3 +27,17 @@ def test_an_argument_is_asked_alone(argument: Argument) -> None:
         found = grades(asked[name])
         assert {form.graded.argument for epoch in found for form in epoch.forms} == {argument.id}
         assert Grade.UNSEEN not in {epoch.grade for epoch in found}
+
+
+@pytest.mark.parametrize("probe", [p for p in PROBES if p.argument], ids=lambda probe: probe.name)
+def test_a_probe_is_about_the_argument_that_it_names(probe: Probe) -> None:
+    """All that is not seen of it rests on that argument, or on nothing."""
+    found = {form.graded.argument for epoch in grades(probe) for form in epoch.forms}
+    assert found and found <= {probe.argument, ""}
+
+
+def test_probes_and_arguments_name_each_other() -> None:
+    asked = {probe.name: probe.argument for probe in PROBES}
+    assert {name: asked[name] for argument in ARGUMENTS for name in argument.probes} == {
+        name: argument.id for argument in ARGUMENTS for name in argument.probes
+    }

@@ -3,43 +3,69 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from atonc import __version__
 from atonc.cli import main
-from atonc.emu.board import Board, read_firmware
+from atonc.place import board
 from atonc.plan.streams import contiguous
-from atonc.probes import PROBES, with_controls
+from atonc.probes import PROBES, Probe, with_controls
 from atonc.probes.bench import Bench
-from atonc.probes.build import BuiltProbe, bound, build
+from atonc.probes.build import DEFAULT_BOARD, BuiltProbe, build, build_all, build_from
 from atonc.probes.folder import folder_files
-from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
+from atonc.probes.types import INPUT, OUTPUT, Answer, ProbeEpochs
 from tests.board.programs import needs_compiler
+from tests.probes.virtual import Chip, answers_in, firmware, log_of, make
 
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 
-def lines_of(folder: Path, built: list[BuiltProbe]) -> list[str]:
-    """What the firmware prints on the virtual board."""
-    for name, data in folder_files(built).items():
-        (folder / name).write_bytes(data)
-    flags = ["CPU=cortex-m33", "-j2", "EXTRA=-DWATCHDOG_POLLS=2000 -Werror"]
-    done = subprocess.run(["make", "-C", str(folder), *flags], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    board = Board(read_firmware(folder / "probes.elf"), data_cache=True)
-    board.run()
-    return [line.strip() for line in board.serial.lines]
+@needs_compiler
+@needs_make
+def test_every_probe_is_answered_on_the_emulated_chip(tmp_path: Path) -> None:
+    built = list(build_all(PROBES, board(DEFAULT_BOARD)))
+    lines = log_of(firmware(tmp_path, built))
+    answers = answers_in(lines)
+    unknown = {one.probe.name for one in built if not one.emulated}
+    assert unknown == {name for name, answer in answers.items() if answer["verdict"] == "skipped"}
+    assert {answers[name]["why"] for name in unknown} == {"unknown_to_the_emulator"}
+    assert {name for name, answer in answers.items() if answer["verdict"] == "pass"} == {
+        probe.name for probe in PROBES if probe.name not in unknown
+    }
+    assert lines[0].startswith(f"ATONC-PROBE 1 begin board={DEFAULT_BOARD} version={__version__} probes={len(PROBES)} ")
+    assert "cpu_hz=800000000 npu_hz=1000000000 ram_hz=900000000 *" in lines[0]
+    assert lines[-1].startswith(f"ATONC-PROBE 1 end answered={len(PROBES)} *")
+    assert all(int(answer["cycles"]) > 1000 for answer in answers.values() if answer["verdict"] == "pass")
 
 
 @needs_compiler
 @needs_make
-def test_every_probe_passes_on_the_emulated_chip(tmp_path: Path) -> None:
-    lines = lines_of(tmp_path, [build(probe) for probe in PROBES])
-    assert [line.split()[2:4] for line in lines[:-1]] == [[probe.name, "PASS"] for probe in PROBES]
-    assert lines[-1] == f"ATONC PROBES {len(PROBES)} of {len(PROBES)} passed"
+@pytest.mark.parametrize("name", ["stm32n6570-dk", "nucleo-n657x0-q"])
+def test_the_firmware_builds_for_the_chip_of_each_board(name: str, tmp_path: Path) -> None:
+    """For the Cortex-M55, with warnings as errors, and with the start-up code of a user in it."""
+    folder = tmp_path / "probes"
+    assert main(["probe", "all", "--board", name, "-o", str(folder), "--quiet"]) == 0
+    hook = tmp_path / "my_board.c"
+    hook.write_text("int my_board_was_here;\nvoid probe_board_init(void) { my_board_was_here = 1; }\n")
+    elf = make(folder, [f"HOOK={hook}"])
+    assert b"my_board_was_here" in elf.read_bytes()
+    text = (folder / "probes.c").read_text()
+    assert f'probes_board[] = "{name}"' in text
+    assert ("hyperram-speed" in text) == (name == "stm32n6570-dk")
+
+
+@needs_compiler
+@needs_make
+def test_the_data_cache_is_told_about_everything(tmp_path: Path) -> None:
+    """A copy, a convolution with kernels in RAM, one with constants outside the chip."""
+    names = ("control-raster", "control-conv-3x3", "conv-3x3-kernels-hyperram")
+    elf = firmware(tmp_path, list(build_all(with_controls(names), board(DEFAULT_BOARD))))
+    answers = answers_in(log_of(elf, Chip(data_cache=True)))
+    assert [answers[name]["verdict"] for name in names] == ["pass"] * 3
 
 
 def _starved() -> ProbeEpochs:
@@ -48,26 +74,69 @@ def _starved() -> ProbeEpochs:
     b = bench.epoch("starved")
     b.write(b.read(INPUT, contiguous(64)), OUTPUT, contiguous(128, write=True))
     bench.add(b)
-    return bench.done()
+    return replace(bench.done(), answers=(Answer("never", bytes(128)),))
+
+
+def _hanging() -> BuiltProbe:
+    built = build_from(Probe("starved", "", "", _starved), _starved(), board(DEFAULT_BOARD))
+    return replace(built, emulated=True)
 
 
 @needs_compiler
 @needs_make
 def test_wrong_bytes_and_hangs_are_told_and_the_next_probe_still_runs(tmp_path: Path) -> None:
     good = build(with_controls(("control-raster",))[0])
-    wrong = replace(build(with_controls(("control-multiply",))[0]), expected=bytes(4096))
-    made = _starved()
-    hanging = BuiltProbe(Probe("starved", "", "", _starved), bound("probe_starved", made), made.stimulus, bytes(128))
-    lines = lines_of(tmp_path, [wrong, hanging, good])
-    assert lines[0].startswith("ATONC PROBE control-multiply FAIL byte ") and "of 4096 differ" in lines[0]
-    assert "starved ERROR 20" in lines[1] and "timeout" in lines[1].lower()
-    assert "control-raster PASS" in lines[2]
-    assert lines[3] == "ATONC PROBES 1 of 3 passed"
+    right = build(with_controls(("control-multiply",))[0])
+    flipped = bytearray(right.expected)
+    flipped[40] ^= 0xFF
+    wrong = replace(right, answers=(Answer("planted", bytes(flipped)),))
+    answers = answers_in(log_of(firmware(tmp_path, [wrong, _hanging(), good])))
+    multiply = answers["control-multiply"]
+    assert (multiply["verdict"], multiply["first"]) == ("wrong", "40")
+    assert multiply["got"] == right.expected[40:72].hex().upper()
+    assert multiply["want"] == bytes(flipped[40:72]).hex().upper()
+    assert (answers["starved"]["verdict"], answers["starved"]["why"]) == ("hang", "TIMEOUT")
+    assert answers["control-raster"]["verdict"] == "pass"
+    assert answers["end"]["answered"] == "3"
+
+
+@needs_compiler
+@needs_make
+def test_memories_that_nobody_made_ready_are_not_touched(some_probes: Path) -> None:
+    bare = answers_in(log_of(some_probes, Chip(mapped=False)))
+    assert bare["control-conv-3x3-flash"] == {"verdict": "skipped", "why": "flash_is_not_mapped"}
+    assert bare["hyperram-speed"] == {"verdict": "skipped", "why": "hyperram_is_not_mapped"}
+    empty = answers_in(log_of(some_probes, Chip(programmed=False)))
+    assert empty["control-conv-3x3-flash"] == {"verdict": "skipped", "why": "flash_image_not_programmed"}
+    assert empty["hyperram-speed"]["verdict"] == "pass"
+    assert bare["control-raster"]["verdict"] == empty["control-raster"]["verdict"] == "pass"
 
 
 def test_the_same_bytes_every_time() -> None:
-    probe = PROBES[0]
-    assert folder_files([build(probe)]) == folder_files([build(probe)])
+    probe, target = PROBES[0], board(DEFAULT_BOARD)
+    assert folder_files([build(probe)], target) == folder_files([build(probe)], target)
+
+
+def test_constants_in_flash_lie_apart_and_the_image_has_them_all() -> None:
+    target = board(DEFAULT_BOARD)
+    built = list(build_all(PROBES, target))
+    homes = sorted((home.address, home.end) for one in built for home in one.in_flash)
+    assert len(homes) > 5
+    assert all(end <= start for (_, end), (start, _) in pairwise(homes))
+    image = folder_files(built, target)["probes_flash.raw"]
+    base = min(start for start, _ in homes)
+    for one in built:
+        for home in one.in_flash:
+            assert image[home.address - base : home.end - base] == home.buffer.data
+
+
+def test_the_readme_says_how_to_build_and_read() -> None:
+    target = board(DEFAULT_BOARD)
+    built = list(build_all(with_controls(("hyperram-speed", "control-conv-3x3-flash")), target))
+    text = folder_files(built, target)["README.md"].decode()
+    for wanted in ("arm-none-eabi-gcc", "115200 baud, 8N1", "atonc probe read LOG", "probe_board_init", "0x70380000"):
+        assert wanted in text
+    assert all(f"| {one.probe.name} |" in text for one in built)
 
 
 def test_controls_come_along_in_front() -> None:

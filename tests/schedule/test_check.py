@@ -156,8 +156,9 @@ def renamed(links: tuple[Link, ...], old: str, new: str) -> tuple[Link, ...]:
 
 def shared_engine(case: Case) -> Case:
     plan = case.plan(SLICES)
-    engines = {name: use for name, use in plan.engines.items() if name != "STRENG2"}
-    links = tuple(replace(k, source="STRENG0") if k.source == "STRENG2" else k for k in plan.links)
+    first, second = (name for name, use in plan.engines.items() if not use.config.to_memory)
+    engines = {name: use for name, use in plan.engines.items() if name != second}
+    links = tuple(replace(k, source=first) if k.source == second else k for k in plan.links)
     case.plans[SLICES] = replace(plan, engines=engines, links=links)
     return case
 

@@ -67,12 +67,14 @@ def test_tasks_side_by_side_get_units_of_their_own_and_keep_their_wiring() -> No
     plan = assign_epoch([loop(), loop()])
     assert list(plan.units) == ["ARITH0", "ARITH1"] and len(plan.engines) == 6
     mine, theirs = plan.links[:2], plan.links[2:]
-    assert [(k.source, k.destination) for k in theirs] == [("STRENG3", "ARITH1"), ("ARITH1", "STRENG4")]
-    assert [k.other_source for k in plan.links] == [regs.SOURCES["STRENG0"], 0, regs.SOURCES["STRENG3"], 0]
+    reader, writer, again, *others = plan.engines  # task by task
+    assert [(k.source, k.destination) for k in mine] == [(reader, "ARITH0"), ("ARITH0", writer)]
+    assert [(k.source, k.destination) for k in theirs] == [(others[0], "ARITH1"), ("ARITH1", others[1])]
+    assert [k.other_source for k in plan.links] == [regs.SOURCES[reader], 0, regs.SOURCES[others[0]], 0]
     assert [replace(k, source="", destination="", other_source=0) for k in mine] == [
         replace(k, source="", destination="", other_source=0) for k in theirs
     ]
-    assert [plan.engines[name].config.sync_source for name in ("STRENG2", "STRENG5")] == [1, 4]
+    assert [f"STRENG{plan.engines[name].config.sync_source}" for name in (again, others[2])] == [writer, others[1]]
 
 
 def test_the_longest_tasks_come_first() -> None:

@@ -116,7 +116,7 @@ def test_epochs_leave_as_many_engines_as_asked() -> None:
 
     group = TaskGroup(tuple(map(copy, range(5))))
     assert [len(epoch) for epoch in pack(group)] == [4, 1]  # ARITHs
-    assert [len(epoch) for epoch in pack(group, 4)] == [3, 2]
+    assert [len(epoch) for epoch in pack(group, spare=4)] == [3, 2]
 
 
 def test_a_part_of_large_kernels_stays_in_ram(monkeypatch: pytest.MonkeyPatch) -> None:

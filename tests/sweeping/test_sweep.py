@@ -116,6 +116,14 @@ def test_the_key_of_a_row_follows_every_file_of_the_board(folder: Path) -> None:
     assert str(folder) not in json.dumps(dict(unit.options))  # the same work in another folder has the same key
 
 
+def test_files_that_options_name_are_part_of_a_row(folder: Path) -> None:
+    text = 'models = ["digits.tflite"]\n[options]\nmpool = "/there/my.mpool"\nevidence = "/there/evidence.json"\n'
+    plan = read_plan(written(folder, text))
+    unit = unit_of(plan, plan.rows[0])
+    assert [path.name for path in unit.files] == ["digits.tflite", "my.mpool", "evidence.json"]
+    assert unit.options["evidence_file"] == 2 and "/there" not in json.dumps(dict(unit.options))
+
+
 def test_the_front() -> None:
     rows = [(1.0, 9), (2.0, 5), (2.0, 6), (3.0, 5), (9.0, 1)]
     figures = [{"latency_ms": ms, "ram_bytes": size} for ms, size in rows]

@@ -1,7 +1,7 @@
 """What an epoch takes on the chip: the model calibrated on boards (constants and their evidence in `stm32n6.toml`).
 
     epoch = fixed + overlap(core, external) + programming
-    core = slowest of: units, streams, on-chip banks
+    core = slowest of: units, streams, on-chip banks, interfaces to the bus
     overlap = max(core, external) + the first kernel set, which nothing hides: min(core, kernel part) / kernel sets
 
 Configuration of the next epoch does not run in parallel, so programming adds up.
@@ -9,20 +9,21 @@ Configuration of the next epoch does not run in parallel, so programming adds up
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from atonc.hw.cycles import traffic
 from atonc.hw.cycles.flow import KERNELS, Flow, UnitFlow, element_counts
 from atonc.hw.cycles.result import Bound, EpochCycles, slowest
 from atonc.hw.epoch import Epoch
-from atonc.hw.limits import BUS_BYTES
+from atonc.hw.limits import BUS_BYTES, PRODUCTS
 from atonc.hw.machine import CPU_RAM, FLASH, Machine, MemoryBank, stm32n6
 from atonc.hw.memoise import memoise
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
 
 CONTROLLER, CPU, NOBODY = "controller", "cpu", "nobody"  # who programs the epoch
+INTERFACE = "bus"  # label of what an interface to the bus bounds
 
 
 def epoch_cycles(
@@ -35,7 +36,9 @@ def epoch_cycles(
         return EpochCycles(round(programming), 0, "programming" if programming else "", {"programming": programming})
     flow = element_counts(epoch)
     units = slowest(_unit_bounds(epoch, flow, machine))
-    core = slowest([units, *_stream_bounds(epoch, flow, machine), *_bank_bounds(epoch, flow, machine)])
+    beats = _beats(epoch, flow)
+    moved = [*_bank_bounds(epoch, beats, machine), *_interface_bounds(epoch, beats, machine)]
+    core = slowest([units, *_stream_bounds(epoch, flow, machine), *moved])
     external = _external(epoch, flow, machine, warm_cache)
     body = max(core.cycles, external.cycles) + min(core.cycles, external.kernels) / external.kernel_sets
     programming = programming_cycles(epoch, machine, programmed_by)
@@ -94,8 +97,10 @@ def _convolution_bounds(config: ConvaccConfig, unit: UnitFlow, machine: Machine)
         out += max(0, config.kernel_height - 1 - top) * line + config.batch
         if bottom and config.stride_y == 1:
             features += timing.fill_lines * line + timing.fill_per_line * config.height + timing.fill_constant
+    taps = config.kernel_height * config.kernel_width * config.batch
     return [
         Bound(loads * features, "feature") if features >= out else Bound(loads * out, "output"),
+        Bound(unit.output.total * taps / PRODUCTS[config.simd], "products"),
         Bound(unit.taken.get(KERNELS, 0), "weights"),
     ]
 
@@ -120,14 +125,31 @@ def _stream_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
     return bounds
 
 
-def _bank_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
+def _beats(epoch: Epoch, flow: Flow) -> dict[str, float]:
+    """On the bus, of every engine: of what it really moves."""
+    return {
+        name: traffic.beats(engine)
+        * (1.0 if engine.to_memory else flow.delivered(epoch, name) / max(1, engine.elements))
+        for name, engine in epoch.engines().items()
+    }
+
+
+def _interface_bounds(epoch: Epoch, beats: Mapping[str, float], machine: Machine) -> list[Bound]:
+    """An interface moves a beat each way at a time, for all of its engines."""
+    carried: dict[tuple[int, bool], float] = {}
+    for name, engine in epoch.engines().items():
+        way = machine.interfaces.get(name, 0), bool(engine.to_memory)
+        carried[way] = carried.get(way, 0.0) + beats[name]
+    return [Bound(machine.timing.interface_beat * count, INTERFACE) for count in carried.values()]
+
+
+def _bank_bounds(epoch: Epoch, beats: Mapping[str, float], machine: Machine) -> list[Bound]:
     """Reads and writes of a bank overlap; scattered reads cost more per beat than bursts."""
     timing = machine.timing
     reads: dict[int, float] = {}
     writes: dict[int, float] = {}  # by base
     for name, engine in epoch.engines().items():
-        used = 1.0 if engine.to_memory else flow.delivered(epoch, name) / max(1, engine.elements)
-        count, single = traffic.beats(engine) * used, traffic.run_bytes(engine) <= BUS_BYTES
+        single = traffic.run_bytes(engine) <= BUS_BYTES
         for bank, share in traffic.shares(engine, _on_chip_spans(machine)):
             if bank.kind == CPU_RAM:
                 weight = timing.noc_beat
@@ -136,7 +158,7 @@ def _bank_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
             else:
                 weight = timing.single_read_beat if single else timing.read_beat
             side = writes if engine.to_memory else reads
-            side[bank.base] = side.get(bank.base, 0.0) + weight * count * share
+            side[bank.base] = side.get(bank.base, 0.0) + weight * beats[name] * share
     busy = [bank for bank in _on_chip(machine) if bank.base in reads or bank.base in writes]
     return [Bound(max(reads.get(b.base, 0.0), writes.get(b.base, 0.0)), b.name) for b in busy]
 

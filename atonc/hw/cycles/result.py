@@ -12,7 +12,7 @@ class EpochCycles:
 
     cycles: int
     compute: int
-    bound_by: str  # feature, weights, output, compute, the name of a memory, programming, cpu or nothing ("")
+    bound_by: str  # feature, weights, output, compute, bus, the name of a memory, programming, cpu or nothing ("")
     detail: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import gcd, lcm
 
+from atonc.hw.cycles.target import Target
 from atonc.hw.machine import Machine
+from atonc.hw.safety.evidence import PUBLISHED, Trust
 from atonc.ir import Graph
-from atonc.lower.conv.kernel_parts import Part
+from atonc.lower.conv.kernel_parts import Part, padded_as_seen
 from atonc.lower.conv.layer import Layer
 from atonc.ops.windows import pair
 from atonc.plan.streams import Area
@@ -26,7 +28,13 @@ def rows_together(layer: Layer, graph: Graph) -> int:
 
 
 def bands(
-    parts: tuple[Part, ...], target: Area, count: int, writes: int, reads: int, together: int = 1
+    parts: tuple[Part, ...],
+    target: Area,
+    count: int,
+    writes: int,
+    reads: int,
+    together: int = 1,
+    trust: Trust = PUBLISHED,
 ) -> list[tuple[tuple[Part, ...], Area]]:
     """At most so many bands, with the rows that each of them sees, that write and read from multiples of so many bytes
     on; none where they would be too low. `together`: rows that stay in one band."""
@@ -37,7 +45,8 @@ def bands(
     found = []
     for row in range(0, target.height, size):
         rows = min(size, target.height - row)
-        found.append((tuple(_rows(part, row, rows) for part in parts), target.rows(row, rows)))
+        some = tuple(padded_as_seen(_rows(part, row, rows), trust) for part in parts)
+        found.append((some, target.rows(row, rows)))
     seen = [part.area for some, _ in found for part in some]
     return [] if any(area.height < 2 or area.offset % reads for area in seen) else found
 
@@ -52,10 +61,10 @@ def _rows(part: Part, row: int, count: int) -> Part:
     return replace(part, area=area, padding=(max(0, -start), left, max(0, end - part.area.height), right))
 
 
-def least_cycles(groups: Sequence[TaskGroup], machine: Machine) -> float:
+def least_cycles(groups: Sequence[TaskGroup], target: Target) -> float:
     """A bound that knows no banks: the longest stream of every epoch or its constants from flash, and a usual epoch.
     It ranks slices and bands (`preferences.SHORTER_STREAMS`); what a form takes is `Form.cycles`."""
-    return sum(_epoch_cycles(tasks, machine) for tasks in packed(groups))
+    return sum(_epoch_cycles(tasks, target.machine) for tasks in packed(groups, target.trust))
 
 
 def _epoch_cycles(tasks: Sequence[Task], machine: Machine) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,13 @@ from atonc.hw.limits import (
     LEAST_PLAIN,
     LEAST_READ_BACK,
     MAX_CHAIN,
+    PRODUCTS,
     Sizes,
     convacc_sizes,
 )
 from atonc.hw.safety import mode_keys
-from atonc.hw.safety.evidence.seen import frame_seen, padding_seen, results_seen
+from atonc.hw.safety.evidence import Trust
+from atonc.hw.safety.evidence.seen import frame_seen, padding_seen, picture_trusted
 from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig, crop_end
 from atonc.lower.conv.kernel_parts import MAX_PADDING, Part, out_size
 from atonc.lower.registry import Refusal
@@ -47,6 +49,10 @@ class Mode:
         if self.deep:
             return 3 if self.packed_frame else 1
         return 2 if self.simd == 2 else 1
+
+    def multiplying(self, results: float, window: tuple[int, int], batch: int) -> float:
+        """Cycles at least for so many results, each of a window over so many channels."""
+        return results * window[0] * window[1] * batch / PRODUCTS[self.simd]
 
 
 @dataclass(frozen=True)
@@ -83,23 +89,16 @@ def least_batch(mode: Mode, rows: int) -> int:
     return LEAST_PLAIN if rows == 1 else 1
 
 
-def sizes_seen(parts: Sequence[Part | Outline], mode: Mode) -> bool:
-    """Whether results of these sizes were seen in this mode."""
-    return all(_size_seen(*part.window, part.stride, mode, *part.out_size) for part in parts)
+def pictures_trusted(parts: Sequence[Part | Outline], mode: Mode, trust: Trust) -> bool:
+    """Whether pictures, padding and results of these sizes may be relied on in this mode."""
+    areas = [Area.whole(part.area.height, part.area.width, 1) for part in parts]
+    shapes = [Outline(area, p.window, p.padding, p.stride) for area, p in zip(areas, parts, strict=True)]
+    return all(_picture_trusted(shape, mode, trust) for shape in shapes)
 
 
-@cache
-def _size_seen(rows: int, columns: int, stride: int, mode: Mode, height: int, width: int) -> bool:
-    unit = ConvaccConfig(
-        simd=mode.simd,
-        deep=int(mode.deep),
-        feature_bytes=mode.feature_bytes,
-        kernel_width=columns,
-        kernel_height=rows,
-        stride_x=stride,
-        stride_y=stride,
-    )
-    return results_seen(unit, height, width)
+@lru_cache(maxsize=1 << 16)
+def _picture_trusted(part: Outline, mode: Mode, trust: Trust) -> bool:
+    return picture_trusted(unit_config(part, mode, 1, 1, 0, 1, 1, False), trust)
 
 
 def no_setting(part: Part, channels: int, where: str) -> Refusal:

@@ -84,7 +84,7 @@ def _closer_shifted(layer: Layer) -> bool:
         return False
     phases = layer.phases((layer.out.height, layer.out.width))
     first, count = max(layer.runs(ROWS), key=lambda run: run[1])
-    parts, other = unit_parts(phases[0], first, count), layer.shifted()
+    parts, other = unit_parts(phases[0], first, count, layer.trust), layer.shifted()
     if len(phases) > 1 or len(parts) > 1:
         return False
     signed, unsigned = (_tiling(some, parts, first, count) for some in (layer, other))
@@ -121,7 +121,7 @@ def _window_cycles(layer: Layer) -> tuple[int, int] | None:
     first, count = max(layer.runs(ROWS), key=lambda run: run[1])
     try:
         phases = layer.phases((layer.out.height, layer.out.width))
-        parts = unit_parts(phases[0], first, count)
+        parts = unit_parts(phases[0], first, count, layer.trust)
     except Refusal:
         return None
     tiling = _tiling(layer, parts, first, count) if len(phases) == len(parts) == 1 else None
@@ -152,7 +152,8 @@ def _windows(layer: Layer, context: Context) -> list[TaskGroup]:
     for phase in layer.phases(size):
         target = layer.outputs_of(phase)
         for first, count in layer.runs(ROWS):
-            found = _output_range(layer, context, unit_parts(phase, first, count), target, first, count)
+            parts = unit_parts(phase, first, count, layer.trust)
+            found = _output_range(layer, context, parts, target, first, count)
             jobs, summed = [*jobs, *found[0]], [*summed, *found[1]]
     return [*(in_turn(layer, context, jobs) or in_lanes(layer, context, jobs)), *summed]
 
@@ -189,20 +190,20 @@ def _output_range(
 def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Tiling | None:
     """The fastest one, or one that subtracts the zero point where that is nearly as fast and closer: sums with a zero
     point in them are larger, so more of their bits are cut off."""
-    modes, channels, timing = _held(layer, first, count), layer.area.channels, layer.machine.timing
+    modes, channels, silicon = _held(layer, first, count), layer.area.channels, layer.silicon
     if layer.numerics == "2.x":
         share = layer.share()
         for aligned in dict.fromkeys((layer.alignment, 1)):
-            if tiling := choose(parts, channels, count, modes, timing, share=share, aligned=aligned):
+            if tiling := choose(parts, channels, count, modes, silicon, share=share, aligned=aligned):
                 return tiling
     reads, writes = (ALIGNED // 2, ALIGNED) if layer.huge else (1, 1)
-    if layer.huge and choose(parts, channels, count, modes, timing, aligned=reads, whole=writes) is None:
+    if layer.huge and choose(parts, channels, count, modes, silicon, aligned=reads, whole=writes) is None:
         reads, writes = 1, 1
-    fastest = choose(parts, channels, count, modes, timing, aligned=reads, whole=writes)
+    fastest = choose(parts, channels, count, modes, silicon, aligned=reads, whole=writes)
     if fastest is None or fastest.mode.offset == layer.zero:
         return fastest
     modes = [mode for mode in modes if mode.offset == layer.zero]
-    plain = choose(parts, channels, count, modes, timing, aligned=reads, whole=writes)
+    plain = choose(parts, channels, count, modes, silicon, aligned=reads, whole=writes)
     if plain is None or not affordable(plain.cycles, fastest.cycles):
         return fastest
     if plain.passes > fastest.passes and layer.out.height * layer.out.width > FEW_PIXELS:
@@ -268,8 +269,8 @@ def _halves(layer: Layer, parts: tuple[Part, ...], tiling: Tiling, first: int, c
 
 def _cheap(layer: Layer, parts: tuple[Part, ...], counts: tuple[int, int]) -> bool:
     """Whether two groups take hardly longer than one."""
-    channels, modes, timing = layer.area.channels, layer.modes(), layer.machine.timing
-    one, *two = (choose(parts, channels, count, modes, timing) for count in (sum(counts), *counts))
+    channels, modes, silicon = layer.area.channels, layer.modes(), layer.silicon
+    one, *two = (choose(parts, channels, count, modes, silicon) for count in (sum(counts), *counts))
     return one is not None and None not in two and sum(t.cycles for t in two if t) <= CHEAP * one.cycles
 
 
@@ -320,5 +321,5 @@ def _chain_cycles(found: list[tuple[tuple[Part, ...], Tiling]]) -> int:
 def _with_kernels(layer: Layer, kernels: int, subtracted: int, parts: tuple[Part, ...]) -> Tiling | None:
     channels = parts[0].weights.shape[3]  # those of the layer, or twice as many where pixels go in pairs
     modes = [mode for mode in layer.modes() if mode.offset == subtracted]
-    tiling = choose(parts, channels, kernels, modes, layer.machine.timing, memory_loops=False)
+    tiling = choose(parts, channels, kernels, modes, layer.silicon, memory_loops=False)
     return tiling if tiling is not None and tiling.kernels == kernels else None

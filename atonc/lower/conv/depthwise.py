@@ -10,6 +10,7 @@ import numpy as np
 
 from atonc.hw.fields import changed
 from atonc.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN, UNITS
+from atonc.hw.safety.evidence.seen import units_trusted
 from atonc.hw.units.arith import ROWS
 from atonc.lower.context import Context
 from atonc.lower.conv.bands import bands, least_cycles, rows_together
@@ -67,7 +68,7 @@ def _in_windows(layer: Layer, context: Context) -> list[TaskGroup]:
     for phase in layer.phases(size):
         target, multiplier = layer.outputs_of(phase), layer.outputs // layer.area.channels
         for first, count in layer.runs(layer.outputs, lcm(BLOCK * multiplier, layer.alignment)):
-            parts = unit_parts(phase, first, count)
+            parts = unit_parts(phase, first, count, layer.trust)
             groups += _channels(layer, context, parts, target, first // multiplier, count // multiplier)
     return groups
 
@@ -150,7 +151,7 @@ def _blocks(
         tried = [form for form in (slices, whole, rows) if isinstance(form, Form)]
         alike = [form for form in tried if agree(form.semantics[layer.op.name], layer.rounds_as)]
         if alike:
-            return context.take(min(alike, key=lambda form: least_cycles(form.groups, layer.machine)))
+            return context.take(min(alike, key=lambda form: least_cycles(form.groups, context.facts.target)))
     if not areas:
         return context.take(slices)
     bands = attempt(context, partial(epochs, areas, cut, first, blocks, most))
@@ -160,8 +161,8 @@ def _blocks(
     if even := _even_bands(layer, context, parts, target, cut):
         pooled = attempt(context, partial(epochs, even, cut, first, blocks, most))
         labelled += [(EVEN_BANDS, pooled)] if isinstance(pooled, Form) else []
-    offers = [Offer(form, label, least_cycles(form.groups, layer.machine), SHORTER_STREAMS) for label, form in labelled]
-    return take_best(context, offers)
+    least = partial(least_cycles, target=context.facts.target)
+    return take_best(context, [Offer(form, label, least(form.groups), SHORTER_STREAMS) for label, form in labelled])
 
 
 def _epochs(
@@ -194,9 +195,9 @@ def _bands(
         return []  # such units leave out lines of the whole picture
     writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, 1)
     found = []
-    for some, place in bands(parts, target, count, writes, reads, together):
+    for some, place in bands(parts, target, count, writes, reads, together, layer.trust):
         configs = chain_configs(some, cut.mode, cut.batch, cut.kernels, len(some))
-        if configs is None:
+        if configs is None or not units_trusted(configs, layer.trust):
             return []
         found.append((some, place, replace(cut, configs=configs)))
     return found

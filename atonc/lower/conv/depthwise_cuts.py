@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from atonc.hw.limits import ALIGNED, BUS_BYTES, UNITS
+from atonc.hw.safety.evidence.seen import units_trusted
 from atonc.hw.units.convacc import ConvaccConfig
-from atonc.lower.conv.chains import Mode, chain_configs, least_batch, limits, sizes_seen
+from atonc.lower.conv.chains import Mode, chain_configs, least_batch, limits, pictures_trusted
 from atonc.lower.conv.kernel_parts import Part
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.wide_windows import frame, side_by_side
@@ -54,15 +55,17 @@ def best_cut(layer: Layer, parts: tuple[Part, ...], channels: int, joined: bool 
     ariths = layer.code_units_behind(layer.zero, 1, channels)
     for mode in layer.modes():
         cuts = list(_cuts(layer, parts, mode, range(channels, 0, -1), joined))
-        if cuts:
-            return min(cuts, key=lambda cut: _least_cycles(parts, cut, channels, ariths, layer))
+        ranked = sorted(cuts, key=lambda cut: _least_cycles(parts, cut, channels, ariths, layer))
+        if best := next((cut for cut in ranked if units_trusted(cut.configs, layer.trust)), None):
+            return best
     return None
 
 
 def exact_cut(layer: Layer, batch: int, subtracted: int, parts: tuple[Part, ...]) -> Cut | None:
     """A chain for blocks of so many channels."""
     modes = (mode for mode in layer.modes() if mode.offset == subtracted)
-    return next((cut for mode in modes for cut in _cuts(layer, parts, mode, [batch], False, exactly=True)), None)
+    cuts = (cut for mode in modes for cut in _cuts(layer, parts, mode, [batch], False, exactly=True))
+    return next((cut for cut in cuts if units_trusted(cut.configs, layer.trust)), None)
 
 
 def _cuts(
@@ -72,7 +75,7 @@ def _cuts(
     rows, columns = parts[0].window
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows, columns)
     most = min(most_kernels, most_batch, most_line // max(part.area.width for part in parts))
-    for batch in batches if not mode.deep and (joined or sizes_seen(parts, mode)) else ():
+    for batch in batches if not mode.deep and (joined or pictures_trusted(parts, mode, layer.trust)) else ():
         if not least_batch(mode, rows) <= batch <= most or (not exactly and layer.large and ALIGNED % batch):
             continue  # parts of large buffers begin at aligned addresses
         if 0 < max(batches) % batch < least_batch(mode, rows):
@@ -103,7 +106,9 @@ def _least_cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int,
     blocks, rest = divmod(channels, cut.batch)
     pixels = bands * max(frame(part).height * part.area.width for part in parts)
     rows_out, columns_out = parts[0].out_size
-    unit = max(pixels * cut.batch, bands * rows_out * columns_out * cut.kernels)
+    results = bands * rows_out * columns_out * cut.kernels
+    multiplying = max(cut.mode.multiplying(results, part.window, cut.batch) for part in parts)
+    unit = max(pixels * cut.batch, results, multiplying)
     if parts[0].window[0] > 1:
         area = parts[0].area
         unit += timing.fill_lines * area.width * cut.batch + timing.fill_per_line * bands * area.height

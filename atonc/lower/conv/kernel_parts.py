@@ -7,13 +7,15 @@ strides become views that skip rows and columns. All terms of a convolution have
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.limits import LEAST_FRAME, LEAST_PLAIN
+from atonc.hw.safety.evidence import PUBLISHED, Trust
+from atonc.hw.safety.evidence.seen import padding_grade
 from atonc.lower.registry import Refusal
 from atonc.plan.streams import Area
 
@@ -249,16 +251,45 @@ def is_plain(part: Part) -> bool:
     return part.window == (1, 1) and not any(part.padding) and part.stride == 1
 
 
-def widen(part: Part) -> Part:
-    """A window of 3 rows and at least 3 columns, with zeros where the part's own window is smaller."""
+def widen(part: Part, trust: Trust = PUBLISHED) -> Part:
+    """A window of 3 rows and at least 3 columns, with zeros where the part's own window is smaller: of the ways to do
+    it, one whose padding may be relied on, if there is any."""
     rows, columns = part.window
     top, left, bottom, right = part.padding
-    vertical = _widened(rows, part.area.height, (top, bottom), part.room[::2], part.spare[::2])
-    horizontal = _widened(columns, part.area.width, (left, right), part.room[1::2], part.spare[1::2])
-    if part.stride == 2 and not (any(vertical.padding) or any(horizontal.padding)):
-        # the view ends with the last row and column that count, so one more changes nothing with stride 2; stride 2
-        # was never seen without padding
-        vertical, horizontal = (replace(side, padding=(0, 1)) for side in (vertical, horizontal))
+    vertical = _widenings(rows, part.area.height, (top, bottom), part.room[::2], part.spare[::2])
+    horizontal = _widenings(columns, part.area.width, (left, right), part.room[1::2], part.spare[1::2])
+    ways = (padded_as_seen(_widened(part, *way), trust) for way in product(vertical, horizontal))
+    best = next(ways)
+    if _overlap(best.area):
+        raise lines_overlap(best.area)
+    return next((way for way in chain((best,), ways) if _trusted(way, trust) and not _overlap(way.area)), best)
+
+
+def _overlap(area: Area) -> bool:
+    return area.height > 1 and area.line < area.width * area.pixel
+
+
+def _trusted(part: Part, trust: Trust) -> bool:
+    return trust.allows(padding_grade(part.window, part.stride, part.padding, trust))
+
+
+def padded_as_seen(part: Part, trust: Trust) -> Part:
+    """With stride 2, where the view ends with the last row and column that count, one more of padding changes nothing:
+    the combination of sides that is known best. Stride 2 was never seen without padding."""
+    if part.stride != 2:
+        return part
+    top, left, bottom, right = part.padding
+    below, behind = ((p, 1) if p == 0 else (p,) for p in (bottom, right))
+    ways = [(top, left, b, r) for b, r in product(below, behind)]
+    ways = [sides for sides in ways if out_size(replace(part, padding=sides)) == part.out_size]
+
+    def rank(sides: Sides) -> tuple[bool, int]:
+        return not any(sides), padding_grade(part.window, part.stride, sides, trust).grade.rank
+
+    return replace(part, padding=min(ways, key=rank))
+
+
+def _widened(part: Part, vertical: Widening, horizontal: Widening) -> Part:
     weights = np.pad(part.weights, ((0, 0), vertical.zeros, horizontal.zeros, (0, 0)))
     padding = (vertical.padding[0], horizontal.padding[0], vertical.padding[1], horizontal.padding[1])
     area = replace(
@@ -267,8 +298,6 @@ def widen(part: Part) -> Part:
         width=part.area.width + sum(horizontal.more),
         offset=part.area.offset - vertical.more[0] * part.area.line - horizontal.more[0] * part.area.pixel,
     )
-    if area.height > 1 and area.line < area.width * area.pixel:
-        raise lines_overlap(area)
     return replace(part, area=area, weights=weights, padding=padding, room=(0, 0, 0, 0), spare=(0, 0, 0, 0))
 
 
@@ -281,11 +310,11 @@ class Widening:
     padding: tuple[int, int]
 
 
-def _widened(
+def _widenings(
     taps: int, size: int, padding: tuple[int, int], room: tuple[int, ...], spare: tuple[int, ...]
-) -> Widening:
+) -> list[Widening]:
     """Zeros meet padding or, where that is too much or the frame too small, pixels of the picture. Borders in memory
-    become padding where there is none: windows were seen with it rather than without."""
+    become padding where there is none: windows were seen with it rather than without. The best comes first."""
     found = []
     for before in range(max(0, WINDOW - taps) + 1):
         zeros = (before, max(0, WINDOW - taps) - before)
@@ -295,7 +324,7 @@ def _widened(
             if max(sides) <= MAX_PADDING and size + sum(more) >= LEAST_FRAME:
                 found.append(Widening(zeros, (more[0], more[1]), (sides[0], sides[1])))
     if found:
-        return max(found, key=lambda way: (sum(way.padding), way.zeros[1]))
+        return sorted(found, key=lambda way: (-sum(way.padding), -way.zeros[1]))
     seen = f"{taps} taps on {size} pixels with padding {padding}"
     raise Refusal("CONV-PADDING", seen, "padding of 1, frames of 2x2", "pad first")
 
@@ -310,9 +339,9 @@ def narrow(part: Part, outputs: slice) -> list[Part]:
     return pieces
 
 
-def unit_parts(phase: Phase, first: int, count: int) -> tuple[Part, ...]:
+def unit_parts(phase: Phase, first: int, count: int, trust: Trust) -> tuple[Part, ...]:
     """The parts of a phase as CONVACC units take them, for outputs first..first+count; all units of a chain have the
     same window. (1x1 windows were never seen on single channels.)"""
     plain = all(is_plain(part) and part.area.channels >= LEAST_PLAIN for part in phase.parts)
-    parts = phase.parts if plain else [widen(part) for part in phase.parts]
+    parts = phase.parts if plain else [widen(part, trust) for part in phase.parts]
     return tuple(piece for part in parts for piece in narrow(part, slice(first, first + count)))

@@ -14,7 +14,7 @@ from math import gcd
 
 from atonc.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.hw.machine import Machine
-from atonc.hw.safety.evidence.seen import frame_seen
+from atonc.hw.safety.evidence.seen import frame_seen, units_trusted
 from atonc.lower.context import Context
 from atonc.lower.conv.bands import bands, rows_together
 from atonc.lower.conv.chains import chain_configs
@@ -130,7 +130,7 @@ def _pooled(layer: Layer, job: Job, lanes: int) -> list[Piece]:
     """The job in frames of few kernels; nothing where that needs roundings in between."""
     like, reads = replace(job.tiling, kernels=POOLED), ALIGNED // 2 if layer.huge else 1
     units = UNITS["CONVACC"] // lanes
-    tiling = narrower(job.parts, layer.area.channels, like, layer.modes(), layer.machine.timing, units, reads)
+    tiling = narrower(job.parts, layer.area.channels, like, layer.modes(), layer.silicon, units, reads)
     if tiling is None or tiling.passes > 1:
         return []
     narrow = replace(job, tiling=tiling)
@@ -157,8 +157,8 @@ def _cut(layer: Layer, job: Job, lanes: int, pieces: int, by_rows: bool, togethe
     """At most so many pieces, on as few units as so many lanes have; the whole job where there is no such cut."""
     units, engines = UNITS["CONVACC"] // lanes, UNITS["STRENG"] // lanes
     reads = ALIGNED // 2 if layer.huge else 1
-    modes, timing, few = layer.modes(), layer.machine.timing, min(units, engines - 2)
-    tiling = narrower(job.parts, layer.area.channels, job.tiling, modes, timing, few, reads)
+    modes, silicon, few = layer.modes(), layer.silicon, min(units, engines - 2)
+    tiling = narrower(job.parts, layer.area.channels, job.tiling, modes, silicon, few, reads)
     if tiling is None or pieces < 2:
         return [job.whole]
     narrow = replace(job, tiling=tiling)
@@ -181,9 +181,9 @@ def _by_kernels(layer: Layer, job: Job, pieces: int) -> list[Piece]:
 def _by_rows(layer: Layer, job: Job, pieces: int, together: int) -> list[Piece]:
     writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, EVEN if job.tiling.mode.deep else 1)
     tiling, found = job.tiling, []
-    for parts, target in bands(job.parts, job.target, pieces, writes, reads, together):
+    for parts, target in bands(job.parts, job.target, pieces, writes, reads, together, layer.trust):
         configs = chain_configs(parts, tiling.mode, tiling.batch, tiling.kernels, tiling.units, tiling.passes)
-        if configs is None or not all(map(frame_seen, configs)):
+        if configs is None or not all(map(frame_seen, configs)) or not units_trusted(configs, layer.trust):
             return []
         found.append(Piece(job, parts, target, replace(tiling, configs=configs), 0, job.sets))
     return found

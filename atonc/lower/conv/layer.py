@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from atonc.hw.limits import ALIGNED, SUM_LIMIT
 from atonc.hw.machine import Machine
+from atonc.hw.safety.evidence import Trust
 from atonc.hw.units.arith import ArithConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
@@ -34,6 +35,7 @@ from atonc.lower.conv.requantise import (
 )
 from atonc.lower.conv.steep_channels import tame
 from atonc.lower.conv.taps import tap_phases
+from atonc.lower.conv.tiling import Silicon
 from atonc.lower.conv.transposed import transposed_phases
 from atonc.lower.conv.typical_sums import Codes
 from atonc.lower.conv.weight_sums import Weights, has_wide, magnitudes, weight_sums
@@ -71,6 +73,7 @@ class Layer:
     codes_shifted: bool
     room: Room
     machine: Machine
+    trust: Trust
     stored: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda codes: codes  # what `source` holds of the input
     usual: float = 0.0  # a typical code of the results of all channels
     cut: int = 0  # columns of a window, where large kernels are cut and rounded as ST's releases 2.x do
@@ -87,6 +90,10 @@ class Layer:
     @property
     def origin(self) -> tuple[str, ...]:
         return self.op.origin or (self.op.name,)
+
+    @property
+    def silicon(self) -> Silicon:
+        return Silicon(self.machine.timing, self.trust)
 
     @property
     def outputs(self) -> int:
@@ -376,6 +383,7 @@ def layer_of(
         usual=USUAL_PLACE * y.zero_point,
         room=context.room,
         machine=context.machine,
+        trust=context.facts.target.trust,
     )
 
 

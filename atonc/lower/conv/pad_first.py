@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.hw.limits import LEAST_FRAME, MAX_CHAIN
+from atonc.hw.limits import MAX_CHAIN
 from atonc.lower.context import Context
 from atonc.lower.conv.engines import SHIFT_CODES
-from atonc.lower.conv.kernel_parts import Sides
+from atonc.lower.conv.kernel_parts import WINDOW, Sides
 from atonc.lower.conv.layer import Layer
 from atonc.lower.move.copies import Move, wirings
 from atonc.lower.move.padding import borders, inside, pad_view
@@ -90,8 +90,8 @@ def _borders(layer: Layer, most_rows: int) -> tuple[Sides, Sides]:
     if layer.op.kind == "transpose_conv":
         return _around_transposed(layer)
     top, left, bottom, right = (p - kept for p, kept in zip(layer.padding, left_over, strict=True))
-    bottom = max(bottom, LEAST_FRAME - layer.area.height - top)
-    right = max(right, LEAST_FRAME - layer.area.width - left)
+    bottom = max(bottom, WINDOW - layer.area.height - top)  # with three lines a window needs no padding beside
+    right = max(right, WINDOW - layer.area.width - left)
     return (top, left, bottom, right), left_over
 
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from atonc.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
 from atonc.hw.machine import Timing
 from atonc.hw.memoise import memoise
+from atonc.hw.safety.evidence import Trust
+from atonc.hw.safety.evidence.seen import units_trusted
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.conv.chains import (
     Form,
@@ -24,8 +26,8 @@ from atonc.lower.conv.chains import (
     form_of,
     least_batch,
     limits,
+    pictures_trusted,
     shape_of,
-    sizes_seen,
 )
 from atonc.lower.conv.kernel_parts import MAX_PADDING, Part
 from atonc.plan.streams import Area
@@ -33,6 +35,13 @@ from atonc.select.policy import CHEAP, MOST_TRIED
 
 EVEN, PACKED = 2, 4  # words of three bytes were read from even addresses, in steps of pixels and lines by four
 FLAT = 16  # and a whole frame of them, without steps, from such an address
+
+
+class Silicon(NamedTuple):
+    """What a tiling is chosen for: how fast it is, and what of it may be relied on."""
+
+    timing: Timing
+    trust: Trust
 
 
 class Slots(NamedTuple):
@@ -92,7 +101,7 @@ def choose(
     channels: int,
     outputs: int,
     modes: list[Mode],
-    timing: Timing,
+    silicon: Silicon,
     memory_loops: bool = True,
     share: int | None = None,
     aligned: int = 1,
@@ -104,7 +113,7 @@ def choose(
     kernels that are left over begin at multiples of this.
     """
     outlines = tuple(map(_outline, parts))
-    return _chosen(outlines, channels, outputs, tuple(modes), timing, memory_loops, share, aligned, whole)
+    return _chosen(outlines, channels, outputs, tuple(modes), silicon, memory_loops, share, aligned, whole)
 
 
 @memoise
@@ -119,7 +128,7 @@ def _chosen(
     channels: int,
     outputs: int,
     modes: tuple[Mode, ...],
-    timing: Timing,
+    silicon: Silicon,
     memory_loops: bool,
     share: int | None,
     aligned: int,
@@ -128,17 +137,25 @@ def _chosen(
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
     asked = share, aligned, whole
-    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, timing, *asked)]
+    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, silicon, *asked)]
     candidates = [c for c in candidates if memory_loops or c.slots.passes == 1 or (c.form.ring and c.units == 1)]
     candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
-    best = min(candidates, key=_preference, default=None)
-    if best is None:
-        return None
-    if best.bank_bound:  # then units that are left for other kernels do more than the last few cycles
-        near = [c for c in candidates if c.slots.passes == best.slots.passes and c.cycles <= CHEAP * best.cycles]
-        best = min(near, key=lambda c: (c.units, *_preference(c)))
+    while candidates:
+        best = min(candidates, key=_preference)
+        if best.bank_bound:  # then units that are left for other kernels do more than the last few cycles
+            near = [c for c in candidates if c.slots.passes == best.slots.passes and c.cycles <= CHEAP * best.cycles]
+            best = min(near, key=lambda c: (c.units, *_preference(c)))
+        if tiling := _tiling(parts, best, silicon.trust):
+            return tiling
+        candidates.remove(best)
+    return None
+
+
+def _tiling(parts: tuple[Outline, ...], best: Candidate, trust: Trust) -> Tiling | None:
+    """With its units, if they may be relied on."""
     configs = chain_configs(parts, best.mode, best.slots.batch, best.kernels, best.units, best.slots.passes)
-    assert configs is not None  # its form was looked up before
+    if configs is None or not units_trusted(configs, trust):
+        return None
     return Tiling(best.mode, best.slots, best.kernels, best.units, configs, best.cycles)
 
 
@@ -147,14 +164,14 @@ def narrower(
     channels: int,
     like: Tiling,
     modes: list[Mode],
-    timing: Timing,
+    silicon: Silicon,
     most_units: int,
     aligned: int = 1,
 ) -> Tiling | None:
     """Other units that compute the same: at most so many, with the same kernels a frame and the same roundings."""
     alike = tuple(mode for mode in modes if mode.offset == like.mode.offset)
     outlines = tuple(map(_outline, parts))
-    return _narrower(outlines, channels, like.passes, like.kernels, alike, timing, most_units, aligned)
+    return _narrower(outlines, channels, like.passes, like.kernels, alike, silicon, most_units, aligned)
 
 
 @lru_cache(maxsize=4096)
@@ -164,18 +181,16 @@ def _narrower(
     passes: int,
     kernels: int,
     modes: tuple[Mode, ...],
-    timing: Timing,
+    silicon: Silicon,
     most_units: int,
     aligned: int,
 ) -> Tiling | None:
-    found = [c for mode in modes for c in _candidates(parts, channels, kernels, mode, timing, None, aligned, 1)]
+    found = [c for mode in modes for c in _candidates(parts, channels, kernels, mode, silicon, None, aligned, 1)]
     fitting = [c for c in found if c.units <= most_units and (c.slots.passes, c.kernels) == (passes, kernels)]
     fitting = [c for c in fitting if c.slots.passes == 1 or c.form.ring]
-    best = min(fitting, key=lambda c: (c.cycles, c.units, -c.slots.batch), default=None)
-    if best is None:
-        return None
-    configs = chain_configs(parts, best.mode, best.slots.batch, best.kernels, best.units, best.slots.passes)
-    return None if configs is None else Tiling(best.mode, best.slots, best.kernels, best.units, configs, best.cycles)
+    ranked = sorted(fitting, key=lambda c: (c.cycles, c.units, -c.slots.batch))
+    tilings = (_tiling(parts, candidate, silicon.trust) for candidate in ranked)
+    return next((tiling for tiling in tilings if tiling), None)
 
 
 class Candidate(NamedTuple):
@@ -197,13 +212,13 @@ def _candidates(
     channels: int,
     outputs: int,
     mode: Mode,
-    timing: Timing,
+    silicon: Silicon,
     share: int | None,
     aligned: int,
     whole: int,
 ) -> Iterator[Candidate]:
     rows, columns = parts[0].window
-    if (mode.deep and (rows, columns) != (1, 1)) or not sizes_seen(parts, mode):
+    if (mode.deep and (rows, columns) != (1, 1)) or not pictures_trusted(parts, mode, silicon.trust):
         return
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows, columns)
     width = max(part.area.width for part in parts)
@@ -229,8 +244,9 @@ def _candidates(
             results = rows_out * columns_out * kernels
             form = form_of(shapes, mode, units, passes > 1, results < LEAST_READ_BACK)
             if form is not None:
-                frame = max(*(_feature_words(part, mode, batch) for part in parts), results, 1)
-                bank = ceil(_bank_cycles(parts, batch, units, timing)) if rows > 1 else 0
+                multiplying = ceil(mode.multiplying(results, parts[0].window, batch))
+                frame = max(*(_feature_words(part, mode, batch) for part in parts), results, multiplying, 1)
+                bank = ceil(_bank_cycles(parts, batch, units, silicon.timing)) if rows > 1 else 0
                 cycles = max(frame, bank) * -(-outputs // kernels) * passes
                 yield Candidate(mode, slots, kernels, units, form, cycles, bank > frame)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import lcm
+from math import ceil, lcm
 
 import numpy as np
 
 from atonc.hw.limits import BUS_BYTES, UNITS
+from atonc.hw.safety.evidence.seen import units_trusted
 from atonc.hw.units.arith import ROWS
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
@@ -57,7 +58,8 @@ def side_by_side_cycles(layer: Layer) -> int | None:
         return None
     read = layer.area.height * layer.area.width * layer.area.channels
     written = layer.out.height * layer.out.width * units.kernels
-    return max(read, written) * -(-layer.outputs // (LANES * units.kernels))
+    multiplying = max(ceil(units.mode.multiplying(written, part.window, layer.area.channels)) for part in parts)
+    return max(read, written, multiplying) * -(-layer.outputs // (LANES * units.kernels))
 
 
 def _units(layer: Layer, parts: tuple[Part, ...], outputs: int) -> Units:
@@ -66,7 +68,7 @@ def _units(layer: Layer, parts: tuple[Part, ...], outputs: int) -> Units:
         most = min(MOST_KERNELS[mode.simd], outputs)
         kernels = next((k for k in range(most, most // 2, -1) if outputs % k == 0), most)
         configs = side_by_side(parts, mode, layer.area.channels, kernels)
-        if configs is not None:
+        if configs is not None and units_trusted(configs, layer.trust):
             return Units(mode, kernels, configs)
     raise no_setting(parts[0], layer.area.channels, layer.op.name)
 

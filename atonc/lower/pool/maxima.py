@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from atonc.hw.limits import ALIGNED, BUS_BYTES, POOL_CHANNELS, POOL_LINE, most_pooled
+from atonc.hw.limits import ALIGNED, BUS_BYTES, POOL_CHANNELS, POOL_LINE, POOL_THREE_LINES, most_pooled
 from atonc.hw.units.pool import PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context
@@ -80,8 +80,10 @@ class Windows:
     def _strips(self) -> Iterator[Windows]:
         """Columns that fit the line buffer at least for one channel; only pictures without padding are cut."""
         height, width, channels = self.source.shape
-        most = POOL_LINE // min(channels, POOL_CHANNELS) if width > POOL_LINE else width
-        if width + self.pads[1] + self.pads[3] <= POOL_LINE and height + self.pads[0] + self.pads[2] <= MOST_HEIGHT:
+        three = not any(self.pads) and any(window > 2 for window, _ in self.stages)
+        line, beside = (POOL_THREE_LINES, 1) if three else (POOL_LINE, min(channels, POOL_CHANNELS))
+        most = line // beside if width > line else width
+        if width + self.pads[1] + self.pads[3] <= line and height + self.pads[0] + self.pads[2] <= MOST_HEIGHT:
             yield self
             return
         if any(self.pads):

@@ -30,7 +30,7 @@ from atonc.lower.registry import Refusal, recipe
 from atonc.lower.semantics.blends import along
 from atonc.lower.semantics.blends import between as along_lines
 from atonc.lower.units.access_patterns import walk
-from atonc.lower.units.affine import Pair, fit_pair
+from atonc.lower.units.affine import WIDE_ERROR, Pair, fit_pair, fit_wide_pair
 from atonc.lower.units.arith import clip_unit, pair_unit, product_unit
 from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring, computable, pack
@@ -116,7 +116,7 @@ def lower_linear(op: Op, context: Context) -> list[TaskGroup]:
         middle = along_lines(values[0], 2, y.shape[2], axes[2])
         return [along(middle, 1, y.shape[1], axes[1], _ends(op, x, y, ONE))]
 
-    context.explain(op, codes, 256 / ONE * x.scale / y.scale)
+    context.explain(op, codes, 256 / ONE * x.scale / y.scale + WIDE_ERROR)
     ends = _ends(op, x, y, ONE)
     channels, whole = x.shape[3], -(-x.shape[3] // _ALIGNED_CHANNELS) * _ALIGNED_CHANNELS
     groups: list[TaskGroup] = []
@@ -190,26 +190,28 @@ class Ends:
     gain: float
     offset: float
     clip: tuple[int, int] | None
+    bytes_in: int  # of the values
 
     def pair(self, piece: Piece) -> Pair:
         high = piece.weight / ONE
-        return fit_pair(self.gain * (1 - high), self.gain * high, self.offset)
+        fit = fit_pair if self.bytes_in == 1 else fit_wide_pair
+        return fit(self.gain * (1 - high), self.gain * high, self.offset)
 
-    def units(self, piece: Piece, bytes_in: int) -> tuple[ArithConfig, ...]:
-        unit = pair_unit(self.pair(piece), bytes_in, bytes_in)
+    def units(self, piece: Piece) -> tuple[ArithConfig, ...]:
+        unit = pair_unit(self.pair(piece), self.bytes_in, self.bytes_in)
         return (unit,) if self.clip is None else (unit, clip_unit(*self.clip))
 
 
 def _ends(op: Op, x: Tensor, y: Tensor, one: int) -> Ends:
     gain = x.scale / y.scale
-    return Ends(gain / one, y.zero_point - x.zero_point * gain, op.attrs.get("clip"))
+    return Ends(gain / one, y.zero_point - x.zero_point * gain, op.attrs.get("clip"), 1 if one == 1 else 2)
 
 
 def _one_axis(source: StridedView, target: StridedView, axis: int, piece: Piece, ends: Ends) -> Wiring:
     """[x, y] > ARITH > OUT, bytes to bytes."""
     low, high = (source.cut(axis, first, piece.count, piece.step) for first in (piece.low, piece.high))
     far = target.cut(axis, piece.start, piece.count, piece.ahead)
-    return _chain(low, high, far, (_engine(low), _engine(high), _engine(far, write=True)), (), ends.units(piece, 1))
+    return _chain(low, high, far, (_engine(low), _engine(high), _engine(far, write=True)), (), ends.units(piece))
 
 
 def _along_lines(source: StridedView, between: StridedView, piece: Piece) -> Wiring:
@@ -227,7 +229,7 @@ def _along_columns(between: StridedView, target: StridedView, piece: Piece, ends
     low, high = (between.cut(0, first, piece.count, piece.step) for first in (piece.low, piece.high))
     far = target.cut(0, piece.start, piece.count, piece.ahead)
     engines = (_engine(low, word=2, raw=True), _engine(high, word=2, raw=True), _engine(far, write=True))
-    return _chain(low, high, far, engines, (), ends.units(piece, 2))
+    return _chain(low, high, far, engines, (), ends.units(piece))
 
 
 def _engine(view: StridedView, write: bool = False, word: int = 1, raw: bool = False) -> StrengConfig:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.fixed import finish, shift_right_rounded
-from atonc.hw.limits import MOST_TABLE_SHIFT
+from atonc.hw.limits import MOST_TABLE_SHIFT, WIDE_PAIR_SHIFT
 from atonc.lower.registry import Refusal
 from atonc.ops.rounding import round_half_away
 
@@ -32,6 +32,7 @@ _FREE = 1 << 44  # bound where saturation allows everything
 _NOTHING = 2.0**-40  # no coefficient shows it
 _NUDGES = np.array([0, 1, -1, 2, -2, 3, -3])
 _ZERO_WEIGHT = 32  # how often a sum with a zero counts
+WIDE_ERROR = 2 * 0.5 * 2.0 ** (15 - WIDE_PAIR_SHIFT)  # codes: of both coefficients on the largest input of 16 bits
 _FEW = 0.001  # share of the sums that may be wrong before gains are varied too
 
 
@@ -169,6 +170,17 @@ def fit_pair(
     addend = offset * 2.0**out
     shift_c = max(0, -_room(abs(addend), _A_LIMIT))
     return Pair(a, b, round(addend / 2.0**shift_c), shift_a, shift_b, shift_c, out, out_bytes)
+
+
+def fit_wide_pair(gain_x: float, gain_y: float, offset: float) -> Pair:
+    """Of two inputs of 16 bits, whose sums were seen with few shifts: nothing in front of the sum. The sum of both
+    coefficients is the nearest one, so that flat pictures stay as flat as they can."""
+    _require_small(max(abs(gain_x), abs(gain_y)) * 2.0**WIDE_PAIR_SHIFT)
+    a = round((gain_x + gain_y) * 2.0**WIDE_PAIR_SHIFT)
+    b = round(gain_y * 2.0**WIDE_PAIR_SHIFT)
+    addend = offset * 2.0**WIDE_PAIR_SHIFT
+    shift_c = max(0, -_room(abs(addend), _A_LIMIT))
+    return Pair(a - b, b, round(addend / 2.0**shift_c), 0, 0, shift_c, WIDE_PAIR_SHIFT)
 
 
 @lru_cache(maxsize=1024)

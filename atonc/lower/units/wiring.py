@@ -57,7 +57,7 @@ def placeable(recipe: Recipe) -> Recipe:
     @wraps(recipe)
     def checked(op: Op, context: Context) -> list[TaskGroup]:
         groups = recipe(op, context)
-        for tasks in packed(groups):
+        for tasks in packed(groups, context.facts.target.trust):
             _check_starts(tasks, context)
         return groups
 

@@ -16,10 +16,14 @@ static void stay_here(void) {
         __asm volatile("bkpt 3");
 }
 
+void SysTick_Handler(void);
+__attribute__((weak)) void SysTick_Handler(void) { stay_here(); } /* of code that starts the timer, if there is any */
+
 typedef void (*handler_t)(void);
 
 __attribute__((section(".isr_vector"), used)) static const handler_t vectors[16 + 200] = {
-    (handler_t)(uintptr_t)&_estack, Reset_Handler, [2 ... 15] = stay_here, [16 + NPU0_LINE] = NPU0_IRQHandler,
+    (handler_t)(uintptr_t)&_estack, Reset_Handler, [2 ... 14] = stay_here, [15] = SysTick_Handler,
+    [16 + NPU0_LINE] = NPU0_IRQHandler,
 };
 
 void Reset_Handler(void) {

@@ -4,19 +4,44 @@
 #ifndef PROBES_H
 #define PROBES_H
 
-#include "ll_aton_runtime.h"
+#include <stdint.h>
+
+typedef struct {
+    const char *name; /* which of several possible answers this is */
+    const uint8_t *data;
+} probe_answer_t;
+
+typedef struct {
+    uint32_t address;
+    uint32_t size;
+    uint32_t crc32;
+    const uint8_t *data; /* copied there; NULL: must be there, it is part of the flash image */
+} probe_constant_t;
+
+enum {
+    PROBE_NEEDS_FLASH = 1,    /* memory mapped, with the image */
+    PROBE_NEEDS_HYPERRAM = 2, /* memory mapped */
+    PROBE_NOT_EMULATED = 4,   /* a setting that atonc's emulator does not know */
+};
 
 typedef struct {
     const char *name;
-    NN_Instance_TypeDef *network;
-    void (*load)(void); /* puts constants into RAM; NULL: there are none */
+    const uint64_t *program; /* of the epoch controller */
     const uint8_t *stimulus;
+    const probe_answer_t *answers; /* the one that is expected, or several that are possible */
+    const probe_constant_t *constants;
     uint32_t stimulus_size;
-    const uint8_t *expected;
-    uint32_t expected_size;
+    uint32_t output_size;
+    uint32_t input; /* addresses */
+    uint32_t output;
+    uint8_t answer_count;
+    uint8_t constant_count;
+    uint8_t needs;
 } probe_t;
 
 extern const probe_t probes[];
 extern const uint32_t probes_count;
+extern const char probes_board[];
+extern const char probes_version[];
 
 #endif

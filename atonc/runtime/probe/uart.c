@@ -41,14 +41,3 @@ void uart_print(const char *text) {
         put(*text);
     }
 }
-
-void uart_number(uint32_t value) {
-    char digits[11];
-    char *at = digits + sizeof digits - 1;
-    *at = 0;
-    do {
-        *--at = (char)('0' + value % 10u);
-        value /= 10u;
-    } while (value);
-    uart_print(at);
-}

@@ -8,6 +8,5 @@
 
 void uart_open(void);
 void uart_print(const char *text);
-void uart_number(uint32_t value);
 
 #endif

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from atonc.hw.limits import POOL_THREE_LINES
 from atonc.hw.safety.evidence.grades import Feature, Grade
-from atonc.hw.safety.evidence.table import Numbers, evidence, grade
+from atonc.hw.safety.evidence.table import Numbers, Words, evidence, grade
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +37,25 @@ def _side_by_side(feature: Feature) -> bool:
     return feature.name == "chains side by side" and all(seen.grade(text) != Grade.UNSEEN for text in texts)
 
 
-_SIDES = ("left", "right", "top", "bottom")
+_PADS = "CONVACC pads left right top bottom"
+
+
+def _axes(pads: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Left and right, top and bottom."""
+    left, right, top, bottom = pads.split()
+    return (left, right), (top, bottom)
 
 
 def _sides_of_padding(feature: Feature) -> bool:
-    if feature.name != "CONVACC pads left right top bottom":
+    """Both sides of the columns as some unit with this kernel and stride has them, and both sides of the rows; and some
+    unit has a side alone."""
+    known = evidence()[_PADS].get(feature.role) if feature.name == _PADS else None
+    if not isinstance(known, Words):
         return False
-    pads = zip(_SIDES, str(feature.value).split(), strict=True)
-    return all(grade(Feature(f"CONVACC pad {s}", feature.role, int(pad))).grade != Grade.UNSEEN for s, pad in pads)
+    columns, rows = _axes(str(feature.value))
+    seen = [_axes(text) for text in known.seen]
+    alone = any(before != behind for axes in seen for before, behind in axes)
+    return alone and columns in {c for c, _ in seen} and rows in {r for _, r in seen}
 
 
 _EXTENTS = ("CONVACC W", "CONVACC H", "CONVACC output width", "CONVACC output height")
@@ -61,10 +71,10 @@ def _counted(feature: Feature) -> bool:
         windowed = not role.startswith("global")
         least, most = _values(name, lambda other: other.startswith("global") != windowed)
         return least <= int(value) <= most
-    if name == "STRENG read-back frame elements":
-        longest = _values("STRENG elements of a raw frame")[1]
-        return role == "no sync" and _values(name, lambda other: other == role)[1] < int(value) <= longest
-    return name == "POOL W x B" and role == "3 lines" and int(value) <= POOL_THREE_LINES
+    if name != "STRENG read-back frame elements" or role != "no sync":
+        return False
+    longest = _values("STRENG elements of a raw frame")[1]
+    return _values(name, lambda other: other == role)[1] < int(value) <= longest
 
 
 def _walks(feature: Feature) -> bool:
@@ -95,13 +105,18 @@ def _operands(feature: Feature) -> bool:
     return name == "POOL MULVAL" and feature.role in ("global avg", "avg 2x2/2") and 16384 <= int(value) < 1 << 15
 
 
+_RES = "ARITH SHIFT RES"
+
+
 def _shifts(feature: Feature) -> bool:
-    if feature.name not in ("ARITH SHIFT RES", "ARITH SHIFT AX", "ARITH SHIFT BY", "ARITH SHIFT C"):
+    """Of a sum, as seen with the same inputs and results of another width."""
+    inputs, _, _ = feature.role.rpartition(" ")
+    if feature.name != _RES or not inputs.startswith("AFFINE"):
         return False
-    if not feature.role.startswith("AFFINE"):
+    alike = [role for role in evidence()[_RES] if role.rpartition(" ")[0] == inputs]
+    if feature.role not in alike:
         return False
-    dual = feature.role.startswith("AFFINE dual")
-    least, most = _values(feature.name, lambda role: role.startswith("AFFINE dual" if dual else "AFFINE X"))
+    least, most = _values(_RES, lambda role: role in alike)
     return least <= int(feature.value) <= most
 
 

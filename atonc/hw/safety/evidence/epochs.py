@@ -57,6 +57,14 @@ def memory_kind(view: EpochView, engine: str) -> str:
     return str(ports.pool_kind(view, engine))
 
 
+def view_features(view: EpochView) -> Iterator[Feature]:
+    """All features of an epoch: of its units, then as a whole."""
+    for unit, config in view.units.items():
+        engine = unit in view.engines
+        yield from unit_features(config, view.role(unit), memory_kind(view, unit)) if engine else unit_features(config)
+    yield from (feature for _, feature in epoch_features(view))
+
+
 def epoch_features(view: EpochView) -> Iterator[tuple[str, Feature]]:
     """Features of the epoch as a whole, each with the unit that it is about."""
     yield from _links(view)
@@ -112,9 +120,8 @@ def _tables(view: EpochView) -> Iterator[tuple[str, Feature]]:
 
 def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:
     for first, second in combinations(view.writers, 2):
-        found = _relation(view, first, second)
-        yield first, _pair("two writers", "", found)
-        for feature in writers.features(view.engines[first], view.engines[second], found):
+        engines = view.engines[first], view.engines[second]
+        for feature in two_writers(*engines, _relation(view, first, second)):
             yield first, feature
     home = {unit: number for number, units in enumerate(view.chains) for unit in units}
     for reader in view.readers:
@@ -123,6 +130,17 @@ def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:
         for writer in view.writers:
             role = one if home.get(reader) == home.get(writer) else two
             yield reader, _pair("reader and writer", role, _relation(view, reader, writer))
+
+
+def two_writers(one: StrengConfig, other: StrengConfig, relation: Relation) -> Iterator[Feature]:
+    """Of one epoch."""
+    yield _pair("two writers", "", relation)
+    yield from writers.features(one, other, relation)
+
+
+def reader_and_writer(relation: Relation) -> Feature:
+    """Of two chains of one epoch."""
+    return _pair("reader and writer", "of two chains", relation)
 
 
 @lru_cache(maxsize=1 << 8)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Iterable
+from functools import cache, lru_cache
 
 from atonc.hw.limits import LEAST_FRAME
-from atonc.hw.safety.evidence import Feature, Grade, grade_feature
-from atonc.hw.safety.evidence.convacc import kernel, machine
+from atonc.hw.safety.evidence.convacc import kernel
+from atonc.hw.safety.evidence.grades import Feature, Graded
 from atonc.hw.safety.evidence.table import Numbers, evidence
+from atonc.hw.safety.evidence.trust import Trust
 from atonc.hw.units.convacc import ConvaccConfig
 
 _SIDES = ("top", "left", "bottom", "right")
@@ -29,12 +31,26 @@ def frame_seen(c: ConvaccConfig) -> bool:
     return min(c.width, c.height) >= _least_frame(kernel(c))
 
 
-def results_seen(c: ConvaccConfig, height: int, width: int) -> bool:
-    """Whether so many lines and columns leave units of these settings: a single line of 3x3 windows, say, was seen with
-    features of two bytes only."""
-    sizes = (("height", height), ("width", width))
-    graded = (grade_feature(Feature(f"CONVACC output {side}", machine(c), size)) for side, size in sizes)
-    return all(found.grade != Grade.UNSEEN for found in graded)
+_OF_PICTURES = ("W", "H", "output width", "output height", "pads left right top bottom", "FSUB")
+
+
+def picture_trusted(c: ConvaccConfig, trust: Trust) -> bool:
+    """Whether units of these settings may be relied on with pictures and results of these sizes and this padding, and
+    with this zero point, however they are cut: a single line of 3x3 windows, say, was seen with features of two bytes
+    only."""
+    return all(trust.allows(g) for g in trust.grade_unit(c).features if g.feature.name[len("CONVACC ") :] in _OF_PICTURES)
+
+
+def units_trusted(units: Iterable[ConvaccConfig], trust: Trust) -> bool:
+    return all(trust.allows(graded) for unit in units for graded in trust.grade_unit(unit).features)
+
+
+@lru_cache(maxsize=1 << 12)
+def padding_grade(window: tuple[int, int], stride: int, sides: tuple[int, int, int, int], trust: Trust) -> Graded:
+    """Of rows x columns with zeros at top, left, bottom and right."""
+    (rows, columns), (top, left, bottom, right) = window, sides
+    pads = f"{left} {right} {top} {bottom}"
+    return trust.grade(Feature("CONVACC pads left right top bottom", f"{columns}x{rows}/{stride}", pads))
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any
 
 from atonc.hw.safety.evidence import EpochGrade, Grade, Graded, counts
 from atonc.hw.safety.evidence.arguments import ARGUMENTS
+from atonc.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Summary:
     forms: tuple[FormCount, ...]
     with_form: Mapping[Grade, int]  # epochs that have a form of this grade, whatever their own
     shipped: int  # epochs all of whose forms are in programs that ST ships
+    answers: BoardEvidence = NO_ANSWERS  # of the board that the program is for
 
     def as_dict(self) -> dict[str, Any]:
         arguments = [
@@ -55,10 +57,11 @@ class Summary:
         ]
         strength = {"with_a_form_seen_once": self.with_form.get(Grade.ONCE, 0), "all_forms_shipped": self.shipped}
         forms = [form.as_dict() for form in self.forms]
-        return {**self.epochs, "strength": strength, "arguments": arguments, "forms": forms}
+        board = {} if self.answers == NO_ANSWERS else {"board": self.answers.as_dict()}
+        return {**self.epochs, "strength": strength, "arguments": arguments, "forms": forms, **board}
 
 
-def summarise(grades: Iterable[EpochGrade]) -> Summary:
+def summarise(grades: Iterable[EpochGrade], answers: BoardEvidence = NO_ANSWERS) -> Summary:
     grades = tuple(grades)
     arguments = Counter(a for epoch in grades for a in {form.graded.argument for form in epoch.forms} if a)
     having = Counter(grade for epoch in grades for grade in {form.graded.grade for form in epoch.forms})
@@ -70,4 +73,4 @@ def summarise(grades: Iterable[EpochGrade]) -> Summary:
     forms = [FormCount(graded, units[graded], len(numbers), numbers[0]) for graded, numbers in where.items()]
     forms.sort(key=lambda form: (-form.graded.grade.rank, form.graded.argument, -form.epochs, form.first))
     shipped = sum(epoch.weakest.shipped > 0 for epoch in grades)
-    return Summary(counts(grades), dict(sorted(arguments.items())), tuple(forms), having, shipped)
+    return Summary(counts(grades), dict(sorted(arguments.items())), tuple(forms), having, shipped, answers)

@@ -49,11 +49,11 @@ class Trust:
         """By the board; by the data; where that says unseen, by the arguments."""
         if feature in self.board.refuted:
             return Graded(feature, Grade.UNSEEN, "refuted by a board")
+        if feature in self.board.confirmed:
+            return Graded(feature, Grade.SEEN, "on this board")
         found = by_data(feature)
         if found.grade != Grade.UNSEEN:
             return found
-        if feature in self.board.confirmed:
-            return Graded(feature, Grade.SEEN)
         argument = argument_for(feature, self.distrusted | self.board.distrusted)
         return found if argument is None else Graded(feature, Grade.COMPOSED, found.seen, argument.id)
 

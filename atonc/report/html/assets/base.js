@@ -4,8 +4,8 @@ const D = JSON.parse(document.getElementById("data").textContent);
 const $ = id => document.getElementById(id);
 
 // colours that people with any kind of colour vision can tell apart (Okabe and Ito)
-const COLOURS = { feature: "#0072b2", read: "#332288", output: "#56b4e9", weights: "#009e73", compute: "#cc79a7", convolvers: "#0072b2", flash: "#d55e00",
-  external: "#e69f00", bank: "#8c6bb1", programming: "#7f7f7f", cpu: "#b8860b", hybrid: "#c9a227", none: "#9aa3b2" };
+const COLOURS = { feature: "#0072b2", read: "#332288", output: "#56b4e9", weights: "#009e73", products: "#44aa99", compute: "#cc79a7", convolvers: "#0072b2", flash: "#d55e00",
+  external: "#e69f00", bank: "#8c6bb1", bus: "#aa4499", programming: "#7f7f7f", cpu: "#b8860b", hybrid: "#c9a227", none: "#9aa3b2" };
 const PLACES = { npu: "#0072b2", cpu: "#8a6508", hybrid: "#76529c", none: "#667085" };
 function labelKey(bound) {
   const label = (bound || "none").toLowerCase();

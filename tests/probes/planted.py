@@ -1,0 +1,135 @@
+"""Chips that answer otherwise than the emulator: each differs in one thing that a probe asks about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from atonc.emu.board.npu import Execute
+from atonc.emu.bus import Memory
+from atonc.emu.npu import run_epoch
+from atonc.errors import InputError
+from atonc.hw.epoch import Epoch
+from atonc.hw.fields import UnitConfig, changed
+from atonc.hw.machine import Machine, stm32n6
+from atonc.hw.units.arith import ArithConfig
+from atonc.hw.units.convacc import ConvaccConfig
+from atonc.hw.units.stream_engine import StrengConfig
+
+_FLASH, _CPU_RAM = range(0x7000_0000, 0x8000_0000), range(0x3400_0000, 0x3420_0000)
+_SPARE = 0x3440_0000  # the video encoder's RAM: nobody uses it here
+
+
+def _with_units(change: Callable[[UnitConfig], UnitConfig]) -> Execute:
+    def execute(epoch: Epoch, memory: Memory) -> None:
+        run_epoch(replace(epoch, units={name: change(unit) for name, unit in epoch.units.items()}), memory)
+
+    return execute
+
+
+def _hanging(when: Callable[[Epoch], bool]) -> Execute:
+    def execute(epoch: Epoch, memory: Memory) -> None:
+        if when(epoch):
+            raise InputError("planted: this epoch never ends")
+        run_epoch(epoch, memory)
+
+    return execute
+
+
+def _wrong(when: Callable[[Epoch], bool]) -> Execute:
+    """A wrong byte at the start of what the first writer has written."""
+
+    def execute(epoch: Epoch, memory: Memory) -> None:
+        run_epoch(epoch, memory)
+        if when(epoch):
+            address = next(iter(epoch.writers().values())).address
+            memory.write(address, memory.read(address, 1) ^ np.uint8(0x55))
+
+    return execute
+
+
+def _one_sided(unit: UnitConfig) -> UnitConfig:
+    """A pad on top alone is put below."""
+    if isinstance(unit, ConvaccConfig) and unit.stride_y == 1 and unit.pad_top and not unit.pad_bottom:
+        return changed(unit, pad_top=0, pad_bottom=unit.pad_top)
+    return unit
+
+
+def _short_shifts(unit: UnitConfig) -> UnitConfig:
+    """Sums of two streams of 16 bits shift by at most 23."""
+    if isinstance(unit, ArithConfig) and unit.dual_input and unit.bytes_x == 2 and unit.shift_out > 23:
+        return changed(unit, shift_out=23)
+    return unit
+
+
+def _convolutions(epoch: Epoch) -> int:
+    return len(epoch.of_kind("CONVACC"))
+
+
+def _kernel_readers(epoch: Epoch) -> list[StrengConfig]:
+    names = {link.source for link in epoch.links if link.destination.startswith("CONVACC") and link.port == 1}
+    return [engine for name, engine in epoch.readers().items() if name in names]
+
+
+def _kernels_in(where: range) -> Callable[[Epoch], bool]:
+    return lambda epoch: any(engine.address in where for engine in _kernel_readers(epoch))
+
+
+def _copies_flash_beside(epoch: Epoch) -> bool:
+    readers, writers = epoch.readers(), epoch.writers()
+    copied = [link.source for link in epoch.links if link.source in readers and link.destination in writers]
+    return bool(_convolutions(epoch)) and any(readers[name].address in _FLASH for name in copied)
+
+
+def _readers_on_first(epoch: Epoch) -> bool:
+    copies = len(epoch.readers()) == 4 and not _convolutions(epoch)
+    return copies and set(epoch.readers()) <= {f"STRENG{number}" for number in range(5)}
+
+
+def _interleaved_by_64(epoch: Epoch) -> bool:
+    writers = sorted(engine.address for engine in epoch.writers().values())
+    return not _convolutions(epoch) and len(writers) == 2 and writers[1] - writers[0] == 64
+
+
+def high_nibble_first(epoch: Epoch, memory: Memory) -> None:
+    """A chip that reads values of four bits, the upper half of each byte first, sign extended."""
+    units: dict[str, UnitConfig] = {}
+    at = _SPARE
+    for name, unit in epoch.units.items():
+        if isinstance(unit, StrengConfig) and unit.size0 == 4 and not unit.to_memory:
+            count = unit.elements * unit.element_bytes
+            packed = memory.read(unit.address, -(-count // 2))
+            nibbles = np.stack([packed >> 4, packed & 15], axis=-1).reshape(-1)[:count]
+            memory.write(at, ((nibbles ^ 8) - np.uint8(8)).astype(np.uint8))
+            sizes: dict[str, Any] = {f"size{k}": 8 if getattr(unit, f"size{k}") else 0 for k in range(3)}
+            unit = changed(unit, address=at, sign_extend=0, align_right=0, cacheable=0, **sizes)
+            at += count + 64
+        units[name] = unit
+    run_epoch(replace(epoch, units=units), memory)
+
+
+# what differs -> the chip
+BEHAVIOURS: dict[str, Execute] = {
+    "pad on top alone": _with_units(_one_sided),
+    "long shifts": _with_units(_short_shifts),
+    "three convolutions hang": _hanging(lambda epoch: _convolutions(epoch) == 3),
+    "copies from flash beside convolutions hang": _hanging(_copies_flash_beside),
+    "kernels in the CPU's RAM": _wrong(_kernels_in(_CPU_RAM)),
+    "readers on one interface": _wrong(_readers_on_first),
+    "writers 64 bytes apart": _wrong(_interleaved_by_64),
+}
+
+
+def machine_with(**timing: float) -> Machine:
+    """A chip with other cycles."""
+    usual = stm32n6()
+    return replace(usual, timing=replace(usual.timing, **timing))
+
+
+def machine_at(**clocks: float) -> Machine:
+    """A chip with other memories."""
+    usual = stm32n6()
+    return replace(usual, clocks=replace(usual.clocks, **clocks))

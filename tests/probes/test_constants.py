@@ -1,0 +1,38 @@
+"""A probe that measures a constant of the cycle model gives that constant, when its cycles are those of the model."""
+
+from __future__ import annotations
+
+import pytest
+
+from atonc.hw.cycles.hardware import epoch_cycles
+from atonc.hw.ec.ec_program import with_words
+from atonc.hw.machine import stm32n6
+from atonc.probes import PROBES, Probe
+from atonc.probes.build import build
+
+BY_NAME = {probe.name: probe for probe in PROBES}
+MEASURING = [probe for probe in PROBES if probe.measures]
+
+
+def predicted(probe: Probe) -> int:
+    return sum(epoch_cycles(with_words(epoch), stm32n6()).cycles for epoch in build(probe).network.program.epochs)
+
+
+@pytest.mark.parametrize("probe", MEASURING, ids=lambda probe: probe.name)
+def test_the_constant_follows_from_two_probes(probe: Probe) -> None:
+    machine = stm32n6()
+    more = predicted(probe) - predicted(BY_NAME[probe.baseline])
+    if probe.measures.endswith("_mb_per_s"):
+        found, known = probe.units * machine.clocks.npu_mhz / more, getattr(machine.clocks, probe.measures)
+    else:
+        found, known = more / probe.units, getattr(machine.timing, probe.measures)
+    assert found == pytest.approx(known, rel=0.005)
+
+
+def test_a_difference_has_a_baseline_and_a_count() -> None:
+    assert all(probe.baseline and probe.units > 0 for probe in MEASURING)
+
+
+def test_names_are_those_of_probes() -> None:
+    assert len(BY_NAME) == len(PROBES)
+    assert {name for probe in PROBES for name in (probe.control, probe.baseline)} <= {"", *BY_NAME}

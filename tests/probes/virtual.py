@@ -1,0 +1,95 @@
+"""The firmware of the probes on the virtual board: built once, run with chips that answer as they should or do not."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from atonc.emu.board import Board, read_firmware
+from atonc.emu.board.npu import Execute
+from atonc.hw.machine import Machine
+from atonc.place import board
+from atonc.probes.build import DEFAULT_BOARD, BuiltProbe
+from atonc.probes.folder import FLASH_IMAGE, folder_files
+from atonc.probes.places import FLASH
+
+EMULATED = "-DATONC_PROBE_EMULATED"
+_QUICK = "-DRUNS=1u -DWATCHDOG_POLLS=8000u"
+# RCC as applications of ST leave it: CPU 800, bus 400, NPU 1000, NPU RAM 900 MHz
+_CLOCKS = {
+    0x00: 0x708, 0x20: 0x0303_0000, 0x24: 1 << 20, 0x80: 4 << 20 | 50 << 8, 0x88: 0x4900_0000,
+    0x90: 4 << 20 | 125 << 8, 0x98: 0x4A00_0000, 0xA0: 8 << 20 | 225 << 8, 0xA8: 0x4A00_0000,
+    0xC4: 0, 0xC8: 1 << 16, 0xD8: 1 << 28, 0xEC: 2 << 28,
+}  # fmt: skip
+_XSPI_CONTROLS, _MAPPED = (0x5802_5000, 0x5802_A000), 0x3000_0001
+_AHB5_ON, _XSPI_CLOCKS = 0x5602_8A60, 1 << 5 | 1 << 12
+
+
+@dataclass(frozen=True)
+class Chip:
+    """What stands in the place of the chip: other behaviour, other cycles, memories that nobody has made ready."""
+
+    execute: Execute | None = None
+    machine: Machine | None = None
+    mapped: bool = True
+    programmed: bool = True
+    data_cache: bool = False
+
+
+def firmware(folder: Path, built: Sequence[BuiltProbe], flags: str = EMULATED) -> Path:
+    target = board(DEFAULT_BOARD)
+    for name, data in folder_files(built, target).items():
+        (folder / name).write_bytes(data)
+    return make(folder, ["CPU=cortex-m33", f"EXTRA={_QUICK} {flags}"])
+
+
+def make(folder: Path, arguments: Iterable[str] = ()) -> Path:
+    command = ["make", "-C", str(folder), "-j2", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "probes.elf"
+
+
+def log_of(elf: Path, chip: Chip | None = None) -> list[str]:
+    """What the firmware prints."""
+    chip = chip or Chip()
+    virtual = Board(read_firmware(elf), data_cache=chip.data_cache, clocks=_CLOCKS, machine=chip.machine)
+    if chip.execute is not None:
+        virtual.npu.execute = chip.execute
+    image = elf.parent / f"{FLASH_IMAGE}.raw"
+    if chip.programmed and image.exists():
+        base = next(pool.base for pool in board(DEFAULT_BOARD).pools if pool.name == FLASH)
+        virtual.poke(base, np.frombuffer(image.read_bytes(), np.uint8))
+    if chip.mapped:
+        for control in _XSPI_CONTROLS:
+            virtual.peripherals.devices.write(control, 4, _MAPPED)
+        virtual.peripherals.devices.write(_AHB5_ON, 4, _XSPI_CLOCKS)
+    virtual.run()
+    return [line.strip() for line in virtual.serial.lines]
+
+
+def crc16(text: str) -> int:
+    """CRC-16/CCITT-FALSE."""
+    crc = 0xFFFF
+    for byte in text.encode():
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = (crc << 1 ^ (0x1021 if crc & 0x8000 else 0)) & 0xFFFF
+    return crc
+
+
+def answers_in(lines: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Name -> verdict and values, of lines whose checksum is right; all of them must be."""
+    found: dict[str, dict[str, str]] = {}
+    for line in lines:
+        body, star, checksum = line.rpartition(" *")
+        assert star and checksum == f"{crc16(body):04X}", line
+        head, version, name, *words = body.split(" ")
+        assert (head, version) == ("ATONC-PROBE", "1")
+        values = dict(word.split("=", 1) for word in words if "=" in word)
+        found[name] = {**values, "verdict": "" if "=" in (words[:1] or ["="])[0] else words[0]}
+    return found
