@@ -177,9 +177,9 @@ def _silicon() -> Iterator[str]:
     yield "- **composed**: every part was seen, the combination was not; one of the arguments below allows it;"
     yield "- **unseen**: anything else. The operator goes to the CPU instead; `--allow-unproven` keeps it on the NPU.\n"
     yield "An epoch has the worst grade of its forms. `atonc analyze` says how many epochs have each grade, how many"
-    yield "have a form that rests on one program, and of how many ST ships every form; `-v` and `--json` name every form"
-    yield "that is not simply seen, with its strength: in how many programs it is, of how many owners of repositories,"
-    yield "and how many of them ST ships. `--silicon seen` allows what is seen, once or within. `--evidence FILE` adds"
+    yield "have a form that rests on one program, and of how many ST ships every form; `-v` and `--json` name every"
+    yield "form that is not simply seen, with its strength: in how many programs it is, of how many owners of"
+    yield "repositories, and how many of them ST ships. `--silicon seen` allows what is seen, once or within. `--evidence FILE` adds"
     yield "what your own board answered: confirmed forms are seen, refuted ones unseen"
     yield "([the first hour with a board](first_hour.md)).\n"
     yield from _looks()
