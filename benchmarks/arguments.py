@@ -129,10 +129,10 @@ def moved_without(found: Mapping[str, Record], argument: str) -> list[str]:
 
 def lines(rows: list[Record], models: int) -> Iterator[str]:
     yield "# What each argument carries, and the price of doing without it\n"
-    yield f"`python benchmarks/arguments.py`, {MEASURED}. {models} models of the corpus. Price: predicted cycles, those of"
-    yield "the CPU with them, with `--distrust ID` of those by default; a model whose program does not rest on the"
-    yield "argument counts as 1.\n"
-    yield "| argument | epochs that rest on it | models | operators to the CPU without | price, geometric mean | worst |"
+    yield f"`python benchmarks/arguments.py`, {MEASURED}. {models} models of the corpus. Price: predicted cycles,"
+    yield "those of the CPU with them, with `--distrust ID` of those by default; a model whose program does not rest on"
+    yield "the argument counts as 1.\n"
+    yield "| argument | epochs resting on it | models | operators to the CPU without | price, geometric mean | worst |"
     yield "|---|---:|---:|---:|---:|---|"
     for found in rows:
         worst = f"{found['worst']:.3f} {found['worst_model']}" if found["worst"] > 1 else ""

@@ -109,8 +109,18 @@ def look(epochs: list[Epoch], context: Mapping[int, Context] | None, named: Mapp
             if places.setdefault(key, [])[-1:] != [found.number]:
                 places[key].append(found.number)
     forms = [[*key, units[key], len(places[key]), first[key]] for key in sorted(units)]
-    record = {"epochs": len(grades), "grades": counts(grades), "strength": strength(grades)}
-    return record | {"by_argument": by_argument(grades), "forms": forms}
+    return {
+        "epochs": len(grades),
+        "grades": counts(grades),
+        "strength": strength(grades),
+        "by_argument": by_argument(grades),
+        "forms": forms,
+    }
+
+
+def by_argument(grades: Iterable[EpochGrade]) -> Counter[str]:
+    """Epochs that rest on each argument."""
+    return Counter(name for found in grades for name in {form.graded.argument for form in found.forms} if name)
 
 
 def strength(grades: Iterable[EpochGrade]) -> dict[str, int]:
@@ -121,11 +131,6 @@ def strength(grades: Iterable[EpochGrade]) -> dict[str, int]:
         found["every form of two owners"] += epoch.weakest.owners > 1
         found["every form shipped by ST"] += epoch.weakest.shipped > 0
     return dict(found)
-
-
-def by_argument(grades: Iterable[EpochGrade]) -> Counter[str]:
-    """Epochs that rest on each argument."""
-    return Counter(name for found in grades for name in {form.graded.argument for form in found.forms} if name)
 
 
 def merged(records: Mapping[str, Record]) -> list[list[Any]]:

@@ -14,7 +14,6 @@ from atonc.hw.safety.evidence.grades import Feature
 from atonc.hw.safety.evidence.summary import summarise
 from atonc.insight.reproduce import command
 from atonc.ir import Graph, Op
-from atonc.lower import rules
 from atonc.options import Options
 from atonc.pipeline import compile_graph
 from atonc.report import silicon_text
@@ -51,8 +50,7 @@ def test_composed_forms_are_allowed_and_named() -> None:
 def test_only_seen_forms() -> None:
     compiled = compile_graph(graph(), Options(silicon="seen"))
     assert all(epoch.grade.rank <= Grade.WITHIN.rank for epoch in compiled.grades)
-    (reason,) = compiled.mapped.reasons
-    assert reason.rule == rules.NO_EVIDENCE.id and "(argument S5)" in reason.seen and reason.limit.startswith("seen: ")
+    assert not compiled.mapped.reasons  # -127 is subtracted, or nothing, instead of -128
     assert compiled.report is not None and compiled.report.outputs[0].within1_percent == 100
 
 

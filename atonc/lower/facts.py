@@ -13,6 +13,7 @@ from atonc.hw.cycles.target import Target
 from atonc.hw.safety.evidence.trust import ANYTHING
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.lower.conv.passes_2x import Form, needs_unsigned
+from atonc.lower.conv.reading import LOWEST, subtractable
 from atonc.lower.sizes import free_bytes
 from atonc.ops import is_move
 from atonc.select.policy import MANY_CHANNELS, MOST_CODES, Room
@@ -64,9 +65,7 @@ class Facts:
     def _between_convolutions(self, name: str) -> bool:
         """Written and read by convolutions only, as codes whose zero is -128."""
         producer = self.graph.producers.get(name)
-        return (
-            producer is not None and producer.kind in CONVOLUTIONS and self._read_by_convolutions(name, producer)
-        )
+        return producer is not None and producer.kind in CONVOLUTIONS and self._read_by_convolutions(name, producer)
 
     def _read_by_convolutions(self, name: str, producer: Op) -> bool:
         tensor, readers = self.tensor(name), self.graph.consumers.get(name, [])
@@ -100,6 +99,8 @@ class Facts:
         weights = self.tensor(op.inputs[1])
         channels = weights.shape[-1]
         window = weights.shape[1:3] if len(weights.shape) == 4 else (1, 1)
+        if max(window) > 1 and not subtractable(LOWEST, self.target.trust):
+            return True
         return channels > (1 if max(window) > 1 else MANY_CHANNELS)
 
     @cached_property

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from atonc.hw.chains import Shape, texts_of
+from atonc.hw.fields import UnitConfig
 from atonc.hw.memoise import memoise
 from atonc.hw.safety.context import PoolKind
 from atonc.hw.safety.evidence import Feature, Graded, Trust, UnitGrade
@@ -24,9 +25,15 @@ def untrusted(task: Task, trust: Trust) -> Graded | None:
         found = trust.grade(feature)
         if not trust.allows(found):
             return found
-    units = [trust.grade_unit(unit) for unit in task.units.values()]
-    units += [_engine_grade(use.config, _role(task, name), trust) for name, use in task.engines.items()]
-    odd = (one for unit in units if unit.grade.rank > trust.worst.rank for one in unit.features)
+    units = [(unit, "") for unit in task.units.values()]
+    engines = [(use.config, _role(task, name)) for name, use in task.engines.items()]
+    return next((odd for unit, role in (*units, *engines) if (odd := untrusted_unit(unit, role, trust))), None)
+
+
+def untrusted_unit(config: UnitConfig, role: str, trust: Trust) -> Graded | None:
+    """The first form of a unit, or of an engine in that role, that may not be used."""
+    unit = _engine_grade(config, role, trust) if isinstance(config, StrengConfig) else trust.grade_unit(config)
+    odd = unit.features if unit.grade.rank > trust.worst.rank else ()
     return next((one for one in odd if not trust.allows(one) and not one.feature.name.endswith(_LIMIT)), None)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from atonc.hw.fields import changed
-from atonc.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER, StrengConfig, is_seen
+from atonc.hw.units.stream_engine import FARTHEST_PIXEL, LARGEST_RASTER, USUAL_LINE, StrengConfig, is_seen
 
 Loop = tuple[int, int]  # count, bytes from one turn to the next
 
@@ -147,7 +147,7 @@ def shape_raster(body: Sequence[Loop], depth: int, size: int, write: int) -> Ras
         if step > FARTHEST_PIXEL[write]:
             loops = [(count, step), (1, depth * size)]
         else:  # lines without gaps
-            pixels = _divisor(count, min(width, max(1, FARTHEST_LINE // max(step, 1))))
+            pixels = _divisor(count, min(width, max(1, USUAL_LINE[write] // max(step, 1))))
             loops = [(count // pixels, pixels * step), (pixels, step)]
     found = Raster(loops[0], loops[1], depth)
     return found if len(loops) == 2 and found.seen(write) else None
@@ -188,6 +188,9 @@ def in_frames(config: StrengConfig) -> StrengConfig:
     count, step = (lines, config.line_offset) if lines > 1 else (pixels, config.pixel_offset)
     frames = next((n for n in range(2, count + 1) if count % n == 0), 1)
     lines, pixels = (lines // frames, pixels) if lines > 1 else (1, pixels // frames)
+    if lines == 1:  # a step that is never taken
+        line = max(config.line_offset, pixels * config.pixel_offset)
+        config = changed(config, line_offset_low=line & 0xFFFF, line_offset_high=line >> 16)
     return changed(
         config,
         fsize_high=lines,

@@ -69,7 +69,8 @@ def groups(found: Summary) -> Iterator[Group]:
     for argument in ARGUMENTS:
         if epochs := found.by_argument.get(argument.id):
             forms = tuple(form for form in found.forms if form.graded.argument == argument.id)
-            yield Group(f"{argument.id} {argument.title}", epochs, forms, argument=argument.id)
+            asked = ", confirmed by probes on the board" if argument.id in found.answers.supported else ""
+            yield Group(f"{argument.id} {argument.title}{asked}", epochs, forms)
     yield from _of_grade(found, Grade.PART, "part of a larger set of chains that was seen")
     yield from _of_grade(found, Grade.ONCE, "seen once: in a single program")
 

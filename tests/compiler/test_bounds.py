@@ -35,7 +35,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def below(epoch: Epoch, machine: Machine) -> str:
     """What is wrong with the prediction, if anything."""
     cycles, bound = hardware.epoch_cycles(epoch, machine, hardware.NOBODY).cycles, tightest(epoch, machine)
-    return f"epoch {epoch.number}: {cycles:,} cycles, {bound.label} {bound.cycles:,.0f}" if cycles < bound.cycles else ""
+    below = f"epoch {epoch.number}: {cycles:,} cycles, {bound.label} {bound.cycles:,.0f}"
+    return below if cycles < bound.cycles else ""
 
 
 def together(epoch: Epoch) -> Iterator[str]:

@@ -24,6 +24,7 @@ bits = fields.declare("STRENG")
 LARGEST_RASTER = (25_200, 2_100, 256)  # lines, pixels and elements that published programs count
 FARTHEST_PIXEL = (41_472, 131_072)  # bytes between pixels, of readers and of writers
 FARTHEST_LINE = 600_000
+USUAL_LINE = (82_944, 600_000)  # the same by direction: no reader was seen to step farther
 
 
 @dataclass(frozen=True)

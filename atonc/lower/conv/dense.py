@@ -23,8 +23,9 @@ from atonc.lower.conv.layer import (
 )
 from atonc.lower.conv.one_patch import one_patch
 from atonc.lower.conv.partial_sums import Piece, Results, chunks, sum_pieces
+from atonc.lower.conv.reading import nearest
 from atonc.lower.conv.requantise import TwoSteps
-from atonc.lower.conv.shift_first import shift_first, worth_shifting
+from atonc.lower.conv.shift_first import needs_shifting, shift_first, worth_shifting
 from atonc.lower.conv.tiling import Tiling, choose
 from atonc.lower.conv.wide import lower_side_by_side, side_by_side_cycles
 from atonc.lower.conv.wide_windows import MOST_BATCH, wide_parts
@@ -58,8 +59,8 @@ ON_A_COPY, AS_STORED = "on a copy of the features without zero point", "on the f
 def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     by = lower_2x if layer.numerics == "2.x" else lower_bordered
     layer = one_patch(layer)
-    faster = _faster_shifted(layer)
-    better = worth_shifting(layer) or _closer_shifted(layer) or faster is True
+    faster = needs_shifting(layer) or _faster_shifted(layer)
+    better = faster is True or worth_shifting(layer) or _closer_shifted(layer)
     if not better and faster is False:
         return by(layer, context, _lower)
 
@@ -190,20 +191,20 @@ def _output_range(
 def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Tiling | None:
     """The fastest one, or one that subtracts the zero point where that is nearly as fast and closer: sums with a zero
     point in them are larger, so more of their bits are cut off."""
-    modes, channels, silicon = _held(layer, first, count), layer.area.channels, layer.silicon
+    modes, channels, target = _held(layer, first, count), layer.area.channels, layer.made_for
     if layer.numerics == "2.x":
         share = layer.share()
         for aligned in dict.fromkeys((layer.alignment, 1)):
-            if tiling := choose(parts, channels, count, modes, silicon, share=share, aligned=aligned):
+            if tiling := choose(parts, channels, count, modes, target, share=share, aligned=aligned):
                 return tiling
     reads, writes = (ALIGNED // 2, ALIGNED) if layer.huge else (1, 1)
-    if layer.huge and choose(parts, channels, count, modes, silicon, aligned=reads, whole=writes) is None:
+    if layer.huge and choose(parts, channels, count, modes, target, aligned=reads, whole=writes) is None:
         reads, writes = 1, 1
-    fastest = choose(parts, channels, count, modes, silicon, aligned=reads, whole=writes)
-    if fastest is None or fastest.mode.offset == layer.zero:
+    fastest = choose(parts, channels, count, modes, target, aligned=reads, whole=writes)
+    modes = nearest(modes, layer.zero)
+    if fastest is None or fastest.mode in modes:
         return fastest
-    modes = [mode for mode in modes if mode.offset == layer.zero]
-    plain = choose(parts, channels, count, modes, silicon, aligned=reads, whole=writes)
+    plain = choose(parts, channels, count, modes, target, aligned=reads, whole=writes)
     if plain is None or not affordable(plain.cycles, fastest.cycles):
         return fastest
     if plain.passes > fastest.passes and layer.out.height * layer.out.width > FEW_PIXELS:
@@ -269,8 +270,8 @@ def _halves(layer: Layer, parts: tuple[Part, ...], tiling: Tiling, first: int, c
 
 def _cheap(layer: Layer, parts: tuple[Part, ...], counts: tuple[int, int]) -> bool:
     """Whether two groups take hardly longer than one."""
-    channels, modes, silicon = layer.area.channels, layer.modes(), layer.silicon
-    one, *two = (choose(parts, channels, count, modes, silicon) for count in (sum(counts), *counts))
+    channels, modes, target = layer.area.channels, layer.modes(), layer.made_for
+    one, *two = (choose(parts, channels, count, modes, target) for count in (sum(counts), *counts))
     return one is not None and None not in two and sum(t.cycles for t in two if t) <= CHEAP * one.cycles
 
 
@@ -321,5 +322,5 @@ def _chain_cycles(found: list[tuple[tuple[Part, ...], Tiling]]) -> int:
 def _with_kernels(layer: Layer, kernels: int, subtracted: int, parts: tuple[Part, ...]) -> Tiling | None:
     channels = parts[0].weights.shape[3]  # those of the layer, or twice as many where pixels go in pairs
     modes = [mode for mode in layer.modes() if mode.offset == subtracted]
-    tiling = choose(parts, channels, kernels, modes, layer.silicon, memory_loops=False)
+    tiling = choose(parts, channels, kernels, modes, layer.made_for, memory_loops=False)
     return tiling if tiling is not None and tiling.kernels == kernels else None

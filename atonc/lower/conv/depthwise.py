@@ -26,6 +26,7 @@ from atonc.lower.conv.layer import (
 from atonc.lower.conv.pad_first import lower_padded
 from atonc.lower.conv.partial_sums import Results, add_up, chunks, flat, silent
 from atonc.lower.conv.requantise import Requantisation
+from atonc.lower.conv.shift_first import needs_shifting, shift_first
 from atonc.lower.conv.wide_windows import frame, joined, wide_parts
 from atonc.lower.semantics.record import record
 from atonc.lower.semantics.roundings import agree
@@ -48,7 +49,10 @@ Band = tuple[tuple[Part, ...], Area, Cut]  # all rows of a layer, or some of the
 
 def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     by = lower_2x if layer.numerics == "2.x" else lower_padded
-    return by(layer, context, _lower)
+    if not needs_shifting(layer):
+        return by(layer, context, _lower)
+    copies, shifted = shift_first(layer, context)
+    return [*copies, *by(shifted, context, _lower)]
 
 
 def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
@@ -155,8 +159,9 @@ def _blocks(
     if not areas:
         return context.take(slices)
     bands = attempt(context, partial(epochs, areas, cut, first, blocks, most))
-    if isinstance(slices, Refused) or isinstance(bands, Refused):  # then other windows may do better than one of both
-        return context.take(slices if isinstance(slices, Refused) else bands)
+    if isinstance(slices, Refused) or isinstance(bands, Refused):
+        context.refused += [form for form in (slices, bands) if isinstance(form, Refused)]
+        return context.take(bands if isinstance(slices, Refused) else slices)
     labelled = [("slices of channels", slices), (BANDS, bands)]
     if even := _even_bands(layer, context, parts, target, cut):
         pooled = attempt(context, partial(epochs, even, cut, first, blocks, most))
@@ -188,9 +193,7 @@ def _even_bands(layer: Layer, context: Context, parts: tuple[Part, ...], target:
     return _bands(layer, parts, target, cut, UNITS["POOL"], together) if together > 1 else []
 
 
-def _bands(
-    layer: Layer, parts: tuple[Part, ...], target: Area, cut: Cut, count: int, together: int = 1
-) -> list[Band]:
+def _bands(layer: Layer, parts: tuple[Part, ...], target: Area, cut: Cut, count: int, together: int = 1) -> list[Band]:
     if cut.joined:
         return []  # such units leave out lines of the whole picture
     writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, 1)

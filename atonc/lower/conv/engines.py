@@ -9,10 +9,11 @@ from atonc.hw.fields import changed
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.conv.chains import Mode
-from atonc.lower.conv.tiling import PACKED
 from atonc.lower.units.wiring import require_seen
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, contiguous, engine
+
+PACKED = 4  # words of three bytes were read in steps of pixels and lines by so many
 
 
 @lru_cache(maxsize=1 << 10)
@@ -49,5 +50,7 @@ def requantise(b: TaskBuilder, units: list[ArithConfig], source: str, gate: dict
 def output_engine(target: Area, kernels: int, first: int, groups: int) -> StrengConfig:
     """Groups of channels side by side in a channel-last picture. A single one is written without a loop."""
     view = target.channels_from(first, kernels)
+    if target.height == target.width == 1:  # frames of a single pixel lie one behind the other
+        view = replace(view, pixel=kernels, line=kernels)
     looped = groups > 1 and not view.contiguous
     return require_seen(engine(view, Frames(groups, kernels), write=True, looped=looped))

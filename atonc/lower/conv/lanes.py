@@ -130,7 +130,7 @@ def _pooled(layer: Layer, job: Job, lanes: int) -> list[Piece]:
     """The job in frames of few kernels; nothing where that needs roundings in between."""
     like, reads = replace(job.tiling, kernels=POOLED), ALIGNED // 2 if layer.huge else 1
     units = UNITS["CONVACC"] // lanes
-    tiling = narrower(job.parts, layer.area.channels, like, layer.modes(), layer.silicon, units, reads)
+    tiling = narrower(job.parts, layer.area.channels, like, layer.modes(), layer.made_for, units, reads)
     if tiling is None or tiling.passes > 1:
         return []
     narrow = replace(job, tiling=tiling)
@@ -157,8 +157,8 @@ def _cut(layer: Layer, job: Job, lanes: int, pieces: int, by_rows: bool, togethe
     """At most so many pieces, on as few units as so many lanes have; the whole job where there is no such cut."""
     units, engines = UNITS["CONVACC"] // lanes, UNITS["STRENG"] // lanes
     reads = ALIGNED // 2 if layer.huge else 1
-    modes, silicon, few = layer.modes(), layer.silicon, min(units, engines - 2)
-    tiling = narrower(job.parts, layer.area.channels, job.tiling, modes, silicon, few, reads)
+    modes, few = layer.modes(), min(units, engines - 2)
+    tiling = narrower(job.parts, layer.area.channels, job.tiling, modes, layer.made_for, few, reads)
     if tiling is None or pieces < 2:
         return [job.whole]
     narrow = replace(job, tiling=tiling)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.hw.cycles.target import Target
 from atonc.hw.limits import ALIGNED, SUM_LIMIT
 from atonc.hw.machine import Machine
 from atonc.hw.safety.evidence import Trust
@@ -18,10 +19,12 @@ from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.conv.bias import bias_of
 from atonc.lower.conv.chains import Mode
+from atonc.lower.conv.coefficients import coefficients
 from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.kernel_parts import Phase, Sides, phases, stepped
 from atonc.lower.conv.passes_2x import Form, channels_a_pass
 from atonc.lower.conv.reach import ends, expected, possible
+from atonc.lower.conv.reading import modes
 from atonc.lower.conv.requantise import (
     Requantisation,
     TwoSteps,
@@ -35,7 +38,6 @@ from atonc.lower.conv.requantise import (
 )
 from atonc.lower.conv.steep_channels import tame
 from atonc.lower.conv.taps import tap_phases
-from atonc.lower.conv.tiling import Silicon
 from atonc.lower.conv.transposed import transposed_phases
 from atonc.lower.conv.typical_sums import Codes
 from atonc.lower.conv.weight_sums import Weights, has_wide, magnitudes, weight_sums
@@ -72,8 +74,7 @@ class Layer:
     features_shifted: bool  # stored as code + 128, so that zero is 0
     codes_shifted: bool
     room: Room
-    machine: Machine
-    trust: Trust
+    made_for: Target
     stored: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda codes: codes  # what `source` holds of the input
     usual: float = 0.0  # a typical code of the results of all channels
     cut: int = 0  # columns of a window, where large kernels are cut and rounded as ST's releases 2.x do
@@ -88,12 +89,16 @@ class Layer:
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
 
     @property
-    def origin(self) -> tuple[str, ...]:
-        return self.op.origin or (self.op.name,)
+    def machine(self) -> Machine:
+        return self.made_for.machine
 
     @property
-    def silicon(self) -> Silicon:
-        return Silicon(self.machine.timing, self.trust)
+    def trust(self) -> Trust:
+        return self.made_for.trust
+
+    @property
+    def origin(self) -> tuple[str, ...]:
+        return self.op.origin or (self.op.name,)
 
     @property
     def outputs(self) -> int:
@@ -161,9 +166,7 @@ class Layer:
         """For sums in which `subtracted` instead of the zero point was taken from the features, rounded that often."""
         return self.requantisation_of(subtracted, roundings, 0, self.outputs)
 
-    def requantisation_of(
-        self, subtracted: int, roundings: int, first: int, count: int
-    ) -> Requantisation | TwoSteps:
+    def requantisation_of(self, subtracted: int, roundings: int, first: int, count: int) -> Requantisation | TwoSteps:
         """The same for some output channels; the others do not matter.
 
         Sums that are rounded on the way may not saturate. What can happen at worst is far from what does happen, so
@@ -188,11 +191,12 @@ class Layer:
         some = slice(first, first + sum(counts))
         usual = self._usual_codes()[some]
         scale, offset, needed = self._problem(subtracted, roundings, first, sum(counts))
-        rules = best_rules(scale, offset, needed, usual, roundings, self.clip, counts)
+        within = coefficients(self.made_for.trust)
+        rules = best_rules(scale, offset, needed, usual, roundings, self.clip, counts, within)
         if roundings == 1:
             return rules
         worst = self.possible(subtracted)[some]
-        safe = best_rules(scale, offset, worst, usual, roundings, self.clip, counts)
+        safe = best_rules(scale, offset, worst, usual, roundings, self.clip, counts, within)
         if self.all_inputs:
             return safe
         return [b if b.mean_error <= max(a.mean_error, SAFE_ERROR) else a for a, b in zip(rules, safe, strict=True)]
@@ -273,7 +277,9 @@ class Layer:
         count = min(channels, 2, self.outputs)
         require_usable(*self._problem(subtracted, roundings, 0, count)[:2])
         in_two = self.numerics == "2.x" and subtracted == self.zero
-        return ariths_behind(narrowed(self.clip), count, in_two) + self.codes_shifted
+        clip = narrowed(self.clip)
+        saturating = not coefficients(self.made_for.trust).clips(clip)
+        return ariths_behind(clip, count, in_two, saturating) + self.codes_shifted
 
     def modes(self) -> list[Mode]:
         """How units may read the features."""
@@ -281,18 +287,13 @@ class Layer:
 
     @cached_property
     def _modes(self) -> list[Mode]:
-        """Without padding the unit may subtract any number: the bias makes up for it.
+        """Padding needs the zero point, and so do numbers as in ST's releases 2.x.
 
         (Parts may have padding of their own where zeros widen their windows; it meets no weight.)
         """
-        deep = [Mode(1, self.features_shifted, deep=True, packed_frame=packed) for packed in (True, False)]
-        if self.features_shifted:
-            return [Mode(1, unsigned=True), *deep]
-        exact = [Mode(1), *deep] if self.zero == 0 else [Mode(2, offset=self.zero)]
-        if any(self.padding) or any(self.border) or self.op.kind == "transpose_conv" or self.cut:
-            return exact  # numbers as in ST's releases 2.x need the zero point as well
-        # features of one byte, all as they are: the bias makes up for the zero point
-        return [*exact, Mode(2, offset=1)] if self.zero == 0 else [*exact, Mode(1), *deep]
+        padded = any(self.padding) or any(self.border)
+        exactly = padded or self.op.kind == "transpose_conv" or bool(self.cut)
+        return modes(self.zero, self.features_shifted, exactly, self.made_for.trust)
 
     def subtracted(self) -> tuple[int, ...]:
         """What units can take from the features, the zero point first."""
@@ -332,9 +333,7 @@ class Layer:
 
     def outputs_of(self, phase: Phase) -> Area:
         """Where the outputs of a phase lie."""
-        return stepped(
-            self.out, phase.row, phase.row_step, phase.height, phase.column, phase.column_step, phase.width
-        )
+        return stepped(self.out, phase.row, phase.row_step, phase.height, phase.column, phase.column_step, phase.width)
 
 
 def layer_of(
@@ -382,8 +381,7 @@ def layer_of(
         stored=(lambda codes: codes + 128) if features_shifted else (lambda codes: codes),
         usual=USUAL_PLACE * y.zero_point,
         room=context.room,
-        machine=context.machine,
-        trust=context.facts.target.trust,
+        made_for=context.facts.target,
     )
 
 
@@ -393,9 +391,7 @@ def _largest_sums(weights: Weights, x: Tensor) -> Real:
     return magnitudes(weights).astype(np.float64) * reach
 
 
-def _typical(
-    x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool
-) -> tuple[Codes, ...]:
+def _typical(x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool) -> tuple[Codes, ...]:
     """Asked for only where several passes are needed: the runs cost more than everything else here."""
     pictures = [codes.astype(np.int16).reshape(shape) for codes in context.facts.typical_codes(x.name)]
     return tuple(codes + 128 for codes in pictures) if shifted else tuple(pictures)

@@ -19,16 +19,15 @@ from atonc.hw.fields import changed
 from atonc.hw.fixed import finish
 from atonc.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT, PARTIAL_LIMIT
 from atonc.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
+from atonc.lower.conv.coefficients import A_MAX, C_MAX, WHOLE_FORMAT, Coefficients
 from atonc.lower.registry import Refusal
-from atonc.lower.units.arith import clip_unit
+from atonc.lower.units.arith import clip_unit, moving_units, saturating_steps
 from atonc.select.policy import MOST_SPREADS, SPREAD, TOLERATED
 
 Real = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _MARGIN = 2.0  # codes beyond the range that must still be exact before saturation
-_A_MAX = (1 << 15) - 1
-_C_MAX = 2.0**31 - 2**24
 _CODES = 256.0
 _NEARLY = 1e-3  # steps of an accumulator by which a whole number may be off
 
@@ -43,21 +42,26 @@ class Requantisation:
     error: float = 0.0  # expected largest distance from exact arithmetic, in codes, before the final rounding
     mean_error: float = 0.0  # expected distance of a usual value: so many values get another code
     short: float = 0.0  # the part of `error` that factors of 16 bits cost channels whose steps are less than a code
+    saturating: bool = False  # clips by the ends of int8, moved to where they are needed
 
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         """For `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
         part = slice(first, first + count)
-        unit = _unit(self.factors[part], self.addends[part], batch, pixels, self.shift)
-        return _clipped(unit, self.clip)
+        steps = saturating_steps(self.clip) if self.saturating else (0,)
+        addends = self.addends[part] + (steps[0] << self.shift)
+        unit = _unit(self.factors[part], addends, batch, pixels, self.shift)
+        return [unit, *moving_units(steps)] if self.saturating else _clipped(unit, self.clip)
 
     def ariths(self, count: int) -> int:
         """How many `units` there are for so many channels."""
-        return ariths_behind(self.clip, count)
+        return ariths_behind(self.clip, count, saturating=self.saturating)
 
     def apply(self, sums: Ints) -> Ints:
         """What the units compute from exact sums [..., channels]."""
         acc = finish(sums.astype(np.int64), self.out_shift, 2, True, True)
-        codes = finish(acc * self.factors + self.addends, self.shift, 1, True, True)
+        steps = saturating_steps(self.clip) if self.saturating else (0,)
+        sums = acc * self.factors + self.addends + (steps[0] << self.shift)
+        codes = finish(sums, self.shift, 1, True, True) - steps[0]  # which end a half is rounded to depends on steps
         return codes if self.clip is None else np.clip(codes, *self.clip)
 
 
@@ -88,6 +92,7 @@ def best_rules(
     sums: int,
     clip: tuple[int, int] | None,
     counts: Sequence[int],
+    within: Coefficients = WHOLE_FORMAT,
 ) -> list[Requantisation]:
     """The same for stretches of so many channels, one behind the other. `needed`: up to where sums may not saturate."""
     require_usable(scale, offset)
@@ -100,7 +105,12 @@ def best_rules(
         shifts = range(min(least, MOST_OUT_SHIFT), min(fits + 2, MOST_OUT_SHIFT) + 1)
         stretches.append((some, shifts))
         first += count
-    return [_best(one, narrowed(clip)) for one in with_shifts(scale, offset, needed, stretches, sums, usual)]
+    clip = narrowed(clip)
+    saturating = not within.clips(clip)
+    if saturating:
+        within = within._replace(spared=saturating_steps(clip)[0])
+    tried = with_shifts(scale, offset, needed, stretches, sums, usual, within)
+    return [replace(_best(one, clip), saturating=saturating) for one in tried]
 
 
 def _best(tried: Tried, clip: tuple[int, int] | None) -> Requantisation:
@@ -112,11 +122,11 @@ def _best(tried: Tried, clip: tuple[int, int] | None) -> Requantisation:
 def require_usable(scale: Real, offset: Real) -> None:
     """Whether factors and addends exist at all."""
     steepest, farthest = float(np.abs(scale).max()), float(np.abs(offset).max())
-    if not (steepest <= _A_MAX and farthest <= _C_MAX):  # also what is not a number
+    if not (steepest <= A_MAX and farthest <= C_MAX):  # also what is not a number
         raise Refusal(
             "coefficients",
             f"a step of the sum is worth {steepest:g} codes of the output, its offset {farthest:g}",
-            f"{_A_MAX} and {_C_MAX:.0f} codes",
+            f"{A_MAX} and {C_MAX:.0f} codes",
             "check the scales: they differ beyond all use",
         )
 
@@ -142,12 +152,19 @@ Stretches = Sequence[tuple[slice, Sequence[int]]]  # of channels, each with shif
 
 
 def with_shifts(
-    scale: Real, offset: Real, needed: Real, stretches: Stretches, sums: int, usual: Real
+    scale: Real,
+    offset: Real,
+    needed: Real,
+    stretches: Stretches,
+    sums: int,
+    usual: Real,
+    within: Coefficients = WHOLE_FORMAT,
 ) -> list[Tried]:
     """A rule for each shift. All of them at once, in few steps: layers have few channels and many rules are tried."""
     size = np.abs(scale)
     fine = [
-        _shifts(float(size[some].max()), float(np.abs(offset[some]).max()), shifts) for some, shifts in stretches
+        _shifts(float(size[some].max()), float(np.abs(offset[some]).max()), shifts, within)
+        for some, shifts in stretches
     ]
     coarse = _rows([[2.0**shift for shift in shifts] for _, shifts in stretches], stretches)
     parts = _rows([[2.0**shift for shift in one] for one in fine], stretches)
@@ -223,10 +240,10 @@ def matters(scale: Real, offset: Real) -> Real:
     return np.maximum(*ends)
 
 
-def _shifts(steepest: float, farthest: float, out_shifts: Sequence[int]) -> list[int]:
+def _shifts(steepest: float, farthest: float, out_shifts: Sequence[int], within: Coefficients) -> list[int]:
     """As large as the 16-bit factors and the 32-bit addends allow, for every shift of the sums."""
-    most = min(floor(log2(_C_MAX / max(farthest, 1.0))), MOST_TABLE_SHIFT)
-    by_factor = (floor(log2(_A_MAX / max(steepest * 2.0**shift, 1e-30))) for shift in out_shifts)
+    most = min(floor(log2(within.addend / max(farthest + within.spared, 1.0))), MOST_TABLE_SHIFT)
+    by_factor = (floor(log2(within.factor / max(steepest * 2.0**shift, 1e-30))) for shift in out_shifts)
     return [max(0, min(one, most)) for one in by_factor]
 
 
@@ -274,7 +291,7 @@ def two_steps(
     bias_shift = TwoSteps.BIAS_SHIFT - (middle - usual)
     real = accumulator * 2.0 ** (out_shift - middle)
     shift = factor_shift(real)
-    factor = min(_A_MAX, int(half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0]))
+    factor = min(A_MAX, int(half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0]))
     if bias.size <= ROWS:
         addends = cut_to_32_bits((bias / out_scale + zero) * 2.0**bias_shift)
     else:  # more channels than coefficients: there biases are a second input of 16 bits
@@ -286,7 +303,7 @@ def two_steps(
 def factor_shift(gains: Real) -> int:
     """With which the largest factor has 15 bits, also where it is rounded up to the next power of two."""
     shift = 14 - floor(log2(float(np.abs(gains).max())))
-    return shift if half_away(np.abs(gains) * 2.0**shift).max() <= _A_MAX else shift - 1
+    return shift if half_away(np.abs(gains) * 2.0**shift).max() <= A_MAX else shift - 1
 
 
 def _single(values: Real) -> Real:
@@ -326,8 +343,12 @@ def channel_table(factors: Ints, addends: Ints) -> bytes:
     return table.tobytes()
 
 
-def ariths_behind(clip: tuple[int, int] | None, count: int, in_two_steps: bool = False) -> int:
+def ariths_behind(
+    clip: tuple[int, int] | None, count: int, in_two_steps: bool = False, saturating: bool = False
+) -> int:
     """ARITHs of a rule for so many channels; behind one without a table another one clips."""
+    if saturating:
+        return 1 + len(saturating_steps(clip))
     return 1 + in_two_steps + (clip is not None and count == 1)
 
 

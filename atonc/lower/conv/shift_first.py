@@ -14,6 +14,7 @@ from atonc.lower.context import Context
 from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.passes_2x import needs_unsigned
+from atonc.lower.conv.reading import LOWEST, subtractable
 from atonc.lower.conv.typical_sums import Codes
 from atonc.lower.registry import Refusal
 from atonc.lower.units.parts import parts
@@ -71,6 +72,12 @@ def _flipped(layer: Layer, copy: str) -> TaskGroup:
         b.write(shifted, copy, contiguous(count, offset=offset, write=True))
         tasks.append(b.done())
     return TaskGroup(tuple(tasks))
+
+
+def needs_shifting(layer: Layer) -> bool:
+    """Where units may not take the zero point off signed features, and padding leaves nothing to the bias."""
+    signed = layer.zero == LOWEST and not layer.features_shifted
+    return signed and any(layer.padding) and not subtractable(LOWEST, layer.made_for.trust)
 
 
 def worth_shifting(layer: Layer) -> bool:

@@ -6,17 +6,16 @@ with the fewest cycles is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, gcd, lcm
 from typing import NamedTuple
 
+from atonc.hw.cycles.target import Target
 from atonc.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
 from atonc.hw.machine import Timing
 from atonc.hw.memoise import memoise
-from atonc.hw.safety.evidence import Trust
-from atonc.hw.safety.evidence.seen import units_trusted
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.conv.chains import (
     Form,
@@ -29,19 +28,15 @@ from atonc.lower.conv.chains import (
     pictures_trusted,
     shape_of,
 )
+from atonc.lower.conv.engines import PACKED, feature_engine
 from atonc.lower.conv.kernel_parts import MAX_PADDING, Part
-from atonc.plan.streams import Area
+from atonc.plan.evidence import untrusted_unit
+from atonc.plan.streams import Area, Frames
 from atonc.select.policy import CHEAP, MOST_TRIED
 
-EVEN, PACKED = 2, 4  # words of three bytes were read from even addresses, in steps of pixels and lines by four
+EVEN = 2  # words of three bytes were read from even addresses
+FEATURES = "to CONVACC:0"
 FLAT = 16  # and a whole frame of them, without steps, from such an address
-
-
-class Silicon(NamedTuple):
-    """What a tiling is chosen for: how fast it is, and what of it may be relied on."""
-
-    timing: Timing
-    trust: Trust
 
 
 class Slots(NamedTuple):
@@ -101,7 +96,7 @@ def choose(
     channels: int,
     outputs: int,
     modes: list[Mode],
-    silicon: Silicon,
+    target: Target,
     memory_loops: bool = True,
     share: int | None = None,
     aligned: int = 1,
@@ -113,7 +108,7 @@ def choose(
     kernels that are left over begin at multiples of this.
     """
     outlines = tuple(map(_outline, parts))
-    return _chosen(outlines, channels, outputs, tuple(modes), silicon, memory_loops, share, aligned, whole)
+    return _chosen(outlines, channels, outputs, tuple(modes), target, memory_loops, share, aligned, whole)
 
 
 @memoise
@@ -128,7 +123,7 @@ def _chosen(
     channels: int,
     outputs: int,
     modes: tuple[Mode, ...],
-    silicon: Silicon,
+    target: Target,
     memory_loops: bool,
     share: int | None,
     aligned: int,
@@ -137,26 +132,52 @@ def _chosen(
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
     asked = share, aligned, whole
-    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, silicon, *asked)]
+    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, target, *asked)]
     candidates = [c for c in candidates if memory_loops or c.slots.passes == 1 or (c.form.ring and c.units == 1)]
     candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
-    while candidates:
-        best = min(candidates, key=_preference)
-        if best.bank_bound:  # then units that are left for other kernels do more than the last few cycles
-            near = [c for c in candidates if c.slots.passes == best.slots.passes and c.cycles <= CHEAP * best.cycles]
-            best = min(near, key=lambda c: (c.units, *_preference(c)))
-        if tiling := _tiling(parts, best, silicon.trust):
-            return tiling
-        candidates.remove(best)
+    best = _first_trusted(candidates, _preference, parts, outputs, target)
+    if best is None or not best[0].bank_bound:
+        return None if best is None else _tiled(*best)
+    # units that are left for other kernels do more than the last few cycles
+    fastest = best[0]
+    near = [c for c in candidates if c.slots.passes == fastest.slots.passes and c.cycles <= CHEAP * fastest.cycles]
+    best = _first_trusted(near, lambda c: (c.units, *_preference(c)), parts, outputs, target)
+    assert best is not None  # the fastest is one of them
+    return _tiled(*best)
+
+
+def _tiled(candidate: Candidate, configs: tuple[ConvaccConfig, ...]) -> Tiling:
+    return Tiling(candidate.mode, candidate.slots, candidate.kernels, candidate.units, configs, candidate.cycles)
+
+
+def _first_trusted(
+    candidates: Iterable[Candidate],
+    key: Callable[[Candidate], tuple[int, ...]],
+    parts: tuple[Outline, ...],
+    outputs: int,
+    target: Target,
+) -> tuple[Candidate, tuple[ConvaccConfig, ...]] | None:
+    """The best one whose units and readers may be relied on."""
+    for best in sorted(candidates, key=key):
+        configs = chain_configs(parts, best.mode, best.slots.batch, best.kernels, best.units, best.slots.passes)
+        if configs is not None and _trusted(best, configs, parts, outputs, target):
+            return best, configs
     return None
 
 
-def _tiling(parts: tuple[Outline, ...], best: Candidate, trust: Trust) -> Tiling | None:
-    """With its units, if they may be relied on."""
-    configs = chain_configs(parts, best.mode, best.slots.batch, best.kernels, best.units, best.slots.passes)
-    if configs is None or not units_trusted(configs, trust):
-        return None
-    return Tiling(best.mode, best.slots, best.kernels, best.units, configs, best.cycles)
+def _trusted(
+    c: Candidate, configs: tuple[ConvaccConfig, ...], parts: tuple[Outline, ...], outputs: int, target: Target
+) -> bool:
+    trust = target.trust
+    if any(untrusted_unit(config, "", trust) for config in configs):
+        return False
+    frames = Frames(c.slots.passes, c.slots.step, max(1, outputs // c.kernels), 0)
+    for unit in range(c.units):
+        area = parts[unit if len(parts) > 1 else 0].area
+        view = area.channels_from(c.slots.start(unit if len(parts) == 1 else 0), c.slots.batch)
+        if untrusted_unit(feature_engine(view, frames, c.mode), FEATURES, trust):
+            return False
+    return True
 
 
 def narrower(
@@ -164,14 +185,14 @@ def narrower(
     channels: int,
     like: Tiling,
     modes: list[Mode],
-    silicon: Silicon,
+    target: Target,
     most_units: int,
     aligned: int = 1,
 ) -> Tiling | None:
     """Other units that compute the same: at most so many, with the same kernels a frame and the same roundings."""
     alike = tuple(mode for mode in modes if mode.offset == like.mode.offset)
     outlines = tuple(map(_outline, parts))
-    return _narrower(outlines, channels, like.passes, like.kernels, alike, silicon, most_units, aligned)
+    return _narrower(outlines, channels, like.passes, like.kernels, alike, target, most_units, aligned)
 
 
 @lru_cache(maxsize=4096)
@@ -181,16 +202,15 @@ def _narrower(
     passes: int,
     kernels: int,
     modes: tuple[Mode, ...],
-    silicon: Silicon,
+    target: Target,
     most_units: int,
     aligned: int,
 ) -> Tiling | None:
-    found = [c for mode in modes for c in _candidates(parts, channels, kernels, mode, silicon, None, aligned, 1)]
+    found = [c for mode in modes for c in _candidates(parts, channels, kernels, mode, target, None, aligned, 1)]
     fitting = [c for c in found if c.units <= most_units and (c.slots.passes, c.kernels) == (passes, kernels)]
     fitting = [c for c in fitting if c.slots.passes == 1 or c.form.ring]
-    ranked = sorted(fitting, key=lambda c: (c.cycles, c.units, -c.slots.batch))
-    tilings = (_tiling(parts, candidate, silicon.trust) for candidate in ranked)
-    return next((tiling for tiling in tilings if tiling), None)
+    best = _first_trusted(fitting, lambda c: (c.cycles, c.units, -c.slots.batch), parts, kernels, target)
+    return None if best is None else _tiled(*best)
 
 
 class Candidate(NamedTuple):
@@ -212,13 +232,13 @@ def _candidates(
     channels: int,
     outputs: int,
     mode: Mode,
-    silicon: Silicon,
+    target: Target,
     share: int | None,
     aligned: int,
     whole: int,
 ) -> Iterator[Candidate]:
     rows, columns = parts[0].window
-    if (mode.deep and (rows, columns) != (1, 1)) or not pictures_trusted(parts, mode, silicon.trust):
+    if (mode.deep and (rows, columns) != (1, 1)) or not pictures_trusted(parts, mode, target.trust):
         return
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows, columns)
     width = max(part.area.width for part in parts)
@@ -246,7 +266,7 @@ def _candidates(
             if form is not None:
                 multiplying = ceil(mode.multiplying(results, parts[0].window, batch))
                 frame = max(*(_feature_words(part, mode, batch) for part in parts), results, multiplying, 1)
-                bank = ceil(_bank_cycles(parts, batch, units, silicon.timing)) if rows > 1 else 0
+                bank = ceil(_bank_cycles(parts, batch, units, target.machine.timing)) if rows > 1 else 0
                 cycles = max(frame, bank) * -(-outputs // kernels) * passes
                 yield Candidate(mode, slots, kernels, units, form, cycles, bank > frame)
 
@@ -327,5 +347,3 @@ def _kernels(outputs: int, most: int, whole: int) -> int:
     if whole > 1 and groups > 1:
         return most - most % whole if most >= whole else 1 << (most.bit_length() - 1)
     return -(-outputs // groups)
-
-

@@ -5,27 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import permutations
+from itertools import permutations, product
 from math import ceil, gcd, lcm
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.cycles import traffic
+from atonc.hw.cycles.target import Target
 from atonc.hw.limits import ALIGNED, BUS_BYTES, MOST_RASTER_FRAMES
 from atonc.hw.machine import Timing
 from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.stream_engine import StrengConfig
+from atonc.hw.units.stream_engine import LARGEST_RASTER, StrengConfig
 from atonc.ir import Tensor
 from atonc.lower.context import Context
 from atonc.lower.registry import Refusal
-from atonc.lower.units.access_patterns import walk
+from atonc.lower.units.access_patterns import other_walks, walk
 from atonc.lower.units.affine import Affine, fit_affine
 from atonc.lower.units.arith import affine_unit
 from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring, pack
 from atonc.ops.values import to_codes
 from atonc.plan.build import TaskBuilder
+from atonc.plan.evidence import untrusted_unit
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.task import TaskGroup
 from atonc.select.policy import MOST_MOVES, WORTH_SPLITTING
@@ -34,9 +37,17 @@ Units = tuple[ArithConfig, ...]
 Nest = list[tuple[int, int, int]]  # turns, bytes in the source, bytes in the target; outermost first
 
 _MOST_LOOPS = 6
+MOST_DEPTH = LARGEST_RASTER[2]
 _STEPS = {3: 16, 2: 8}  # bytes in a word -> what steps between lines, pixels and frames of words are multiples of
 _MUCH_FASTER = 0.8  # of the cycles of another order: figures of scattered bytes are good to a tenth
 _PARTS = {1: 4, 2: 3, 3: 2}  # parallel chains that the memory can feed, by word size
+
+
+class Judge(NamedTuple):
+    """What walks are judged by."""
+
+    target: Target
+    reads: bool = True  # else another engine will feed the writer
 
 
 def constant_line(code: int) -> Affine:
@@ -71,8 +82,8 @@ def copy(context: Context, moves: Iterable[Move], origin: tuple[str, ...], title
 
 def wirings(context: Context, moves: Iterable[Move]) -> list[Wiring]:
     """Long moves are cut so that the engines share the work."""
-    timing = context.machine.timing
-    walks = [found for move in moves for found in _walks(move.source, move.target, nest_of(move), move.units, timing)]
+    judge = Judge(context.facts.target)
+    walks = [found for move in moves for found in _walks(move.source, move.target, nest_of(move), move.units, judge)]
     if len(walks) > MOST_MOVES:
         raise Refusal(
             "scattered copy",
@@ -99,6 +110,13 @@ class Walk:
     def cost(self) -> int:
         return self.reader.elements
 
+    def trusted(self, judge: Judge) -> bool:
+        """Whether its engines may be relied on; chains are judged where they are whole."""
+        other, trust = "ARITH" if self.units else "STRENG", judge.target.trust
+        if untrusted_unit(self.writer, f"from {other}", trust):
+            return False
+        return not (judge.reads and untrusted_unit(self.reader, f"to {other}:0", trust))
+
     def wiring(self) -> Wiring:
         return Wiring(self._build, self.cost)
 
@@ -122,7 +140,7 @@ class Walk:
             inner[axis] = (min(size, count - start), near, far)
             source = replace(self.source, offset=self.source.offset + start * near)
             target = replace(self.target, offset=self.target.offset + start * far)
-            found += _walks(source, target, inner, self.units, context.machine.timing)
+            found += _walks(source, target, inner, self.units, Judge(context.facts.target))
         return found
 
 
@@ -162,12 +180,12 @@ def normal(nest: Nest) -> Nest:
     return merged
 
 
-def _walks(source: StridedView, target: StridedView, nest: Nest, units: Units, timing: Timing) -> list[Walk]:
+def _walks(source: StridedView, target: StridedView, nest: Nest, units: Units, judge: Judge) -> list[Walk]:
     """One pair of engines if possible, else one for every turn of a loop."""
     backwards = [i for i, loop in enumerate(nest) if loop[1] < 0 or loop[2] < 0]
     if not backwards and len(nest) <= _MOST_LOOPS:
         for word in _words(source.offset, target.offset, nest, units):
-            found = _fit(source, target, nest, units, word, timing)
+            found = _fit(source, target, nest, units, word, judge)
             if found:
                 return [found]
     axis = backwards[0] if backwards else min(range(len(nest)), key=lambda i: nest[i][0])
@@ -184,7 +202,7 @@ def _walks(source: StridedView, target: StridedView, nest: Nest, units: Units, t
         (replace(source, offset=source.offset + k * near), replace(target, offset=target.offset + k * far))
         for k in range(count)
     ]
-    return [found for a, b in turns for found in _walks(a, b, rest, units, timing)]
+    return [found for a, b in turns for found in _walks(a, b, rest, units, judge)]
 
 
 def _words(near: int, far: int, nest: Nest, units: Units) -> Iterator[int]:
@@ -198,20 +216,56 @@ def _words(near: int, far: int, nest: Nest, units: Units) -> Iterator[int]:
 
 
 def _fit(
-    source: StridedView, target: StridedView, nest: Nest, units: Units, word: int, timing: Timing
+    source: StridedView, target: StridedView, nest: Nest, units: Units, word: int, judge: Judge
 ) -> Walk | None:
     """An order of the loops that both engines can walk: that of the target, unless another one is much faster."""
-    fixed = nest[-1:] if nest and nest[-1][1:] == (1, 1) else []
+    found = _best(_walked(source, target, nest, units, word), judge)
+    return found or _best(_walked_otherwise(source, target, nest, units, word), judge)
+
+
+def _best(walks: Iterable[Walk], judge: Judge) -> Walk | None:
+    """Of those that may be relied on."""
     best, least = None, 0.0
-    for order in permutations(nest[: len(nest) - len(fixed)]):
-        loops = [*order, *fixed]
+    for one in walks:
+        cycles = _least_cycles(one.reader, one.writer, _PARTS[one.word], judge.target.machine.timing)
+        if (best is None or cycles < _MUCH_FASTER * least) and one.trusted(judge):
+            best, least = one, cycles
+    return best
+
+
+def _walked(source: StridedView, target: StridedView, nest: Nest, units: Units, word: int) -> Iterator[Walk]:
+    for loops in _orders(nest):
         reader = walk([(n, near) for n, near, _ in loops], source.offset, write=False, word=word)
         writer = walk([(n, far) for n, _, far in loops], target.offset, write=True, word=word)
         if reader and writer:
-            cycles = _least_cycles(reader, writer, _PARTS[word], timing)
-            if best is None or cycles < _MUCH_FASTER * least:
-                best, least = Walk(source, target, loops, units, word, reader, writer), cycles
-    return best
+            yield Walk(source, target, loops, units, word, reader, writer)
+
+
+def _walked_otherwise(
+    source: StridedView, target: StridedView, nest: Nest, units: Units, word: int
+) -> Iterator[Walk]:
+    """In all forms of engines, and pixels also in two or more parts, one frame for each."""
+    for loops in (*_orders(nest), *_orders_in_parts(nest, word)):
+        readers = other_walks([(n, near) for n, near, _ in loops], source.offset, write=False, word=word)
+        writers = list(other_walks([(n, far) for n, _, far in loops], target.offset, write=True, word=word))
+        for reader, writer in product(readers, writers):
+            yield Walk(source, target, loops, units, word, reader, writer)
+
+
+def _orders(nest: Nest) -> Iterator[Nest]:
+    fixed = nest[-1:] if nest and nest[-1][1:] == (1, 1) else []
+    for order in permutations(nest[: len(nest) - len(fixed)]):
+        yield [*order, *fixed]
+
+
+def _orders_in_parts(nest: Nest, word: int) -> Iterator[Nest]:
+    """Runs of bytes as published programs move them: some channels of all pixels, then the next ones."""
+    run = nest[-1][0] if nest and nest[-1][1:] == (1, 1) else 1
+    parts = next((n for n in range(2, run + 1) if run % (n * word) == 0 and run // n // word <= MOST_DEPTH), 0)
+    if parts and len(nest) < _MOST_LOOPS:
+        size = run // parts
+        for order in _orders([*nest[:-1], (size, 1, 1)]):
+            yield [(parts, size, size), *order]
 
 
 def _least_cycles(reader: StrengConfig, writer: StrengConfig, parts: int, timing: Timing) -> float:
@@ -227,7 +281,7 @@ def _least_cycles(reader: StrengConfig, writer: StrengConfig, parts: int, timing
 def fill(context: Context, target: StridedView, code: int, source: str, source_bytes: int) -> list[Wiring]:
     """Sets all codes of a view: an ARITH that multiplies whatever it reads from `source` by zero."""
     writer_nest = [(n, far, far) for n, _, far in nest_of(Move(target, target))]
-    found = _walks(target, target, writer_nest, SAME, context.machine.timing)
+    found = _walks(target, target, writer_nest, SAME, Judge(context.facts.target, reads=False))
     return [_fill_chain(part, code, source, source_bytes) for part in found]
 
 
@@ -250,7 +304,7 @@ def _any_bytes(count: int, available: int) -> StrengConfig:
 
 def constant_move(context: Context, values: NDArray[np.int8], target: StridedView, label: str) -> list[Wiring]:
     """Stores constant codes of the target's shape; flash is read in a row, through an ARITH that changes nothing."""
-    found = _walks(target, target, nest_of(Move(target, target)), SAME, context.machine.timing)
+    found = _walks(target, target, nest_of(Move(target, target)), SAME, Judge(context.facts.target, reads=False))
     offsets = np.zeros(target.shape, np.int64)
     for axis, (size, step) in enumerate(zip(target.shape, target.strides, strict=True)):
         offsets += (np.arange(size) * step).reshape([-1 if i == axis else 1 for i in range(offsets.ndim)])

@@ -11,17 +11,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from atonc.hw.limits import ALIGNED, BUS_BYTES, POOL_CHANNELS, POOL_LINE, POOL_THREE_LINES, most_pooled
+from atonc.hw.safety.evidence import Trust
 from atonc.hw.units.pool import PoolConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context
 from atonc.lower.move.copies import Units
 from atonc.lower.move.padding import identity_pad
 from atonc.lower.registry import Refusal
-from atonc.lower.units.access_patterns import walk
+from atonc.lower.units.access_patterns import walk, walk_as
 from atonc.lower.units.pool import MOST_HEIGHT, channel_groups, windows_unit
 from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring
 from atonc.plan.build import TaskBuilder
+from atonc.plan.evidence import untrusted_unit
 from atonc.plan.streams import Area, engine
 from atonc.select.policy import WORTH_SPLITTING
 
@@ -130,9 +132,29 @@ class Windows:
         cut = self._cut(-(-rows // 2), window, stride, self.target.shape[1])
         return [(half, *part[1:]) for half in cut]
 
-    def _chain(self, context: Context, first: int, batch: int, count: int) -> Wiring:
+    def _engines(
+        self, context: Context, first: int, batch: int, count: int
+    ) -> tuple[StridedView, StridedView, StrengConfig, StrengConfig]:
         near, far = (view.cut(2, first, batch * count).split(2, count, batch) for view in (self.source, self.target))
-        reader, writer = (_frames(view, write) for view, write in ((near, False), (far, True)))
+        (read, write), trust = self._roles, context.facts.target.trust
+        return near, far, _frames(near, read, trust), _frames(far, write, trust)
+
+    @property
+    def _roles(self) -> tuple[str, str]:
+        return "to CONVACC:0" if any(self.pads) else "to POOL:0", "from ARITH" if self.units else "from POOL"
+
+    def _trusted_sizes(self, context: Context, first: int, batch: int, count: int) -> tuple[int, int]:
+        """Fewer channels at a time, in more frames, where no engine may be relied on otherwise."""
+        trust = context.facts.target.trust
+        for parts in (n for n in range(1, batch + 1) if batch % n == 0):
+            engines = zip(self._engines(context, first, batch // parts, count * parts)[2:], self._roles, strict=True)
+            if not any(untrusted_unit(engine, role, trust) for engine, role in engines):
+                return batch // parts, count * parts
+        return batch, count
+
+    def _chain(self, context: Context, first: int, batch: int, count: int) -> Wiring:
+        batch, count = self._trusted_sizes(context, first, batch, count)
+        near, far, reader, writer = self._engines(context, first, batch, count)
         height, width = near.shape[:2]
         tall, wide = height + self.pads[0] + self.pads[2], width + self.pads[1] + self.pads[3]
         pools = []
@@ -152,10 +174,10 @@ class Windows:
         return Wiring(build, reader.elements)
 
 
-def _frames(view: StridedView, write: bool) -> StrengConfig:
+def _frames(view: StridedView, role: str, trust: Trust) -> StrengConfig:
     """Pictures [h, w, groups, batch], one group of channels after the other."""
     h, w, groups_step, channel = zip(view.shape, view.strides, strict=True)
-    found = walk([groups_step, h, w, channel], view.offset, write=write)
+    found = walk_as(role, [groups_step, h, w, channel], view.offset, write=role.startswith("from"), trust=trust)
     if found is None:
         raise Refusal("picture", f"{view.shape}", "lines of pixels", "copy it first")
     return found

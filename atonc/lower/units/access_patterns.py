@@ -7,10 +7,12 @@ that is the form in which networks use them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from atonc.hw.safety.evidence import Trust
 from atonc.hw.units.stream_engine import StrengConfig
+from atonc.plan.evidence import untrusted_unit
 from atonc.plan.streams import Area, Frames, Loop, Raster, engine, in_frames, merged, shape_raster
 
 
@@ -21,19 +23,46 @@ def walk(
 
     `raw`: only frames without gaps will do.
     """
+    found = _walks(loops, offset, write, word, signed)
+    return next((raster_loop(config) for config in found if config.raw or not raw), None)
+
+
+def other_walks(loops: Sequence[Loop], offset: int, *, write: bool, word: int = 1) -> Iterator[StrengConfig]:
+    """The same walk with more or fewer of its loops as frames, and rasters of a single frame."""
+    for config in _walks(loops, offset, write, word):
+        yield config
+        if not config.raw and raster_loop(config) != config:
+            yield raster_loop(config)
+
+
+def walk_as(
+    role: str, loops: Sequence[Loop], offset: int, *, write: bool, trust: Trust
+) -> StrengConfig | None:
+    """The engine for loops, in whatever form may be relied on; `role`: `to POOL:0`, `from ARITH`."""
+    usual = walk(loops, offset, write=write)
+    if usual is None or untrusted_unit(usual, role, trust) is None:
+        return usual
+    others = other_walks(loops, offset, write=write)
+    return next((config for config in others if untrusted_unit(config, role, trust) is None), usual)
+
+
+def _walks(
+    loops: Sequence[Loop], offset: int, write: bool, word: int, signed: bool = False
+) -> Iterator[StrengConfig]:
+    """With as few loops as possible as frames first."""
     left = merged(loops)
     run = left.pop()[0] if left and left[-1][1] == 1 else 1
     if run % word or len(left) > 4 or any(step < 0 for _, step in left):
-        return None
+        return
     for count in range(max(0, len(left) - 2), min(2, len(left)) + 1):
         outer, body = left[:count], left[count:]
         if not body and len(outer) < 2:  # a raw engine with two loops was never seen
             area = Area(1, 1, run, run, run, offset)
-            return engine(area, _frames(outer), write=write, word_bytes=word, signed=signed)
+            yield engine(area, _frames(outer), write=write, word_bytes=word, signed=signed)
+            return
         raster = shape_raster(body, run // word, word, write)
-        if not raw and raster is not None and _apart(raster, word, write):
-            return _raster(outer, raster, offset, write, word, signed)
-    return None
+        if raster is not None and _apart(raster, word, write):
+            yield _raster(outer, raster, offset, write, word, signed)
 
 
 def _apart(raster: Raster, word: int, write: bool) -> bool:
@@ -50,8 +79,7 @@ def _raster(
     (lines, line), (pixels, pixel) = raster.lines, raster.pixels
     wide = signed or (word == 3 and not write)  # 24-bit rasters are read right aligned wherever they occur
     area = Area(lines, pixels, raster.depth * word, line, pixel, offset)
-    config = engine(area, _frames(outer), write=write, word_bytes=word, depth=raster.depth, signed=wide)
-    return raster_loop(config)
+    return engine(area, _frames(outer), write=write, word_bytes=word, depth=raster.depth, signed=wide)
 
 
 def raster_loop(config: StrengConfig) -> StrengConfig:

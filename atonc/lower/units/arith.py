@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,18 @@ def multiply_unit() -> ArithConfig:
 
 def clip_unit(low: int, high: int) -> ArithConfig:
     return ArithConfig(operation=CLIP, a=low, c=high, **_widths(1, 1, 1))
+
+
+def saturating_steps(clip: tuple[int, int] | None) -> tuple[int, ...]:
+    """What is added to codes while the upper end of int8 clips them, and then while the lower one does."""
+    low, high = clip or (-128, 127)
+    return (127 - high,) if low <= -128 else (127 - high, -128 - low)
+
+
+def moving_units(steps: tuple[int, ...]) -> list[ArithConfig]:
+    """From codes with the first of these steps added to those with the next one, and at last to codes as they are."""
+    moves = (after - before for before, after in pairwise((*steps, 0)))
+    return [affine_unit(Affine(np.array([1 << 14]), np.array([move << 14]), 14), 0) for move in moves]
 
 
 def _low16(value: int) -> int:

@@ -60,7 +60,7 @@ class Strength(NamedTuple):
     def __str__(self) -> str:
         if self.single:
             return "one program, shipped by ST" if self.shipped else "one program, not of ST"
-        owners = "one owner" if self.owners == 1 else f"{self.owners} owners"
+        owners = f"{self.owners} owner{'s' * (self.owners != 1)}"
         return f"{self.programs} programs of {owners}, {self.shipped} shipped by ST"
 
 

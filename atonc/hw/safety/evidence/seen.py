@@ -7,9 +7,9 @@ from functools import cache, lru_cache
 
 from atonc.hw.limits import LEAST_FRAME
 from atonc.hw.safety.evidence.convacc import kernel
-from atonc.hw.safety.evidence.grades import Feature, Graded
-from atonc.hw.safety.evidence.table import Numbers, evidence, words
-from atonc.hw.safety.evidence.trust import Trust
+from atonc.hw.safety.evidence.grades import Feature, Grade, Graded
+from atonc.hw.safety.evidence.table import Numbers, evidence
+from atonc.hw.safety.evidence.trust import PUBLISHED, Trust
 from atonc.hw.units.convacc import ConvaccConfig
 
 _SIDES = ("top", "left", "bottom", "right")
@@ -17,7 +17,7 @@ _SIDES = ("top", "left", "bottom", "right")
 
 def chain_seen(text: str) -> bool:
     """Whether a published program has a chain of this canonical text."""
-    return text in words("chain")
+    return PUBLISHED.grade(Feature("chain", "", text)).grade != Grade.UNSEEN
 
 
 def padding_seen(c: ConvaccConfig) -> bool:
@@ -31,14 +31,16 @@ def frame_seen(c: ConvaccConfig) -> bool:
     return min(c.width, c.height) >= _least_frame(kernel(c))
 
 
-_OF_PICTURES = ("W", "H", "output width", "output height", "pads left right top bottom", "FSUB")
+_SIZES = ("W", "H", "output width", "output height")
+_OF_PICTURES = tuple(f"CONVACC {name}" for name in (*_SIZES, "pads left right top bottom", "FSUB"))
 
 
 def picture_trusted(c: ConvaccConfig, trust: Trust) -> bool:
     """Whether units of these settings may be relied on with pictures and results of these sizes and this padding, and
     with this zero point, however they are cut: a single line of 3x3 windows, say, was seen with features of two bytes
     only."""
-    return all(trust.allows(g) for g in trust.grade_unit(c).features if g.feature.name[len("CONVACC ") :] in _OF_PICTURES)
+    features = trust.grade_unit(c).features
+    return all(trust.allows(graded) for graded in features if graded.feature.name in _OF_PICTURES)
 
 
 def units_trusted(units: Iterable[ConvaccConfig], trust: Trust) -> bool:
@@ -51,6 +53,15 @@ def padding_grade(window: tuple[int, int], stride: int, sides: tuple[int, int, i
     (rows, columns), (top, left, bottom, right) = window, sides
     pads = f"{left} {right} {top} {bottom}"
     return trust.grade(Feature("CONVACC pads left right top bottom", f"{columns}x{rows}/{stride}", pads))
+
+
+def operands(name: str, role: str, formatted: tuple[int, int], trust: Trust) -> tuple[int, int]:
+    """Least and most value: all of its number format, or what was seen where nothing else is relied on."""
+    if all(trust.allows(trust.grade(Feature(name, role, end))) for end in formatted):
+        return formatted
+    table = evidence()[name][role]
+    assert isinstance(table, Numbers)
+    return table.values[0], table.values[-1]
 
 
 @cache

@@ -1,0 +1,41 @@
+"""How units may read the features of a layer: bytes as they are, or with a zero point taken off."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+from atonc.hw.safety.evidence import Feature, Trust
+from atonc.lower.conv.chains import Mode
+from atonc.lower.rules import without_evidence
+from atonc.select.form import Refusal
+
+FSUB = "CONVACC FSUB"
+LOWEST = -128  # zero point of what a ReLU leaves
+
+
+def subtractable(zero: int, trust: Trust) -> bool:
+    """Whether units may take this from signed features."""
+    return trust.allows(trust.grade(Feature(FSUB, "signed", zero)))
+
+
+def modes(zero: int, shifted: bool, exactly: bool, trust: Trust) -> list[Mode]:
+    """`exactly`: the zero point itself, since units pad with zeros. Without padding a unit may subtract any number: the
+    bias makes up for it."""
+    deep = [Mode(1, shifted, deep=True, packed_frame=packed) for packed in (True, False)]
+    if shifted:
+        return [Mode(1, unsigned=True), *deep]
+    if zero == 0:
+        return [Mode(1), *deep] if exactly else [Mode(1), *deep, Mode(2, offset=1)]
+    near = (zero,) if exactly else (zero, zero + 1, zero - 1)
+    subtracted = [Mode(2, offset=number) for number in near if subtractable(number, trust)][:1]
+    if exactly and not subtracted:
+        graded = trust.grade(Feature(FSUB, "signed", zero))
+        raise Refusal(*astuple(without_evidence(graded)))
+    # features of one byte, all as they are: the bias makes up for the zero point
+    return subtracted if exactly else [*subtracted, Mode(1), *deep]
+
+
+def nearest(found: list[Mode], zero: int) -> list[Mode]:
+    """Those that leave least of the zero point in the sums."""
+    least = min((abs(mode.offset - zero) for mode in found), default=0)
+    return [mode for mode in found if abs(mode.offset - zero) == least]
