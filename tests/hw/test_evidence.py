@@ -189,7 +189,7 @@ class TestArguments:
             ("S4", Feature("STRENG line step", "read", 400_000)),
             ("S5", Feature("CONVACC FSUB", "signed", -128)),
             ("S5", Feature("ARITH A of a table", "AFFINE X1", -32_768)),
-            ("S6", Feature("ARITH SHIFT RES", "AFFINE dual X2 Y2 O1", 22)),
+            ("S6", Feature("ARITH SHIFT RES", "AFFINE dual X2 Y2 O1", 16)),
             ("S7", Feature("reader and writer", "of one chain", "interleaved, no word in common")),
         ],
     )

@@ -57,7 +57,8 @@ def test_the_ranges_of_the_earlier_study_lie_inside() -> None:
     for row in modes["CONVACC"]:
         for name in ("B", "NR", "W", "H"):
             for value in row["range"][name]:
-                assert grade_feature(Feature(f"CONVACC {name}", _machine(row["mode"]), value)).grade.rank < Grade.WITHIN.rank
+                found = grade_feature(Feature(f"CONVACC {name}", _machine(row["mode"]), value)).grade
+                assert found.rank < Grade.WITHIN.rank
     for kind, rows in modes.items():
         words = evidence()[f"{kind} mode"][""]
         seen = {word.split(",")[0] for word in words.seen}  # type: ignore[union-attr]

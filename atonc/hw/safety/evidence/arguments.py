@@ -148,7 +148,7 @@ ARGUMENTS = (
         "epoch do, and the wait for all writers.",
         "About 500 combinations occur, with up to five chains in an epoch; unit numbers do not matter.",
         "an epoch of two chains that hangs or gives other results although each of them runs alone",
-        ("chains-side-by-side",),
+        ("conv-3x3-three-side-by-side", "deep-1x1-three-side-by-side"),
         _side_by_side,
     ),
     Argument(
@@ -160,7 +160,7 @@ ARGUMENTS = (
         "3x3 with stride 2 occurs with 0101, 1010, 0111, 1111 and 0000 (left, right, top, bottom); 5x3, 5x2 and "
         "4x3 have unequal sides as well.",
         "a padded 3x3 unit whose border differs for one combination of sides only",
-        ("conv-3x3-pad-one-corner",),
+        tuple(f"conv-3x3-stride-2-pads-{sides}" for sides in ("0001", "0010", "0100", "1000")),
         _sides_of_padding,
     ),
     Argument(
@@ -211,7 +211,7 @@ ARGUMENTS = (
         "bits are taken.",
         "AFFINE of one input: RES 0 to 28; of two: RES 0 to 26, AX 0 to 30, BY 0 to 10, C 0 to 18.",
         "a dual affine unit with 16-bit inputs whose result is shifted wrongly by one amount",
-        ("sum-16-bit-shift-22",),
+        ("sum-16-bit-shift-14", "sum-16-bit-shift-16"),
         _shifts,
     ),
     Argument(
