@@ -29,6 +29,7 @@ class Group:
     epochs: int
     forms: tuple[FormCount, ...]
     urgent: bool = False  # listed without being asked for
+    argument: str = ""
 
 
 def lines(found: Summary | None, verbose: bool = False) -> list[str]:
@@ -36,7 +37,8 @@ def lines(found: Summary | None, verbose: bool = False) -> list[str]:
         return []
     out = [f"silicon: {head(found)}", f"  {strength(found)}", *_answers(found.answers)]
     for group in groups(found):
-        out.append(f"  {group.title}: {group.epochs} epochs")
+        asked = ", confirmed by probes on the board" if group.argument in found.answers.supported else ""
+        out.append(f"  {group.title}: {group.epochs} epochs{asked}")
         out += _listed(group.forms, verbose) if verbose or group.urgent else []
     return out
 

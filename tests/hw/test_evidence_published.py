@@ -31,7 +31,7 @@ def _generator(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_published_programs_are_seen_throughout(generator: ModuleType) -> None:
     for program in generator.read_programs([Path(FETCHED)], generator.Reading()):
         for found in grade_program(program.epochs, program.context):
-            assert found.grade == Grade.SEEN, f"{program.name}, epoch {found.number}: {found.forms[:3]}"
+            assert found.grade.rank < Grade.WITHIN.rank, f"{program.name}, epoch {found.number}: {found.forms[:3]}"
 
 
 @pytest.mark.skipif(not FETCHED, reason="ATONC_FETCHED names no folder of published networks")
@@ -57,7 +57,8 @@ def test_the_ranges_of_the_earlier_study_lie_inside() -> None:
     for row in modes["CONVACC"]:
         for name in ("B", "NR", "W", "H"):
             for value in row["range"][name]:
-                assert grade_feature(Feature(f"CONVACC {name}", _machine(row["mode"]), value)).grade == Grade.SEEN
+                found = grade_feature(Feature(f"CONVACC {name}", _machine(row["mode"]), value)).grade
+                assert found.rank < Grade.WITHIN.rank
     for kind, rows in modes.items():
         words = evidence()[f"{kind} mode"][""]
         seen = {word.split(",")[0] for word in words.seen}  # type: ignore[union-attr]

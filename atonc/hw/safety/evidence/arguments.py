@@ -182,7 +182,7 @@ ARGUMENTS = (
         "epoch do, and the wait for all writers.",
         "About 500 combinations occur, with up to five chains in an epoch; unit numbers do not matter.",
         "an epoch of two chains that hangs or gives other results although each of them runs alone",
-        ("chains-side-by-side",),
+        ("conv-3x3-three-side-by-side", "deep-1x1-three-side-by-side"),
         _side_by_side,
     ),
     Argument(
@@ -194,7 +194,7 @@ ARGUMENTS = (
         "layer has padding on some sides only.",
         _seen_sides,
         "a padded 3x3 unit of stride 2 whose border differs for one combination of sides only",
-        ("conv-3x3-stride-2-pads-1000",),
+        tuple(f"conv-3x3-stride-2-pads-{sides}" for sides in ("0001", "0010", "0100", "1000")),
         _sides_of_padding,
     ),
     Argument(
