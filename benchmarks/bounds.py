@@ -37,7 +37,7 @@ OURS = ("default", "resident and prefetch")
 HEAD = """# Predictions against bounds from first principles
 
 `python benchmarks/bounds.py --fetched DIR --write`, 2026-11-16, 2-core aarch64 Linux. Epochs without their programming;
-*below*: predicted faster than units, engines, banks, interfaces or external memory can be (`atonc/hw/cycles/bounds.py`);
+*below*: predicted faster than units, engines, banks, interfaces or external memory can be (`hw/cycles/bounds.py`);
 *one interface*: epochs with two or more engines that all hang on one; *interface binds*: what bounds the prediction;
 *nearest*: the smallest prediction by its bound. Predicted, not yet run on a board.
 
