@@ -130,8 +130,8 @@ def moved_without(found: Mapping[str, Record], argument: str) -> list[str]:
 def lines(rows: list[Record], models: int, few: str) -> Iterator[str]:
     yield "# What each argument carries, and the price of doing without it\n"
     yield f"`python benchmarks/arguments.py{few}`, {MEASURED}. {models} models of the corpus. Price: predicted"
-    yield "cycles, the CPU with them, with `--distrust ID` of those by default; a model whose program does not rest on the"
-    yield "argument counts as 1.\n"
+    yield "cycles, the CPU with them, with `--distrust ID` of those by default; a model whose program does not rest on"
+    yield "the argument counts as 1.\n"
     yield "| argument | epochs that rest on it | models | operators to the CPU without | price, mean | worst |"
     yield "|---|---:|---:|---:|---:|---|"
     for found in rows:
