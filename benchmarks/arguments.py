@@ -129,10 +129,10 @@ def moved_without(found: Mapping[str, Record], argument: str) -> list[str]:
 
 def lines(rows: list[Record], models: int, few: str) -> Iterator[str]:
     yield "# What each argument carries, and the price of doing without it\n"
-    yield f"`python benchmarks/arguments.py{few}`, {MEASURED}. {models} models of the corpus. Price: predicted cycles,"
-    yield "those of the CPU with them, with `--distrust ID` of those by default; a model whose program does not rest on"
+    yield f"`python benchmarks/arguments.py{few}`, {MEASURED}. {models} models of the corpus. Price: predicted"
+    yield "cycles, the CPU with them, with `--distrust ID` of those by default; a model whose program does not rest on"
     yield "the argument counts as 1.\n"
-    yield "| argument | epochs resting on it | models | operators to the CPU without | price, geometric mean | worst |"
+    yield "| argument | epochs that rest on it | models | operators to the CPU without | price, mean | worst |"
     yield "|---|---:|---:|---:|---:|---|"
     for found in rows:
         worst = f"{found['worst']:.3f} {found['worst_model']}" if found["worst"] > 1 else ""

@@ -8,6 +8,7 @@ in README.md and docs, from the results of benchmarks (`tools/figures.py`).
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -191,6 +192,7 @@ def _silicon() -> Iterator[str]:
         yield f"### {argument.id} {argument.title}\n"
         yield f"Allows {argument.allows}.\n\n{argument.why}\n"
         yield f"- Evidence: {argument.seen}"
+        yield from _price(argument.id)
         yield f"- It would be disproved by {argument.disproof}."
         yield f"- Ask a board: `atonc probe {' '.join(argument.probes)} -o DIR`\n"
     yield "## What is judged\n"
@@ -243,6 +245,18 @@ def _thin() -> Iterator[str]:
 
 def _known(table: Table) -> Iterable[Strength]:
     return (table.known,) if isinstance(table, Numbers) else table.seen.values()
+
+
+def _price(argument: str) -> Iterator[str]:
+    """What benchmarks/arguments.py found."""
+    results = json.loads((figures.RESULTS / "arguments.json").read_text())
+    for row in results["rows"]:
+        if row["argument"] == argument:
+            yield (
+                f"- Carries {row['epochs']:,} epochs of {row['models']} of {results['models']} models. Price of "
+                f"`--distrust {argument}`: {row['price']:.3f} of the predicted cycles (geometric mean), "
+                f"{row['worst']:.3f} at worst; {row['to_cpu']:,} operators go to the CPU."
+            )
 
 
 def _errors() -> Iterator[str]:

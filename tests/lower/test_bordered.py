@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from atonc import target
 from atonc.compare.inputs import make_inputs
 from atonc.emulation import Emulation
-from atonc.hw.safety.evidence import Grade
+from atonc.hw.safety.evidence import Feature, Grade
+from atonc.hw.safety.evidence.board import BoardEvidence
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.ir import Graph, Op
 from atonc.lower.semantics.run import run_mapped
@@ -22,6 +24,17 @@ from tests.compiler.golden_graphs import Sketch
 from tests.lower.harness import activation
 
 ON = Options(verify=False)
+BELOW = Feature("CONVACC pads left right top bottom", "3x3/1", "0 0 0 1")
+
+
+@pytest.fixture(autouse=True)
+def a_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It confirmed 3x3 windows of stride 1 with a line of padding below alone, which no published program has."""
+    board = BoardEvidence(confirmed=frozenset({BELOW}))
+    monkeypatch.setattr(target, "trust_of", lambda options: replace(TRUST_OF(options), board=board))
+
+
+TRUST_OF = target.trust_of
 OFF = replace(ON, schedule_without=("borders",))
 
 
@@ -92,6 +105,11 @@ def test_memory_that_is_free_beside_the_layer() -> None:
     """A copy where nothing is larger would make the peak higher."""
     assert has_border(compile_graph(network(1), ON))
     assert not has_border(compile_graph(network(1, large=False), ON))
+
+
+def test_not_without_that_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "trust_of", TRUST_OF)
+    assert not has_border(compile_graph(network(1), ON)) and has_border(compile_graph(network(2), ON))
 
 
 def test_other_zero_points_need_no_border() -> None:

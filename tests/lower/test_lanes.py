@@ -48,7 +48,6 @@ def both(graph: Graph) -> tuple[Compiled, Compiled]:
 
 LANES: dict[str, tuple[Callable[[], Graph], list[list[int]]]] = {
     "groups of kernels": (lambda: layer((28, 28, 16), 96), [[1, 1, 1]]),
-    "one chain, where rows would be padded on one side": (lambda: layer((32, 32, 3), 8, 3), [[1]]),
     "rows of every second line, two units a lane": (lambda: layer((64, 64, 8), 8, 3, 2), [[2, 2]]),
     "other units in a lane than in one chain": (lambda: layer((28, 28, 96), 144, zero=0), [[1, 1, 1]]),
 }
@@ -61,6 +60,11 @@ def test_lanes_are_faster_and_give_the_same_bits(name: str) -> None:
     assert all(len(epoch) == 1 for epoch in chains(before))
     assert chains(after) == expected
     assert cycles(after) < cycles(before)
+
+
+def test_no_rows_that_are_padded_on_one_side_with_stride_1() -> None:
+    before, after = both(layer((32, 32, 3), 8, 3))
+    assert chains(before) == chains(after) == [[1]]
 
 
 def test_lanes_do_not_help_where_the_flash_is_the_limit() -> None:

@@ -31,16 +31,16 @@ def frame_seen(c: ConvaccConfig) -> bool:
     return min(c.width, c.height) >= _least_frame(kernel(c))
 
 
-_SIZES = ("W", "H", "output width", "output height")
-_OF_PICTURES = tuple(f"CONVACC {name}" for name in (*_SIZES, "pads left right top bottom", "FSUB"))
+_OF_PICTURES = tuple(
+    f"CONVACC {name}" for name in ("W", "H", "output width", "output height", "pads left right top bottom", "FSUB")
+)
 
 
 def picture_trusted(c: ConvaccConfig, trust: Trust) -> bool:
     """Whether units of these settings may be relied on with pictures and results of these sizes and this padding, and
     with this zero point, however they are cut: a single line of 3x3 windows, say, was seen with features of two bytes
     only."""
-    features = trust.grade_unit(c).features
-    return all(trust.allows(graded) for graded in features if graded.feature.name in _OF_PICTURES)
+    return all(trust.allows(found) for found in trust.grade_unit(c).features if found.feature.name in _OF_PICTURES)
 
 
 def units_trusted(units: Iterable[ConvaccConfig], trust: Trust) -> bool:
