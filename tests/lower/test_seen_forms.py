@@ -35,7 +35,8 @@ def concat() -> Graph:
     """Pixels of 16 bytes into pixels of 32."""
     names, shape = ("a", "b"), (1, 6, 6, 16)
     parts = [activation(name, shape, 0.02, -3) for name in names]
-    return graph_of(Op("concat", "concat", names, ("y",), {"axis": 3}), *parts, activation("y", (1, 6, 6, 32), 0.02, -3))
+    op = Op("concat", "concat", names, ("y",), {"axis": 3})
+    return graph_of(op, *parts, activation("y", (1, 6, 6, 32), 0.02, -3))
 
 
 CASES = {
