@@ -128,6 +128,8 @@ class Walk:
 
     def trusted(self, judge: Judge) -> bool:
         """Whether its engines may be relied on; chains are judged where they are whole."""
+        if _too_long(self):
+            return True  # it will be cut
         other, trust = "ARITH" if self.units else "STRENG", judge.target.trust
         if untrusted_unit(self.writer, f"from {other}", trust):
             return False

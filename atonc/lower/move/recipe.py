@@ -75,6 +75,8 @@ def lower_concat(op: Op, context: Context) -> list[TaskGroup]:
             fixed += constant_move(context, _constant_codes(source, target), part, f"{op.name} constant")
         else:
             moves.append(Move(view_of(context, name), part, change_between(op, source, target)))
+    if not fixed:
+        return copy(context, moves, op.origin, f"{op.kind} {op.name}")
     return pack([*wirings(context, moves), *fixed], op.origin, f"{op.kind} {op.name}")
 
 
