@@ -62,6 +62,10 @@ def beside_a_convolution(source: int, target: int, **settings: Any) -> Epoch:
 
 
 class TestCopies:
+    def test_what_was_seen_beside_a_convolution_works_alone(self) -> None:
+        alone = grade_feature(Feature("copy", "alone", "NPU RAM > hyperRAM"))
+        assert alone.grade == Grade.WITHIN and alone.strength.programs == 1
+
     def test_activations_beside_a_convolution(self) -> None:
         assert not found(beside_a_convolution(NPU_RAM4, NPU_RAM4 + 0x1000), "copy")
 

@@ -15,6 +15,7 @@ from atonc.hw.safety.view import EpochView
 
 NAME, CHAIN = "copy", "IN>OUT"
 CONVOLVED, ACCOMPANIED, ALONE = "beside a convolution", "beside other units", "alone"
+BUSIER = {ALONE: (ACCOMPANIED, CONVOLVED), ACCOMPANIED: (CONVOLVED,)}  # what was seen there works with less beside it
 
 
 def _copy(beside: str, source: str, target: str) -> Feature:

@@ -15,7 +15,7 @@ from importlib import resources
 from itertools import accumulate
 from typing import Any
 
-from atonc.hw.safety.evidence import modes, sets, writers
+from atonc.hw.safety.evidence import copies, modes, sets, writers
 from atonc.hw.safety.evidence.grades import NOTHING, Feature, Grade, Graded, Strength
 
 _SHOWN = 8  # words that a message lists
@@ -148,6 +148,10 @@ def _of_a_word(feature: Feature, table: Words) -> Graded:
     larger = sets.larger(str(feature.value), table.seen) if feature.name == sets.NAME else None
     if larger is not None:
         return Graded(feature, Grade.PART, larger, strength=table.seen[larger])
+    for busier in copies.BUSIER.get(feature.role, ()) if feature.name == copies.NAME else ():
+        known = words(feature.name, busier).get(str(feature.value))
+        if known is not None:
+            return Graded(feature, Grade.WITHIN, busier, strength=known)
     return Graded(feature, Grade.UNSEEN, str(table))
 
 
