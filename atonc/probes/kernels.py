@@ -36,7 +36,7 @@ _FORMS = (("conv-3x3", "a 3x3 convolution", _WINDOWS, "control-conv-3x3"),
           ("deep-1x1", "a deep 1x1 convolution", _POINTS, "control-deep-1x1"))  # fmt: skip
 _KNOWN = {
     "flash": "as nearly all published programs have it",
-    "cpu-ram": "never published",
+    "cpu-ram": "6 units of two programs of one owner",
     "hyperram": "never published",
 }
 
@@ -60,14 +60,14 @@ PROBES = (
     Probe(
         "copy-flash-beside-conv-ram",
         "a copy from flash to RAM beside a 3x3 convolution with kernels from the NPU's RAM",
-        "none of 1,053 published copies has a flash source",
+        "no published copy beside a convolution reads flash; 17 alone in their epoch do",
         partial(_beside, FLASH, ""),
         "control-conv-3x3",
     ),
     Probe(
         "copy-flash-beside-conv-flash",
         "a copy from flash to RAM beside a 3x3 convolution with kernels from flash",
-        "none of 1,053 published copies has a flash source",
+        "no published copy beside a convolution reads flash; 17 alone in their epoch do",
         partial(_beside, FLASH, FLASH),
         "control-conv-3x3-flash",
     ),

@@ -30,29 +30,29 @@ from atonc.probes.log import parse_log
 from atonc.probes.settle import settle
 from atonc.probes.types import Probe
 from tests.lower.harness import activation, constant, graph_of
-from tests.probes.board_logs import line, log_lines, log_text
+from tests.probes.board_logs import BAND, line, log_lines, log_text
 
 DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits" / "digits.tflite"
-CORNER, SIDE_BY_SIDE, INTERLEAVED = "conv-3x3-pad-one-corner", "chains-side-by-side", "writers-interleaved"
+SIDE_BY_SIDE, INTERLEAVED = "chains-side-by-side", "writers-interleaved"
 TWO_WRITERS = Feature("two writers", "", "interleaved, no word in common")
 WORDS = 40  # controller words between the two probes that measure them
 
 
-def convolution(channels: int, kernels: int, window: int = 3, zero: int = -5) -> Graph:
+def convolution(channels: int, kernels: int, window: int = 3, zero: int = -5, stride: int = 1) -> Graph:
     rng = np.random.default_rng(0)
-    pad = window // 2
-    attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": (pad,) * 4, "groups": 1, "layout": "NHWC"}
+    pad, side = window // 2, 32 // stride * stride + stride - 1
+    attrs = {"stride": (stride, stride), "dilation": (1, 1), "padding": (pad,) * 4, "groups": 1, "layout": "NHWC"}
     weights = rng.integers(-127, 128, (kernels, window, window, channels)).astype(np.int8)
     return graph_of(
         Op("conv", "conv", ("x", "w", "b"), ("y",), attrs),
-        activation("x", (1, 32, 32, channels), 0.02, zero),
+        activation("x", (1, side, side, channels), 0.02, zero),
         constant("w", weights, rng.uniform(0.002, 0.004, kernels), axis=0),
         constant("b", rng.integers(-2000, 2000, kernels).astype(np.int32)),
-        activation("y", (1, 32, 32, kernels), 0.05, 3),
+        activation("y", (1, -(-side // stride), -(-side // stride), kernels), 0.05, 3),
     )
 
 
-ROWS = convolution(3, 8)  # two lanes of rows, each padded on three sides: S1 and S2
+ROWS = convolution(3, 8, stride=2)  # lanes of rows, each padded on two or three sides: S1 and S2
 LANES = convolution(16, 16)  # two lanes of kernels, whose writers interleave
 LOWEST = convolution(64, 64, 1, zero=-128)  # a zero point of -128: S5
 
@@ -99,7 +99,7 @@ def test_what_passed_is_seen(bench: Bench) -> None:
 def test_a_wrong_padding_is_found(bench: Bench) -> None:
     before = plainly(ROWS)
     assert "S2" in before.silicon.by_argument
-    found = bench.compiled(ROWS, {CORNER: "wrong first=0 got=01 want=02"})
+    found = bench.compiled(ROWS, {BAND: "wrong first=0 got=01 want=02"})
     assert "S2" not in found.silicon.by_argument and not found.mapped.reasons
     assert {one.value for one in shown(found) if one.name == "CONVACC pads left right top bottom"} == {"1 1 1 1"}
     assert found.cost.cycles > before.cost.cycles
@@ -133,20 +133,20 @@ def test_kernels_from_ram_that_were_refuted_stay_in_flash(bench: Bench) -> None:
 
 
 def test_a_corrupted_line_changes_nothing(bench: Bench) -> None:
-    lines = log_lines({CORNER: "wrong"})
-    text = "\n".join(one.replace(" wrong", " wrung") if CORNER in one else one for one in lines)
+    lines = log_lines({BAND: "wrong"})
+    text = "\n".join(one.replace(" wrong", " wrung") if BAND in one else one for one in lines)
     found = compile_graph(ROWS, Options(verify=False, evidence=bench.file(text)))
     assert "S2" in found.silicon.by_argument and found.cost.cycles == plainly(ROWS).cost.cycles
 
 
 def test_an_answer_behind_a_failed_control_changes_nothing(bench: Bench) -> None:
-    found = bench.compiled(ROWS, {CORNER: "wrong", "control-conv-3x3": "wrong"})
+    found = bench.compiled(ROWS, {BAND: "wrong", "control-conv-3x3": "wrong"})
     assert "S2" in found.silicon.by_argument and found.cost.cycles == plainly(ROWS).cost.cycles
 
 
 def test_a_contradiction_gives_no_file(bench: Bench) -> None:
     with pytest.raises(InputError, match="pass in line"):
-        bench.file("\n".join([*log_lines(), line(CORNER, "wrong")]))
+        bench.file("\n".join([*log_lines(), line(BAND, "wrong")]))
 
 
 def test_a_pass_that_was_asked_for_and_refuted_stops(bench: Bench) -> None:

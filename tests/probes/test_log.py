@@ -13,7 +13,7 @@ from atonc.errors import InputError
 from atonc.probes.log import MAX_BYTES, checksum, parse_log, read_log
 from tests.probes.board_logs import ASKED, begin, line, log_lines, log_text
 
-NAME = "conv-3x3-pad-one-corner"
+NAME = "conv-3x3-pad-2"
 
 
 def test_the_checksum_is_the_known_one() -> None:
