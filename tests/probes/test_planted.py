@@ -43,6 +43,7 @@ def test_a_chip_that_differs_is_told(what: str, some_probes: Path) -> None:
         ("many-words", "controller_word", 8.6),
         ("frames-of-4-apart", "frame_turn", 20.0),
         ("reads-of-one-bank", "read_beat", 1.4),
+        ("engines-readers-together", "interface_beat", 1.3),
         ("hyperram-speed", "hyperram_mb_per_s", 250.0),
     ],
 )
