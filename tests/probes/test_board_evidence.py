@@ -8,20 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from atonc.cli import main
 from atonc.errors import InputError
 from atonc.hw.cycles import doubts
-from atonc.hw.safety.context import Context
 from atonc.hw.safety.evidence import Feature
 from atonc.hw.safety.evidence.board import BoardEvidence
 from atonc.hw.safety.evidence.board_file import FORMAT, VERSION, evidence_row
-from atonc.hw.safety.evidence.epochs import view_features
-from atonc.hw.safety.view import EpochView
 from atonc.insight import reproduce
-from atonc.ir import Graph, Op
+from atonc.ir import Graph
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
 from atonc.probes import PROBES
@@ -29,32 +25,12 @@ from atonc.probes.document import evidence_bytes
 from atonc.probes.log import parse_log
 from atonc.probes.settle import settle
 from atonc.probes.types import Probe
-from tests.lower.harness import activation, constant, graph_of
 from tests.probes.board_logs import BAND, line, log_lines, log_text
+from tests.probes.networks import LANES, LOWEST, ROWS, TWO_WRITERS, plainly, shown
 
 DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits" / "digits.tflite"
 SIDE_BY_SIDE, INTERLEAVED = "chains-side-by-side", "writers-interleaved"
-TWO_WRITERS = Feature("two writers", "", "interleaved, no word in common")
 WORDS = 40  # controller words between the two probes that measure them
-
-
-def convolution(channels: int, kernels: int, window: int = 3, zero: int = -5, stride: int = 1) -> Graph:
-    rng = np.random.default_rng(0)
-    pad, side = window // 2, 32 // stride * stride + stride - 1
-    attrs = {"stride": (stride, stride), "dilation": (1, 1), "padding": (pad,) * 4, "groups": 1, "layout": "NHWC"}
-    weights = rng.integers(-127, 128, (kernels, window, window, channels)).astype(np.int8)
-    return graph_of(
-        Op("conv", "conv", ("x", "w", "b"), ("y",), attrs),
-        activation("x", (1, side, side, channels), 0.02, zero),
-        constant("w", weights, rng.uniform(0.002, 0.004, kernels), axis=0),
-        constant("b", rng.integers(-2000, 2000, kernels).astype(np.int32)),
-        activation("y", (1, -(-side // stride), -(-side // stride), kernels), 0.05, 3),
-    )
-
-
-ROWS = convolution(3, 8, stride=2)  # lanes of rows, each padded on two or three sides: S1 and S2
-LANES = convolution(16, 16)  # two lanes of kernels, whose writers interleave
-LOWEST = convolution(64, 64, 1, zero=-128)  # a zero point of -128: S5
 
 
 class Bench:
@@ -75,14 +51,6 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
-
-
-def plainly(graph: Graph) -> Compiled:
-    return compile_graph(graph, Options(verify=False))
-
-
-def shown(compiled: Compiled) -> set[Feature]:
-    return {one for epoch in compiled.program.epochs for one in view_features(EpochView(epoch, Context()))}
 
 
 # ------------------------------------------------------------------------------------------------------ planted answers

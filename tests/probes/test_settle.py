@@ -173,7 +173,7 @@ def test_without_its_baseline_it_measures_nothing() -> None:
     assert not found.evidence.constants and "control-table did not pass" in outcome(found, TURN).refused
 
 
-@pytest.mark.parametrize(("cycles", "said"), [(5000 + 7680, "as the cycle model has it"), (5000 + 6144, "has 36: send")])
+@pytest.mark.parametrize(("cycles", "said"), [(12_680, "as the cycle model has it"), (11_144, "has 36: send")])
 def test_a_rate_that_no_constant_says_is_told(cycles: int, said: str) -> None:
     name = "conv-5x3-products"
     found = settled({name: f"pass cycles={cycles} runs=5"})
