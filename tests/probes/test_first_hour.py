@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,16 +44,18 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     return found
 
 
-def saved(log: tuple[str, ...], folder: Path) -> str:
+def saved(log: Iterable[str], folder: Path) -> str:
     """The evidence file of a log."""
     (folder / "uart.log").write_text("\n".join(("boot", *log)) + "\n")
-    assert main(["probe", "read", str(folder / "uart.log"), "-o", str(folder / "evidence.json"), "--quiet"]) == 0
+    assert main(["probe", "read", str(folder / "uart.log"), "-o", str(folder / "evidence.json"), "--json"]) == 0
     return str(folder / "evidence.json")
 
 
 def test_the_whole_way(all_probes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All probes, on a chip whose controller takes longer for a word."""
-    file = saved(tuple(log_of(all_probes, CHIPS["controller_word"])), tmp_path)
+    file = saved(log_of(all_probes, CHIPS["controller_word"]), tmp_path)
+    outcomes = {one["probe"]: one["follows"] for one in json.loads(capsys.readouterr().out)["outcomes"]}
+    assert any("products a cycle, as the cycle model has it" in text for text in outcomes["conv-5x3-products"])
     found = read_board_evidence(Path(file))
     assert found.supported == {argument.id for argument in ARGUMENTS} and not found.refuted
     assert {name for name, _ in found.constants} == {probe.measures for probe in PROBES if probe.measures}
