@@ -7,7 +7,19 @@ beside a control in a published form, with the bytes that the emulator expects.
 
 from __future__ import annotations
 
-from atonc.probes import arith, conv, engines, interfaces, kernels, narrow, padding, pool, side_by_side, timing
+from atonc.probes import (
+    arith,
+    conv,
+    engines,
+    interfaces,
+    kernels,
+    narrow,
+    padding,
+    pool,
+    products,
+    side_by_side,
+    timing,
+)
 from atonc.probes.types import Probe
 
 PROBES: tuple[Probe, ...] = (
@@ -20,6 +32,7 @@ PROBES: tuple[Probe, ...] = (
     *kernels.PROBES,
     *interfaces.PROBES,
     *timing.PROBES,
+    *products.PROBES,
     *narrow.PROBES,  # last: nobody has seen such a program
 )
 

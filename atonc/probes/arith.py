@@ -15,7 +15,7 @@ from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
 
 _COUNT = 2048
 _ROWS = 512  # of a table: all that an ARITH has
-_SHIFTS = (14, 16, 24, 26)  # of sums, beside those that were seen
+_SHIFTS = {14: "S6", 16: "S6", 22: "", 24: "", 26: ""}  # of sums, beside those that were seen: the argument for it
 _WIDE = Area(1, 1, _COUNT, 2 * _COUNT, 2 * _COUNT, 0, 2)  # as many values of 16 bits
 
 
@@ -121,13 +121,6 @@ PROBES = (
         "published with a shift of 0 in this form, and of 18 to 20 to codes",
         partial(_sum, 14, out_bytes=2),
         "control-affine",
-    ),
-    Probe(
-        "sum-16-bit-shift-22",
-        "a weighted sum of two streams of 16 bits with a result shift of 22",
-        "published with 18 to 20 in this form, with up to 26 for streams of 8 bits",
-        partial(_sum, 22),
-        "control-affine",
         argument="S6",
     ),
     *(
@@ -137,9 +130,9 @@ PROBES = (
             "published with 18 to 20 in this form, with up to 26 for streams of 8 bits",
             partial(_sum, shift),
             "control-affine",
-            argument="S6",
+            argument=argument,
         )
-        for shift in _SHIFTS
+        for shift, argument in _SHIFTS.items()
     ),
     Probe(
         "sum-16-bit-term-shifts",
@@ -147,7 +140,6 @@ PROBES = (
         "published with other shifts in this form",
         partial(_sum, 16, (7, 5, 9)),
         "control-affine",
-        argument="S6",
     ),
     Probe(
         "chains-side-by-side",

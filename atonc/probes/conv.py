@@ -67,14 +67,6 @@ PROBES = (
         "control-conv-3x3",
     ),
     Probe(
-        "conv-3x3-pad-one-corner",
-        "a 3x3 convolution with a pad of 1 on top and left only",
-        "published 3x3 convolutions of stride 1 have the same pad on all sides; those of stride 2 have not",
-        partial(convolutions, Conv(12, 12, 4, 4, 3, (1, 1, 0, 0), PLAIN)),
-        "control-conv-3x3",
-        argument="S2",
-    ),
-    Probe(
         "conv-3x3-width-300",
         "a 3x3 convolution over lines of 300 pixels and 900 values",
         "published with up to 224 pixels in this form, with up to 640 pixels and 1,024 values in others",

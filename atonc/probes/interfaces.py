@@ -38,6 +38,7 @@ PROBES = (
         _KNOWN,
         partial(copies, _LONG, engines=_READERS),
         "engines-spread",
+        measures="interface_beat",
         units=_MORE,
         baseline="engines-readers-together-short",
     ),

@@ -12,9 +12,12 @@ Sides = tuple[int, int, int, int]  # left, right, top, bottom
 _SIDE = 9
 _CONTROL = "control-conv-3x3"
 _NONE = "0000"  # no padding at all is another mode of the unit
-_SEEN = ("0101", "1010", "0111", "1111")  # with stride 2; S2 has the others
-_ELSEWHERE = ("1111", "1010")  # with stride 1: the control, and conv-3x3-pad-one-corner
-_KNOWN = {1: "all 1,241 published units of stride 1 pad every side", 2: "published with 0101, 1010, 0111, 1111, 0000"}
+_SEEN = ("0101", "1010", "0111", "1111")  # with stride 2; S2 has the others, and none with stride 1
+_EVERY_SIDE = "1111"  # with stride 1 it is the control
+_KNOWN = {
+    1: "all published units of stride 1 that pad pad every side; no argument stands for the others",
+    2: "published with 0101, 1010, 0111, 1111, 0000",
+}
 
 
 def _padded(sides: Sides, stride: int) -> ProbeEpochs:
@@ -36,12 +39,12 @@ def _probe(sides: Sides, stride: int) -> Probe:
         _KNOWN[stride],
         partial(_padded, sides, stride),
         _CONTROL,
-        argument="" if digits == _NONE or (stride == 2 and digits in _SEEN) else "S2",
+        argument="" if stride == 1 or digits in (_NONE, *_SEEN) else "S2",
     )
 
 
 _EVERY: list[Sides] = [(left, right, top, bottom) for left, right, top, bottom in product((0, 1), repeat=4)]
 PROBES = (
-    *(_probe(sides, 1) for sides in _EVERY if _digits(sides) not in _ELSEWHERE),
+    *(_probe(sides, 1) for sides in _EVERY if _digits(sides) != _EVERY_SIDE),
     *(_probe(sides, 2) for sides in _EVERY),
 )

@@ -22,14 +22,15 @@ make HOOK=../my_board.c EXTRA="-I..."   # with your board's own start-up, see be
 
 ## Run
 
+The whole hour, and what to do when something is odd: `docs/first_hour.md` of atonc. In short:
+
 1. Boot switches to development mode; load `probes.elf` with the debugger (it lives in AXISRAM1) and let it run.
 2. Record the virtual COM port of the board's debugger into a file: 115200 baud, 8N1.
 3. `atonc probe read LOG` says what the answers settle and writes an evidence file for `--evidence`.
 4. Send the log to the project, with the marking on the chip.
 
-Each answer is one line with a checksum; a probe that hangs costs its own answer only, the NPU is reset and the next one
-runs. Should the whole chip stop, the line of that probe is missing: build again with `EXTRA=-DFIRST_PROBE=n` (its
-number in the table below plus 1) and append the log.
+A probe that hangs costs its own answer only. Should the whole chip stop, the line of that probe is missing: build again
+with `EXTRA=-DFIRST_PROBE=n` (its number in the table below plus 1) and append the log.
 
 | verdict | means |
 |---|---|
@@ -81,5 +82,5 @@ def readme(built: Sequence[BuiltProbe], target: Board, image: str) -> str:
 
 def _row(one: BuiltProbe) -> str:
     probe = one.probe
-    settles = probe.argument or probe.measures or "-"
+    settles = probe.argument or probe.measures or probe.rate or "-"
     return f"| {probe.name} | {probe.form} | {probe.known} | {probe.control or '-'} | {settles} |"

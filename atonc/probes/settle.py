@@ -40,7 +40,8 @@ class Outcome:
     distrusted: frozenset[str] = frozenset()
     supported: frozenset[str] = frozenset()
     constant: tuple[str, float] | None = None
-    refused: str = ""  # why the constant is not taken
+    rate: float | None = None  # units a cycle
+    refused: str = ""  # why what its cycles give is not taken
 
 
 @dataclass(frozen=True)
@@ -155,19 +156,21 @@ def _asks_about(probe: Probe) -> frozenset[str]:
 
 
 def _measured(found: Outcome, bench: _Bench) -> Outcome:
-    probe = found.probe
-    if not probe.measures:
+    probe, what = found.probe, found.probe.measures or found.probe.rate
+    if not what:
         return found
-    if other := _other_clocks(probe.measures, bench):
-        return replace(found, refused=f"{probe.measures}: {other}")
+    if other := _other_clocks(what, bench):
+        return replace(found, refused=f"{what}: {other}")
     baseline = bench.probes.get(probe.baseline)
     if probe.baseline and (baseline is None or not bench.passed(baseline)):
-        return replace(found, refused=f"{probe.measures}: {probe.baseline} did not pass")
+        return replace(found, refused=f"{what}: {probe.baseline} did not pass")
     first = bench.log.replies[probe.baseline].cycles if baseline else 0
-    value = _constant(probe, bench.log.replies[probe.name].cycles - first, bench)
-    line = bench.log.replies[probe.name].line
-    if value is None:
-        return replace(found, refused=f"{probe.measures}: no more cycles than {probe.baseline or 'none'} (line {line})")
+    cycles, line = bench.log.replies[probe.name].cycles - first, bench.log.replies[probe.name].line
+    if cycles <= 0:
+        return replace(found, refused=f"{what}: no more cycles than {probe.baseline or 'none'} (line {line})")
+    if probe.rate:
+        return replace(found, rate=probe.units / cycles)
+    value = _constant(probe, cycles, bench)
     doubt = implausible(probe.measures, value / bench.machine.clock_factor(probe.measures))
     if doubt:
         return replace(found, refused=f"{doubt} (line {line})")
@@ -187,10 +190,8 @@ def _other_clocks(constant: str, bench: _Bench) -> str:
     return f"CPU, NPU and its RAM ran at {found} MHz, the board's are {'/'.join(f'{mhz:g}' for _, mhz in pairs)}"
 
 
-def _constant(probe: Probe, cycles: int, bench: _Bench) -> float | None:
+def _constant(probe: Probe, cycles: int, bench: _Bench) -> float:
     head = bench.log.head
-    if cycles <= 0:
-        return None
     if probe.measures in SPEEDS:
         return probe.units / cycles * head.npu_hz / 1e6
     per_unit = cycles / probe.units

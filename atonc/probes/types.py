@@ -35,7 +35,8 @@ class Probe:
     """One question to the silicon, and what its answer settles.
 
     A timing constant follows from two probes: (cycles of this one - cycles of `baseline`) / `units`. A speed (a name
-    that ends in `_mb_per_s`) is the other way round: units are bytes, and it is units / cycles x NPU clock in MHz."""
+    that ends in `_mb_per_s`) is the other way round: units are bytes, and it is units / cycles x NPU clock in MHz. What
+    no constant of the machine says is a `rate`: units a cycle, of which the model expects so many."""
 
     name: str
     form: str  # what the program does that the question is about
@@ -46,6 +47,8 @@ class Probe:
     measures: str = ""  # the constant of the machine's [timing] or [clocks] that its cycles give
     units: float = 0  # how many of what that constant counts it has more than its baseline
     baseline: str = ""  # the probe whose cycles are subtracted; empty: nothing is
+    rate: str = ""  # what its units are called
+    expects: float = 0
 
     @property
     def is_control(self) -> bool:

@@ -10,9 +10,11 @@ from atonc.hw.machine import stm32n6
 from atonc.hw.safety.evidence import Feature, Grade, grade_feature
 from atonc.probes.log import PASS
 from atonc.probes.settle import Outcome, Settled
+from atonc.probes.types import Probe
 
 _MOST = 3  # forms that a line names
 _LONG = 90  # characters of one
+_SAME_RATE = 0.05  # as far as a rate may be off: probes differ in starts and ends of lines
 _VERDICTS = {"pass": "pass", "wrong": "WRONG", "hang": "HANG", "skipped": "skipped"}
 
 
@@ -86,11 +88,20 @@ def follows(one: Outcome) -> list[str]:
     if one.constant:
         name, value = one.constant
         found.append(f"{name} = {value:.4g} ({stm32n6().constant(name):g} so far)")
+    if one.rate is not None:
+        found.append(_rate(one.probe, one.rate))
     if one.refused:
         found.append(f"not taken: {one.refused}")
     if not found and one.reply is not None and one.reply.verdict != PASS:
         return ["nothing of it is new, so nothing can be refused: send the log to the project"]
     return found or ["published programs show it already: nothing changes"]
+
+
+def _rate(probe: Probe, found: float) -> str:
+    """No constant of a board can say it, so a difference is a matter for the project."""
+    if abs(found / probe.expects - 1) <= _SAME_RATE:
+        return f"{found:.3g} {probe.rate} a cycle, as the cycle model has it"
+    return f"{found:.3g} {probe.rate} a cycle, and the cycle model has {probe.expects:g}: send the log to the project"
 
 
 def _named(features: Iterable[Feature]) -> str:

@@ -43,7 +43,7 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         rows = [
             {"name": p.name, "form": p.form, "published": p.known, "control": p.control, "argument": p.argument}
-            | {"measures": p.measures, "units": p.units, "baseline": p.baseline}
+            | {"measures": p.measures, "units": p.units, "baseline": p.baseline, "rate": p.rate}
             for p in PROBES
         ]
         print(json.dumps({"probes": rows}, indent=1))

@@ -10,7 +10,8 @@ from atonc.probes.types import Probe
 
 BOARD = "stm32n6570-dk"
 CLOCKS = {"cpu_hz": 800_000_000, "npu_hz": 1_000_000_000, "ram_hz": 900_000_000}  # the usual ones
-ASKED = tuple(probe for probe in PROBES if "-pads-" not in probe.name)  # one padding only: others stay open
+BAND = "conv-3x3-stride-2-pads-1100"  # rows in the middle of a frame
+ASKED = tuple(probe for probe in PROBES if "-pads-" not in probe.name or probe.name == BAND)  # other paddings stay open
 CYCLES = 5000  # of a probe that measures nothing
 
 

@@ -14,12 +14,14 @@ from atonc.emu.npu import run_epoch
 from atonc.errors import InputError
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig, changed
-from atonc.hw.machine import Machine, stm32n6
+from atonc.hw.machine import SPEEDS, Machine, stm32n6
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
+from tests.probes.virtual import Chip
 
-_FLASH, _CPU_RAM = range(0x7000_0000, 0x8000_0000), range(0x3400_0000, 0x3420_0000)
+_FLASH = range(0x7000_0000, 0x8000_0000)
+_CPU_RAM, _NPU_RAM = range(0x3400_0000, 0x3420_0000), range(0x3420_0000, 0x343C_0000)
 _SPARE = 0x3440_0000  # the video encoder's RAM: nobody uses it here
 
 
@@ -55,6 +57,13 @@ def _one_sided(unit: UnitConfig) -> UnitConfig:
     """A pad on top alone is put below."""
     if isinstance(unit, ConvaccConfig) and unit.stride_y == 1 and unit.pad_top and not unit.pad_bottom:
         return changed(unit, pad_top=0, pad_bottom=unit.pad_top)
+    return unit
+
+
+def _rows_in_the_middle(unit: UnitConfig) -> UnitConfig:
+    """With stride 2 a pad left and right, and none above and below, is put on the right."""
+    if isinstance(unit, ConvaccConfig) and (unit.stride_y, *unit.padding) == (2, 0, 0, 1, 1):
+        return changed(unit, pad_left=0, pad_right=2)
     return unit
 
 
@@ -114,22 +123,36 @@ def high_nibble_first(epoch: Epoch, memory: Memory) -> None:
 # what differs -> the chip
 BEHAVIOURS: dict[str, Execute] = {
     "pad on top alone": _with_units(_one_sided),
+    "pads left and right alone": _with_units(_rows_in_the_middle),
     "long shifts": _with_units(_short_shifts),
+    "two convolutions hang": _hanging(lambda epoch: _convolutions(epoch) == 2),
     "three convolutions hang": _hanging(lambda epoch: _convolutions(epoch) == 3),
     "copies from flash beside convolutions hang": _hanging(_copies_flash_beside),
     "kernels in the CPU's RAM": _wrong(_kernels_in(_CPU_RAM)),
+    "kernels in the NPU's RAM": _wrong(_kernels_in(_NPU_RAM)),
     "readers on one interface": _wrong(_readers_on_first),
     "writers 64 bytes apart": _wrong(_interleaved_by_64),
 }
 
 
-def machine_with(**timing: float) -> Machine:
-    """A chip with other cycles."""
+def _machine(constant: str, value: float) -> Machine:
     usual = stm32n6()
-    return replace(usual, timing=replace(usual.timing, **timing))
+    if constant in SPEEDS:
+        return replace(usual, clocks=replace(usual.clocks, **{constant: value}))
+    return replace(usual, timing=replace(usual.timing, **{constant: value}))
 
 
-def machine_at(**clocks: float) -> Machine:
-    """A chip with other memories."""
-    usual = stm32n6()
-    return replace(usual, clocks=replace(usual.clocks, **clocks))
+# chips with other cycles: constant -> its value there
+CONSTANTS = {
+    "controller_word": 8.6,
+    "frame_turn": 20.0,
+    "read_beat": 1.4,
+    "interface_beat": 1.3,
+    "hyperram_mb_per_s": 250.0,
+}
+AS_EMULATED = "as emulated"
+CHIPS: dict[str, Chip] = {
+    AS_EMULATED: Chip(),
+    **{what: Chip(execute) for what, execute in BEHAVIOURS.items()},
+    **{constant: Chip(machine=_machine(constant, value)) for constant, value in CONSTANTS.items()},
+}

@@ -8,20 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from atonc.cli import main
 from atonc.errors import InputError
 from atonc.hw.cycles import doubts
-from atonc.hw.safety.context import Context
 from atonc.hw.safety.evidence import Feature
 from atonc.hw.safety.evidence.board import BoardEvidence
 from atonc.hw.safety.evidence.board_file import FORMAT, VERSION, evidence_row
-from atonc.hw.safety.evidence.epochs import view_features
-from atonc.hw.safety.view import EpochView
 from atonc.insight import reproduce
-from atonc.ir import Graph, Op
+from atonc.ir import Graph
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
 from atonc.probes import PROBES
@@ -29,32 +25,12 @@ from atonc.probes.document import evidence_bytes
 from atonc.probes.log import parse_log
 from atonc.probes.settle import settle
 from atonc.probes.types import Probe
-from tests.lower.harness import activation, constant, graph_of
-from tests.probes.board_logs import line, log_lines, log_text
+from tests.probes.board_logs import BAND, line, log_lines, log_text
+from tests.probes.networks import LANES, LOWEST, ROWS, TWO_WRITERS, plainly, shown
 
 DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits" / "digits.tflite"
-CORNER, SIDE_BY_SIDE, INTERLEAVED = "conv-3x3-pad-one-corner", "chains-side-by-side", "writers-interleaved"
-TWO_WRITERS = Feature("two writers", "", "interleaved, no word in common")
+SIDE_BY_SIDE, INTERLEAVED = "chains-side-by-side", "writers-interleaved"
 WORDS = 40  # controller words between the two probes that measure them
-
-
-def convolution(channels: int, kernels: int, window: int = 3, zero: int = -5) -> Graph:
-    rng = np.random.default_rng(0)
-    pad = window // 2
-    attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": (pad,) * 4, "groups": 1, "layout": "NHWC"}
-    weights = rng.integers(-127, 128, (kernels, window, window, channels)).astype(np.int8)
-    return graph_of(
-        Op("conv", "conv", ("x", "w", "b"), ("y",), attrs),
-        activation("x", (1, 32, 32, channels), 0.02, zero),
-        constant("w", weights, rng.uniform(0.002, 0.004, kernels), axis=0),
-        constant("b", rng.integers(-2000, 2000, kernels).astype(np.int32)),
-        activation("y", (1, 32, 32, kernels), 0.05, 3),
-    )
-
-
-ROWS = convolution(3, 8)  # two lanes of rows, each padded on three sides: S1 and S2
-LANES = convolution(16, 16)  # two lanes of kernels, whose writers interleave
-LOWEST = convolution(64, 64, 1, zero=-128)  # a zero point of -128: S5
 
 
 class Bench:
@@ -77,14 +53,6 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def plainly(graph: Graph) -> Compiled:
-    return compile_graph(graph, Options(verify=False))
-
-
-def shown(compiled: Compiled) -> set[Feature]:
-    return {one for epoch in compiled.program.epochs for one in view_features(EpochView(epoch, Context()))}
-
-
 # ------------------------------------------------------------------------------------------------------ planted answers
 
 
@@ -99,7 +67,7 @@ def test_what_passed_is_seen(bench: Bench) -> None:
 def test_a_wrong_padding_is_found(bench: Bench) -> None:
     before = plainly(ROWS)
     assert "S2" in before.silicon.by_argument
-    found = bench.compiled(ROWS, {CORNER: "wrong first=0 got=01 want=02"})
+    found = bench.compiled(ROWS, {BAND: "wrong first=0 got=01 want=02"})
     assert "S2" not in found.silicon.by_argument and not found.mapped.reasons
     assert {one.value for one in shown(found) if one.name == "CONVACC pads left right top bottom"} == {"1 1 1 1"}
     assert found.cost.cycles > before.cost.cycles
@@ -133,20 +101,20 @@ def test_kernels_from_ram_that_were_refuted_stay_in_flash(bench: Bench) -> None:
 
 
 def test_a_corrupted_line_changes_nothing(bench: Bench) -> None:
-    lines = log_lines({CORNER: "wrong"})
-    text = "\n".join(one.replace(" wrong", " wrung") if CORNER in one else one for one in lines)
+    lines = log_lines({BAND: "wrong"})
+    text = "\n".join(one.replace(" wrong", " wrung") if BAND in one else one for one in lines)
     found = compile_graph(ROWS, Options(verify=False, evidence=bench.file(text)))
     assert "S2" in found.silicon.by_argument and found.cost.cycles == plainly(ROWS).cost.cycles
 
 
 def test_an_answer_behind_a_failed_control_changes_nothing(bench: Bench) -> None:
-    found = bench.compiled(ROWS, {CORNER: "wrong", "control-conv-3x3": "wrong"})
+    found = bench.compiled(ROWS, {BAND: "wrong", "control-conv-3x3": "wrong"})
     assert "S2" in found.silicon.by_argument and found.cost.cycles == plainly(ROWS).cost.cycles
 
 
 def test_a_contradiction_gives_no_file(bench: Bench) -> None:
     with pytest.raises(InputError, match="pass in line"):
-        bench.file("\n".join([*log_lines(), line(CORNER, "wrong")]))
+        bench.file("\n".join([*log_lines(), line(BAND, "wrong")]))
 
 
 def test_a_pass_that_was_asked_for_and_refuted_stops(bench: Bench) -> None:

@@ -29,8 +29,14 @@ def test_the_constant_follows_from_two_probes(probe: Probe) -> None:
     assert found == pytest.approx(known, rel=0.005)
 
 
+@pytest.mark.parametrize("probe", [p for p in PROBES if p.rate], ids=lambda probe: probe.name)
+def test_a_rate_follows_from_two_probes(probe: Probe) -> None:
+    found = probe.units / (predicted(probe) - predicted(BY_NAME[probe.baseline]))
+    assert found == pytest.approx(probe.expects, rel=0.02)
+
+
 def test_a_difference_has_a_baseline_and_a_count() -> None:
-    assert all(probe.baseline and probe.units > 0 for probe in MEASURING)
+    assert all(probe.baseline and probe.units > 0 for probe in PROBES if probe.measures or probe.rate)
 
 
 def test_names_are_those_of_probes() -> None:

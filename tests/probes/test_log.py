@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from atonc.cli import main
 from atonc.errors import InputError
-from atonc.probes.log import MAX_BYTES, checksum, parse_log, read_log
+from atonc.probes.log import MAX_BYTES, checksum, parse_log, read_log, signed
 from tests.probes.board_logs import ASKED, begin, line, log_lines, log_text
 
-NAME = "conv-3x3-pad-one-corner"
+NAME = "conv-3x3-pad-2"
 
 
 def test_the_checksum_is_the_known_one() -> None:
@@ -139,3 +139,9 @@ def test_the_verb_refuses_in_one_paragraph(tmp_path: Path, capsys: pytest.Captur
     assert "there is no such file" in capsys.readouterr().err
     assert main(["probe", "read"]) == 2
     assert "atonc probe read LOG" in capsys.readouterr().err
+
+
+def test_the_example_of_the_documentation_is_one() -> None:
+    text = (Path(__file__).parent.parent.parent / "docs" / "probes.md").read_text()
+    lines = [one for one in text.splitlines() if one.startswith("ATONC-PROBE") and "<" not in one]
+    assert lines and all(one == signed(one.rpartition(" *")[0]) for one in lines)

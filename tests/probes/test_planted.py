@@ -1,26 +1,43 @@
-"""Chips that differ in one thing: the log shows it, and nothing else."""
+"""Chips that differ in one thing: the log shows it, and nothing else. What follows from it: `test_first_hour.py`."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from atonc.place import board
-from atonc.probes import PROBES, with_controls
+from atonc.probes import with_controls
 from atonc.probes.build import DEFAULT_BOARD, build_all
 from tests.board.programs import needs_compiler
-from tests.probes.planted import BEHAVIOURS, high_nibble_first, machine_at, machine_with
+from tests.probes.planted import BEHAVIOURS, high_nibble_first
 from tests.probes.virtual import Chip, answers_in, firmware, log_of
 
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 FOUND = {  # what differs -> the answers that say so
     "pad on top alone": {"conv-3x3-stride-1-pads-0010": "wrong"},
+    "pads left and right alone": {"conv-3x3-stride-2-pads-1100": "wrong"},
     "long shifts": {"sum-16-bit-shift-24": "wrong"},
+    "two convolutions hang": {"conv-3x3-two-side-by-side": "hang"},
     "three convolutions hang": {"conv-3x3-three-side-by-side": "hang"},
     "copies from flash beside convolutions hang": {"copy-flash-beside-conv-flash": "hang"},
     "kernels in the CPU's RAM": {"conv-3x3-kernels-cpu-ram": "wrong"},
+    "kernels in the NPU's RAM": dict.fromkeys(
+        (
+            "control-conv-3x3",
+            "conv-3x3-alone-28",
+            "conv-3x3-kernels-npu-ram",
+            "conv-3x3-stride-1-pads-0001",
+            "conv-3x3-stride-1-pads-0010",
+            "conv-3x3-stride-2-pads-0110",
+            "conv-3x3-stride-2-pads-1100",
+            "conv-3x3-two-side-by-side",
+            "conv-3x3-three-side-by-side",
+        ),
+        "wrong",
+    ),
     "readers on one interface": {"engines-readers-together-short": "wrong", "engines-readers-together": "wrong"},
     "writers 64 bytes apart": {"writers-interleaved-64": "wrong"},
 }
@@ -29,33 +46,10 @@ FOUND = {  # what differs -> the answers that say so
 @needs_compiler
 @needs_make
 @pytest.mark.parametrize("what", BEHAVIOURS)
-def test_a_chip_that_differs_is_told(what: str, some_probes: Path) -> None:
-    answers = answers_in(log_of(some_probes, Chip(BEHAVIOURS[what])))
+def test_a_chip_that_differs_is_told(what: str, log_by: Callable[[str], tuple[str, ...]]) -> None:
+    answers = answers_in(log_by(what))
     said = {name: answer["verdict"] for name, answer in answers.items() if answer["verdict"] not in ("", "pass")}
     assert said == FOUND[what]
-
-
-@needs_compiler
-@needs_make
-@pytest.mark.parametrize(
-    ("name", "constant", "planted"),
-    [
-        ("many-words", "controller_word", 8.6),
-        ("frames-of-4-apart", "frame_turn", 20.0),
-        ("reads-of-one-bank", "read_beat", 1.4),
-        ("hyperram-speed", "hyperram_mb_per_s", 250.0),
-    ],
-)
-def test_cycles_give_the_constant(name: str, constant: str, planted: float, some_probes: Path) -> None:
-    speed = constant.endswith("_mb_per_s")
-    machine = machine_at(**{constant: planted}) if speed else machine_with(**{constant: planted})
-    answers = answers_in(log_of(some_probes, Chip(machine=machine)))
-    probe = next(probe for probe in PROBES if probe.name == name)
-    more = int(answers[name]["cycles"]) - int(answers[probe.baseline]["cycles"])
-    npu_mhz = int(answers["begin"]["npu_hz"]) / 1e6
-    found = probe.units * npu_mhz / more if speed else more / probe.units
-    assert probe.measures == constant
-    assert found == pytest.approx(planted, rel=0.03)  # the virtual board's clock goes in steps
 
 
 @needs_compiler

@@ -22,11 +22,11 @@ from atonc.probes.log import parse_log
 from atonc.probes.settle import Outcome, Settled, features_of, settle, unpublished
 from atonc.probes.types import Probe
 from atonc.report import probe_text
-from tests.probes.board_logs import ASKED, CLOCKS, line, log_lines, log_text
+from tests.probes.board_logs import ASKED, BAND, CLOCKS, line, log_lines, log_text
 
 BY_NAME = {probe.name: probe for probe in PROBES}
-CORNER, CONTROL = "conv-3x3-pad-one-corner", "control-conv-3x3"
-CORNER_PADS = Feature("CONVACC pads left right top bottom", "3x3/1", "1 0 1 0")
+CONTROL = "control-conv-3x3"
+BAND_PADS = Feature("CONVACC pads left right top bottom", "3x3/2", "1 1 0 0")
 TURN, BASE = "reader-window", "control-raster"
 
 
@@ -50,16 +50,16 @@ def measuring(constant: str, units: float, baseline: str = BASE) -> tuple[Probe,
 def test_a_board_on_which_all_passes_confirms_all_that_probes_show() -> None:
     found = settled(probes=PROBES).evidence
     shown = frozenset().union(*(features_of(probe) for probe in PROBES))
-    assert found.confirmed == unpublished(shown) and CORNER_PADS in found.confirmed
+    assert found.confirmed == unpublished(shown) and BAND_PADS in found.confirmed
     assert not found.refuted and not found.distrusted and found.supported == {a.id for a in ARGUMENTS}
     trust = Trust(board=found)
     assert all(trust.grade(feature).grade == Grade.SEEN for feature in found.confirmed)
-    assert trust.grade(CORNER_PADS).seen == "on this board"
+    assert trust.grade(BAND_PADS).seen == "on this board"
 
 
 def test_a_pass_confirms_what_it_shows_and_no_more() -> None:
     trust = Trust(board=settled().evidence)
-    other = replace_value(CORNER_PADS, "0 1 0 1")
+    other = replace_value(BAND_PADS, "1 1 0 1")
     assert trust.grade(other).grade == grade_feature(other).grade == Grade.COMPOSED
 
 
@@ -68,12 +68,19 @@ def replace_value(feature: Feature, value: str) -> Feature:
 
 
 def test_a_wrong_padding_refutes_itself_and_its_argument() -> None:
-    found = settled({CORNER: "wrong first=0 got=01 want=02"})
-    assert outcome(found, CORNER).refuted == {CORNER_PADS} and found.evidence.distrusted == {"S2"}
+    found = settled({BAND: "wrong first=0 got=01 want=02"})
+    assert outcome(found, BAND).refuted == {BAND_PADS} and found.evidence.distrusted == {"S2"}
     trust = Trust(board=found.evidence)
-    assert trust.grade(CORNER_PADS).grade == Grade.UNSEEN and "refuted" in trust.grade(CORNER_PADS).seen
-    assert trust.grade(replace_value(CORNER_PADS, "0 1 0 1")).grade == Grade.UNSEEN  # nothing may rest on S2
+    assert trust.grade(BAND_PADS).grade == Grade.UNSEEN and "refuted" in trust.grade(BAND_PADS).seen
+    assert trust.grade(replace_value(BAND_PADS, "1 1 0 1")).grade == Grade.UNSEEN  # nothing may rest on S2
     assert "S2" not in found.evidence.supported
+
+
+def test_a_form_that_no_argument_allowed_takes_none_with_it() -> None:
+    name, pads = "conv-3x3-stride-1-pads-0010", Feature("CONVACC pads left right top bottom", "3x3/1", "0 0 1 0")
+    found = settled({name: "wrong"}, PROBES)
+    assert outcome(found, name).refuted == {pads} and not found.evidence.distrusted
+    assert Trust(board=found.evidence).grade(pads._replace(value="0 0 0 1")).grade == Grade.SEEN
 
 
 def test_what_other_probes_show_to_work_is_not_to_blame() -> None:
@@ -91,12 +98,12 @@ def test_a_form_that_published_programs_have_can_be_refuted() -> None:
 
 
 def test_a_probe_whose_control_failed_says_nothing() -> None:
-    found = settled({CONTROL: "wrong", CORNER: "wrong", "writers-interleaved": "skipped why=because_of_it"})
-    assert outcome(found, CORNER).silent == f"says nothing: {CONTROL} did not pass"
+    found = settled({CONTROL: "wrong", BAND: "wrong", "writers-interleaved": "skipped why=because_of_it"})
+    assert outcome(found, BAND).silent == f"says nothing: {CONTROL} did not pass"
     assert not found.evidence.refuted and not found.evidence.distrusted
     silent = {one.probe.name for one in found.outcomes if one.silent}
     assert {"conv-3x3-width-300", "writers-four-interleaved"} <= silent  # also behind a probe that was skipped
-    assert CORNER_PADS not in found.evidence.confirmed and "S2" not in found.evidence.supported
+    assert BAND_PADS not in found.evidence.confirmed and "S2" not in found.evidence.supported
 
 
 def test_a_failed_control_refutes_no_form() -> None:
@@ -104,10 +111,10 @@ def test_a_failed_control_refutes_no_form() -> None:
 
 
 def test_a_lost_line_settles_nothing() -> None:
-    lines = [one for one in log_lines() if f" {CORNER} " not in one]
+    lines = [one for one in log_lines() if f" {BAND} " not in one]
     found = settle(parse_log("\n".join(lines)), PROBES)
-    assert CORNER_PADS not in found.evidence.confirmed | found.evidence.refuted
-    assert found.log.lost == 1 and outcome(found, CORNER).silent == "no answer in the log"
+    assert BAND_PADS not in found.evidence.confirmed | found.evidence.refuted
+    assert found.log.lost == 1 and outcome(found, BAND).silent == "no answer in the log"
 
 
 def test_probes_of_another_version_are_named() -> None:
@@ -166,6 +173,14 @@ def test_without_its_baseline_it_measures_nothing() -> None:
     assert not found.evidence.constants and "control-table did not pass" in outcome(found, TURN).refused
 
 
+@pytest.mark.parametrize(("cycles", "said"), [(12_680, "as the cycle model has it"), (11_144, "has 36: send")])
+def test_a_rate_that_no_constant_says_is_told(cycles: int, said: str) -> None:
+    name = "conv-5x3-products"
+    found = settled({name: f"pass cycles={cycles} runs=5"})
+    assert outcome(found, name).rate == pytest.approx(276480 / (cycles - 5000))
+    assert any("products a cycle" in text and said in text for text in probe_text.follows(outcome(found, name)))
+
+
 @pytest.mark.parametrize("name", MEASURABLE)
 def test_every_constant_can_be_replaced(name: str) -> None:
     chip = stm32n6()
@@ -182,20 +197,20 @@ def test_every_constant_can_be_replaced(name: str) -> None:
 
 def test_the_same_log_gives_the_same_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, files = tmp_path / "uart.log", [tmp_path / "a.json", tmp_path / "b.json"]
-    log.write_text(log_text({CORNER: "wrong first=0"}))
+    log.write_text(log_text({BAND: "wrong first=0"}))
     for file in files:
         assert main(["probe", "read", str(log), "-o", str(file)]) == 0
     text = capsys.readouterr().out
     assert files[0].read_bytes() == files[1].read_bytes()
-    assert f"{CORNER}: WRONG, byte 0 is ?, not ?" in text and "disproved: S2" in text
+    assert f"{BAND}: WRONG, byte 0 is ?, not ?" in text and "disproved: S2" in text
     read = read_board_evidence(files[0])
-    assert CORNER_PADS in read.refuted and read.distrusted == {"S2"} and read.board == "stm32n6570-dk"
+    assert BAND_PADS in read.refuted and read.distrusted == {"S2"} and read.board == "stm32n6570-dk"
     document = json.loads(files[0].read_text())
-    assert {"probe": CORNER, "verdict": "wrong", "first": 0} in document["answers"] and document["complete"]
+    assert {"probe": BAND, "verdict": "wrong", "first": 0} in document["answers"] and document["complete"]
 
 
 def test_what_is_written_is_read() -> None:
-    found = settled({CORNER: "wrong", TURN: "pass cycles=9000"}, measuring("frame_turn", 100.0)).evidence
+    found = settled({BAND: "wrong", TURN: "pass cycles=9000"}, measuring("frame_turn", 100.0)).evidence
     assert evidence_of_row(evidence_row(found)) == found and found.constants
 
 
@@ -244,7 +259,7 @@ def test_what_is_no_evidence_file(data: bytes, tmp_path: Path) -> None:
 
 def test_a_contradiction_writes_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, file = tmp_path / "uart.log", tmp_path / "evidence.json"
-    log.write_text("\n".join([*log_lines(), line(CORNER, "hang")]))
+    log.write_text("\n".join([*log_lines(), line(BAND, "hang")]))
     assert main(["probe", "read", str(log), "-o", str(file)]) == 2
     assert "answers one question in two ways" in capsys.readouterr().err and not file.exists()
 
@@ -260,7 +275,7 @@ def test_a_firmware_of_probes_that_nobody_knows_is_no_evidence(
 
 def test_json_says_what_follows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "uart.log"
-    log.write_text(log_text({CORNER: "wrong"}))
+    log.write_text(log_text({BAND: "wrong"}))
     assert main(["probe", "read", str(log), "-o", str(tmp_path / "e.json"), "--json"]) == 0
     rows = {row["probe"]: row for row in json.loads(capsys.readouterr().out)["outcomes"]}
-    assert any("disproved: S2" in text for text in rows[CORNER]["follows"])
+    assert any("disproved: S2" in text for text in rows[BAND]["follows"])

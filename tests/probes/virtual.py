@@ -11,7 +11,7 @@ import numpy as np
 
 from atonc.emu.board import Board, read_firmware
 from atonc.emu.board.npu import Execute
-from atonc.hw.machine import Machine
+from atonc.hw.machine import Machine, stm32n6
 from atonc.place import board
 from atonc.probes.build import DEFAULT_BOARD, BuiltProbe
 from atonc.probes.folder import FLASH_IMAGE, folder_files
@@ -39,11 +39,19 @@ class Chip:
     programmed: bool = True
     data_cache: bool = False
 
+    def constant(self, name: str) -> float:
+        """Of its cycles or memories."""
+        return (self.machine or stm32n6()).constant(name)
+
 
 def firmware(folder: Path, built: Sequence[BuiltProbe], flags: str = EMULATED) -> Path:
     target = board(DEFAULT_BOARD)
     for name, data in folder_files(built, target).items():
         (folder / name).write_bytes(data)
+    return make_for_virtual_board(folder, flags)
+
+
+def make_for_virtual_board(folder: Path, flags: str = EMULATED) -> Path:
     return make(folder, ["CPU=cortex-m33", f"EXTRA={_QUICK} {flags}"])
 
 
