@@ -1,0 +1,44 @@
+"""With `--silicon seen`, operators that move values stay on the NPU, in forms that published programs have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atonc.compare.inputs import make_inputs
+from atonc.emulation import Emulation
+from atonc.hw.safety.evidence import Grade
+from atonc.ir import Graph, Op
+from atonc.lower.semantics.run import run_mapped
+from atonc.options import Options
+from atonc.pipeline import Compiled, compile_graph
+from tests.lower.harness import activation, graph_of
+
+TRUSTED = {Grade.SEEN, Grade.ONCE, Grade.WITHIN}
+
+
+def compiled_as_seen(graph: Graph) -> Compiled:
+    """All of it on the NPU, in forms that are seen, and with the bits that these mean."""
+    compiled = compile_graph(graph, Options(silicon="seen", verify=False))
+    assert not compiled.mapped.reasons
+    assert compiled.grades and {epoch.grade for epoch in compiled.grades} <= TRUSTED
+    inputs = make_inputs(compiled.graph, 1)
+    got = Emulation(compiled.program, compiled.graph).run(inputs)
+    meant = run_mapped(compiled.graph, compiled.mapped, inputs)
+    assert all(np.array_equal(got[name], meant[name]) for name in compiled.graph.outputs)
+    return compiled
+
+
+def head(size: int) -> Graph:
+    """Box, score and class of every pixel, as detectors put them together."""
+    depths = {"box": 4, "score": 1, "class": 1}
+    parts = [activation(name, (1, size, size, depth), 0.1, 30) for name, depth in depths.items()]
+    op = Op("concat", "concat", tuple(depths), ("y",), {"axis": 3})
+    return graph_of(op, *parts, activation("y", (1, size, size, 6), 0.1, 30))
+
+
+@pytest.mark.parametrize("size", [6, 24])
+def test_single_channels_pass_an_arith(size: int) -> None:
+    """No published engine writes scattered bytes as they come from another one; behind an ARITH many do."""
+    compiled = compiled_as_seen(head(size))
+    assert len(compiled.program.epochs) <= 3  # one for each part at most
