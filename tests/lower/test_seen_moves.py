@@ -9,9 +9,11 @@ from atonc.compare.inputs import make_inputs
 from atonc.emulation import Emulation
 from atonc.hw.safety.evidence import Grade
 from atonc.ir import Graph, Op
+from atonc.lower.elementwise.function import function_for
 from atonc.lower.semantics.run import run_mapped
+from atonc.lower.units.arith import clip_unit
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
+from atonc.pipeline import Compiled, compile_graph, target_of
 from tests.lower.harness import activation, graph_of
 
 TRUSTED = {Grade.SEEN, Grade.ONCE, Grade.WITHIN}
@@ -42,3 +44,36 @@ def test_single_channels_pass_an_arith(size: int) -> None:
     """No published engine writes scattered bytes as they come from another one; behind an ARITH many do."""
     compiled = compiled_as_seen(head(size))
     assert len(compiled.program.epochs) <= 3  # one for each part at most
+
+
+def requantised(scale: float) -> Graph:
+    x, y = activation("x", (1, 8, 8, 3), 1 / 255, -128), activation("y", (1, 8, 8, 3), scale, -128)
+    return graph_of(Op("requantize", "requantize", ("x",), ("y",), {}), x, y)
+
+
+def sigmoid() -> Graph:
+    """Steep enough for a coefficient that no published table has, where the shifts are the finest."""
+    x = (np.arange(-128, 128) + 17) * 0.26874762773513794
+    codes = np.clip(np.rint(256 / (1 + np.exp(-x))) - 128, -128, 127).astype(int)
+    tensors = activation("x", (1, 8), 0.26874762773513794, -17), activation("y", (1, 8), 1 / 256, -128)
+    return graph_of(Op("table", "table", ("x",), ("y",), {"table": tuple(codes.tolist())}), *tensors)
+
+
+FUNCTIONS = {
+    "codes that stay": requantised(1 / 255 + 1e-9),  # scales that differ in their last bits
+    "codes up to a limit": requantised(1 / 200),
+    "a steep function": sigmoid(),
+}
+
+
+@pytest.mark.parametrize("graph", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_functions_take_units_as_seen(graph: Graph) -> None:
+    compiled_as_seen(graph)
+
+
+def test_functions_stay_as_they_are_where_composed_forms_may_be_used() -> None:
+    same = np.arange(-128, 128)
+    seen = target_of(Options(silicon="seen")).trust
+    assert function_for(same).units == (clip_unit(-128, 127),)
+    assert function_for(same, seen).units != (clip_unit(-128, 127),)
+    assert np.array_equal(function_for(same, seen).codes, same)

@@ -54,6 +54,18 @@ def fit_table(table: Array) -> FunctionTable:
     return _fit(np.ascontiguousarray(table, np.int8).tobytes())
 
 
+def fit_otherwise(table: Array) -> tuple[FunctionTable, ...]:
+    """With every pair of shifts, and so with other coefficients: the nearest first."""
+    return _fit_otherwise(np.ascontiguousarray(table, np.int8).tobytes())
+
+
+@lru_cache(maxsize=64)
+def _fit_otherwise(data: bytes) -> tuple[FunctionTable, ...]:
+    wanted = np.frombuffer(data, np.int8)
+    found = [fit for shifts in _SHIFTS if (fit := _fit_with(wanted, shifts, MOST_ERROR)) is not None]
+    return tuple(sorted(found, key=lambda fit: (fit.error, fit.wrong)))
+
+
 @lru_cache(maxsize=256)
 def _fit(data: bytes) -> FunctionTable:
     wanted = np.frombuffer(data, np.int8)
