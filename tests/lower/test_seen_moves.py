@@ -14,7 +14,7 @@ from atonc.lower.semantics.run import run_mapped
 from atonc.lower.units.arith import clip_unit
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph, target_of
-from tests.lower.harness import activation, graph_of
+from tests.lower.harness import activation, constant, graph_of
 
 TRUSTED = {Grade.SEEN, Grade.ONCE, Grade.WITHIN}
 
@@ -59,10 +59,28 @@ def sigmoid() -> Graph:
     return graph_of(Op("table", "table", ("x",), ("y",), {"table": tuple(codes.tolist())}), *tensors)
 
 
+def swish() -> Graph:
+    """With the finest shifts it needs larger coefficients than published tables have."""
+    x = (np.arange(-128, 128) - 33) * 0.2448
+    codes = np.clip(np.rint(x / (1 + np.exp(-x)) / 0.09116) - 125, -128, 127).astype(int)
+    tensors = activation("x", (1, 8), 0.2448, 33), activation("y", (1, 8), 0.09116, -125)
+    return graph_of(Op("table", "table", ("x",), ("y",), {"table": tuple(codes.tolist())}), *tensors)
+
+
+def prelu(low: int) -> Graph:
+    """Slopes per channel, from `low` on."""
+    slopes = np.linspace(low, 100, 16).astype(np.int8).reshape(1, 1, 16)
+    x, y = activation("x", (1, 6, 6, 16), 0.05, 7), activation("y", (1, 6, 6, 16), 0.04, -9)
+    return graph_of(Op("prelu", "prelu", ("x", "slope"), ("y",), {}), x, constant("slope", slopes, 0.01), y)
+
+
 FUNCTIONS = {
     "codes that stay": requantised(1 / 255 + 1e-9),  # scales that differ in their last bits
     "codes up to a limit": requantised(1 / 200),
     "a steep function": sigmoid(),
+    "a function with large coefficients": swish(),
+    "slopes of either sign": prelu(-90),
+    "slopes of one sign": prelu(5),
 }
 
 

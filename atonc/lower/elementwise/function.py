@@ -15,7 +15,7 @@ from atonc.hw.safety.evidence import PUBLISHED, Trust
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.conv.requantise import cut_to_32_bits, factor_shift, half_away
-from atonc.lower.elementwise.tables import MOST_ERROR, FunctionTable, fit_otherwise, fit_table
+from atonc.lower.elementwise.tables import MOST_ERROR, FunctionTable, fit_table, fits
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.semantics.arithmetic import ints, looked_up, table_codes
 from atonc.lower.semantics.arithmetic import line as line_codes
@@ -108,6 +108,12 @@ def function_for(table: Array, trust: Trust = PUBLISHED) -> Function:
     return next(found, first)
 
 
+def fitted(table: Array, trust: Trust) -> FunctionTable:
+    """The nearest table that may be relied on; if none may be, the nearest."""
+    found = (way for way in fits(table) if not untrusted_unit(way.config, "", trust))
+    return next(found, fit_table(table))
+
+
 def _ways(table: Array) -> Iterator[Function]:
     """From cheap to dear, each worked out when somebody asks."""
     codes, dtype = table.tobytes(), table.dtype.str
@@ -119,8 +125,7 @@ def _ways(table: Array) -> Iterator[Function]:
         if line is not None:
             after = (clip_unit(*clip),) if limits is clip else ()
             yield Function((affine_unit(line, 1), *after), np.clip(line_codes(line, CODES), *limits), 0)
-    yield _by_table(fit_table(table))
-    yield from map(_by_table, fit_otherwise(table))
+    yield from map(_by_table, fits(table))
 
 
 @lru_cache(maxsize=4096)
