@@ -74,6 +74,27 @@ def prelu(low: int) -> Graph:
     return graph_of(Op("prelu", "prelu", ("x", "slope"), ("y",), {}), x, constant("slope", slopes, 0.01), y)
 
 
+def pair(kind: str, zero: int = -9, **attrs: object) -> Graph:
+    shape = (1, 6, 6, 16)
+    tensors = activation("a", shape, 0.05, 3), activation("b", shape, 0.03, -20), activation("y", shape, 0.07, zero)
+    return graph_of(Op(kind, kind, ("a", "b"), ("y",), attrs), *tensors)
+
+
+PAIRS = {
+    "a sum above a limit": pair("add", clip=(-9, 127)),
+    "a sum between limits": pair("add", clip=(-9, 77)),
+    "a difference below a limit": pair("sub", -128, clip=(-128, 100)),
+    "minimum": pair("minimum"),
+    "maximum": pair("maximum"),
+    "maximum above a limit": pair("maximum", clip=(-9, 127)),
+}
+
+
+@pytest.mark.parametrize("graph", PAIRS.values(), ids=PAIRS.keys())
+def test_pairs_take_units_as_seen(graph: Graph) -> None:
+    compiled_as_seen(graph)
+
+
 FUNCTIONS = {
     "codes that stay": requantised(1 / 255 + 1e-9),  # scales that differ in their last bits
     "codes up to a limit": requantised(1 / 200),
