@@ -73,15 +73,29 @@ Found = tuple[Mapped, Scheduled, Layout]  # one way to do it all
 @dataclass(frozen=True)
 class Wishes:
     """What an earlier round taught: operators that shall not be chained to others, those whose rows shall not be
-    computed in turn, those whose epochs leave the engines of a copy."""
+    computed in turn, those whose tasks get an epoch each, those whose epochs leave the engines of a copy."""
 
     apart: frozenset[str] = frozenset()
     whole: frozenset[str] = frozenset()
+    alone: frozenset[str] = frozenset()
     roomy: frozenset[str] = frozenset()
 
 
+NO_WISHES = Wishes()
 Bound = tuple[Mapped, Scheduled, Layout, Program]
 Lower = Callable[..., Mapped]  # `map_ops` of the graph, with its keywords still open
+
+
+def taken_apart(
+    wishes: Wishes, refused: Collection[str], mapped: Mapped, scheduled: Scheduled
+) -> tuple[Wishes, set[str]]:
+    """What to do otherwise for operators whose epochs were refused, and for whom that is something: first without
+    chains and rows in turn, then in epochs of their own."""
+    chained = scheduled.schedule.chained(refused)
+    striped = {name for stripe in mapped.stripes for name in stripe.ops} & set(refused)
+    crowded = scheduled.schedule.crowded(refused) - chained - striped
+    more = replace(wishes, apart=wishes.apart | chained, whole=wishes.whole | striped, alone=wishes.alone | crowded)
+    return more, chained | striped | crowded
 
 
 @dataclass(frozen=True)
@@ -195,7 +209,7 @@ def _schedule_and_place(mapped: Mapped, job: Job, wishes: Wishes) -> tuple[Sched
     """Longer chains write in other places of their buffers. Where no memory has room for that, nothing is chained. What
     chains save is reckoned with all buffers on the chip; where some are outside, the finished programs are compared."""
     fused = chains(mapped, job, wishes.apart)
-    place = partial(_placed, mapped, job=job, roomy=wishes.roomy)
+    place = partial(_placed, mapped, job=job, wishes=wishes)
     try:
         found = place(fused)
     except PlacementError:
@@ -207,8 +221,8 @@ def _schedule_and_place(mapped: Mapped, job: Job, wishes: Wishes) -> tuple[Sched
     return min(found, place(Fused(mapped.works)), key=lambda one: job.cycles_placed(*one))
 
 
-def _placed(mapped: Mapped, fused: Fused, job: Job, roomy: frozenset[str]) -> tuple[Scheduled, Layout]:
-    scheduled, context = schedule_tasks(mapped, fused, job.target, job.options, roomy), mapped.context
+def _placed(mapped: Mapped, fused: Fused, job: Job, wishes: Wishes) -> tuple[Scheduled, Layout]:
+    scheduled, context = schedule_tasks(mapped, fused, job.target, job.options, wishes), mapped.context
     job.watch("schedule", scheduled)
     progress.stage("placing buffers")
     require_written(scheduled.plans, context.buffers, context.aliases, job.graph.inputs, job.graph.outputs)
@@ -257,13 +271,13 @@ def _position(part: Sequence[TaskGroup], groups: Sequence[TaskGroup]) -> int | N
 
 
 def schedule_tasks(
-    mapped: Mapped, fused: Fused, target: Target, options: Options, roomy: frozenset[str] = frozenset()
+    mapped: Mapped, fused: Fused, target: Target, options: Options, wishes: Wishes = NO_WISHES
 ) -> Scheduled:
     """Epochs with unit numbers, sound. Chains without evidence are left to the gate of `--silicon`, which sends their
-    operators to the CPU. `roomy`: operators whose epochs leave the engines of a copy."""
+    operators to the CPU."""
     context = mapped.context
     cycles = partial(epoch_cycles, buffers=context.buffers, target=target)
-    network = Network(context.buffers, context.aliases, cycles, roomy, target.trust)
+    network = Network(context.buffers, context.aliases, cycles, wishes.roomy, target.trust, wishes.alone)
     scheduled = schedule(fused.works, network, left_out(options))
     found = replace(scheduled, merges=fused.merges, apart=fused.apart)
     plans = assign(found, _keeps_tables(options))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc import progress, silicon
-from atonc.arranging import Job, Wishes, arrange, supplied
+from atonc.arranging import Job, Wishes, arrange, supplied, taken_apart
 from atonc.arranging import Scheduled as Scheduled
 from atonc.arranging import Watch as Watch
 from atonc.arranging import nobody as nobody
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 1 << 27  # of a tensor whose typical values are looked at, whatever a file says of memories
 CALIBRATION_SEEDS = (1001, 1002)  # not those of the verification
-ROUNDS = 6  # each moves the operators whose epochs were refused to the CPU; what they leave is placed anew
+ROUNDS = 8  # each takes operators whose epochs were refused apart, or moves them to the CPU; the rest is placed anew
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,8 +119,7 @@ def compile_canonical(
     given = given_inputs(source, graph, options.calibration)
     samples = cache(partial(typical_runs, graph, memory, given))
     avoided: dict[str, Refused] = {}
-    apart: set[str] = set()  # operators that shall not be chained to others
-    whole: set[str] = set()  # operators whose rows shall not be computed in turn
+    wishes = Wishes()
     target = target_of(options)
     memory = replace(memory, machine=target.machine)
     job = Job(graph, memory, target, options, watch)
@@ -128,7 +127,6 @@ def compile_canonical(
         coarse = max(MOST_CODES, options.allow_coarse)
         edges = supplied(graph, options)
         lower = partial(map_ops, graph, job.target, options.numerics, samples, affinity, edges, avoided, coarse=coarse)
-        wishes = Wishes(frozenset(apart), frozenset(whole))
         mapped, scheduled, layout, program = arrange(lower, job, wishes)
         watch("place", program)
         progress.stage("checking every epoch")
@@ -136,11 +134,8 @@ def compile_canonical(
         refused = silicon.refused(found.grades, program, scheduled.shares, target.trust)
         if not refused:
             break
-        chained = scheduled.schedule.chained(refused)
-        apart |= chained
-        striped = {name for stripe in mapped.stripes for name in stripe.ops} & set(refused)
-        whole |= striped
-        avoided |= {name: refusal for name, refusal in refused.items() if name not in chained | striped}
+        wishes, helped = taken_apart(wishes, refused, mapped, scheduled)
+        avoided |= {name: refusal for name, refusal in refused.items() if name not in helped}
     else:
         raise silicon.no_end(refused)
     findings = require_safe(found, target.trust)

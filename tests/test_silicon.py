@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from atonc.ir import Graph, Op
 from atonc.options import Options
 from atonc.pipeline import compile_graph
 from atonc.report import silicon_text
+from atonc.schedule.shares import Share
 from atonc.target import trust_of
 from tests.lower.harness import activation, constant, graph_of
 
@@ -85,6 +87,29 @@ def test_it_ends_when_nothing_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(silicon, "refused", lambda *_: refusal)
     with pytest.raises(ToolError, match="CONVACC W of 3x3/1 simd1 F1 = 1"):
         compile_graph(graph(), Options(verify=False))
+
+
+def branches() -> Graph:
+    """Two layers that read the same picture."""
+    one = graph(zero=-5)
+    (op,) = one.ops
+    other = replace(op, name="other", outputs=("z",))
+    tensors = {**one.tensors, "z": activation("z", (1, 12, 12, 16), 0.05, 3)}
+    return replace(one, tensors=tensors, ops=(op, other), outputs=("y", "z"))
+
+
+def test_operators_leave_a_shared_epoch_before_they_leave_the_npu(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = silicon.refused([planted(Grade.UNSEEN)], *_bound(), PUBLISHED)["conv"]
+    asked = []
+
+    def refuse_neighbours(grades: object, program: object, shares: Sequence[Sequence[Share]], trust: object):
+        asked.append([[share.op for share in some] for some in shares])
+        return {some[0].op: refusal for some in shares if len(some) > 1 or len(some[0].tasks) > 1}
+
+    monkeypatch.setattr(silicon, "refused", refuse_neighbours)
+    compiled = compile_graph(branches(), Options(verify=False))
+    assert max(map(len, asked[0])) == 2 and max(map(len, asked[-1])) == 1
+    assert not compiled.mapped.reasons and {op for some in asked[-1] for op in some} == {"conv", "other"}
 
 
 def _bound():

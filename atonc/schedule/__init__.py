@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from atonc.hw.safety.evidence import PUBLISHED
 from atonc.schedule.order import order
 from atonc.schedule.pack import packed
 from atonc.schedule.pack_ops import Network, pack_ops
@@ -38,7 +37,7 @@ def schedule(works: Iterable[Work], network: Network | None = None, without: Col
     steps: list[Step] = []
     for work in order(works):
         steps += [work.call] if work.call else []
-        spare, trust = (network.spare([work.op]), network.trust) if network else (0, PUBLISHED)
-        steps += [EpochOfTasks(tasks, (work.op,) * len(tasks)) for tasks in packed(work.groups, trust, spare)]
+        epochs = network.epochs(work) if network else packed(work.groups)
+        steps += [EpochOfTasks(tasks, (work.op,) * len(tasks)) for tasks in epochs]
     found = Schedule(tuple(steps))
     return found if network is None or "pack" in without else pack_ops(found, network)

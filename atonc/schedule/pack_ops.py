@@ -15,11 +15,11 @@ from functools import cached_property
 from atonc.hw.safety.evidence import PUBLISHED, Trust
 from atonc.plan.aliases import root
 from atonc.plan.beside import may_share_epoch
-from atonc.plan.task import Task
+from atonc.plan.task import Task, tasks_of
 from atonc.plan.types import Buffer, CpuPlan
 from atonc.schedule.lives import Lives
-from atonc.schedule.pack import apart, fits, units_of
-from atonc.schedule.types import Beside, EpochOfTasks, Schedule, Step
+from atonc.schedule.pack import apart, fits, packed, units_of
+from atonc.schedule.types import Beside, EpochOfTasks, Schedule, Step, Work
 from atonc.select.policy import NEARLY, PACK_REACH
 
 ENGINES_OF_COPY = 2
@@ -35,6 +35,13 @@ class Network:
     cycles: Callable[[Sequence[Task]], int]
     roomy: frozenset[str] = frozenset()  # operators whose epochs leave the engines of a copy
     trust: Trust = PUBLISHED
+    alone: frozenset[str] = frozenset()  # operators whose tasks share no epoch
+
+    def epochs(self, work: Work) -> list[tuple[Task, ...]]:
+        """Of one operator."""
+        if work.op in self.alone:
+            return [(task,) for task in tasks_of(work.groups)]
+        return packed(work.groups, self.trust, self.spare([work.op]))
 
     def spare(self, ops: Iterable[str]) -> int:
         """Engines that an epoch of these operators leaves."""
@@ -143,6 +150,8 @@ def _all_apart(tasks: Sequence[Task], others: Sequence[Task]) -> bool:
 
 
 def _fit_together(one: _Slot, other: _Slot, network: Network) -> bool:
+    if not network.alone.isdisjoint((*one.ops, *other.ops)):
+        return False
     room = fits(one.units, other.units, network.spare((*one.ops, *other.ops)))
     return room and may_share_epoch((*other.tasks, *one.tasks), network.trust)
 

@@ -89,3 +89,8 @@ class Schedule:
             pair = {merge.producer, merge.consumer}
             found |= pair if not pair.isdisjoint(ops) else set()
         return found
+
+    def crowded(self, ops: Collection[str]) -> set[str]:
+        """Those of some operators that have an epoch in which another task stands beside theirs."""
+        shared = (step.ops for step in self.steps if isinstance(step, EpochOfTasks) and len(step.tasks) > 1)
+        return {op for names in shared for op in names if op in ops}

@@ -34,6 +34,9 @@ WIDE_WINDOWS = Preference(
 WITHOUT_COPY = Preference(
     "padding by the unit, then tap by tap, then a padded copy", "in the order of how much more each writes to memory"
 )
+FEWEST_UNITS = Preference(
+    "a gain with its sign before signs first", "both give the same numbers, and signs take a unit of their own"
+)
 LIKE_2X = Preference(
     "forms of --numerics 2.x in the order of their roundings", "the numbers must be those of ST's releases"
 )
@@ -44,5 +47,6 @@ SHORTER_STREAMS = Preference(
 )
 
 ALL = (
-    AS_STORED, SHIFTED_COPY, TYPICAL_ROOM, FEWEST_STRIPS, WIDE_WINDOWS, WITHOUT_COPY, LIKE_2X, SHORTER_STREAMS
+    AS_STORED, SHIFTED_COPY, TYPICAL_ROOM, FEWEST_STRIPS, WIDE_WINDOWS, WITHOUT_COPY, FEWEST_UNITS, LIKE_2X,
+    SHORTER_STREAMS,
 )  # fmt: skip

@@ -13,10 +13,11 @@ import numpy as np
 
 from atonc.hw.fields import UnitConfig
 from atonc.hw.limits import MOST_READERS, UNITS
+from atonc.hw.safety.evidence import Trust
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.elementwise.channels import channel_steps, common_block
-from atonc.lower.elementwise.function import chain_wirings, function_for, function_steps, require_int8, table_of
+from atonc.lower.elementwise.function import chain_wirings, fitted, function_for, function_steps, require_int8, table_of
 from atonc.lower.elementwise.operands import (
     Operand,
     code_operand,
@@ -26,7 +27,6 @@ from atonc.lower.elementwise.operands import (
     requantised,
     swapped,
 )
-from atonc.lower.elementwise.tables import fit_table
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.semantics.arithmetic import ints
 from atonc.lower.semantics.arithmetic import line as line_codes
@@ -50,6 +50,7 @@ from atonc.lower.units.wiring import Wiring, pack
 from atonc.ops.registry import evaluate
 from atonc.ops.rounding import ONCE, Rounding, lift, rounding_of
 from atonc.plan.build import TaskBuilder
+from atonc.plan.evidence import untrusted_unit
 from atonc.plan.streams import contiguous
 from atonc.plan.task import TaskGroup
 from atonc.select.policy import MAX_CHAINS
@@ -291,11 +292,20 @@ def lower_extreme(op: Op, context: Context) -> list[TaskGroup]:
     last = fit_pair(1.0, 1.0, 128.0) if op.kind == "maximum" else fit_pair(-1.0, 1.0, -128.0)
 
     def wire(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:
-        positive = epoch.unit(pair_unit(difference), read(x), read(y))
-        return epoch.unit(pair_unit(last), positive, read(x if op.kind == "maximum" else y))
+        trust = context.facts.target.trust
+        positive = _sum(epoch, difference, (read(x), read(y)), trust)
+        return _sum(epoch, last, (positive, read(x if op.kind == "maximum" else y)), trust)
 
     _explain(op, context, (x, y), partial(extreme_codes, op.kind))
     return [*pack(before, _origin(op), "requantize"), *_steps(op, context, (x, y), wire, 2, 3)]
+
+
+def _sum(epoch: TaskBuilder, pair: Pair, streams: tuple[str, str], trust: Trust) -> str:
+    """Of two streams, which change places where the gain of the first one has a sign that no unit was seen to have."""
+    unit = pair_unit(pair)
+    if untrusted_unit(unit, "", trust) is None:
+        return epoch.unit(unit, *streams)
+    return epoch.unit(pair_unit(pair.turned), *reversed(streams))
 
 
 def extreme_codes(kind: str, x: Array, y: Array) -> Array:
@@ -316,7 +326,7 @@ def _as_output(op: Op, context: Context, name: str, out: Tensor) -> tuple[Operan
     if tensor.quant is not None and tensor.quant.same_as(out.quant):
         return operand, []
     scratch = context.scratch(tensor.elements, f"{op.name}:{name}")
-    found = function_for(table_of(convert, context, 0))
+    found = function_for(table_of(convert, context, 0), context.facts.target.trust)
     done = requantised(operand, scratch, out, name, found.codes)
     return done, chain_wirings(operand.buffer, scratch, tensor.elements, found.units)
 
@@ -331,7 +341,7 @@ def _steps(
 ) -> list[TaskGroup]:
     """The output in parallel parts, each by the units that `wire` puts down, then clipped if need be."""
     target, elements = context.buffer(op.outputs[0]), context.tensor(op.outputs[0]).elements
-    after = _clip_units(op, ariths)
+    after = _clip_units(op, ariths, context.facts.target.trust)
     ariths += sum(unit.KIND == "ARITH" for unit in after)
     ways = min(UNITS["ARITH"] // ariths, MOST_READERS // readers, MAX_CHAINS)
     block = max(operand.repeats.block for operand in operands)
@@ -347,14 +357,14 @@ def _steps(
     return pack(wirings, _origin(op), op.kind)
 
 
-def _clip_units(op: Op, ariths: int) -> list[UnitConfig]:
-    """Behind three ARITH units only an ACTIV was seen."""
+def _clip_units(op: Op, ariths: int, trust: Trust) -> list[UnitConfig]:
+    """Behind three ARITH units only an ACTIV was seen, and at most limits no ARITH that clips."""
     clip = clip_of(op)
     if clip is None:
         return []
-    if ariths < 3:
+    if ariths < 3 and not untrusted_unit(clip_unit(*clip), "", trust):
         return [clip_unit(*clip)]
-    return [fit_table(np.clip(np.arange(-128, 128), *clip)).config]
+    return [fitted(np.clip(np.arange(-128, 128), *clip), trust).config]
 
 
 def _origin(op: Op) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -9,10 +10,12 @@ import numpy as np
 
 from atonc.hw.fields import UnitConfig
 from atonc.hw.limits import MOST_TABLE_SHIFT
+from atonc.hw.memoise import memoise
+from atonc.hw.safety.evidence import PUBLISHED, Trust
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.conv.requantise import cut_to_32_bits, factor_shift, half_away
-from atonc.lower.elementwise.tables import MOST_ERROR, fit_table
+from atonc.lower.elementwise.tables import MOST_ERROR, FunctionTable, fit_table, fits
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.semantics.arithmetic import ints, looked_up, table_codes
 from atonc.lower.semantics.arithmetic import line as line_codes
@@ -22,6 +25,7 @@ from atonc.lower.units.parts import parts
 from atonc.lower.units.wiring import Wiring, pack
 from atonc.ops.registry import evaluate
 from atonc.plan.build import TaskBuilder
+from atonc.plan.evidence import untrusted_unit
 from atonc.plan.streams import contiguous
 from atonc.plan.task import TaskGroup
 
@@ -83,7 +87,7 @@ def table_of(op: Op, context: Context, varying: int) -> Array:
 
 
 def function_steps(op: Op, context: Context, source: str, table: Array) -> list[TaskGroup]:
-    found = function_for(table)
+    found = function_for(table, context.facts.target.trust)
     if found.error > MOST_ERROR:
         raise Refusal(
             "function table",
@@ -96,24 +100,41 @@ def function_steps(op: Op, context: Context, source: str, table: Array) -> list[
     return chain_steps(op, context, source, found.units)
 
 
-def function_for(table: Array) -> Function:
-    """The cheapest units that compute a table, exactly wherever possible."""
-    return _function_for(table.tobytes(), table.dtype.str)
+def function_for(table: Array, trust: Trust = PUBLISHED) -> Function:
+    """The cheapest units that compute a table and may be relied on, exactly wherever possible; if none may be, the
+    cheapest."""
+    first = next(_ways(table))
+    found = (way for way in _ways(table) if not any(untrusted_unit(unit, "", trust) for unit in way.units))
+    return next(found, first)
+
+
+def fitted(table: Array, trust: Trust) -> FunctionTable:
+    """The nearest table that may be relied on; if none may be, the nearest."""
+    found = (way for way in fits(table) if not untrusted_unit(way.config, "", trust))
+    return next(found, fit_table(table))
+
+
+def _ways(table: Array) -> Iterator[Function]:
+    """From cheap to dear, each worked out when somebody asks."""
+    codes, dtype = table.tobytes(), table.dtype.str
+    clip = int(table.min()), int(table.max())
+    if np.array_equal(np.clip(CODES, *clip), table):
+        yield Function((clip_unit(*clip),), table, 0)
+    for limits in (FULL_RANGE, clip):
+        line = _line(codes, dtype, limits)
+        if line is not None:
+            after = (clip_unit(*clip),) if limits is clip else ()
+            yield Function((affine_unit(line, 1), *after), np.clip(line_codes(line, CODES), *limits), 0)
+    yield from map(_by_table, fits(table))
 
 
 @lru_cache(maxsize=4096)
-def _function_for(codes: bytes, dtype: str) -> Function:
-    table = np.frombuffer(codes, dtype)
-    clip = int(table.min()), int(table.max())
-    if np.array_equal(np.clip(CODES, *clip), table):
-        return Function((clip_unit(*clip),), table, 0)
-    line = affine_of_table(table, FULL_RANGE)
-    if line is not None:
-        return Function((affine_unit(line, 1),), line_codes(line, CODES), 0)
-    line = affine_of_table(table, clip)
-    if line is not None:
-        return Function((affine_unit(line, 1), clip_unit(*clip)), np.clip(line_codes(line, CODES), *clip), 0)
-    fitted = fit_table(table)
+def _line(codes: bytes, dtype: str, clip: tuple[int, int]) -> Affine | None:
+    return affine_of_table(np.frombuffer(codes, dtype), clip)
+
+
+@memoise
+def _by_table(fitted: FunctionTable) -> Function:
     return Function((fitted.config,), table_codes(fitted), fitted.error)
 
 
@@ -125,7 +146,8 @@ def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, 
 
 def lower_rows(op: Op, source: str, target: str, at: tuple[int, int], size: int, context: Context) -> list[TaskGroup]:
     """So many bytes of a function, from these places of both buffers on; what they mean is known."""
-    units = (edge_unit(),) if op.kind in EDGES else function_for(table_of(op, context, 0)).units
+    trust = context.facts.target.trust
+    units = (edge_unit(),) if op.kind in EDGES else function_for(table_of(op, context, 0), trust).units
     work = chain_wirings(source, target, size, units, at)
     return pack(work, op.origin or (op.name,), op.kind)
 

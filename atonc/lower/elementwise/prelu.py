@@ -6,7 +6,7 @@ same sign, saturation cuts the negative branch off at its end; else an ARITH cli
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -28,7 +28,7 @@ from atonc.lower.elementwise.channels import (
     product,
     read_area,
 )
-from atonc.lower.elementwise.tables import FunctionTable, fit_table
+from atonc.lower.elementwise.tables import FunctionTable
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.semantics.arithmetic import ints, looked_up, table_codes
 from atonc.lower.semantics.arithmetic import line as line_codes
@@ -42,6 +42,8 @@ from atonc.ops.values import Arg
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, engine
 from atonc.plan.task import TaskGroup
+from atonc.select.choose import choose, in_order
+from atonc.select.preferences import FEWEST_UNITS
 
 
 @dataclass(frozen=True)
@@ -86,14 +88,17 @@ def lower_prelu(op: Op, context: Context) -> list[TaskGroup]:
     if slope.elements == 1 or x.zero_point == -128:  # no code is negative
         table = all_codes(op, context, 0).codes.reshape(256, -1)[:, 0]
         return function.function_steps(op, context, x.name, table)
-    return _steps(op, context, prelu_form(op, context))
+    form = prelu_form(op, context)
+    draws = [lambda draft: _steps(op, draft, form), lambda draft: _steps(op, draft, _signs_first(form))]
+    return choose(context, in_order(FEWEST_UNITS, draws))
 
 
 def prelu_form(op: Op, context: Context) -> Prelu:
     x, out, slope = (context.tensor(name) for name in (op.inputs[0], op.outputs[0], op.inputs[1]))
     assert slope.data is not None
     rising, falling = _branches(op, (x, slope, out))
-    positive = fit_table(np.clip(rising + out.zero_point, *FULL_RANGE).astype(np.int8))
+    above = np.clip(rising + out.zero_point, *FULL_RANGE).astype(np.int8)
+    positive = function.fitted(above, context.facts.target.trust)
     if context.numerics == "2.x" and slope.dtype == "int8" and slope.quant is not None and slope.quant.is_per_tensor:
         return _two_steps(positive, x, out, slope)
     gains = np.asarray(Arg(slope, slope.data).real.reshape(-1) * (x.scale / out.scale), np.float64)
@@ -104,6 +109,14 @@ def prelu_form(op: Op, context: Context) -> Prelu:
     codes = np.clip(falling + out.zero_point, *FULL_RANGE)
     negative = fit_affine(codes, gains, out.zero_point - x.zero_point * gains)
     return Prelu(positive, negative, None, x.zero_point, out.zero_point)
+
+
+def _signs_first(form: Prelu) -> Prelu:
+    """The same numbers. No published unit has large negative gains: programs multiply by small integers first."""
+    if form.factors is not None:
+        return form
+    gains = form.negative.a
+    return replace(form, negative=replace(form.negative, a=np.abs(gains)), factors=np.where(gains < 0, -1, 1))
 
 
 def _branches(op: Op, tensors: tuple[Tensor, Tensor, Tensor]) -> tuple[Array, Array]:

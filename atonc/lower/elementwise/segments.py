@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-_LIMIT = 32767
 _CURVES = (0.0, 0.5, 0.4, 0.6, 0.25, 0.75, 0.1, 0.9)  # places in the allowed range of A
 _SLOPES = (0.5, 0.35, 0.65, 0.2, 0.8)
 _MOST_POINTS = 16  # wider segments are thinned out while searching, and checked in full
@@ -23,6 +22,7 @@ class Shifts:
     b: int
     c: int
     out: int
+    most: int = 32767  # of a coefficient, either way
 
 
 def fit_segments(low: Array, high: Array, shifts: Shifts) -> tuple[Array, Array]:
@@ -35,7 +35,8 @@ def fit_segments(low: Array, high: Array, shifts: Shifts) -> tuple[Array, Array]
     done = np.zeros(segments, bool)
     points = _points(width)
     windows = x[:, points], low[:, points], high[:, points]
-    curves, hopeless = _curves(*windows) if width > 2 else (np.zeros((1, segments), np.int64), np.zeros(segments, bool))
+    straight = np.zeros((1, segments), np.int64), np.zeros(segments, bool)
+    curves, hopeless = _curves(*windows, shifts.most) if width > 2 else straight
     for some in (curves[:1], curves[1:]):  # the first curve does for most segments, all others are tried at once
         left = np.flatnonzero(~(done | hopeless))
         if not left.size or not len(some):
@@ -62,7 +63,7 @@ def _points(width: int) -> Array:
     return np.unique(np.linspace(0, width - 1, min(width, _MOST_POINTS)).astype(np.int64))
 
 
-def _curves(x: Array, low: Array, high: Array) -> tuple[Array, Array]:
+def _curves(x: Array, low: Array, high: Array, limit: int) -> tuple[Array, Array]:
     """Candidates for A per segment, [candidates, segments]: zero if allowed, then inside the range that second
     differences allow; and the segments for which they allow nothing."""
     i, j, k = _triples(x.shape[1])
@@ -72,7 +73,7 @@ def _curves(x: Array, low: Array, high: Array) -> tuple[Array, Array]:
     most = (high[:, i] * wi + low[:, j] * wj + high[:, k] * wk).min(axis=1)
     inside = [least + (most - least) * place for place in _CURVES[1:]]
     straight = np.clip(0.0, least, np.maximum(least, most))
-    candidates = np.clip(np.rint(np.stack([straight, *inside])), -_LIMIT, _LIMIT).astype(np.int64)
+    candidates = np.clip(np.rint(np.stack([straight, *inside])), -limit, limit).astype(np.int64)
     return candidates, least > most + 1
 
 
@@ -90,7 +91,7 @@ def _slopes(a: Array, x: Array, low: Array, high: Array, shifts: Shifts) -> Arra
     flat = np.where((steepest_least <= 0) & (steepest_most >= 0), 0.0, (steepest_least + steepest_most) / 2)
     places = [flat, *(steepest_least + (steepest_most - steepest_least) * place for place in _SLOPES)]
     scale = float(1 << shifts.b)
-    return np.clip(np.rint(np.stack(places, axis=1) / scale), -_LIMIT, _LIMIT).astype(np.int64)
+    return np.clip(np.rint(np.stack(places, axis=1) / scale), -shifts.most, shifts.most).astype(np.int64)
 
 
 def _constants(a: Array, b: Array, x: Array, low: Array, high: Array, shifts: Shifts) -> tuple[Array, Array]:
@@ -98,7 +99,7 @@ def _constants(a: Array, b: Array, x: Array, low: Array, high: Array, shifts: Sh
     rest = a[..., None] * x * x + (b[..., None] << shifts.b) * x
     least, most = (low - rest).max(axis=-1), (high - rest).min(axis=-1)
     least, most = -(-least >> shifts.c), most >> shifts.c
-    least, most = np.maximum(least, -_LIMIT), np.minimum(most, _LIMIT)
+    least, most = np.maximum(least, -shifts.most), np.minimum(most, shifts.most)
     return (least + most) >> 1, least <= most
 
 

@@ -7,7 +7,8 @@ shared. y = sat8(round((A*x*x + (B << SB)*x + (C << SC)) >> SO)) with x the inpu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +27,7 @@ _INDEX_BITS = 5
 _SLACKS = (0, 1, 2, 4, 16, 255)  # with the last one any row fits
 # (B, C) shifts inside what public networks use; fine ones first, then ones that reach steeper functions
 _SHIFTS = tuple(Shifts(b, c, 15) for b, c in ((2, 9), (4, 10), (6, 11), (7, 12), (8, 13)))
+_SMALLER = 24576  # the largest A of public networks; their B and C are larger
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,21 @@ class _Plan:
 def fit_table(table: Array) -> FunctionTable:
     """The best table found for 256 output codes; the caller decides whether its error is acceptable."""
     return _fit(np.ascontiguousarray(table, np.int8).tobytes())
+
+
+def fits(table: Array) -> Iterator[FunctionTable]:
+    """The best table, and where that may not be used, those with no coefficient larger than any that was seen: the
+    nearest first."""
+    yield fit_table(table)
+    yield from _fit_otherwise(np.ascontiguousarray(table, np.int8).tobytes())
+
+
+@lru_cache(maxsize=64)
+def _fit_otherwise(data: bytes) -> tuple[FunctionTable, ...]:
+    wanted = np.frombuffer(data, np.int8)
+    smaller = [replace(shifts, most=_SMALLER) for shifts in _SHIFTS]
+    found = [fit for shifts in smaller if (fit := _fit_with(wanted, shifts, MOST_ERROR)) is not None]
+    return tuple(sorted(found, key=lambda fit: (fit.error, fit.wrong)))
 
 
 @lru_cache(maxsize=256)

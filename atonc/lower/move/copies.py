@@ -202,10 +202,9 @@ def _walks(source: StridedView, target: StridedView, nest: Nest, units: Units, j
     """One pair of engines if possible, else one for every turn of a loop."""
     backwards = [i for i, loop in enumerate(nest) if loop[1] < 0 or loop[2] < 0]
     if not backwards and len(nest) <= _MOST_LOOPS:
-        for word in _words(source.offset, target.offset, nest, units):
-            found = _fit(source, target, nest, units, word, judge)
-            if found:
-                return [found]
+        found = next(_whole(source, target, nest, units, judge), None)
+        if found:
+            return [found]
     axis = backwards[0] if backwards else min(range(len(nest)), key=lambda i: nest[i][0])
     count, near, far = nest[axis]
     if count > MOST_MOVES:
@@ -221,6 +220,16 @@ def _walks(source: StridedView, target: StridedView, nest: Nest, units: Units, j
         for k in range(count)
     ]
     return [found for a, b in turns for found in _walks(a, b, rest, units, judge)]
+
+
+def _whole(source: StridedView, target: StridedView, nest: Nest, units: Units, judge: Judge) -> Iterator[Walk]:
+    """One pair of engines. Heads of detectors write few channels of every pixel, and always from an ARITH: where
+    engines may not do that on their own, one that changes nothing stands between them."""
+    ways = [(units, word) for word in _words(source.offset, target.offset, nest, units)]
+    for between, word in (*ways, *(() if units else ((SAME, 1),))):
+        found = _fit(source, target, nest, between, word, judge)
+        if found:
+            yield found
 
 
 def _words(near: int, far: int, nest: Nest, units: Units) -> Iterator[int]:

@@ -65,6 +65,11 @@ class Pair:
     shift_out: int
     out_bytes: int = 1
 
+    @property
+    def turned(self) -> Pair:
+        """The same sum, of y and x."""
+        return replace(self, a=self.b, b=self.a, shift_a=self.shift_b, shift_b=self.shift_a)
+
     def __call__(self, x: Array, y: Array) -> Array:
         total = shift_right_rounded(self.a * x.astype(np.int64), self.shift_a)
         total = total + shift_right_rounded(self.b * y.astype(np.int64), self.shift_b) + (self.c << self.shift_c)
