@@ -15,7 +15,7 @@ _NONE = "0000"  # no padding at all is another mode of the unit
 _SEEN = ("0101", "1010", "0111", "1111")  # with stride 2; S2 has the others, and none with stride 1
 _EVERY_SIDE = "1111"  # with stride 1 it is the control
 _KNOWN = {
-    1: "all published units of stride 1 that pad pad every side; no argument stands for the others",
+    1: "a published unit of stride 1 pads every side or none; no argument stands for the others",
     2: "published with 0101, 1010, 0111, 1111, 0000",
 }
 
