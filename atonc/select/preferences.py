@@ -37,6 +37,9 @@ WITHOUT_COPY = Preference(
 FEWEST_UNITS = Preference(
     "a gain with its sign before signs first", "both give the same numbers, and signs take a unit of their own"
 )
+IN_THE_UNIT = Preference(
+    "constants of channels in the unit before a stream of them", "the stream has to be read for every pixel"
+)
 LIKE_2X = Preference(
     "forms of --numerics 2.x in the order of their roundings", "the numbers must be those of ST's releases"
 )
@@ -47,6 +50,6 @@ SHORTER_STREAMS = Preference(
 )
 
 ALL = (
-    AS_STORED, SHIFTED_COPY, TYPICAL_ROOM, FEWEST_STRIPS, WIDE_WINDOWS, WITHOUT_COPY, FEWEST_UNITS, LIKE_2X,
-    SHORTER_STREAMS,
+    AS_STORED, SHIFTED_COPY, TYPICAL_ROOM, FEWEST_STRIPS, WIDE_WINDOWS, WITHOUT_COPY, FEWEST_UNITS, IN_THE_UNIT,
+    LIKE_2X, SHORTER_STREAMS,
 )  # fmt: skip

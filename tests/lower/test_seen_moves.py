@@ -80,6 +80,13 @@ def pair(kind: str, zero: int = -9, **attrs: object) -> Graph:
     return graph_of(Op(kind, kind, ("a", "b"), ("y",), attrs), *tensors)
 
 
+def with_constants(kind: str) -> Graph:
+    """One for each channel, whose zero point makes offsets that no published unit has."""
+    shape, codes = (1, 6, 6, 16), np.arange(1, 17).astype(np.int8).reshape(1, 1, 1, 16)
+    tensors = activation("a", shape, 0.05, 3), constant("b", codes, 0.03), activation("y", shape, 0.07, -9)
+    return graph_of(Op(kind, kind, ("a", "b"), ("y",), {}), *tensors)
+
+
 PAIRS = {
     "a sum above a limit": pair("add", clip=(-9, 127)),
     "a sum between limits": pair("add", clip=(-9, 77)),
@@ -87,6 +94,7 @@ PAIRS = {
     "minimum": pair("minimum"),
     "maximum": pair("maximum"),
     "maximum above a limit": pair("maximum", clip=(-9, 127)),
+    **{f"{kind} of constants": with_constants(kind) for kind in ("add", "mul", "maximum")},
 }
 
 

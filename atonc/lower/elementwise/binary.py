@@ -16,7 +16,7 @@ from atonc.hw.limits import MOST_READERS, UNITS
 from atonc.hw.safety.evidence import Trust
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
-from atonc.lower.elementwise.channels import channel_steps, common_block
+from atonc.lower.elementwise.channels import channel_lines, channel_steps, common_block
 from atonc.lower.elementwise.function import chain_wirings, fitted, function_for, function_steps, require_int8, table_of
 from atonc.lower.elementwise.operands import (
     Operand,
@@ -53,7 +53,9 @@ from atonc.plan.build import TaskBuilder
 from atonc.plan.evidence import untrusted_unit
 from atonc.plan.streams import contiguous
 from atonc.plan.task import TaskGroup
+from atonc.select.choose import choose, in_order
 from atonc.select.policy import MAX_CHAINS
+from atonc.select.preferences import IN_THE_UNIT
 
 _SUMS = ("add", "sub", "minimum", "maximum")
 _LARGEST_PRODUCT = 32767  # with what the zero points add
@@ -152,9 +154,16 @@ def lower_elementwise(op: Op, context: Context) -> list[TaskGroup]:
         return function_steps(op, context, x.name, table_of(op, context, varying[0]))
     streamable = op.kind in _SUMS or (op.kind == "mul" and all(is_of_bytes(c) for c in constants))
     block = common_block(constants, out, streamable) if alone else None
-    steps = channel_steps(op, context, varying[0], block) if block is not None else None
-    if steps is not None:
-        return steps
+    lines = channel_lines(op, context, varying[0]) if block is not None else None
+    if block is None or lines is None:
+        return _of_two(op, context)
+    by_channel = partial(channel_steps, op, varying=varying[0], block=block, lines=lines)
+    others = [partial(_of_two, op)] if streamable else []
+    return choose(context, in_order(IN_THE_UNIT, [by_channel, *others]))
+
+
+def _of_two(op: Op, context: Context) -> list[TaskGroup]:
+    """Both operands as streams, also constants."""
     if op.kind in ("add", "sub"):
         return lower_sum(op, context)
     if op.kind == "mul":

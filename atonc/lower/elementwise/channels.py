@@ -57,11 +57,10 @@ def _covers_end(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
     return elements == 1 or (padded[tail:] == out[tail:] and prod(padded[:tail]) == 1)
 
 
-def channel_steps(op: Op, context: Context, varying: int, block: int) -> list[TaskGroup] | None:
-    """The steps, or None if the operator is no straight line per element of the block."""
-    lines = channel_lines(op, context, varying)
-    if lines is None:
-        return None
+def channel_steps(
+    op: Op, context: Context, varying: int, block: int, lines: Sequence[Affine]
+) -> list[TaskGroup]:
+    """An operator that is a straight line per element of the block, or several in a row."""
     low, high = op.attrs.get("clip", FULL_RANGE)
     units = [*map(line, lines), *([] if (low, high) == FULL_RANGE else [clip(low, high)])]
 
@@ -82,7 +81,7 @@ def channel_steps(op: Op, context: Context, varying: int, block: int) -> list[Ta
 
 
 def channel_lines(op: Op, context: Context, varying: int) -> list[Affine] | None:
-    """The units in a row, exact for each of the 256 codes wherever 16 bits allow."""
+    """The units in a row, exact for each of the 256 codes wherever 16 bits allow; None if lines do not do it."""
     if op.kind in ("minimum", "maximum"):
         return _extreme_lines(op, context, varying)
     backwards = op.kind == "div" and varying == 1  # constant / x is no line
