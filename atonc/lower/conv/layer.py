@@ -21,7 +21,7 @@ from atonc.lower.conv.bias import bias_of
 from atonc.lower.conv.chains import Mode
 from atonc.lower.conv.coefficients import coefficients
 from atonc.lower.conv.engines import SHIFT_CODES
-from atonc.lower.conv.kernel_parts import Phase, Sides, phases, stepped
+from atonc.lower.conv.kernel_parts import Phase, Ring, Sides, phases, stepped
 from atonc.lower.conv.passes_2x import Form, channels_a_pass
 from atonc.lower.conv.reach import ends, expected, possible
 from atonc.lower.conv.reading import modes
@@ -86,6 +86,7 @@ class Layer:
     whole_results: int = 0  # of all rows, where this is a band of them that rounds as all do
     rounds_as: Mapping[int, frozenset[Hashable]] | None = None  # these bands: what all rows do, by output channel
     skipped_bytes: int = 0  # of the result: what comes before the rows that `target` holds
+    ring: Ring | None = None  # `out` is what its windows give
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
 
     @property
@@ -321,6 +322,8 @@ class Layer:
         return found
 
     def _phases(self, size: tuple[int, int]) -> list[Phase]:
+        if self.ring is not None:
+            return [Phase(0, 0, 1, 1, *size, self.ring.parts)]
         if self.op.kind == "transpose_conv":
             cut = (self.padding[0], self.padding[1])
             return transposed_phases(self.area, self.weights, self.stride, cut, size)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.limits import MAX_CHAIN
+from atonc.hw.safety.evidence.seen import gaps_trusted
 from atonc.lower.context import Context
 from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.kernel_parts import WINDOW, Sides
@@ -125,7 +126,9 @@ def pad_first(
     (top, left, bottom, right), left_over = _borders(layer, most_rows)
     area = layer.area
     height, width = area.height + top + bottom, area.width + left + right
-    line = -(-width // layer.stride[1]) * layer.stride[1]  # so that strided lines do not overlap
+    line = width
+    if gaps_trusted(layer.trust):
+        line = -(-width // layer.stride[1]) * layer.stride[1]  # so that strided lines do not overlap
     copy = context.scratch(height * line * area.channels, "padded input")
     shape = (area.height, area.width, area.channels)
     source = StridedView(layer.source, shape, (area.line, area.pixel, area.element_bytes), area.offset)
