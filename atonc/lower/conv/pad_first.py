@@ -136,8 +136,10 @@ def pad_first(
     pads = ((top, bottom), (left, right), (0, 0))
     around = layer.zero + 128 * shifted
     code = around - 256 * (around > 127)
-    work = pad_view(context, borders(target, pads), code, layer.source, area.height * area.line)
-    work += wirings(context, [Move(source, inside(target, pads), (SHIFT_CODES,) if shifted else ())])
+    fills = pad_view(context, borders(target, pads), code, layer.source, area.height * area.line)
+    moves = wirings(context, [Move(source, inside(target, pads), (SHIFT_CODES,) if shifted else ())])
+    # copies between memories were seen alone rather than beside other units
+    works = [[*fills, *moves]] if gaps_trusted(layer.trust) else [fills, moves]
     view = replace(Area.whole(height, line, area.channels), width=width)
 
     def stored(codes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -149,4 +151,5 @@ def pad_first(
     sides = (top, left, bottom, right)
     padded = layer.shifted() if shifted else layer
     padded = replace(padded, source=copy, area=view, padding=left_over, stored=stored, border=sides)
-    return pack(work, layer.origin, f"padding of {layer.op.name}", purpose), padded
+    title = f"padding of {layer.op.name}"
+    return [group for work in works for group in pack(work, layer.origin, title, purpose)], padded
