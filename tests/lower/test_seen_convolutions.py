@@ -49,6 +49,7 @@ CASES = {
     "without padding": conv((12, 14), 3, 8, (3, 3)),
     "without padding on many channels": conv((12, 14), 12, 8, (3, 3), zero=-5),
     "9x9 without padding": conv((14, 16), 8, 4, (9, 9)),
+    "9x9 on more channels than a window holds": conv((14, 16), 12, 3, (9, 9)),
     "a high kernel with a stride": conv((25, 10), 1, 8, (10, 4), (4, 1, 5, 1), stride=(2, 2), zero=83),
     "1x1 with a stride": conv((12, 12), 16, 8, (1, 1), stride=(2, 2)),
     "a stride above eight channels": conv((12, 12), 16, 8, (3, 3), (0, 0, 1, 1), stride=(2, 2)),

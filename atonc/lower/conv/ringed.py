@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -24,9 +25,12 @@ from atonc.lower.registry import Refusal
 from atonc.lower.units.strided_views import StridedView
 from atonc.plan.streams import Area
 from atonc.plan.task import TaskGroup
+from atonc.select.choose import Way, choose
 
 Lower = Callable[[Layer, Context], list[TaskGroup]]
 Taps = tuple[int, slice, int]  # where a window begins for the first output, its taps, where the first of them stands
+
+AS_STORED, SHIFTED = "windows with a ring on codes as stored", "windows with a ring on code + 128"
 
 
 def only_whole_lines(layer: Layer) -> bool:
@@ -46,20 +50,29 @@ def every_second(layer: Layer) -> Layer:
 def lower_ringed(layer: Layer, lower: Lower, context: Context) -> list[TaskGroup]:
     if layer.weights.shape[1:3] == (1, 1):
         raise Refusal("CONV-MODE", "a kernel of 1x1", "larger ones", "read it as it is")
-    padding, around = _on_whole_lines(layer, context)
+    ways = [Way[Context](partial(_with_a_ring, layer, lower, False), AS_STORED)]
+    if not layer.features_shifted:
+        ways.append(Way(partial(_with_a_ring, layer, lower, True), SHIFTED))
+    return choose(context, ways)
+
+
+def _with_a_ring(layer: Layer, lower: Lower, shifted: bool, context: Context) -> list[TaskGroup]:
+    padding, around = _on_whole_lines(layer, shifted, context)
     ringed = _ringed(around, context)
     return [*padding, *lower(ringed, context), *_what_counts(layer, ringed, context)]
 
 
-def _on_whole_lines(layer: Layer, context: Context) -> tuple[list[TaskGroup], Layer]:
-    """Epochs that write a copy with the padding around it, and the layer on it, unless all is there already."""
+def _on_whole_lines(layer: Layer, shifted: bool, context: Context) -> tuple[list[TaskGroup], Layer]:
+    """Epochs that write a copy with the padding around it, and the layer on it, unless all is there already.
+    `shifted`: as code + 128."""
     top, left, bottom, right = layer.padding
     rows, columns = _needed(layer)
     below = max(0, rows - top - layer.area.height - bottom)
     beside = max(0, columns - left - layer.area.width - right)
-    if not any(layer.padding) and layer.area.contiguous and below == beside == 0:
+    if not shifted and not any(layer.padding) and layer.area.contiguous and below == beside == 0:
         return [], layer
-    groups, padded = pad_first(replace(layer, padding=(top, left, bottom + below, right + beside)), context)
+    larger = replace(layer, padding=(top, left, bottom + below, right + beside))
+    groups, padded = pad_first(larger, context, shifted=shifted)
     return groups, replace(padded, border=(0, 0, 0, 0))
 
 
