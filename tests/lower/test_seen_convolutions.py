@@ -42,7 +42,20 @@ def conv(
     )
 
 
+def transposed() -> Graph:
+    rng = np.random.default_rng(2)
+    attrs = {"stride": (2, 2), "dilation": (1, 1), "padding": (0, 0, 0, 0), "groups": 1, "layout": "NHWC"}
+    return graph_of(
+        Op("transpose_conv", "transposed", ("x", "w", "b"), ("y",), attrs),
+        activation("x", (1, 8, 8, 8), 0.02, -128),
+        constant("w", rng.integers(-127, 128, (8, 2, 2, 8)).astype(np.int8), rng.uniform(0.001, 0.002, 8), axis=0),
+        constant("b", rng.integers(-2000, 2000, 8).astype(np.int32)),
+        activation("y", (1, 16, 16, 8), 0.05, -20),
+    )
+
+
 CASES = {
+    "transposed": transposed(),
     "5x5 channel by channel on many columns": conv((8, 100), 8, 8, (5, 5), (2, 2, 2, 2), groups=8),
     "with a dilation": conv((12, 12), 8, 8, (3, 3), (2, 2, 2, 2), groups=8, dilation=(2, 2)),
     "with a larger one and a zero point": conv((10, 10), 8, 8, (3, 3), (4, 4, 4, 4), groups=8, dilation=(4, 4), zero=9),
