@@ -36,7 +36,8 @@ COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 def lower_wide(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     """As `lower` does it; where it refuses a wide picture, in as few strips as it takes; where that needs much memory
-    between passes, in bands of rows if they cost less, and where no memory would do, in any case."""
+    between passes, in bands of rows if they cost less, and where no memory would do, in any case. Engines that must
+    read whole lines come last, on copies."""
     counts = COUNTS if layer.area.width >= WIDE and layer.op.kind == "conv" else ()
     draws = [partial(lower, layer), *(partial(_in_strips, layer, lower, count) for count in counts)]
     if only_whole_lines(layer):
