@@ -13,7 +13,7 @@ from functools import partial
 
 from atonc.ir import Op
 from atonc.lower.context import Context
-from atonc.lower.conv.layer import layer_of
+from atonc.lower.conv.layer_of import layer_of
 from atonc.lower.conv.recipe import lower_layer
 from atonc.lower.conv.rows import Rows, cut_rows, rows_seen, with_rows
 from atonc.lower.elementwise.function import EDGES, lower_rows

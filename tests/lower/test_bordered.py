@@ -117,7 +117,8 @@ def test_other_zero_points_need_no_border() -> None:
         assert not has_border(compile_graph(network(1, zero), ON))
 
 
-def test_only_seen_forms_if_asked() -> None:
+def test_only_seen_forms_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "trust_of", TRUST_OF)
     compiled = compile_graph(network(1), replace(ON, silicon="seen"))
     assert not has_border(compiled) and "conv1" not in {reason.node for reason in compiled.mapped.reasons}
 

@@ -16,7 +16,7 @@ from atonc.hw.safety.evidence import Grade
 from atonc.insight import rules
 from atonc.insight.ours import network_view
 from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.lower.conv.layer import layer_of
+from atonc.lower.conv.layer_of import layer_of
 from atonc.lower.conv.rows import Rows, with_rows
 from atonc.lower.conv.shift_first import shift_first
 from atonc.lower.map_ops import Mapped, map_ops

@@ -11,7 +11,7 @@ import pytest
 
 from atonc.ir import Graph, Op
 from atonc.lower.context import Context
-from atonc.lower.conv.layer import layer_of
+from atonc.lower.conv.layer_of import layer_of
 from atonc.lower.conv.pad_first import lower_padded
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import contiguous

@@ -52,7 +52,7 @@ def _fits(layer: Layer, context: Context, form: Form) -> bool:
 
 def _may_pay(layer: Layer, plain: Form) -> bool:
     """Whether half of the cycles could be saved: not where the kernels come from the flash no faster."""
-    if layer.op.kind != "conv" or layer.features_shifted or layer.whole_bytes:
+    if layer.op.kind != "conv" or layer.ring is not None or layer.features_shifted or layer.whole_bytes:
         return False
     if layer.weights.shape[1:3] != (3, 3) or layer.dilation != (1, 1) or layer.stride not in ((1, 1), (2, 2)):
         return False

@@ -49,6 +49,15 @@ class Part:
         return out_size(self)
 
 
+@dataclass(frozen=True, eq=False)
+class Ring:
+    """Windows that are padded on all sides and give a ring of results around those that count."""
+
+    parts: tuple[Part, ...]
+    out: Area  # where the results belong that count
+    step: tuple[int, int]  # one row and column of results in so many
+
+
 class Windowed(Protocol):
     """A window over an area."""
 

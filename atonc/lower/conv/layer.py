@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,11 @@ from atonc.hw.limits import ALIGNED, SUM_LIMIT
 from atonc.hw.machine import Machine
 from atonc.hw.safety.evidence import Trust
 from atonc.hw.units.arith import ArithConfig
-from atonc.ir import Op, Tensor
-from atonc.lower.context import Context
-from atonc.lower.conv.bias import bias_of
+from atonc.ir import Op
 from atonc.lower.conv.chains import Mode
 from atonc.lower.conv.coefficients import coefficients
 from atonc.lower.conv.engines import SHIFT_CODES
-from atonc.lower.conv.kernel_parts import Phase, Sides, phases, stepped
+from atonc.lower.conv.kernel_parts import Phase, Ring, Sides, phases, stepped
 from atonc.lower.conv.passes_2x import Form, channels_a_pass
 from atonc.lower.conv.reach import ends, expected, possible
 from atonc.lower.conv.reading import modes
@@ -36,16 +34,14 @@ from atonc.lower.conv.requantise import (
     require_usable,
     two_steps,
 )
-from atonc.lower.conv.steep_channels import tame
 from atonc.lower.conv.taps import tap_phases
 from atonc.lower.conv.transposed import transposed_phases
 from atonc.lower.conv.typical_sums import Codes
 from atonc.lower.conv.weight_sums import Weights, has_wide, magnitudes, weight_sums
 from atonc.lower.conv.wide_2x import TOGETHER, has_pairs, paired_phases
 from atonc.lower.registry import Refusal
-from atonc.ops.rounding import lift, rounding_of
 from atonc.plan.streams import Area
-from atonc.select.policy import MOST_PARTS, SAFE_ERROR, USUAL_PART, USUAL_PLACE, Room
+from atonc.select.policy import MOST_PARTS, SAFE_ERROR, USUAL_PART, Room
 
 Real = NDArray[np.float64]
 
@@ -86,6 +82,7 @@ class Layer:
     whole_results: int = 0  # of all rows, where this is a band of them that rounds as all do
     rounds_as: Mapping[int, frozenset[Hashable]] | None = None  # these bands: what all rows do, by output channel
     skipped_bytes: int = 0  # of the result: what comes before the rows that `target` holds
+    ring: Ring | None = None  # `out` is what its windows give
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
 
     @property
@@ -321,6 +318,8 @@ class Layer:
         return found
 
     def _phases(self, size: tuple[int, int]) -> list[Phase]:
+        if self.ring is not None:
+            return [Phase(0, 0, 1, 1, *size, self.ring.parts)]
         if self.op.kind == "transpose_conv":
             cut = (self.padding[0], self.padding[1])
             return transposed_phases(self.area, self.weights, self.stride, cut, size)
@@ -334,71 +333,3 @@ class Layer:
     def outputs_of(self, phase: Phase) -> Area:
         """Where the outputs of a phase lie."""
         return stepped(self.out, phase.row, phase.row_step, phase.height, phase.column, phase.column_step, phase.width)
-
-
-def layer_of(
-    op: Op,
-    context: Context,
-    shape: tuple[int, int, int] | None = None,
-    out_shape: tuple[int, int, int] | None = None,
-) -> Layer:
-    """`shape` and `out_shape`: height, width, channels, where the tensors are no pictures."""
-    x, weights, y = context.tensor(op.inputs[0]), context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
-    if not (weights.is_constant and weights.dtype in ("int8", "uint8", "int4") and weights.quant is not None):
-        seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
-        raise Refusal("CONV-WEIGHTS", seen, "constant 8-bit weights", "quantise the weights")
-    data = np.asarray(weights.data).astype(np.int16)
-    data = data.reshape(data.shape[0], 1, 1, -1) if data.ndim == 2 else data
-    data = data - weights.quant.zero_points.astype(np.int16).reshape(-1, 1, 1, 1)
-    scale = x.scale * np.broadcast_to(weights.quant.scales, (data.shape[0],)) / y.scale
-    attrs = op.attrs
-    offset = bias_of(op, context, scale * y.scale, data.shape[0]) / y.scale + y.zero_point
-    if context.numerics != "2.x":
-        offset = offset + lift(rounding_of(op, [x, weights], y), y, attrs.get("clip"))
-        scale, offset = tame(scale, offset, _largest_sums(data, x))
-    source, target = context.buffer(x.name), context.buffer(y.name)
-    features_shifted = context.buffers[source].offset == 128
-    return Layer(
-        op,
-        source,
-        target,
-        Area.whole(*(shape or _picture(x))),
-        Area.whole(*(out_shape or _picture(y))),
-        data,
-        0 if features_shifted else x.zero_point,
-        scale,
-        offset,
-        tuple(attrs.get("stride", (1, 1))),
-        tuple(attrs.get("dilation", (1, 1))),
-        tuple(attrs.get("padding", (0, 0, 0, 0))),
-        attrs.get("clip"),
-        y.scale,
-        y.zero_point,
-        context.numerics,
-        partial(_typical, x, context, shape or _picture(x), features_shifted),
-        features_shifted,
-        context.buffers[target].offset == 128,
-        stored=(lambda codes: codes + 128) if features_shifted else (lambda codes: codes),
-        usual=USUAL_PLACE * y.zero_point,
-        room=context.room,
-        made_for=context.facts.target,
-    )
-
-
-def _largest_sums(weights: Weights, x: Tensor) -> Real:
-    """Per output channel, of features without their zero point."""
-    reach = max(127 - x.zero_point, x.zero_point + 128)
-    return magnitudes(weights).astype(np.float64) * reach
-
-
-def _typical(x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool) -> tuple[Codes, ...]:
-    """Asked for only where several passes are needed: the runs cost more than everything else here."""
-    pictures = [codes.astype(np.int16).reshape(shape) for codes in context.facts.typical_codes(x.name)]
-    return tuple(codes + 128 for codes in pictures) if shifted else tuple(pictures)
-
-
-def _picture(tensor: Tensor) -> tuple[int, int, int]:
-    if len(tensor.shape) != 4 or tensor.shape[0] != 1:
-        raise Refusal("CONV-SHAPE", f"shape {tensor.shape}", "1 x height x width x channels", "use batch 1")
-    _, height, width, channels = tensor.shape
-    return height, width, channels

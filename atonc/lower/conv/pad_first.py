@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.limits import MAX_CHAIN
+from atonc.hw.safety.evidence.seen import gaps_trusted
 from atonc.lower.context import Context
 from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.kernel_parts import WINDOW, Sides
@@ -125,7 +126,9 @@ def pad_first(
     (top, left, bottom, right), left_over = _borders(layer, most_rows)
     area = layer.area
     height, width = area.height + top + bottom, area.width + left + right
-    line = -(-width // layer.stride[1]) * layer.stride[1]  # so that strided lines do not overlap
+    line = width
+    if gaps_trusted(layer.trust):
+        line = -(-width // layer.stride[1]) * layer.stride[1]  # so that strided lines do not overlap
     copy = context.scratch(height * line * area.channels, "padded input")
     shape = (area.height, area.width, area.channels)
     source = StridedView(layer.source, shape, (area.line, area.pixel, area.element_bytes), area.offset)
@@ -133,8 +136,10 @@ def pad_first(
     pads = ((top, bottom), (left, right), (0, 0))
     around = layer.zero + 128 * shifted
     code = around - 256 * (around > 127)
-    work = pad_view(context, borders(target, pads), code, layer.source, area.height * area.line)
-    work += wirings(context, [Move(source, inside(target, pads), (SHIFT_CODES,) if shifted else ())])
+    fills = pad_view(context, borders(target, pads), code, layer.source, area.height * area.line)
+    moves = wirings(context, [Move(source, inside(target, pads), (SHIFT_CODES,) if shifted else ())])
+    # copies between memories were seen alone rather than beside other units
+    works = [[*fills, *moves]] if gaps_trusted(layer.trust) else [fills, moves]
     view = replace(Area.whole(height, line, area.channels), width=width)
 
     def stored(codes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -146,4 +151,5 @@ def pad_first(
     sides = (top, left, bottom, right)
     padded = layer.shifted() if shifted else layer
     padded = replace(padded, source=copy, area=view, padding=left_over, stored=stored, border=sides)
-    return pack(work, layer.origin, f"padding of {layer.op.name}", purpose), padded
+    title = f"padding of {layer.op.name}"
+    return [group for work in works for group in pack(work, layer.origin, title, purpose)], padded

@@ -12,7 +12,8 @@ from atonc.ir import Op
 from atonc.lower.context import Context
 from atonc.lower.conv import dense as conv_dense
 from atonc.lower.conv import depthwise as conv_depthwise
-from atonc.lower.conv.layer import Layer, layer_of
+from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer_of import layer_of
 from atonc.lower.conv.shift_first import unshift_first
 from atonc.lower.conv.strips import lower_wide
 from atonc.lower.conv.typical_sums import Codes

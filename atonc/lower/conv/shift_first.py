@@ -77,7 +77,8 @@ def _flipped(layer: Layer, copy: str) -> TaskGroup:
 def needs_shifting(layer: Layer) -> bool:
     """Where units may not take the zero point off signed features, and padding leaves nothing to the bias."""
     signed = layer.zero == LOWEST and not layer.features_shifted
-    return signed and any(layer.padding) and not subtractable(LOWEST, layer.made_for.trust)
+    exactly = any(layer.padding) or layer.op.kind == "transpose_conv"
+    return signed and exactly and not subtractable(LOWEST, layer.made_for.trust)
 
 
 def worth_shifting(layer: Layer) -> bool:

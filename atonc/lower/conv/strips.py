@@ -15,6 +15,7 @@ from atonc.hw.limits import ALIGNED, READ_ALIGNMENT
 from atonc.lower.context import Context
 from atonc.lower.conv.dense_chain import BETWEEN_PASSES
 from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.ringed import every_second, lower_ringed, only_whole_lines
 from atonc.lower.move.copies import Move, copy
 from atonc.lower.registry import Refusal
 from atonc.lower.semantics.sums import picture
@@ -29,14 +30,19 @@ Lower = Callable[[Layer, Context], list[TaskGroup]]
 Seen = tuple[int, int, int, int]  # first and end of the pixels that outputs see on one axis, padding before and behind
 
 WIDE = 256  # pixels: narrower pictures fit, whatever else is refused
+HIGH = 128  # rows: lower pictures were seen with all units
 COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
 def lower_wide(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     """As `lower` does it; where it refuses a wide picture, in as few strips as it takes; where that needs much memory
-    between passes, in bands of rows if they cost less, and where no memory would do, in any case."""
+    between passes, in bands of rows if they cost less, and where no memory would do, in any case. Engines that must
+    read whole lines come last, on copies."""
     counts = COUNTS if layer.area.width >= WIDE and layer.op.kind == "conv" else ()
     draws = [partial(lower, layer), *(partial(_in_strips, layer, lower, count) for count in counts)]
+    if only_whole_lines(layer):
+        draws += [partial(_in_rows, lower, layer), partial(_on_its_pixels, lower, layer)]
+        draws.append(partial(lower_ringed, layer, lower))
     whole = attempt(context, lambda draft: choose(draft, in_order(FEWEST_STRIPS, draws)))
     bands_help = layer.numerics != "2.x" and layer.op.kind == "conv" and context.room.band_bytes > 0
     if not isinstance(whole, Form) or not bands_help:
@@ -85,6 +91,17 @@ def _in_copied_bands(lower: Lower, layer: Layer, count: int, context: Context) -
     return [group for band in bands(layer, count) for group in _on_a_copy(lower, band, context)]
 
 
+def _in_rows(lower: Lower, layer: Layer, context: Context) -> list[TaskGroup]:
+    """Pictures higher than units were seen with, in halves."""
+    if layer.weights.shape[1:3] != (1, 1) or layer.area.height < HIGH:
+        raise Refusal("CONV-MODE", "a window or few rows", "many rows of 1x1", "read them at once")
+    return [group for band in bands(layer, 2) for group in lower(band, context)]
+
+
+def _on_its_pixels(lower: Lower, layer: Layer, context: Context) -> list[TaskGroup]:
+    return _on_a_copy(lower, every_second(layer), context)
+
+
 def _lies_outside(layer: Layer, context: Context) -> bool:
     return layer.area.height * layer.area.line > context.room.npu_ram_bytes and layer.area.contiguous
 
@@ -93,7 +110,7 @@ def _on_a_copy(lower: Lower, band: Layer, context: Context) -> list[TaskGroup]:
     area = Area.whole(band.area.height, band.area.width, band.area.channels)
     shape, strides = (area.height, area.width, area.channels), (area.line, area.pixel, 1)
     copied = context.scratch(area.height * area.line, "rows of features")
-    source = StridedView(band.source, shape, strides, band.area.offset)
+    source = StridedView(band.source, shape, (band.area.line, band.area.pixel, 1), band.area.offset)
     moves = [Move(source, StridedView(copied, shape, strides))]
     moved = copy(context, moves, band.origin, f"features of {band.op.name}")
 

@@ -31,7 +31,7 @@ def wide_parts(layer: Layer) -> tuple[Part, ...]:
     size, stride = layer.weights.shape[1:3], layer.stride[0]
     if size != (WIDEST, WIDEST) or layer.stride not in ((1, 1), (2, 2)) or layer.dilation != (1, 1):
         return ()
-    if layer.op.kind != "conv" or layer.weights.min() < -128 or layer.weights.max() > 127:
+    if layer.op.kind != "conv" or layer.ring is not None or layer.weights.min() < -128 or layer.weights.max() > 127:
         return ()
     parts = []
     for taps in (slice(0, WINDOW), slice(WINDOW, WIDEST)):

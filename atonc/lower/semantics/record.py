@@ -29,9 +29,12 @@ def record(
 ) -> None:
     """One more piece of a layer."""
     known = context.semantics.get(layer.op.name)
+    kept = (0, 0)
+    if layer.ring is not None:
+        target, kept = layer.ring.out, layer.ring.step
     target = replace(target, offset=target.offset + layer.skipped_bytes)
     pieces = known.codes.pieces if known and isinstance(known.codes, Layered) else []
-    piece = Sums(layer.stored, tuple(chains), rule, target, first, count, multiplier)
+    piece = Sums(layer.stored, tuple(chains), rule, target, first, count, multiplier, kept)
     # a new list: what a recipe tried before it was refused must not stay
     layered = Layered(context.tensor(layer.op.outputs[0]).shape, [*pieces, piece])
     error = rule.error if isinstance(rule, Requantisation) else 1.0

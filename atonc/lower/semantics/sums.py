@@ -50,13 +50,25 @@ class Sums:
     first: int
     count: int
     multiplier: int = 0  # outputs per input channel of a depthwise layer; 0: every output sees all channels
+    kept: tuple[int, int] = (0, 0)  # one row and column in so many, from the second on; 0: all of them
 
     def add_to(self, codes: Ints, result: Ints) -> None:
         features = self.features(codes)
         total = self._chain(features, self.chains[0])
         for chain in self.chains[1:]:
             total = limited(total + self._chain(features, chain), 16)
-        picture(result, self.target.channels_from(self.first, self.count))[...] = requantised(self.rule, total)
+        target = picture(result, self.target.channels_from(self.first, self.count))
+        target[...] = requantised(self.rule, self._kept(total))
+
+    def _kept(self, total: Ints) -> Ints:
+        """Without what is computed beside the outputs."""
+        if not any(self.kept):
+            return total
+        rows, columns = (
+            slice(1, 2 + step * (size - 1), step)
+            for size, step in zip((self.target.height, self.target.width), self.kept, strict=True)
+        )
+        return total[rows, columns]
 
     def _chain(self, features: Ints, chain: Chain) -> Ints:
         total: Ints | None = None

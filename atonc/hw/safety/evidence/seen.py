@@ -55,6 +55,12 @@ def padding_grade(window: tuple[int, int], stride: int, sides: tuple[int, int, i
     return trust.grade(Feature("CONVACC pads left right top bottom", f"{columns}x{rows}/{stride}", pads))
 
 
+@lru_cache(maxsize=64)
+def gaps_trusted(trust: Trust) -> bool:
+    """Whether engines may leave out columns of the lines that they read: published ones read whole lines."""
+    return trust.allows(trust.grade(Feature("STRENG lines", "read", "gaps")))
+
+
 def operands(name: str, role: str, formatted: tuple[int, int], trust: Trust) -> tuple[int, int]:
     """Least and most value: all of its number format, or what was seen where nothing else is relied on."""
     if all(trust.allows(trust.grade(Feature(name, role, end))) for end in formatted):
