@@ -39,6 +39,13 @@ def concat() -> Graph:
     return graph_of(op, *parts, activation("y", (1, 6, 6, 32), 0.02, -3))
 
 
+def resized(coordinates: str, channels: int = 32) -> Graph:
+    """Twice as high and wide: edges, and pixels between others."""
+    op = Op("resize_linear", "resize", ("x",), ("y",), {"coordinates": coordinates})
+    near = activation("x", (1, 6, 6, channels), 0.02, -3)
+    return graph_of(op, near, activation("y", (1, 12, 12, channels), 0.02, -3))
+
+
 CASES = {
     "a window that is padded": conv((1, 1, 1, 1)),
     "with stride 2": conv((0, 0, 1, 1), stride=(2, 2)),
@@ -46,6 +53,9 @@ CASES = {
     "codes up to a limit that no unit was seen to clip at": conv((1, 1, 1, 1), clip=(-128, 111)),
     "between two such limits": conv((1, 1, 1, 1), clip=(-101, 111)),
     "pixels side by side": concat(),
+    "pixels between others": resized("half_pixel"),
+    "with weights of their own for every line": resized("align_corners"),
+    "pixels that begin anywhere": resized("half_pixel", channels=12),
 }
 
 
