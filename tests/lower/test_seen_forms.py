@@ -46,6 +46,13 @@ def resized(coordinates: str, channels: int = 32) -> Graph:
     return graph_of(op, near, activation("y", (1, 12, 12, channels), 0.02, -3))
 
 
+def maximum(size: int) -> Graph:
+    """Windows of 5x5 around the pixels of a picture that is smaller than any in a POOL unit."""
+    attrs = {**ATTRS, "window": (5, 5), "padding": (2, 2, 2, 2)}
+    near, far = (activation(name, (1, size, size, 16), 0.02, -3) for name in "xy")
+    return graph_of(Op("max_pool", "pool", ("x",), ("y",), attrs), near, far)
+
+
 CASES = {
     "a window that is padded": conv((1, 1, 1, 1)),
     "with stride 2": conv((0, 0, 1, 1), stride=(2, 2)),
@@ -56,6 +63,8 @@ CASES = {
     "pixels between others": resized("half_pixel"),
     "with weights of their own for every line": resized("align_corners"),
     "pixels that begin anywhere": resized("half_pixel", channels=12),
+    "maxima of a small picture": maximum(6),
+    "maxima of a smaller one": maximum(4),
 }
 
 
