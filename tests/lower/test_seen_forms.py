@@ -53,6 +53,14 @@ def maximum(size: int) -> Graph:
     return graph_of(Op("max_pool", "pool", ("x",), ("y",), attrs), near, far)
 
 
+def mirrored(pixels: int) -> Graph:
+    """Borders that repeat what lies beside them, corners too."""
+    attrs = {"pads": ((0, 0), (pixels, pixels), (pixels, pixels), (0, 0)), "mode": "reflect"}
+    size = 12 + 2 * pixels
+    near, far = activation("x", (1, 12, 12, 3), 0.02, -3), activation("y", (1, size, size, 3), 0.02, -3)
+    return graph_of(Op("pad", "pad", ("x",), ("y",), attrs), near, far)
+
+
 CASES = {
     "a window that is padded": conv((1, 1, 1, 1)),
     "with stride 2": conv((0, 0, 1, 1), stride=(2, 2)),
@@ -65,6 +73,8 @@ CASES = {
     "pixels that begin anywhere": resized("half_pixel", channels=12),
     "maxima of a small picture": maximum(6),
     "maxima of a smaller one": maximum(4),
+    "borders from what lies beside them": mirrored(1),
+    "borders in the other order": mirrored(2),
 }
 
 
