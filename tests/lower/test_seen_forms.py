@@ -61,6 +61,12 @@ def mirrored(pixels: int) -> Graph:
     return graph_of(Op("pad", "pad", ("x",), ("y",), attrs), near, far)
 
 
+def changed(scale: float, **attrs: Any) -> Graph:
+    """Codes of another format."""
+    near, far = activation("x", (1, 12, 12, 16), 0.02, -128), activation("y", (1, 12, 12, 16), scale, -128)
+    return graph_of(Op("requantize", "change", ("x",), ("y",), attrs), near, far)
+
+
 CASES = {
     "a window that is padded": conv((1, 1, 1, 1)),
     "with stride 2": conv((0, 0, 1, 1), stride=(2, 2)),
@@ -75,6 +81,9 @@ CASES = {
     "maxima of a smaller one": maximum(4),
     "borders from what lies beside them": mirrored(1),
     "borders in the other order": mirrored(2),
+    "codes that stay as they are": changed(0.02 * (1 + 1e-6)),
+    "codes up to a limit of their own": changed(0.02 * (1 + 1e-6), clip=(-128, 111)),
+    "codes from a limit on": changed(0.02 * (1 + 1e-6), clip=(-101, 127)),
 }
 
 

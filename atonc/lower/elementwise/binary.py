@@ -316,7 +316,7 @@ def _as_output(op: Op, context: Context, name: str, out: Tensor) -> tuple[Operan
     if tensor.quant is not None and tensor.quant.same_as(out.quant):
         return operand, []
     scratch = context.scratch(tensor.elements, f"{op.name}:{name}")
-    found = function_for(table_of(convert, context, 0))
+    found = function_for(table_of(convert, context, 0), context.facts.target.trust)
     done = requantised(operand, scratch, out, name, found.codes)
     return done, chain_wirings(operand.buffer, scratch, tensor.elements, found.units)
 

@@ -51,7 +51,7 @@ def lower_quotient(op: Op, context: Context) -> list[TaskGroup]:
     require_int8(op, numerator, divisor, out)
     occurring = occurring_codes(context, divisor)
     inverse = reciprocal(op, divisor, occurring)
-    found = function_for(inverse.codes)
+    found = function_for(inverse.codes, context.facts.target.trust)
     x, y = (operand_of(op, context, name, bytes_only=True) for name in op.inputs)
     form = Product(x.scale * inverse.scale / out.scale, x.zero_point, inverse.zero_point, out.zero_point, whole=False)
     _require_close(op, context, occurring, found.codes, form)

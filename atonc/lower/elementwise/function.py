@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from atonc.hw.fields import UnitConfig
 from atonc.hw.limits import MOST_TABLE_SHIFT
+from atonc.hw.safety.evidence import PUBLISHED, Trust
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.conv.requantise import cut_to_32_bits, factor_shift, half_away
@@ -22,6 +24,7 @@ from atonc.lower.units.parts import parts
 from atonc.lower.units.wiring import Wiring, pack
 from atonc.ops.registry import evaluate
 from atonc.plan.build import TaskBuilder
+from atonc.plan.evidence import untrusted_unit
 from atonc.plan.streams import contiguous
 from atonc.plan.task import TaskGroup
 
@@ -83,7 +86,7 @@ def table_of(op: Op, context: Context, varying: int) -> Array:
 
 
 def function_steps(op: Op, context: Context, source: str, table: Array) -> list[TaskGroup]:
-    found = function_for(table)
+    found = function_for(table, context.facts.target.trust)
     if found.error > MOST_ERROR:
         raise Refusal(
             "function table",
@@ -96,25 +99,32 @@ def function_steps(op: Op, context: Context, source: str, table: Array) -> list[
     return chain_steps(op, context, source, found.units)
 
 
-def function_for(table: Array) -> Function:
-    """The cheapest units that compute a table, exactly wherever possible."""
-    return _function_for(table.tobytes(), table.dtype.str)
+def function_for(table: Array, trust: Trust = PUBLISHED) -> Function:
+    """The cheapest units that compute a table, exactly wherever possible: of those that may be relied on, if any."""
+    return _function_for(table.tobytes(), table.dtype.str, trust)
 
 
 @lru_cache(maxsize=4096)
-def _function_for(codes: bytes, dtype: str) -> Function:
+def _function_for(codes: bytes, dtype: str, trust: Trust) -> Function:
     table = np.frombuffer(codes, dtype)
+    usual = next(_functions(table))
+    trusted = (found for found in _functions(table) if not any(untrusted_unit(u, "", trust) for u in found.units))
+    return next(trusted, usual)
+
+
+def _functions(table: Array) -> Iterator[Function]:
+    """The cheapest first; the last one computes any table, as well as segments can."""
     clip = int(table.min()), int(table.max())
     if np.array_equal(np.clip(CODES, *clip), table):
-        return Function((clip_unit(*clip),), table, 0)
+        yield Function((clip_unit(*clip),), table, 0)
     line = affine_of_table(table, FULL_RANGE)
     if line is not None:
-        return Function((affine_unit(line, 1),), line_codes(line, CODES), 0)
+        yield Function((affine_unit(line, 1),), line_codes(line, CODES), 0)
     line = affine_of_table(table, clip)
     if line is not None:
-        return Function((affine_unit(line, 1), clip_unit(*clip)), np.clip(line_codes(line, CODES), *clip), 0)
+        yield Function((affine_unit(line, 1), clip_unit(*clip)), np.clip(line_codes(line, CODES), *clip), 0)
     fitted = fit_table(table)
-    return Function((fitted.config,), table_codes(fitted), fitted.error)
+    yield Function((fitted.config,), table_codes(fitted), fitted.error)
 
 
 def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, ...]) -> list[TaskGroup]:
@@ -125,7 +135,9 @@ def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, 
 
 def lower_rows(op: Op, source: str, target: str, at: tuple[int, int], size: int, context: Context) -> list[TaskGroup]:
     """So many bytes of a function, from these places of both buffers on; what they mean is known."""
-    units = (edge_unit(),) if op.kind in EDGES else function_for(table_of(op, context, 0)).units
+    units: tuple[UnitConfig, ...] = (edge_unit(),)
+    if op.kind not in EDGES:
+        units = function_for(table_of(op, context, 0), context.facts.target.trust).units
     work = chain_wirings(source, target, size, units, at)
     return pack(work, op.origin or (op.name,), op.kind)
 
