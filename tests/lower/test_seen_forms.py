@@ -31,12 +31,12 @@ def conv(padding: tuple[int, ...], groups: int = 1, **changes: Any) -> Graph:
     )
 
 
-def concat() -> Graph:
-    """Pixels of 16 bytes into pixels of 32."""
-    names, shape = ("a", "b"), (1, 6, 6, 16)
-    parts = [activation(name, shape, 0.02, -3) for name in names]
-    op = Op("concat", "concat", names, ("y",), {"axis": 3})
-    return graph_of(op, *parts, activation("y", (1, 6, 6, 32), 0.02, -3))
+def concat(size: int, *channels: int) -> Graph:
+    """Pixels behind each other, in one order of codes."""
+    names = [f"x{number}" for number in range(len(channels))]
+    parts = [activation(name, (1, size, size, c), 0.02, -3) for name, c in zip(names, channels, strict=True)]
+    op = Op("concat", "concat", tuple(names), ("y",), {"axis": 3})
+    return graph_of(op, *parts, activation("y", (1, size, size, sum(channels)), 0.02, -3))
 
 
 def resized(coordinates: str, channels: int = 32) -> Graph:
@@ -73,7 +73,8 @@ CASES = {
     "channel by channel": conv((1, 1, 1, 1), groups=8),
     "codes up to a limit that no unit was seen to clip at": conv((1, 1, 1, 1), clip=(-128, 111)),
     "between two such limits": conv((1, 1, 1, 1), clip=(-101, 111)),
-    "pixels side by side": concat(),
+    "pixels side by side": concat(6, 16, 16),
+    "single codes side by side": concat(24, 4, 1, 1),
     "pixels between others": resized("half_pixel"),
     "with weights of their own for every line": resized("align_corners"),
     "pixels that begin anywhere": resized("half_pixel", channels=12),
