@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import chain, combinations, product
 
 from atonc.hw.safety.evidence import Feature, Trust
-from atonc.hw.safety.evidence.epochs import reader_and_writer, two_writers
-from atonc.hw.safety.evidence.neighbours import relation
-from atonc.plan.evidence import chain_texts, side_by_side
+from atonc.hw.safety.evidence.epochs import TWO_CHAINS, reader_and_writer, two_writers
+from atonc.plan.evidence import chain_texts, relation, side_by_side
 from atonc.plan.task import Task
-
-_relation = lru_cache(maxsize=1 << 12)(relation)  # forms of one layer share pieces, and layers look alike
 
 
 def may_share_epoch(tasks: Sequence[Task], trust: Trust) -> bool:
@@ -30,8 +26,8 @@ def _near(one: Task, other: Task) -> Iterator[Feature]:
     for a, b in product(one.engines.values(), other.engines.values()):
         if a.buffer != b.buffer or not (a.config.to_memory or b.config.to_memory):
             continue
-        found = _relation(a.config, b.config)
+        found = relation(a.config, b.config)
         if a.config.to_memory and b.config.to_memory:
             yield from two_writers(a.config, b.config, found)
         else:
-            yield reader_and_writer(found)
+            yield reader_and_writer(found, TWO_CHAINS)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache
+from itertools import product
 
 from atonc.hw.chains import Shape, texts_of
 from atonc.hw.fields import UnitConfig
 from atonc.hw.memoise import memoise
 from atonc.hw.safety.context import PoolKind
-from atonc.hw.safety.evidence import Feature, Graded, Trust, UnitGrade
+from atonc.hw.safety.evidence import Feature, Graded, Trust, UnitGrade, neighbours
+from atonc.hw.safety.evidence.epochs import ONE_CHAIN, reader_and_writer
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.streams import with_idle_steps
 from atonc.plan.task import Task
 
+relation = lru_cache(maxsize=1 << 12)(neighbours.relation)  # forms of one layer share pieces, and layers look alike
 _LIMIT = "limit behind the last byte"  # known when buffers have addresses
 
 
@@ -21,7 +25,7 @@ _LIMIT = "limit behind the last byte"  # known when buffers have addresses
 def untrusted(task: Task, trust: Trust) -> Graded | None:
     """The first form of its chain, its units or its engines that may not be used."""
     texts = chain_texts(task)
-    for feature in (*(Feature("chain", "", text) for text in texts), *side_by_side(texts)):
+    for feature in (*(Feature("chain", "", text) for text in texts), *side_by_side(texts), *_in_one_buffer(task)):
         found = trust.grade(feature)
         if not trust.allows(found):
             return found
@@ -53,6 +57,15 @@ def chain_texts(task: Task) -> tuple[str, ...]:
     units = {**task.units, **{name: use.config for name, use in task.engines.items()}}
     shape = Shape.of(units, ((w.source, w.target, w.port, bool(w.keep or w.stop_after)) for w in task.wires))
     return tuple(text for _, text in texts_of(shape))
+
+
+def _in_one_buffer(task: Task) -> Iterator[Feature]:
+    """How a reader and a writer of one chain lie to each other there."""
+    if len(chain_texts(task)) > 1:
+        return
+    for (name, one), other in product(task.engines.items(), task.engines.values()):
+        if one.buffer == other.buffer and other.config.to_memory and not one.config.to_memory:
+            yield reader_and_writer(relation(one.config, other.config), ONE_CHAIN, _role(task, name))
 
 
 def side_by_side(texts: Iterable[str]) -> Iterator[Feature]:

@@ -31,12 +31,40 @@ def conv(padding: tuple[int, ...], groups: int = 1, **changes: Any) -> Graph:
     )
 
 
-def concat() -> Graph:
-    """Pixels of 16 bytes into pixels of 32."""
-    names, shape = ("a", "b"), (1, 6, 6, 16)
-    parts = [activation(name, shape, 0.02, -3) for name in names]
-    op = Op("concat", "concat", names, ("y",), {"axis": 3})
-    return graph_of(op, *parts, activation("y", (1, 6, 6, 32), 0.02, -3))
+def concat(size: int, *channels: int) -> Graph:
+    """Pixels behind each other, in one order of codes."""
+    names = [f"x{number}" for number in range(len(channels))]
+    parts = [activation(name, (1, size, size, c), 0.02, -3) for name, c in zip(names, channels, strict=True)]
+    op = Op("concat", "concat", tuple(names), ("y",), {"axis": 3})
+    return graph_of(op, *parts, activation("y", (1, size, size, sum(channels)), 0.02, -3))
+
+
+def resized(coordinates: str, channels: int = 32) -> Graph:
+    """Twice as high and wide: edges, and pixels between others."""
+    op = Op("resize_linear", "resize", ("x",), ("y",), {"coordinates": coordinates})
+    near = activation("x", (1, 6, 6, channels), 0.02, -3)
+    return graph_of(op, near, activation("y", (1, 12, 12, channels), 0.02, -3))
+
+
+def maximum(size: int) -> Graph:
+    """Windows of 5x5 around the pixels of a picture that is smaller than any in a POOL unit."""
+    attrs = {**ATTRS, "window": (5, 5), "padding": (2, 2, 2, 2)}
+    near, far = (activation(name, (1, size, size, 16), 0.02, -3) for name in "xy")
+    return graph_of(Op("max_pool", "pool", ("x",), ("y",), attrs), near, far)
+
+
+def mirrored(pixels: int) -> Graph:
+    """Borders that repeat what lies beside them, corners too."""
+    attrs = {"pads": ((0, 0), (pixels, pixels), (pixels, pixels), (0, 0)), "mode": "reflect"}
+    size = 12 + 2 * pixels
+    near, far = activation("x", (1, 12, 12, 3), 0.02, -3), activation("y", (1, size, size, 3), 0.02, -3)
+    return graph_of(Op("pad", "pad", ("x",), ("y",), attrs), near, far)
+
+
+def changed(scale: float, **attrs: Any) -> Graph:
+    """Codes of another format."""
+    near, far = activation("x", (1, 12, 12, 16), 0.02, -128), activation("y", (1, 12, 12, 16), scale, -128)
+    return graph_of(Op("requantize", "change", ("x",), ("y",), attrs), near, far)
 
 
 CASES = {
@@ -45,7 +73,18 @@ CASES = {
     "channel by channel": conv((1, 1, 1, 1), groups=8),
     "codes up to a limit that no unit was seen to clip at": conv((1, 1, 1, 1), clip=(-128, 111)),
     "between two such limits": conv((1, 1, 1, 1), clip=(-101, 111)),
-    "pixels side by side": concat(),
+    "pixels side by side": concat(6, 16, 16),
+    "single codes side by side": concat(24, 4, 1, 1),
+    "pixels between others": resized("half_pixel"),
+    "with weights of their own for every line": resized("align_corners"),
+    "pixels that begin anywhere": resized("half_pixel", channels=12),
+    "maxima of a small picture": maximum(6),
+    "maxima of a smaller one": maximum(4),
+    "borders from what lies beside them": mirrored(1),
+    "borders in the other order": mirrored(2),
+    "codes that stay as they are": changed(0.02 * (1 + 1e-6)),
+    "codes up to a limit of their own": changed(0.02 * (1 + 1e-6), clip=(-128, 111)),
+    "codes from a limit on": changed(0.02 * (1 + 1e-6), clip=(-101, 127)),
 }
 
 

@@ -77,13 +77,13 @@ class Move:
 
 def copy(context: Context, moves: Iterable[Move], origin: tuple[str, ...], title: str) -> list[TaskGroup]:
     """Epochs for moves that do not depend on each other. Where no engine takes scattered codes from an ARITH, they are
-    changed first and scattered by copies."""
+    changed first and scattered by copies; where none takes them from a reader, an ARITH hands them on."""
     moves = list(moves)
     try:
         return pack(wirings(context, moves), origin, title)
     except Refusal:
         if not any(move.units for move in moves):
-            raise
+            return pack(wirings(context, [replace(move, units=SAME) for move in moves]), origin, title)
     changed = [_changed_first(context, move) if move.units else (None, move) for move in moves]
     first = pack(wirings(context, [move for move, _ in changed if move is not None]), origin, title)
     return [*first, *pack(wirings(context, [move for _, move in changed]), origin, title)]

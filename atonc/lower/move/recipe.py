@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from atonc.ir import Array, Op, Tensor
+from atonc.lower import rules
 from atonc.lower.context import Context, item_bytes
 from atonc.lower.move.copies import Move, Units, constant_move, copy, requantising_line, wirings
 from atonc.lower.move.padding import Pads, borders, inside, pad_view
@@ -18,6 +19,8 @@ from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring, pack, placeable
 from atonc.ops.values import to_codes
 from atonc.plan.task import TaskGroup
+from atonc.select.choose import attempt
+from atonc.select.form import Refused
 
 
 def view_of(context: Context, name: str, shape: tuple[int, ...] | None = None) -> StridedView:
@@ -279,21 +282,19 @@ def lower_pad(op: Op, context: Context) -> list[TaskGroup]:
     change = change_between(op, source, target)
     inner, pads = _cropped(view_of(context, op.inputs[0]), op.attrs["pads"])
     whole, mode = view_of(context, op.outputs[0]), op.attrs.get("mode", "constant")
-    moves = [Move(inner, inside(whole, pads), change)]
     title = f"{op.kind} {op.name}"
     if mode == "constant":
         if target.dtype != "int8":
             raise Refusal("pad", f"constant borders of {target.dtype}", "int8", "pad after the quantisation")
         code = int(np.clip(round(op.attrs.get("value", 0.0) / target.scale) + target.zero_point, -128, 127))
         around = pad_view(context, borders(whole, pads), code, inner.buffer, source.elements)
+        moves = [Move(inner, inside(whole, pads), change)]
         return pack([*wirings(context, moves), *around], op.origin, title)
-    groups: list[TaskGroup] = []
-    for axis, (before, after) in enumerate(pads):
-        if before or after:
-            moves += _mirrored(inner if not groups else None, whole, pads, axis, mode, change)
-            groups += copy(context, moves, op.origin, title)
-            moves = []
-    return groups or copy(context, moves, op.origin, title)
+    steps = _mirrored(inner, whole, pads, mode, change)
+    form = attempt(context, lambda draft: [g for moves in steps for g in copy(draft, moves, op.origin, title)])
+    if isinstance(form, Refused) and form.rule == rules.NO_EVIDENCE.id:
+        return copy(context, _from_source(inner, whole, pads, mode, change), op.origin, title)
+    return context.take(form)
 
 
 def _cropped(source: StridedView, pads: Pads) -> tuple[StridedView, Pads]:
@@ -304,16 +305,37 @@ def _cropped(source: StridedView, pads: Pads) -> tuple[StridedView, Pads]:
     return source, tuple((max(0, a), max(0, b)) for a, b in pads)
 
 
-def _mirrored(
-    inner: StridedView | None, whole: StridedView, pads: Pads, axis: int, mode: str, change: Units
-) -> Iterator[Move]:
-    """Borders of one axis: from the source, or from the result, in which the axes before it are complete already."""
-    part = inside(whole, tuple((0, 0) if i <= axis else both for i, both in enumerate(pads)))
-    before, after = pads[axis]
-    size = part.shape[axis] - before - after
-    origin = part.cut(axis, before, size) if inner is None else inner
-    index = np.pad(np.arange(size), (before, after), mode=cast(Any, mode)).tolist()
-    for first, count in ((0, before), (before + size, after)):
+def _mirrored(inner: StridedView, whole: StridedView, pads: Pads, mode: str, change: Units) -> Iterator[list[Move]]:
+    """Axis by axis: the first borders from the source, others from the result, where the axes before are complete."""
+    moves = [Move(inner, inside(whole, pads), change)]
+    for axis, both in enumerate(pads):
+        if not any(both):
+            continue
+        part = inside(whole, tuple((0, 0) if i <= axis else later for i, later in enumerate(pads)))
+        size = part.shape[axis] - sum(both)
+        near, units = (inner, change) if moves else (part.cut(axis, both[0], size), ())
+        for first, length, start, step in _border_runs(size, both, mode):
+            moves.append(Move(near.cut(axis, start, length, step), part.cut(axis, first, length), units))
+        yield moves
+        moves = []
+    if moves:
+        yield moves
+
+
+def _from_source(inner: StridedView, whole: StridedView, pads: Pads, mode: str, change: Units) -> Iterator[Move]:
+    """Every piece of the result, corners too, from the source: no chain reads what it writes beside."""
+    sizes = zip(inner.shape, pads, strict=False)
+    runs_by_axis = [[(both[0], size, 0, 1), *_border_runs(size, both, mode)] for size, both in sizes]
+    for place in product(*runs_by_axis):
+        near, far = inner, whole
+        for axis, (first, length, start, step) in enumerate(place):
+            near, far = near.cut(axis, start, length, step), far.cut(axis, first, length)
+        yield Move(near, far, change)
+
+
+def _border_runs(size: int, both: tuple[int, int], mode: str) -> Iterator[tuple[int, int, int, int]]:
+    """Of one axis: place and length in the result, place and step in the source."""
+    index = np.pad(np.arange(size), both, mode=cast(Any, mode)).tolist()
+    for first, count in ((0, both[0]), (both[0] + size, both[1])):
         for at, length, step in runs(index[first : first + count]):
-            near = origin.cut(axis, index[first + at], length, step)
-            yield Move(near, part.cut(axis, first + at, length), () if inner is None else change)
+            yield first + at, length, index[first + at], step

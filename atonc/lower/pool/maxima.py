@@ -18,7 +18,7 @@ from atonc.lower.context import Context
 from atonc.lower.move.copies import Units
 from atonc.lower.move.padding import identity_pad
 from atonc.lower.registry import Refusal
-from atonc.lower.units.access_patterns import walk, walk_as
+from atonc.lower.units.access_patterns import Port, walk, walk_as
 from atonc.lower.units.pool import MOST_HEIGHT, channel_groups, windows_unit
 from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring
@@ -177,7 +177,7 @@ class Windows:
 def _frames(view: StridedView, role: str, trust: Trust) -> StrengConfig:
     """Pictures [h, w, groups, batch], one group of channels after the other."""
     h, w, groups_step, channel = zip(view.shape, view.strides, strict=True)
-    found = walk_as(role, [groups_step, h, w, channel], view.offset, write=role.startswith("from"), trust=trust)
+    found = walk_as(Port(role), [groups_step, h, w, channel], view.offset, trust)
     if found is None:
         raise Refusal("picture", f"{view.shape}", "lines of pixels", "copy it first")
     return found

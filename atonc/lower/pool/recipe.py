@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from math import gcd, prod
 
@@ -36,6 +37,7 @@ Ends = tuple[Tensor, Tensor]  # what comes in and what goes out
 
 _ABOVE_ZERO = 16  # codes by which means usually are above the zero point
 _MOSTLY_ABOVE = -64  # with a zero point below, most codes are above it
+_MOST_WIDER = 4  # pixels that a picture gets to be as wide as those that were seen
 _MOST_PAD = 31  # pixels that the identity CONVACC adds on a side
 
 
@@ -69,11 +71,16 @@ def lower_max_pool(op: Op, context: Context) -> list[TaskGroup]:
 def _maximum(
     op: Op, context: Context, source: StridedView, target: StridedView, geometry: Geometry, units: Units
 ) -> list[TaskGroup]:
-    """By POOL units, or pair by pair where such small pictures were never seen in them."""
-    form = attempt(context, lambda draft: Cascade(op, draft, source, target, geometry, units).groups())
-    if isinstance(form, Refused) and form.rule == rules.NO_EVIDENCE.id:
-        return Cascade(op, context, source, target, geometry, units).by_pairs()
-    return context.take(form)
+    """By POOL units; where such small pictures were never seen in them with more padding than needed, or by pairs."""
+
+    def padded(draft: Context, more: int) -> list[TaskGroup]:
+        return Cascade(op, draft, source, target, geometry, units, more).groups()
+
+    for more in range(_MOST_WIDER + 1):
+        form = attempt(context, partial(padded, more=more))
+        if not (isinstance(form, Refused) and form.rule == rules.NO_EVIDENCE.id):
+            return context.take(form)
+    return Cascade(op, context, source, target, geometry, units).by_pairs()
 
 
 def _windows(op: Op, target: StridedView) -> meaning.Windows:
@@ -113,12 +120,21 @@ class Cascade:
     """The epochs of one maximum: padding, square stages, stages along one axis, then what remains of the stride."""
 
     def __init__(
-        self, op: Op, context: Context, source: StridedView, target: StridedView, geometry: Geometry, units: Units
+        self,
+        op: Op,
+        context: Context,
+        source: StridedView,
+        target: StridedView,
+        geometry: Geometry,
+        units: Units,
+        more: int = 0,
     ) -> None:
         self.op, self.context, self.target, self.units = op, context, target, units
         self.title = f"{op.kind} {op.name}"
         self.steps: list[TaskGroup] = []
-        self.now, self.pads = _needed(source, target.shape, geometry)
+        self.now, (top, left, bottom, right) = _needed(source, target.shape, geometry)
+        self.pads = top, left, bottom + more, right + more
+        self.wider = more > 0  # then results are cut out of those of the last stage
         self.geometry = geometry
 
     def groups(self) -> list[TaskGroup]:
@@ -130,7 +146,7 @@ class Cascade:
         if any(self.pads) and (square == 1 or max(self.pads) > _MOST_PAD):
             self._pad_in_memory()
         lines = [(axis, size) for axis in (0, 1) for size, _ in cascade((tall, wide)[axis] - square + 1, 1)[0]]
-        direct = (done, done) == (down, right) and not self.units  # the last stage gives the result
+        direct = (done, done) == (down, right) and not self.units and not self.wider  # the last stage gives the result
         self._squares(stages, direct and not lines)
         for number, (axis, size) in enumerate(lines, 1):
             self._along(axis, size, direct and number == len(lines))

@@ -12,7 +12,7 @@ output codes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import Any
@@ -20,16 +20,17 @@ from typing import Any
 import numpy as np
 
 from atonc.hw.limits import ALIGNED
+from atonc.hw.safety.evidence import Trust
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
-from atonc.lower.move.copies import Move, copy, wirings
+from atonc.lower.move.copies import Move, Units, copy, wirings
 from atonc.lower.move.padding import pad_view
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.semantics.blends import along
 from atonc.lower.semantics.blends import between as along_lines
-from atonc.lower.units.access_patterns import walk
+from atonc.lower.units.access_patterns import Port, all_trusted, walk_together
 from atonc.lower.units.affine import WIDE_ERROR, Pair, fit_pair, fit_wide_pair
 from atonc.lower.units.arith import clip_unit, pair_unit, product_unit
 from atonc.lower.units.strided_views import StridedView
@@ -41,6 +42,7 @@ from atonc.plan.task import TaskGroup
 ONE = 256  # of the weights
 _STEEPEST = 1.9  # output codes for an input code
 _MOST_PIECES = 64  # along an axis
+READ_X, READ_Y, WRITE = Port("to ARITH:0"), Port("to ARITH:1"), Port("from ARITH")
 _ALIGNED_CHANNELS = ALIGNED // 2  # of 16 bits: pixels begin at aligned addresses
 
 
@@ -55,6 +57,12 @@ class Piece:
     step: int
     count: int
     weight: int  # of `high`, in 1/256
+
+    def halves(self) -> tuple[Piece, Piece]:
+        some = self.count // 2
+        start, way = self.start + some * self.ahead, some * self.step
+        rest = replace(self, start=start, low=self.low + way, high=self.high + way, count=self.count - some)
+        return replace(self, count=some), rest
 
     def between(self, first: int, end: int) -> Iterator[Piece]:
         """What of it lies there, counted from the first; nothing, or one piece."""
@@ -100,7 +108,7 @@ def lower_linear(op: Op, context: Context) -> list[TaskGroup]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     _check(op, x, y)
     axes = {axis: _axis_pieces(op, x, y, axis) for axis in (1, 2)}
-    title = f"{op.kind} {op.name}"
+    title, trust = f"{op.kind} {op.name}", context.facts.target.trust
     source = StridedView.whole(context.buffer(op.inputs[0]), x.shape[1:])
     target = StridedView.whole(context.buffer(op.outputs[0]), y.shape[1:])
     changed = [axis for axis in (1, 2) if x.shape[axis] != y.shape[axis]]
@@ -109,7 +117,7 @@ def lower_linear(op: Op, context: Context) -> list[TaskGroup]:
         ends = _ends(op, x, y, 1)
         error = 128 / ONE * ends.gain
         context.explain(op, lambda values: [along(values[0], axis, y.shape[axis], axes[axis], ends)], error)
-        found = [_one_axis(source, target, axis - 1, piece, _ends(op, x, y, 1)) for piece in axes[axis]]
+        found = _one_axis(axis - 1, ends, trust).wirings(source, target, axes[axis])
         return pack(found, op.origin, title)
 
     def codes(values: Sequence[Any]) -> list[Any]:
@@ -129,7 +137,7 @@ def lower_linear(op: Op, context: Context) -> list[TaskGroup]:
         groups, source = pack([*moves, *fills], op.origin, title), near
     shape = (source.shape[0], y.shape[2], whole)
     between = StridedView.whole(context.scratch(2 * prod(shape), op.name), shape, 2)
-    groups += pack([_along_lines(source, between, piece) for piece in axes[2]], op.origin, title)
+    groups += pack(_along_lines(trust).wirings(source, between, axes[2]), op.origin, title)
     for first, rows in bands(y.shape[1], prod(y.shape[2:]), y.shape[2] * whole, context.room.band_bytes):
         band = target.cut(0, first, rows)
         parts = [part for piece in axes[1] for part in piece.between(first, first + rows)]
@@ -142,12 +150,12 @@ def _columns(
 ) -> list[TaskGroup]:
     """Some rows of the result from lines of 16 bits, whose engines begin at aligned addresses: by way of a memory with
     room behind the channels where pixels do not."""
-    title, whole = f"{op.kind} {op.name}", between.shape[2]
+    title, whole, sums = f"{op.kind} {op.name}", between.shape[2], _along_columns(ends, context.facts.target.trust)
     rows, width, channels = band.shape
     if channels == whole:
-        return pack([_along_columns(between, band, part, ends) for part in parts], op.origin, title)
+        return pack(sums.wirings(between, band, parts), op.origin, title)
     far = StridedView.whole(context.scratch(rows * width * whole, op.name), (rows, width, whole))
-    groups = pack([_along_columns(between, far, part, ends) for part in parts], op.origin, title)
+    groups = pack(sums.wirings(between, far, parts), op.origin, title)
     return groups + copy(context, [Move(far.cut(2, 0, channels), band)], op.origin, title)
 
 
@@ -207,48 +215,62 @@ def _ends(op: Op, x: Tensor, y: Tensor, one: int) -> Ends:
     return Ends(gain / one, y.zero_point - x.zero_point * gain, op.attrs.get("clip"), 1 if one == 1 else 2)
 
 
-def _one_axis(source: StridedView, target: StridedView, axis: int, piece: Piece, ends: Ends) -> Wiring:
+@dataclass(frozen=True)
+class Sums:
+    """Along one axis: two readers, units on the first, the unit that joins both, units behind it."""
+
+    axis: int
+    ports: tuple[Port, Port, Port]
+    units: Callable[[Piece], tuple[Units, Units]]  # on the first, from the joining one on
+    trust: Trust
+
+    def wirings(self, source: StridedView, target: StridedView, parts: Iterable[Piece]) -> list[Wiring]:
+        return [chain for part in parts for chain in self._chains(source, target, part)]
+
+    def _chains(self, source: StridedView, target: StridedView, piece: Piece) -> Iterator[Wiring]:
+        """One, or where its engines may not be relied on, those of both halves."""
+        low, high = (source.cut(self.axis, first, piece.count, piece.step) for first in (piece.low, piece.high))
+        far = target.cut(self.axis, piece.start, piece.count, piece.ahead)
+        engines = walk_together(self.ports, (low, high, far), self.trust)
+        if engines is None:
+            seen = f"steps {low.strides} to {far.strides} for {low.shape}"
+            raise Refusal("bilinear resize", seen, "lines of pixels", "use the CPU")
+        if piece.count > 1 and not all_trusted(self.ports, engines, self.trust):
+            for half in piece.halves():
+                yield from self._chains(source, target, half)
+        else:
+            yield _chain(low, high, far, engines, *self.units(piece))
+
+
+def _one_axis(axis: int, ends: Ends, trust: Trust) -> Sums:
     """[x, y] > ARITH > OUT, bytes to bytes."""
-    low, high = (source.cut(axis, first, piece.count, piece.step) for first in (piece.low, piece.high))
-    far = target.cut(axis, piece.start, piece.count, piece.ahead)
-    return _chain(low, high, far, (_engine(low), _engine(high), _engine(far, write=True)), (), ends.units(piece))
+    return Sums(axis, (READ_X, READ_Y, WRITE), lambda piece: ((), ends.units(piece)), trust)
 
 
-def _along_lines(source: StridedView, between: StridedView, piece: Piece) -> Wiring:
+def _along_lines(trust: Trust) -> Sums:
     """[x > ARITH, y] > ARITH > OUT, bytes to 16 bits with 8 fractional ones."""
-    low, high = (source.cut(1, first, piece.count, piece.step) for first in (piece.low, piece.high))
-    far = between.cut(1, piece.start, piece.count, piece.ahead)
-    first = product_unit(np.array([ONE - piece.weight]), 0)
-    second = pair_unit(Pair(1, piece.weight, 0, 0, 0, 0, 0, 2), 2, 1)
-    engines = (_engine(low), _engine(high), _engine(far, write=True, word=2))
-    return _chain(low, high, far, engines, (first,), (second,))
+
+    def units(piece: Piece) -> tuple[Units, Units]:
+        first = product_unit(np.array([ONE - piece.weight]), 0)
+        return (first,), (pair_unit(Pair(1, piece.weight, 0, 0, 0, 0, 0, 2), 2, 1),)
+
+    return Sums(1, (READ_X, READ_Y, replace(WRITE, word=2)), units, trust)
 
 
-def _along_columns(between: StridedView, target: StridedView, piece: Piece, ends: Ends) -> Wiring:
+def _along_columns(ends: Ends, trust: Trust) -> Sums:
     """[x, y] > ARITH > OUT, 16 bits to bytes; lines are read without gaps."""
-    low, high = (between.cut(0, first, piece.count, piece.step) for first in (piece.low, piece.high))
-    far = target.cut(0, piece.start, piece.count, piece.ahead)
-    engines = (_engine(low, word=2, raw=True), _engine(high, word=2, raw=True), _engine(far, write=True))
-    return _chain(low, high, far, engines, (), ends.units(piece))
-
-
-def _engine(view: StridedView, write: bool = False, word: int = 1, raw: bool = False) -> StrengConfig:
-    found = walk(list(zip(view.shape, view.strides, strict=True)), view.offset, write=write, word=word, raw=raw)
-    if found is None:
-        raise Refusal("bilinear resize", f"steps {view.strides} for {view.shape}", "lines of pixels", "use the CPU")
-    return found
+    x, y = (replace(port, word=2, raw=True) for port in (READ_X, READ_Y))
+    return Sums(0, (x, y, WRITE), lambda piece: ((), ends.units(piece)), trust)
 
 
 def _chain(
     low: StridedView,
     high: StridedView,
     far: StridedView,
-    engines: tuple[StrengConfig, StrengConfig, StrengConfig],
-    first: tuple[ArithConfig, ...],
-    after: tuple[ArithConfig, ...],
+    engines: Sequence[StrengConfig],
+    first: Units,
+    after: Units,
 ) -> Wiring:
-    """Two readers, units on the first, the unit that joins both, units behind it."""
-
     def build(builder: TaskBuilder) -> None:
         x, y = builder.read(low.buffer, engines[0]), builder.read(high.buffer, engines[1])
         for unit in first:

@@ -8,10 +8,11 @@ that is the form in which networks use them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from atonc.hw.safety.evidence import Trust
 from atonc.hw.units.stream_engine import StrengConfig
+from atonc.lower.units.strided_views import StridedView
 from atonc.plan.evidence import untrusted_unit
 from atonc.plan.streams import Area, Frames, Loop, Raster, engine, in_frames, merged, shape_raster
 
@@ -35,15 +36,53 @@ def other_walks(loops: Sequence[Loop], offset: int, *, write: bool, word: int = 
             yield raster_loop(config)
 
 
-def walk_as(
-    role: str, loops: Sequence[Loop], offset: int, *, write: bool, trust: Trust
-) -> StrengConfig | None:
-    """The engine for loops, in whatever form may be relied on; `role`: `to POOL:0`, `from ARITH`."""
-    usual = walk(loops, offset, write=write)
-    if usual is None or untrusted_unit(usual, role, trust) is None:
+@dataclass(frozen=True)
+class Port:
+    """What an engine is for: `to POOL:0`, `from ARITH`; bytes of a word; whether gaps need evidence of their own."""
+
+    role: str
+    word: int = 1
+    raw: bool = False
+
+    @property
+    def write(self) -> bool:
+        return self.role.startswith("from")
+
+
+def walk_as(port: Port, loops: Sequence[Loop], offset: int, trust: Trust) -> StrengConfig | None:
+    """The engine for loops, in whatever form may be relied on."""
+    usual = walk(loops, offset, write=port.write, word=port.word, raw=port.raw)
+    if usual is not None and untrusted_unit(usual, port.role, trust) is None:
         return usual
-    others = other_walks(loops, offset, write=write)
-    return next((config for config in others if untrusted_unit(config, role, trust) is None), usual)
+    others = other_walks(loops, offset, write=port.write, word=port.word)
+    return next((config for config in others if untrusted_unit(config, port.role, trust) is None), usual)
+
+
+def walk_together(ports: Sequence[Port], views: Sequence[StridedView], trust: Trust) -> list[StrengConfig] | None:
+    """Engines that walk pictures [h, w, c] in one order: that of their memory, or where that may not be relied on some
+    channels of all pixels after the others, which is how published programs store parts of a picture."""
+    usual: list[StrengConfig] | None = None
+    for ordered in _orders(views):
+        loops = [(list(zip(view.shape, view.strides, strict=True)), view.offset) for view in ordered]
+        walks = [walk_as(port, *loop, trust) for port, loop in zip(ports, loops, strict=True)]
+        found = [one for one in walks if one is not None]
+        if len(found) < len(ports):
+            continue
+        if all_trusted(ports, found, trust):
+            return found
+        usual = usual or found
+    return usual
+
+
+def all_trusted(ports: Sequence[Port], engines: Sequence[StrengConfig], trust: Trust) -> bool:
+    return not any(untrusted_unit(one, port.role, trust) for one, port in zip(engines, ports, strict=True))
+
+
+def _orders(views: Sequence[StridedView]) -> Iterator[Sequence[StridedView]]:
+    yield views
+    channels = views[0].shape[2]
+    for parts in (n for n in range(2, channels + 1) if channels % n == 0):
+        yield [view.split(2, parts, channels // parts).transpose((2, 0, 1, 3)) for view in views]
 
 
 def _walks(

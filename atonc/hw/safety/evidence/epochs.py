@@ -24,6 +24,7 @@ from atonc.hw.units.stream_engine import StrengConfig
 from atonc.hw.units.switch import Link
 
 TABLE, LOADED, KEPT = "table", "loaded in the epoch", "of an earlier epoch"
+ONE_CHAIN, TWO_CHAINS = "of one chain", "of two chains"  # where a reader and a writer are
 
 
 def unit_features(config: UnitConfig, port: str = "", memory: str = "") -> Iterator[Feature]:
@@ -125,11 +126,10 @@ def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:
             yield first, feature
     home = {unit: number for number, units in enumerate(view.chains) for unit in units}
     for reader in view.readers:
-        purpose = f", {READ_BACK}" if view.role(reader) == READ_BACK else ""
-        one, two = f"of one chain{purpose}", f"of two chains{purpose}"
+        port = view.role(reader)
         for writer in view.writers:
-            role = one if home.get(reader) == home.get(writer) else two
-            yield reader, _pair("reader and writer", role, _relation(view, reader, writer))
+            chains = ONE_CHAIN if home.get(reader) == home.get(writer) else TWO_CHAINS
+            yield reader, reader_and_writer(_relation(view, reader, writer), chains, port)
 
 
 def two_writers(one: StrengConfig, other: StrengConfig, relation: Relation) -> Iterator[Feature]:
@@ -138,9 +138,9 @@ def two_writers(one: StrengConfig, other: StrengConfig, relation: Relation) -> I
     yield from writers.features(one, other, relation)
 
 
-def reader_and_writer(relation: Relation) -> Feature:
-    """Of two chains of one epoch."""
-    return _pair("reader and writer", "of two chains", relation)
+def reader_and_writer(relation: Relation, chains: str, port: str = "") -> Feature:
+    """Of one epoch; `port`: what the reader is for."""
+    return _pair("reader and writer", f"{chains}, {port}" if port == READ_BACK else chains, relation)
 
 
 @lru_cache(maxsize=1 << 8)
