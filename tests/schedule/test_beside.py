@@ -74,7 +74,7 @@ def sets_of(compiled: Compiled) -> list[Feature]:
     return found
 
 
-@pytest.mark.parametrize("name", ["depthwise", "pointwise", "residual"])
+@pytest.mark.parametrize("name", ["depthwise", "residual"])  # of other networks all sets are part of seen ones
 def test_without_the_argument_sets_are_seen_and_bits_the_same(name: str) -> None:
     graph = getattr(golden_graphs, name)()
     default, strict = (compile_graph(graph, Options(verify=False, distrust=some)) for some in ((), ("S1",)))
