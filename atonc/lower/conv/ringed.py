@@ -15,6 +15,7 @@ from itertools import product
 
 import numpy as np
 
+from atonc.hw.safety.evidence.seen import gaps_trusted
 from atonc.lower.context import Context
 from atonc.lower.conv.kernel_parts import WINDOW, Part, Ring, Weights, stepped
 from atonc.lower.conv.layer import Layer
@@ -30,6 +31,11 @@ Lower = Callable[[Layer, Context], list[TaskGroup]]
 Taps = tuple[int, slice, int]  # where a window begins for the first output, its taps, where the first of them stands
 
 AS_STORED, SHIFTED = "windows with a ring on codes as stored", "windows with a ring on code + 128"
+
+
+def only_whole_lines(layer: Layer) -> bool:
+    """Whether there is need for any of this: not where engines may leave out columns."""
+    return layer.op.kind == "conv" and layer.numerics != "2.x" and not gaps_trusted(layer.trust)
 
 
 def every_second(layer: Layer) -> Layer:
