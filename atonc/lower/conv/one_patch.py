@@ -15,7 +15,7 @@ def one_patch(layer: Layer) -> Layer:
     """The same layer as a 1x1 convolution, if it has one output pixel that sees everything."""
     outputs, rows, columns, channels = layer.weights.shape
     whole = (rows, columns, channels) == (layer.area.height, layer.area.width, layer.area.channels)
-    if not whole or rows * columns == 1 or any(layer.padding) or layer.op.kind != "conv":
+    if not whole or rows * columns == 1 or any(layer.padding) or layer.op.kind != "conv" or layer.ring:
         return layer
     if not layer.area.contiguous or (layer.numerics == "2.x" and min(layer.stride) <= MOST_STRIDE):
         return layer

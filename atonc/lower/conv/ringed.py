@@ -15,7 +15,6 @@ from itertools import product
 
 import numpy as np
 
-from atonc.hw.safety.evidence.seen import gaps_trusted
 from atonc.lower.context import Context
 from atonc.lower.conv.kernel_parts import WINDOW, Part, Ring, Weights, stepped
 from atonc.lower.conv.layer import Layer
@@ -31,11 +30,6 @@ Lower = Callable[[Layer, Context], list[TaskGroup]]
 Taps = tuple[int, slice, int]  # where a window begins for the first output, its taps, where the first of them stands
 
 AS_STORED, SHIFTED = "windows with a ring on codes as stored", "windows with a ring on code + 128"
-
-
-def only_whole_lines(layer: Layer) -> bool:
-    """Whether there is need for any of this: not where engines may leave out columns."""
-    return layer.op.kind == "conv" and layer.numerics != "2.x" and not gaps_trusted(layer.trust)
 
 
 def every_second(layer: Layer) -> Layer:
@@ -71,9 +65,10 @@ def _on_whole_lines(layer: Layer, shifted: bool, context: Context) -> tuple[list
     beside = max(0, columns - left - layer.area.width - right)
     if not shifted and not any(layer.padding) and layer.area.contiguous and below == beside == 0:
         return [], layer
-    larger = replace(layer, padding=(top, left, bottom + below, right + beside))
+    # windows take every column, whatever the stride is, so the copy needs no longer lines for it
+    larger = replace(layer, padding=(top, left, bottom + below, right + beside), stride=(1, 1))
     groups, padded = pad_first(larger, context, shifted=shifted)
-    return groups, replace(padded, border=(0, 0, 0, 0))
+    return groups, replace(padded, stride=layer.stride, border=(0, 0, 0, 0))
 
 
 def _needed(layer: Layer) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from atonc.hw.limits import ALIGNED, READ_ALIGNMENT
 from atonc.lower.context import Context
 from atonc.lower.conv.dense_chain import BETWEEN_PASSES
 from atonc.lower.conv.layer import Layer
-from atonc.lower.conv.ringed import every_second, lower_ringed, only_whole_lines
+from atonc.lower.conv.ringed import every_second, lower_ringed
 from atonc.lower.move.copies import Move, copy
 from atonc.lower.registry import Refusal
 from atonc.lower.semantics.sums import picture
@@ -40,7 +40,7 @@ def lower_wide(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
     read whole lines come last, on copies."""
     counts = COUNTS if layer.area.width >= WIDE and layer.op.kind == "conv" else ()
     draws = [partial(lower, layer), *(partial(_in_strips, layer, lower, count) for count in counts)]
-    if only_whole_lines(layer):
+    if layer.op.kind == "conv" and layer.numerics != "2.x":
         draws += [partial(_in_rows, lower, layer), partial(_on_its_pixels, lower, layer)]
         draws.append(partial(lower_ringed, layer, lower))
     whole = attempt(context, lambda draft: choose(draft, in_order(FEWEST_STRIPS, draws)))
