@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc import progress, silicon
-from atonc.arranging import Job, Wishes, arrange, supplied, taken_apart
-from atonc.arranging import Scheduled as Scheduled
-from atonc.arranging import Watch as Watch
-from atonc.arranging import nobody as nobody
 from atonc.calibration import MOST_VERIFIED, given_inputs, spread
 from atonc.compare.extremes import make_extremes
 from atonc.compare.inputs import make_inputs, make_noise
 from atonc.cost.network import NetworkCost
 from atonc.cost.program import program_cost
-from atonc.emit.contexts import safety_contexts
 from atonc.emit.program import Program
-from atonc.errors import CapacityError, InternalError
+from atonc.errors import CapacityError
 from atonc.frontends.coverage import require_quantised
 from atonc.frontends.read import read
-from atonc.hw import safety
 from atonc.hw.cycles.target import Target
-from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import ec_program
-from atonc.hw.mpool import MemoryPool
-from atonc.hw.safety.evidence import PUBLISHED, EpochGrade, Trust
+from atonc.hw.safety.evidence import EpochGrade
 from atonc.hw.safety.evidence.summary import Summary, summarise
 from atonc.ir import Array, Graph
-from atonc.lower.map_ops import Mapped, map_ops
+from atonc.lower.map_ops import Mapped
 from atonc.ops import RunOnDemand
 from atonc.options import Options
 from atonc.passes import order
 from atonc.passes.cut_inputs import cut_inputs
 from atonc.place import Board, Layout
-from atonc.reasons import Severity, Violation
+from atonc.reasons import Violation
+from atonc.search.build import Watch as Watch
+from atonc.search.build import no_watch as no_watch
+from atonc.search.candidate import Scheduled as Scheduled
+from atonc.search.candidate import Setting
+from atonc.search.generators import GENERATORS
+from atonc.search.log import Attempt
+from atonc.search.loop import search
 from atonc.select.affinity import resolve
-from atonc.select.form import Refused
-from atonc.select.policy import MOST_CODES
+from atonc.select.decisions import FIRST, Decisions
 from atonc.target import machine_of as machine_of
 from atonc.target import memories as memories
 from atonc.target import target_of as target_of
@@ -52,7 +49,6 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 1 << 27  # of a tensor whose typical values are looked at, whatever a file says of memories
 CALIBRATION_SEEDS = (1001, 1002)  # not those of the verification
-ROUNDS = 8  # each takes operators whose epochs were refused apart, or moves them to the CPU; the rest is placed anew
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,6 +65,8 @@ class Compiled:
     memory: Board
     target: Target  # what all cycles are counted for
     grades: tuple[EpochGrade, ...] = ()  # how near each epoch is to published programs
+    search: tuple[Attempt, ...] = ()  # every program that was built
+    decisions: Decisions = FIRST  # of the one that was taken
 
     @cached_property
     def cost(self) -> NetworkCost:
@@ -85,7 +83,7 @@ class Compiled:
         return f"<Compiled {self.source.name[:60]!r}: {len(self.program.steps)} steps, {len(self.graph.ops)} operators>"
 
 
-def compile_file(path: Path, options: Options | None = None, watch: Watch = nobody) -> Compiled:
+def compile_file(path: Path, options: Options | None = None, watch: Watch = no_watch) -> Compiled:
     options = options or Options()
     source = read_model(path, options)
     watch("read", source)
@@ -101,7 +99,7 @@ def read_model(path: Path, options: Options) -> Graph:
     return cut_inputs(source, options.cut_inputs, options.cut_input_layers)
 
 
-def compile_graph(source: Graph, options: Options | None = None, watch: Watch = nobody) -> Compiled:
+def compile_graph(source: Graph, options: Options | None = None, watch: Watch = no_watch) -> Compiled:
     options = options or Options()
     started = time.perf_counter()
     progress.stage("simplifying the graph")
@@ -111,38 +109,37 @@ def compile_graph(source: Graph, options: Options | None = None, watch: Watch = 
 
 
 def compile_canonical(
-    source: Graph, graph: Graph, options: Options, memory: Board, started: float = 0.0, watch: Watch = nobody
+    source: Graph, graph: Graph, options: Options, memory: Board, started: float = 0.0, watch: Watch = no_watch
 ) -> Compiled:
     """From the canonical graph on; other views change it or the memories to see what that would bring."""
     started = started or time.perf_counter()
-    affinity = resolve(source, graph, options.on_cpu, options.on_npu)
     given = given_inputs(source, graph, options.calibration)
-    samples = cache(partial(typical_runs, graph, memory, given))
-    avoided: dict[str, Refused] = {}
-    wishes = Wishes()
     target = target_of(options)
     memory = replace(memory, machine=target.machine)
-    job = Job(graph, memory, target, options, watch)
-    for _ in range(ROUNDS):
-        coarse = max(MOST_CODES, options.allow_coarse)
-        edges = supplied(graph, options)
-        lower = partial(map_ops, graph, job.target, options.numerics, samples, affinity, edges, avoided, coarse=coarse)
-        mapped, scheduled, layout, program = arrange(lower, job, wishes)
-        watch("place", program)
-        progress.stage("checking every epoch")
-        found = inspect(program, memory.pools, target.trust)
-        refused = silicon.refused(found.grades, program, scheduled.shares, target.trust)
-        if not refused:
-            break
-        wishes, helped = taken_apart(wishes, refused, mapped, scheduled)
-        avoided |= {name: refusal for name, refusal in refused.items() if name not in helped}
-    else:
-        raise silicon.no_end(refused)
-    findings = require_safe(found, target.trust)
+    affinity = resolve(source, graph, options.on_cpu, options.on_npu)
+    setting = Setting(graph, memory, target, options, affinity, cache(partial(typical_runs, graph, memory, given)))
+    best, found = search(setting, Decisions(compact=options.prefer == "memory"), GENERATORS, watch)
+    made = best.made
+    watch("place", made.program)
+    findings = silicon.require_safe(best.found, target.trust)
     seconds = time.perf_counter() - started
-    report = _verified(program, graph, mapped, options, memory, given)
-    made = mapped, scheduled, layout, program
-    return Compiled(source, graph, *made, findings, report, seconds, memory, job.target, found.grades)
+    report = _verified(made.program, graph, made.mapped, options, memory, given)
+    return Compiled(
+        source,
+        graph,
+        mapped=made.mapped,
+        scheduled=made.scheduled,
+        layout=made.layout,
+        program=made.program,
+        findings=findings,
+        report=report,
+        seconds=seconds,
+        memory=memory,
+        target=target,
+        grades=best.found.grades,
+        search=tuple(found.log),
+        decisions=best.decisions,
+    )
 
 
 def _verified(
@@ -182,26 +179,3 @@ def _require_room(graph: Graph, memory: Board) -> None:
                 where=name,
                 remedy="use a smaller input, or a board or .mpool with more RAM",
             )
-
-
-def inspect(program: Program, pools: Iterable[MemoryPool], trust: Trust = PUBLISHED) -> safety.Inspection:
-    """The program as the chip would read it, against the safety rules and the evidence."""
-    decoded = [e for e in decode_epochs(ec_program.program(program.epochs)) if not e.empty]
-    return safety.inspect(decoded, safety_contexts(program, pools, trust))
-
-
-def require_safe(found: safety.Inspection, trust: Trust) -> tuple[Violation, ...]:
-    """What breaks a rule is never given out; what is worth knowing of the rest."""
-    serious = tuple(v for v in found.violations if v.severity != Severity.NOTE)
-    unproven = () if trust.unproven else [v for v in serious if v.severity != Severity.VIOLATION]
-    bad = [v for v in serious if v.severity == Severity.VIOLATION]
-    bad += [v for v in unproven if v.seen not in map(str, trust.asked)]
-    if bad:
-        first = bad[0]
-        raise InternalError(
-            f"{len(bad)} findings of the safety rules, first {first.rule.id}: {first.seen}",
-            where=first.where,
-            rule=first.rule.sentence,
-            remedy="report the model: the compiler must not produce this",
-        )
-    return serious

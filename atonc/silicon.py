@@ -1,15 +1,45 @@
-"""The gate of `--silicon`: operators whose epochs have a form without enough evidence leave the NPU."""
+"""The gate of safety rules and of `--silicon`: what breaks a rule, and operators whose epochs have a form without
+enough evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from atonc.emit.contexts import safety_contexts
 from atonc.emit.program import Program
-from atonc.errors import ToolError
-from atonc.hw.safety.evidence import EpochGrade, Form, Trust
+from atonc.errors import InternalError, ToolError
+from atonc.hw import safety
+from atonc.hw.decode import decode_epochs
+from atonc.hw.ec import ec_program
+from atonc.hw.mpool import MemoryPool
+from atonc.hw.safety.evidence import PUBLISHED, EpochGrade, Form, Trust
 from atonc.lower import rules
+from atonc.reasons import Severity, Violation
 from atonc.schedule.shares import Share
 from atonc.select.form import Refused
+
+
+def inspect(program: Program, pools: Iterable[MemoryPool], trust: Trust = PUBLISHED) -> safety.Inspection:
+    """The program as the chip would read it, against the safety rules and the evidence."""
+    decoded = [e for e in decode_epochs(ec_program.program(program.epochs)) if not e.empty]
+    return safety.inspect(decoded, safety_contexts(program, pools, trust))
+
+
+def require_safe(found: safety.Inspection, trust: Trust) -> tuple[Violation, ...]:
+    """What breaks a rule is never given out; what is worth knowing of the rest."""
+    serious = tuple(v for v in found.violations if v.severity != Severity.NOTE)
+    unproven = () if trust.unproven else [v for v in serious if v.severity != Severity.VIOLATION]
+    bad = [v for v in serious if v.severity == Severity.VIOLATION]
+    bad += [v for v in unproven if v.seen not in map(str, trust.asked)]
+    if bad:
+        first = bad[0]
+        raise InternalError(
+            f"{len(bad)} findings of the safety rules, first {first.rule.id}: {first.seen}",
+            where=first.where,
+            rule=first.rule.sentence,
+            remedy="report the model: the compiler must not produce this",
+        )
+    return serious
 
 
 def refused(

@@ -13,7 +13,7 @@ import pytest
 from atonc import pipeline
 from atonc.app import generating
 from atonc.cli import main, parse, parser, verbs_of
-from atonc.pipeline import Watch, nobody
+from atonc.pipeline import Watch, no_watch
 from atonc.verbs import st_options
 
 ROOT = Path(__file__).parent.parent
@@ -128,7 +128,7 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[str, object] = {}
     really = pipeline.compile_file
 
-    def compile_once(path: Path, options: object = None, watch: Watch = nobody) -> object:
+    def compile_once(path: Path, options: object = None, watch: Watch = no_watch) -> object:
         key = repr((path, options))
         if key not in kept:
             kept[key] = really(path, options, watch)  # type: ignore[arg-type]
@@ -163,7 +163,7 @@ def test_command_lines_of_st_users(
 
 
 def _expected(line: str) -> int:
-    """All are done, but for what nobody could do here: custom layers, and a board that is not connected."""
+    """All are done, but for what no_watch could do here: custom layers, and a board that is not connected."""
     if "--custom" in line:
         return 2
     return 4 if "--mode target" in line else 0

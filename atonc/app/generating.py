@@ -20,7 +20,7 @@ from atonc.hw.safety.evidence.board_file import saved_row
 from atonc.insight import reproduce, saved
 from atonc.insight.ours import network_view
 from atonc.options import Gates, Options
-from atonc.pipeline import Watch, compile_file, nobody
+from atonc.pipeline import Watch, compile_file, no_watch
 from atonc.report import compile_text, generate_report
 from atonc.report.html import html_page
 
@@ -46,7 +46,7 @@ def broken(gates: Gates, view: CompileView) -> list[str]:
     return found
 
 
-def analyze(model: Path, options: Options, name: str = "network", watch: Watch = nobody) -> CompileView:
+def analyze(model: Path, options: Options, name: str = "network", watch: Watch = no_watch) -> CompileView:
     write.check_name(name)
     compiled = compile_file(model, options, watch)
     progress.stage("counting cycles")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import ChainMap
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import astuple
 from itertools import count
 from math import ceil, inf
 from typing import Any
 
-from atonc.hw.cycles.target import Target
 from atonc.hw.machine import Machine
-from atonc.ir import Array, Graph, Op, Tensor
+from atonc.ir import Graph, Op, Tensor
 from atonc.lower import rules
 from atonc.lower.facts import Facts
 from atonc.lower.sizes import item_bytes
@@ -22,7 +21,7 @@ from atonc.plan.task import TaskGroup, tasks_of
 from atonc.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.schedule.spacers import spaced
 from atonc.select.form import Form, Outbid, Refusal, Refused, Semantics
-from atonc.select.policy import MOST_CODES, Room, whole_room
+from atonc.select.policy import Room
 
 WHOLE_RANGE = 255.0  # codes: no two are further apart
 
@@ -34,24 +33,8 @@ class Context:
     wrote becomes a value, `done`, which the context below takes over or never hears of.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        target: Target,
-        numerics: str = "best",
-        calibrate: Callable[[], list[Mapping[str, Array]]] | None = None,
-        on_cpu: Collection[str] = (),
-        supplied: Collection[str] = (),
-        room: Room | None = None,
-        without: Collection[str] = (),
-        asked: Collection[str] = (),
-        cuts: Mapping[str, tuple[int, ...]] | None = None,
-        coarse: float = MOST_CODES,
-    ) -> None:
-        sets = frozenset(on_cpu), frozenset(supplied)
-        wishes = frozenset(without), frozenset(asked)
-        room = room or whole_room(target.machine)
-        self.facts = Facts(graph, target, room, numerics, calibrate, *sets, *wishes, cuts or {}, coarse)
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
         self.names = count(1)  # of scratch memories: each is used once, by forms that are refused too
         self.buffers: MutableMapping[str, Buffer] = {}
         self.aliases: MutableMapping[str, str] = {}  # tensor -> tensor in whose memory it lies
@@ -68,6 +51,15 @@ class Context:
         above.shifted_copies, above.semantics = _above(self.shifted_copies), _above(self.semantics)
         above.refused, above.outbid = [], []
         return above
+
+    def copy(self) -> Context:
+        """The same, and what is written into it stays there."""
+        other = object.__new__(Context)
+        other.facts, other.names = self.facts, self.names
+        other.buffers, other.aliases = dict(self.buffers), dict(self.aliases)
+        other.shifted_copies, other.semantics = dict(self.shifted_copies), dict(self.semantics)
+        other.refused, other.outbid = list(self.refused), list(self.outbid)
+        return other
 
     def done(self, groups: Iterable[TaskGroup]) -> Form:
         """What was written into a draft, if the forms of its units may be relied on."""

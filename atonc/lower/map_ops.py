@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from atonc.errors import UnsupportedError
-from atonc.hw.cycles.target import Target
-from atonc.ir import Array, Graph, Op, layer_name
+from atonc.ir import Op, layer_name
 from atonc.lower import rules
 from atonc.lower.context import Context
-from atonc.lower.facts import CONVOLUTIONS
+from atonc.lower.facts import CONVOLUTIONS, Facts
 from atonc.lower.registry import Recipe, recipe_for
 from atonc.lower.semantics.error_model import local_error
 from atonc.lower.semantics.run import farthest
-from atonc.lower.stripes import Stripe, lower_stripe
+from atonc.lower.stripes import lower_stripe
 from atonc.ops import kinds
 from atonc.ops.functions import FUNCTIONS
 from atonc.ops.values import same_codes
@@ -23,10 +22,11 @@ from atonc.plan.task import TaskGroup
 from atonc.plan.types import CpuPlan
 from atonc.progress import stage
 from atonc.schedule.types import Work
-from atonc.select.affinity import Affinity, chosen_by_user
+from atonc.select.affinity import NO_AFFINITY, Affinity, chosen_by_user
 from atonc.select.choose import attempt
+from atonc.select.decisions import FIRST, Decisions, Stripe
 from atonc.select.form import Form, Refusal, Refused
-from atonc.select.policy import MOST_CODES, Room
+from atonc.select.policy import MOST_CODES
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
 
@@ -58,31 +58,12 @@ class Mapped:
 
 
 def map_ops(
-    graph: Graph,
-    target: Target,
-    numerics: str = "best",
-    calibrate: Callable[[], list[Mapping[str, Array]]] | None = None,
-    affinity: Affinity | None = None,
-    supplied: Collection[str] = (),
-    avoided: Mapping[str, Refused] | None = None,
-    room: Room | None = None,
-    without: Collection[str] = (),
-    stripes: Sequence[Stripe] = (),
-    asked: Collection[str] = (),
-    cuts: Mapping[str, tuple[int, ...]] | None = None,
-    known: Mapped | None = None,
-    coarse: float = MOST_CODES,
+    facts: Facts, decisions: Decisions = FIRST, affinity: Affinity = NO_AFFINITY, known: Mapped | None = None
 ) -> Mapped:
-    """`target`: what forms are priced for. `calibrate` gives all tensors for typical inputs, where a recipe wants to
-    know what to expect. `avoided`: operators whose epochs were refused when the whole program was looked at. `room`:
-    the NPU's own RAM, and from which size on tensors shall fit any memory. `without`: passes of the schedule that are
-    left out; `asked`: forms that no published program proves and the user wants. `stripes`: operators whose rows shall
-    be computed in turn, where they can. `cuts`: kernels that are read in several epochs, and the bytes where each but
-    the first begins. `known`: the same with fewer stripes, whose other forms are taken over. `coarse`: codes that an
-    operator may be from exact arithmetic."""
-    affinity, avoided = affinity or Affinity(), avoided or {}
-    on_cpu = affinity.on_cpu | frozenset(avoided)
-    context = Context(graph, target, numerics, calibrate, on_cpu, supplied, room, without, asked, cuts, coarse)
+    """`decisions`: which operators run on the CPU for lack of evidence, and whose rows shall be computed in turn, where
+    they can. `known`: the same network with other decisions, whose forms are taken over where nothing changed."""
+    graph, context = facts.graph, Context(facts)
+    again = _Known(known, facts)
     if known is not None:
         context.names = known.context.names  # scratch memories of both have names of their own
     for name in graph.inputs:
@@ -90,14 +71,14 @@ def map_ops(
     works: list[Work] = []
     forms: dict[str, Form] = {}
     reasons: list[CpuReason] = []
-    striped = _Striped(stripes, known)
+    striped = _Striped(decisions.stripes, known)
     for number, op in enumerate(graph.ops):
         stage("mapping operators", number, len(graph.ops))
         if op.name in striped.begin(graph.ops[number:], context):
             forms[op.name] = striped.forms[op.name]
             works.append(striped.work(op.name))
             continue
-        form, reason = _again(op, context, known) or _where_wanted(op, context, affinity, avoided)
+        form, reason = again.form(op, context) or _where_wanted(op, context, affinity, decisions.on_cpu)
         if isinstance(form, Form):
             forms[op.name] = form
             works.append(Work(op.name, form.groups))
@@ -109,13 +90,24 @@ def map_ops(
     return Mapped(tuple(works), context, tuple(reasons), forms, tuple(striped.kept), striped.refused)
 
 
-def _again(op: Op, context: Context, known: Mapped | None) -> tuple[Form, None] | None:
-    """The form that it had before, if all that it needs of earlier operators is there."""
-    form = known.forms.get(op.name) if known else None
-    if form is None or not context.buffers.keys() >= form.earlier.keys():
-        return None
-    context.take(form)
-    return form, None
+class _Known:
+    """Forms of the same network that was lowered with other decisions."""
+
+    def __init__(self, known: Mapped | None, facts: Facts) -> None:
+        before = known.context.facts if known else facts
+        same = before.room == facts.room and before.on_cpu == facts.on_cpu
+        self.forms = known.forms if known and same else {}
+        self.cut = {name for name in (*facts.cuts, *before.cuts) if facts.cuts.get(name) != before.cuts.get(name)}
+        if not self.cut.isdisjoint(before.cuts):
+            self.forms = {}  # pieces do not tell what they were cut from
+
+    def form(self, op: Op, context: Context) -> tuple[Form, None] | None:
+        """The form that it had, if all that it needs of earlier operators is there."""
+        form = self.forms.get(op.name)
+        if form is None or not context.buffers.keys() >= form.earlier.keys() or not self.cut.isdisjoint(form.buffers):
+            return None
+        context.take(form)
+        return form, None
 
 
 class _Striped:

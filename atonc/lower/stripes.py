@@ -28,14 +28,6 @@ RULE = "STRIPE"
 KINDS = ("conv", "table", "requantize", *EDGES)  # all but convolutions see of every byte just that byte
 
 
-@dataclass(frozen=True)
-class Stripe:
-    """Operators one behind the other, each the only reader of the one before, in so many bands of rows."""
-
-    ops: tuple[str, ...]
-    bands: int
-
-
 def lower_stripe(ops: Sequence[Op], bands: int, context: Context) -> list[Form] | Refused:
     """A form for each of them, with the band of every group of tasks. The context takes nothing over."""
     whole = _forms(context, [partial(_whole, op) for op in ops])

@@ -72,7 +72,7 @@ def with_prefetched(layout: Layout, lives: Sequence[tuple[str, int, int, int]], 
     return _counted_again(layout, placed, board)
 
 
-def with_residents(layout: Layout, homes: Mapping[str, int], board: Board, steps: int) -> Layout:
+def with_copies_of(layout: Layout, homes: Mapping[str, int], board: Board, steps: int) -> Layout:
     """`homes`: constant -> address of its copy."""
     placed, last = dict(layout.placed), max(0, steps - 1)
     for name, address in homes.items():

@@ -21,6 +21,9 @@ class Affinity:
     on_npu: frozenset[str] = field(default_factory=frozenset)
 
 
+NO_AFFINITY = Affinity()
+
+
 def resolve(source: Graph, graph: Graph, on_cpu: Sequence[str], on_npu: Sequence[str]) -> Affinity:
     """From names of nodes, or of tensors that they write, as the model has them."""
     cpu = {name: operators(name, source, graph) for name in on_cpu}

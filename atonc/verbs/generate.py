@@ -106,7 +106,7 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     if options.relocatable is not None and folder is not None:
         preflight.check_compiler()
     from atonc.app import generating
-    from atonc.pipeline import nobody
+    from atonc.pipeline import no_watch
     from atonc.place.explain import PlacementError
     from atonc.report import compile_text
     from atonc.report.stage_text import Dump, Stopped
@@ -115,7 +115,7 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     gates = declared_values(Gates, options)
     dump = Dump(options.dump, options.stop_after)
     try:
-        view = generating.analyze(model, wanted, options.name, dump if options.dump else nobody)
+        view = generating.analyze(model, wanted, options.name, dump if options.dump else no_watch)
     except Stopped:
         return 0
     except PlacementError as error:

@@ -1,95 +1,70 @@
 """Which layers compute their rows in turn (`lower.stripes`): those with tensors between them that have no room on the
-chip, where the finished program is faster for it; with `--prefer memory` those that make up the peak, where it falls.
-"""
+chip; with `--prefer memory`, or where weights want that room, those that make up the peak."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate, pairwise, product
-from typing import Any
 
 from atonc.ir import Graph, Op
-from atonc.lower.map_ops import Mapped
-from atonc.lower.stripes import KINDS, Stripe
+from atonc.lower.stripes import KINDS
 from atonc.ops.windows import pair
-from atonc.place import Board, Layout
+from atonc.place import Layout
 from atonc.plan.types import FILLED
-from atonc.select.policy import FEWEST_ROWS, Room
-
-Found = tuple[Mapped, Any, Layout]  # one way to compile it all
-Striped = Callable[[Found, Sequence[Stripe]], Found | None]  # the same with more stripes; None where that is not so
-Cycles = Callable[[Found], int]
+from atonc.search.candidate import Candidate
+from atonc.search.generators.compact import short_of_room
+from atonc.search.log import Proposal
+from atonc.select.decisions import Stripe
+from atonc.select.policy import BAND_PARTS, FEWEST_ROWS, PEAK_SHARES, SPILL_PARTS, Room
 
 PASS = "stripe"  # its name for --schedule-without
-SLOWER = 1.12  # how many times as long a program may take that needs less memory; over many networks that is less
-SHARES = (0.85, 1.0)  # of the peak: layers that make up such steps are striped together, the more the better
-MOST_TURNS = 4  # stripes lower one peak, and another one shows
-SPILL_PARTS = (2.0, 1.5, 1.0)  # of the usual size of a band: large bands are shorter programs, if the chip holds them
-BAND_PARTS = (0.25, 0.5, 1.0, 2.0)  # of what stays whole around them: small bands need less memory, and take longer
 
 
-def faster(
-    plain: Found, striped: Striped, cycles: Cycles, graph: Graph, memory: Board, without: Collection[str]
-) -> Found:
-    """Without what lies outside the chip, if that saves time."""
-    best = plain
-    for part in SPILL_PARTS:
-        stripes = against_spills(graph, plain[0], plain[2], memory, without, part)
-        found = striped(plain, stripes) if stripes else None
-        if found is None:
-            continue
-        best = min(best, found, key=cycles)
-        if _outside(found[2], memory) <= _outside(plain[2], memory):
-            break  # no band lies outside
-    return best
+def propose(candidate: Candidate) -> Iterator[Proposal]:
+    options = candidate.setting.options
+    if PASS in options.schedule_without or options.numerics == "2.x":
+        return
+    spilled = candidate.made.layout.spilled_bytes
+    for part in SPILL_PARTS if spilled else ():
+        why = f"{spilled:,} bytes lie outside the chip: rows in turn, bands of {part:g} times the usual size"
+        yield from _proposed(candidate, against_spills(candidate, part), why)
+    lower = options.prefer == "memory" or short_of_room(candidate)
+    for share, part in product(PEAK_SHARES, BAND_PARTS) if lower else ():
+        why = f"rows in turn where more than {share:.0%} of the peak is live, bands of {part:g} times what stays"
+        yield from _proposed(candidate, against_peaks(candidate, share, part), why)
 
 
-def smaller(plain: Found, striped: Striped, cycles: Cycles, graph: Graph, without: Collection[str]) -> Found:
-    """With lower peaks, as long as that costs little time."""
-    best, most = plain, SLOWER * cycles(plain)
-    tried: set[tuple[Stripe, ...]] = set()
-    for share, part in product(SHARES, BAND_PARTS):
-        for _ in range(MOST_TURNS):
-            used = {name for stripe in best[0].stripes for name in stripe.ops}
-            more = tuple(against_peaks(graph, best[0], best[2], share, part, {*without, *used}))
-            found = striped(best, more) if more and more not in tried else None
-            tried.add(more)
-            if found is None or found[2].peak_bytes >= best[2].peak_bytes or cycles(found) > most:
-                break
-            best = found
-    return best
+def _proposed(candidate: Candidate, stripes: Sequence[Stripe], reason: str) -> Iterator[Proposal]:
+    decisions = candidate.decisions
+    if stripes:
+        yield Proposal(decisions.but(stripes=(*candidate.mapped.stripes, *stripes)), reason, candidate)
 
 
-def against_spills(
-    graph: Graph, mapped: Mapped, layout: Layout, memory: Board, without: Collection[str], part: float
-) -> list[Stripe]:
-    """Stripes that would keep on the chip what the layout has outside, without some of the operators. `part`: of the
-    usual size of a band."""
-    room = mapped.context.room
-    found = _around(_outside(layout, memory), graph, _usable(mapped, without), room)
+def against_spills(candidate: Candidate, part: float) -> list[Stripe]:
+    """Stripes that would keep on the chip what the layout has outside. `part`: of the usual size of a band."""
+    room, graph = candidate.mapped.context.room, candidate.setting.graph
+    pools = {pool.name for pool in candidate.setting.memory.external_ram}
+    outside = {name for name, home in candidate.made.layout.placed.items() if home.pool in pools}
+    found = _around(outside, graph, _usable(candidate), room)
     return [_stripe(run, graph, int(part * room.band_bytes)) for run in found]
 
 
-def _outside(layout: Layout, memory: Board) -> set[str]:
-    pools = {pool.name for pool in memory.external_ram}
-    return {name for name, home in layout.placed.items() if home.pool in pools}
-
-
-def against_peaks(
-    graph: Graph, mapped: Mapped, layout: Layout, share: float, part: float, without: Collection[str]
-) -> list[Stripe]:
+def against_peaks(candidate: Candidate, share: float, part: float) -> list[Stripe]:
     """Stripes that would lower what lives where it is at least such a share of the most, with bands of such a part of
-    what stays whole; without some of the operators."""
-    live = _live(layout)
+    what stays whole."""
+    placed, graph = candidate.made.layout.placed, candidate.setting.graph
+    live = _live(candidate.made.layout)
     high = {step for step, size in enumerate(live) if size >= share * max(live)}
-    names = {n for n, home in layout.placed.items() if not high.isdisjoint(range(home.first, home.last + 1))}
-    found = _around(names, graph, _usable(mapped, without), mapped.context.room)
+    names = {n for n, home in placed.items() if not high.isdisjoint(range(home.first, home.last + 1))}
+    found = _around(names, graph, _usable(candidate), candidate.mapped.context.room)
     return [_stripe(run, graph, int(part * _edge_bytes(run, graph))) for run in found]
 
 
-def _usable(mapped: Mapped, without: Collection[str]) -> set[str]:
-    """Operators that tasks of the NPU compute."""
-    return {name for name, form in mapped.forms.items() if form.groups} - set(without)
+def _usable(candidate: Candidate) -> set[str]:
+    """Operators that tasks of the NPU compute, and whose rows may come in turn."""
+    striped = {name for stripe in candidate.mapped.stripes for name in stripe.ops}
+    on_npu = {name for name, form in candidate.mapped.forms.items() if form.groups}
+    return on_npu - striped - candidate.decisions.unstriped
 
 
 def _live(layout: Layout) -> list[int]:

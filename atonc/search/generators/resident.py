@@ -8,40 +8,44 @@ best candidate of the last round is weighed again first, and taken if it is stil
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from atonc.emit.program import Program
 from atonc.hw.cycles.target import Target
 from atonc.hw.epoch import Epoch
-from atonc.hw.limits import CPU_CACHE_LINE, READ_ALIGNMENT
 from atonc.hw.machine import secure
 from atonc.hw.safety.context import Context
 from atonc.hw.safety.evidence import Form, grade_epoch
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.plan.types import BufferKind, EpochPlan
+from atonc.options import ALL_FREE, size
+from atonc.place.resident import Span, free_spans
+from atonc.search.candidate import Candidate
+from atonc.search.log import Proposal
+from atonc.search.weights import Weights, in_flash, moved
 
-Span = tuple[int, int]
-WORTH_CUTTING = 20_000  # cycles that a part of a constant must save: it takes one more epoch, and another round
+
+def propose(candidate: Candidate) -> Iterator[Proposal]:
+    if candidate.setting.keeps_weights and candidate.decisions.resident is None:
+        setting = candidate.setting
+        free = free_spans(candidate.made.layout.placed, setting.memory)
+        homes = choose(candidate.made.program, free, budget(candidate, free), setting.target)
+        reason = f"--resident: {len(homes)} constants stay in RAM"
+        yield Proposal(replace(candidate.decisions, resident=homes), reason, candidate)
 
 
-@dataclass(frozen=True)
-class Weights:
-    """One constant and the engines that read it."""
-
-    name: str
-    address: int
-    size_bytes: int  # in whole cache lines
-    readers: Mapping[int, tuple[str, ...]]  # number of the step -> engines
-    anywhere: bool  # engines start at addresses that any memory takes
-    exact_bytes: int
+def budget(candidate: Candidate, free: Sequence[Span]) -> int:
+    """Bytes for weights that stay in RAM, beside those that are there."""
+    asked, placed = candidate.setting.options.resident, candidate.made.layout.placed
+    room = sum(end - start for start, end in free)
+    kept = sum(home.buffer.size_bytes for home in placed.values() if home.copy_of)
+    return room if asked == ALL_FREE else max(0, min(room, size(asked) - kept))
 
 
 def choose(program: Program, free: Sequence[Span], budget: int, target: Target) -> dict[str, int]:
     """Constant -> address of its copy, of the set that saves most within the budget."""
-    prices, spans, chosen = _Prices(program, target), list(free), dict[str, int]()
+    prices, spans, chosen = Prices(program, target), list(free), dict[str, int]()
     queue: list[tuple[float, int]] = []
-    listed = [weights for weights in candidates(program, target) if weights.size_bytes <= budget]
+    listed = [weights for weights in in_flash(program, target) if weights.size_bytes <= budget]
     for number, weights in enumerate(listed):
         queue.append((-prices.bound(weights) / weights.size_bytes, number))
     heapq.heapify(queue)
@@ -62,49 +66,7 @@ def choose(program: Program, free: Sequence[Span], budget: int, target: Target) 
     return dict(sorted(chosen.items(), key=lambda item: item[1]))
 
 
-def cuts(program: Program, free: Sequence[Span], budget: int, target: Target) -> dict[str, tuple[int, ...]]:
-    """Kernels too large for the RAM that is left, and how many bytes of them would fit: worth an epoch of their own."""
-    if not free:
-        return {}
-    prices, found = _Prices(program, target), dict[str, tuple[int, ...]]()
-    rest = [weights for weights in candidates(program, target) if len(weights.readers) == 1]
-    spans = sorted(free, key=lambda span: span[0] - span[1])
-    rates = {w.name: prices.saved(w, spans[0][0]) / w.size_bytes for w in rest}
-    rest.sort(key=lambda weights: (-rates[weights.name], weights.address))
-    for start, end in spans:
-        size = min(end - start, budget) // CPU_CACHE_LINE * CPU_CACHE_LINE
-        fitting = (w.name for w in rest if w.size_bytes > size and w.name not in found)
-        name = next(fitting, None)
-        if name is None or rates[name] * size < WORTH_CUTTING:
-            break
-        found[name] = (size,)
-        budget -= size
-    return found
-
-
-def candidates(program: Program, target: Target) -> Iterator[Weights]:
-    """Constants outside the chip that engines read; several names of one memory are one."""
-    readers: dict[int, dict[int, tuple[str, ...]]] = {}
-    aligned: dict[int, bool] = {}
-    names: dict[int, str] = {}
-    for step in program.steps:
-        for unit, use in step.plan.engines.items() if isinstance(step.plan, EpochPlan) else ():
-            home = program.placed[use.buffer]
-            bank = target.machine.memory_at(home.address)
-            if home.buffer.kind != BufferKind.CONSTANT or bank is None or not bank.external:
-                continue
-            names.setdefault(home.address, use.buffer)
-            used = readers.setdefault(home.address, {})
-            used[step.number] = (*used.get(step.number, ()), unit)
-            fits = use.config.address % READ_ALIGNMENT == 0
-            aligned[home.address] = aligned.get(home.address, True) and fits
-    for address, name in names.items():
-        exact = program.placed[name].buffer.size_bytes
-        size = -(-exact // CPU_CACHE_LINE) * CPU_CACHE_LINE
-        yield Weights(name, address, size, readers[address], aligned[address], exact)
-
-
-class _Prices:
+class Prices:
     """Epochs with the copies that are chosen so far, and what each takes."""
 
     def __init__(self, program: Program, target: Target) -> None:
@@ -169,18 +131,6 @@ class _Prices:
     def _npu_ram(self, address: int, size: int) -> bool:
         banks = [self.machine.memory_at(place) for place in (address, address + size - 1)]
         return all(bank is not None and bank.kind == "npu_ram" for bank in banks)
-
-
-def moved(epoch: Epoch, weights: Weights, number: int, address: int) -> Epoch:
-    units = dict(epoch.units)
-    for unit in weights.readers[number]:
-        config = units[unit]
-        assert isinstance(config, StrengConfig)
-        shift = address - weights.address
-        units[unit] = replace(
-            config, address=config.address + shift, address_limit=config.address_limit + shift, cacheable=0
-        )
-    return replace(epoch, units=units)
 
 
 def _without(spans: Sequence[Span], start: int, end: int) -> list[Span]:

@@ -9,54 +9,43 @@ busy for the shortest time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from atonc.cost.resident import Span, Weights, candidates, moved
 from atonc.emit.program import Program
 from atonc.hw.cycles.target import Target
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import CPU_CACHE_LINE, MOST_READERS, MOST_WRITERS, UNITS
 from atonc.hw.units.switch import Link
+from atonc.place.resident import Span, on_chip_spans
 from atonc.plan.interfaces import Interfaces
 from atonc.plan.streams import contiguous
+from atonc.search.candidate import Candidate
+from atonc.search.log import Proposal
+from atonc.search.weights import Weights, in_flash, moved
+from atonc.select.decisions import Copy, Fetched
+from atonc.select.policy import FETCH_BYTES, FETCH_ROUNDS, MOST_FETCHES
 
-LEAST_BYTES = 1024  # of a copy that does not end its constant: each costs about 300 cycles of programming
-MOST_BYTES = 1 << 17  # of one copy: longer frames were seen only a few times
-MOST_COPIES = 16  # of one constant
-_ROUNDS = 3  # weights that left the flash make room there for others
 _LINE = CPU_CACHE_LINE
 Key = Callable[[Weights], tuple[float, ...]]
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A part of a constant, copied in one step (index from 0)."""
-
-    step: int
-    offset: int
-    size_bytes: int
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """A constant that is read from a copy; its RAM is taken from the first copy to the last reader."""
-
-    constant: str
-    address: int
-    size_bytes: int
-    first: int
-    last: int
-    copies: tuple[Copy, ...]
 
 
 Taken = list[tuple[int, int, int, int]]  # first address, the one behind, first step, last step
 
 
+def propose(candidate: Candidate) -> Iterator[Proposal]:
+    decisions, setting = candidate.decisions, candidate.setting
+    waits = setting.keeps_weights and decisions.resident is None  # what stays leaves less room, but needs no engines
+    if setting.fetches_weights and decisions.fetched is None and not waits:
+        fetched = choose(candidate.made.program, on_chip_spans(setting.memory), setting.target)
+        reason = f"--schedule-with prefetch: {len(fetched)} constants are copied ahead"
+        yield Proposal(replace(decisions, fetched=tuple(fetched)), reason, candidate)
+
+
 def choose(program: Program, windows: Sequence[Span], target: Target) -> list[Fetched]:
     """The better of two orders. Epochs have engines for one copy or two, so small constants that come first leave
     little for large ones: what saves most comes first, or the largest of what saves about as much per byte."""
-    listed = list(candidates(program, target))
-    plain = _Planner(program, windows, target)
+    listed = list(in_flash(program, target))
+    plain = Planner(program, windows, target)
     worth = {weights.name: plain.worth(weights) for weights in listed}
     listed = [weights for weights in listed if worth[weights.name] > 0]
     found = []
@@ -66,14 +55,14 @@ def choose(program: Program, windows: Sequence[Span], target: Target) -> list[Fe
         lambda w: (-round(per_byte[w.name]), -w.size_bytes),
     )
     for key in keys:
-        planner = _Planner(program, windows, target)
+        planner = Planner(program, windows, target)
         planner.run(listed, key)
         found.append(planner)
     best = min(found, key=lambda planner: sum(planner.cycles.values()))
     return sorted(best.fetched, key=lambda one: (one.first, one.address))
 
 
-class _Planner:
+class Planner:
     """Epochs with the copies that are chosen so far, and the RAM that they take."""
 
     def __init__(self, program: Program, windows: Sequence[Span], target: Target) -> None:
@@ -88,7 +77,7 @@ class _Planner:
 
     def run(self, listed: Sequence[Weights], key: Key) -> None:
         rest = sorted(listed, key=lambda weights: (key(weights), weights.address))
-        for _ in range(_ROUNDS):
+        for _ in range(FETCH_ROUNDS):
             left = [weights for weights in rest if not self._try(weights)]
             if len(left) == len(rest):
                 return
@@ -120,21 +109,21 @@ class _Planner:
         for number in changed:
             self.spare.pop(number, None)
         self.taken.append((address, address + weights.size_bytes, first, last))
-        self.fetched.append(Fetched(weights.name, address, weights.size_bytes, first, last, tuple(copies)))
+        self.fetched.append(Fetched(weights.name, address, first, last, tuple(copies)))
         return True
 
     def _slots(self, weights: Weights) -> list[Copy]:
         """Parts in the latest epochs before the first reader that have time for them; none if they do not suffice."""
         found: list[Copy] = []
         rest = weights.exact_bytes  # copied from the end; parts begin where writers may start
-        least = max(LEAST_BYTES, rest // MOST_COPIES)
+        least = max(FETCH_BYTES[0], rest // MOST_FETCHES)
         for number in range(min(weights.readers) - 1, 0, -1):
             start = _up(max(0, rest - self._spare_bytes(number)))
             if rest - start < min(rest, least):
                 continue
             found.append(Copy(number - 1, start, rest - start))
             rest = start
-            if rest == 0 or len(found) == MOST_COPIES:
+            if rest == 0 or len(found) == MOST_FETCHES:
                 break
         return found if rest == 0 else []
 
@@ -142,13 +131,24 @@ class _Planner:
         """What the flash could bring while the epoch does something else."""
         if number not in self.spare:
             epoch = self.epochs.get(number)
-            self.spare[number] = 0 if epoch is None or not free_copies(epoch) else self._idle_bytes(epoch)
+            self.spare[number] = 0 if epoch is None or not free_copies(epoch) else self.idle_bytes(epoch)
         return self.spare[number]
 
-    def _idle_bytes(self, epoch: Epoch) -> int:
+    def idle_bytes(self, epoch: Epoch, longer: float = 1.0) -> int:
+        """What the flash could bring beside an epoch, if that took so many times as long."""
         parts = self.target.cycles(epoch).detail
-        idle = parts.get("core", 0.0) - parts.get("external", 0.0)
-        return min(MOST_BYTES, int(max(0.0, idle) / self.per_byte))
+        idle = longer * parts.get("core", 0.0) - parts.get("external", 0.0)
+        return min(FETCH_BYTES[1], int(max(0.0, idle) / self.per_byte))
+
+    def take_idle(self, weights: Weights) -> int:
+        """Bytes of a constant that the flash could bring before its first reader; others find less then."""
+        rest = weights.exact_bytes
+        for number in range(min(weights.readers) - 1, 0, -1):
+            some = min(rest, self._spare_bytes(number))
+            if some >= FETCH_BYTES[0]:
+                self.spare[number] -= some
+                rest -= some
+        return weights.exact_bytes - rest
 
     def _room(self, weights: Weights, first: int, last: int) -> int | None:
         """The tightest gap that is free all the time, the NPU's own RAM last: most buffers want to be there."""
