@@ -25,12 +25,14 @@ from atonc.compare.matching import Match
 from atonc.compare.observed import ObservedBuffer, to_tensor
 from atonc.errors import AtoncError
 from atonc.ir import Graph, Op, Tensor
+from atonc.lower.facts import Facts
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.lower.semantics.run import mapped_op
 from atonc.ops import Result, is_move, run_op, start_values
 from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import target_of, typical_runs
+from atonc.select.policy import whole_room
 
 RESULTS = Path(__file__).parent / "results" / "st_numerics.md"
 NUMERICS = "2.x"
@@ -108,7 +110,9 @@ def judge(item: Compilation, photos: list[Path]) -> Network:
     net = runs.load(options)
     source = comparing.read_model(item.model_file)
     graph = order.run(source, Options(numerics=NUMERICS))
-    mapped = map_ops(graph, target_of(Options()), NUMERICS, lambda: typical_runs(graph))
+    target = target_of(Options())
+    facts = Facts(graph, target, whole_room(target.machine), NUMERICS, lambda: typical_runs(graph))
+    mapped = map_ops(facts)
     for seed, photo in enumerate(photos):
         inputs = {info.name: make_input(net, info, photo, seed + 10 * k) for k, info in enumerate(net.inputs)}
         result = runs.execute(net, inputs, options)

@@ -26,7 +26,7 @@ from atonc.ir import Graph, Op, Tensor
 from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import Compiled, compile_canonical, memories, read_model
-from atonc.striping import PASS
+from atonc.search.generators.row_tiles import PASS
 
 RESULTS = Path(__file__).parent / "results" / "stripes.md"
 MEASURED = "2026-11-16, 2-core aarch64 Linux"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc import arranging, pipeline
+from atonc import pipeline
 from atonc.app import generating
 from atonc.cli import main
 from atonc.compare.inputs import make_inputs
@@ -23,6 +23,7 @@ from atonc.layer_checks import Layers
 from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import compile_graph
+from atonc.search import candidate
 from atonc.verify import verify
 from tests.compiler.random_graphs import random_graph
 from tests.compiler.test_planted_mistakes import planted
@@ -34,14 +35,14 @@ DIGITS = Path(__file__).parents[1] / "examples" / "digits" / "digits.tflite"
 
 def plant(monkeypatch: pytest.MonkeyPatch, kind: str, field: str) -> None:
     """From now on, the first unit of a kind gets a wrong setting."""
-    honest = arranging.bind
+    honest = candidate.bind
 
     def bind(*arguments: Any) -> Program:
         program = honest(*arguments)
         found = planted(replace(PLAIN, program=program), kind, field, 1)
         return program if found is None else found.program
 
-    monkeypatch.setattr(arranging, "bind", bind)
+    monkeypatch.setattr(candidate, "bind", bind)
 
 
 PLAIN = atonc.compile(DIGITS, verify=False).compiled

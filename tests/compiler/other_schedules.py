@@ -11,20 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from atonc import weights
-from atonc.emit.program import Program, bind
+from atonc.emit.program import Program
 from atonc.emulation import Emulation
 from atonc.ir import Array
 from atonc.lower.semantics.roundings import agree, roundings
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_canonical, memories, target_of
-from atonc.schedule import PASSES, ROUNDS_ELSEWHERE
+from atonc.pipeline import Compiled, compile_canonical, memories
+from atonc.schedule import PASSES, PREFETCH, ROUNDS_ELSEWHERE
+from atonc.search.build import build
+from atonc.search.generators import prefetch, resident
+from tests.compiler.candidates import candidate_of
 from tests.compiler.layer_checks import soil
 
 KEEP_BITS = tuple(p for p in PASSES if p not in ROUNDS_ELSEWHERE)
 NO_PASSES = Options(verify=False, schedule_without=(*KEEP_BITS, "lanes"))
 ONLY_LANES = Options(verify=False, schedule_without=KEEP_BITS)
-IN_RAM = Options(verify=False, resident="4096", schedule_with=(weights.PREFETCH,))  # some stay, others are fetched
+IN_RAM = Options(verify=False, resident="4096", schedule_with=(PREFETCH,))  # some stay, others are fetched
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,11 @@ def other_forms(one: Compiled, other: Compiled) -> tuple[str, ...]:
 
 def weights_in_ram(compiled: Compiled) -> Program:
     """The same steps; what fits is copied once or by idle engines."""
-    memory, graph, program, layout = memories(IN_RAM), compiled.graph, compiled.program, compiled.layout
-    for bring in weights.wanted(IN_RAM):
-        plans, layout = bring(program, layout, compiled.mapped.context, memory, IN_RAM, target_of(IN_RAM))
-        program = bind(list(plans), layout.placed, graph.inputs, graph.outputs, layout.cached_pools, memory.pools)
-    return program
+    decided, found = candidate_of(compiled, IN_RAM), [resident.propose, prefetch.propose]
+    for generator in found:
+        (proposal,) = generator(decided)
+        decided = build(decided.setting, proposal.decisions, decided)
+    return decided.made.program
 
 
 def _on_cpu(compiled: Compiled) -> set[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import atonc.arranging
+import atonc.search.build
 from atonc.hw.machine import stm32n6
 from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.options import Options
@@ -15,6 +15,7 @@ from atonc.passes import order
 from atonc.pipeline import compile_canonical, memories
 from atonc.place import Board
 from atonc.place.explain import NPU_RAM, PlacementError
+from atonc.search.generators import tighter_room
 from atonc.select import policy
 
 SHAPE = (1, 80, 80, 40)
@@ -57,13 +58,13 @@ def test_a_small_board_is_known_from_the_start() -> None:
 
 def test_smaller_layers_start_at_aligned_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     """RAM that other buffers take shows only when everything is placed: then smaller layers are kept out of it."""
-    monkeypatch.setattr(atonc.arranging, "npu_ram_bytes", lambda _board: policy.whole_room(stm32n6()).npu_ram_bytes)
+    monkeypatch.setattr(atonc.search.build, "npu_ram_bytes", lambda _board: policy.whole_room(stm32n6()).npu_ram_bytes)
     options = Options(verify=False)
     graph, board = order.run(network(), options), small_board(options)
     compiled = compile_canonical(graph, graph, options, board)
     assert not compiled.mapped.reasons
     assert compiled.mapped.context.room.huge_share < policy.HUGE_SHARES[0]
-    monkeypatch.setattr(policy, "HUGE_SHARES", policy.HUGE_SHARES[:1])
+    monkeypatch.setattr(tighter_room, "HUGE_SHARES", policy.HUGE_SHARES[:1])
     with pytest.raises(PlacementError) as caught:
         compile_canonical(graph, graph, options, board)
     assert caught.value.shortage.memory == NPU_RAM

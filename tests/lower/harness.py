@@ -17,6 +17,7 @@ from atonc.hw.cycles.target import Target
 from atonc.hw.machine import stm32n6
 from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.lower.context import Context
+from atonc.lower.facts import Facts
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.lower.registry import Refusal
 from atonc.lower.semantics.run import run_mapped
@@ -25,6 +26,7 @@ from atonc.pipeline import compile_canonical, memories
 from atonc.plan.types import StepPlan
 from atonc.schedule import schedule
 from atonc.schedule.assign import assign
+from atonc.select.policy import whole_room
 from tests.compiler.layer_checks import soil
 
 Array = NDArray[Any]
@@ -49,8 +51,13 @@ def graph_of(op: Op, *tensors: Tensor) -> Graph:
     return Graph(by_name, (op,), inputs, op.outputs)
 
 
+def facts(graph: Graph, numerics: str = "best", cuts: Mapping[str, tuple[int, ...]] | None = None) -> Facts:
+    """What recipes know of a network that has all of the chip."""
+    return Facts(graph, TARGET, whole_room(TARGET.machine), numerics, cuts=cuts or {})
+
+
 def lower(graph: Graph, numerics: str = "best") -> tuple[list[StepPlan], Context]:
-    mapped = map_ops(graph, TARGET, numerics)
+    mapped = map_ops(facts(graph, numerics))
     _require_npu(mapped)
     return list(assign(schedule(mapped.works))), mapped.context
 

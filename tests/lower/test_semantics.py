@@ -18,7 +18,7 @@ from atonc.lower.semantics.arithmetic import limited, shifted, table_codes
 from atonc.lower.semantics.error_model import expected_errors
 from atonc.lower.semantics.run import mapped_op, run_mapped
 from atonc.ops import run_graph
-from tests.lower.harness import TARGET
+from tests.lower.harness import facts
 from tests.lower.test_conv import conv_graph
 
 
@@ -44,7 +44,7 @@ def test_segments_of_a_table_are_what_the_unit_reads() -> None:
 
 def test_expected_errors_hold_and_are_small_for_a_plain_layer() -> None:
     graph = conv_graph(10, 12, 8, 8)
-    mapped = map_ops(graph, TARGET)
+    mapped = map_ops(facts(graph))
     (layer,) = expected_errors(graph, mapped)
     assert 0 < layer.local < 0.1 and layer.deviation.peak == 1 and not layer.saturates
     codes = np.random.default_rng(0).integers(-128, 128, (1, 10, 12, 8)).astype(np.int8)
@@ -58,5 +58,5 @@ def test_real_numbers_move_as_they_are() -> None:
     op = Op("transpose", "t", ("x",), ("y",), {"perm": (0, 2, 1)})
     graph = Graph({"x": x, "y": y}, (op,), ("x",), ("y",))
     values = np.array([[[0.75, -1.5, 2.25], [1e-3, 300.5, -0.1]]], np.float32)
-    (found,) = mapped_op(Context(graph, TARGET), op, {"x": values})
+    (found,) = mapped_op(Context(facts(graph)), op, {"x": values})
     assert found.dtype == np.float32 and np.array_equal(found, values.transpose(0, 2, 1))

@@ -9,7 +9,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from atonc import arranging, striping
 from atonc.compile_view import CompileView
 from atonc.emulation import Emulation
 from atonc.hw.safety.evidence import Grade
@@ -20,7 +19,6 @@ from atonc.lower.conv.layer_of import layer_of
 from atonc.lower.conv.rows import Rows, with_rows
 from atonc.lower.conv.shift_first import shift_first
 from atonc.lower.map_ops import Mapped, map_ops
-from atonc.lower.stripes import Stripe
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_canonical, memories
 from atonc.place import Board
@@ -30,10 +28,13 @@ from atonc.schedule import schedule
 from atonc.schedule.assign import assign
 from atonc.schedule.check import ONCE, TOPOLOGICAL, check
 from atonc.schedule.types import EpochOfTasks, Schedule, Step
+from atonc.search import goal, log
+from atonc.search.generators import compact, row_tiles
+from atonc.search.generators.row_tiles import runs
+from atonc.select.decisions import Decisions, Stripe
 from atonc.select.form import Refusal, Refused
 from atonc.select.policy import whole_room
-from atonc.striping import runs
-from tests.lower.harness import TARGET, activation, constant
+from tests.lower.harness import TARGET, activation, constant, facts
 
 ROOM = whole_room(TARGET.machine)
 
@@ -114,7 +115,7 @@ def test_bands_are_as_large_as_the_chip_holds(expanded: int, large: bool, monkey
     options, graph = Options(verify=False), network(expanded=expanded)
     cycles, bands = [], []
     for parts in ((1.0,), (2.0, 1.0)):
-        monkeypatch.setattr(striping, "SPILL_PARTS", parts)
+        monkeypatch.setattr(row_tiles, "SPILL_PARTS", parts)
         board = small_board(options)
         one = compile_canonical(graph, graph, options, board)
         assert not one.layout.spilled_bytes
@@ -161,7 +162,7 @@ def test_less_memory_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, options = network(40, 48, picture=True), Options(verify=False)
     asked = replace(options, prefer="memory")
     assert not compile_canonical(graph, graph, asked, memories(asked)).mapped.stripes  # a block alone is too slow so
-    monkeypatch.setattr("atonc.striping.SLOWER", 2.0)
+    monkeypatch.setattr(goal, "SLOWER", 2.0)
     found = [compile_canonical(graph, graph, one, memories(one)) for one in (options, asked)]
     assert [stripe.ops for one in found for stripe in one.mapped.stripes] == [("edge", *RUN)]
     assert found[1].layout.peak_bytes < 0.6 * found[0].layout.peak_bytes
@@ -184,7 +185,7 @@ def test_runs_end_where_little_lies_between() -> None:
 @pytest.mark.parametrize("bands", (2, 3, 7))
 def test_any_number_of_bands_means_the_same(bands: int) -> None:
     graph = network(40, 24)
-    mapped, whole = striped_works(bands), map_ops(graph, TARGET)
+    mapped, whole = striped_works(bands), map_ops(facts(graph))
     assert [stripe.bands for stripe in mapped.stripes] == [bands]
     values = {"x": np.random.default_rng(bands).integers(-128, 128, (1, 40, 64, 8))}
     for op in graph.ops:
@@ -204,7 +205,7 @@ def test_bands_that_round_otherwise_are_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 def striped_works(bands: int = 3) -> Mapped:
-    return map_ops(network(40, 24), TARGET, stripes=[Stripe(RUN, bands)])
+    return map_ops(facts(network(40, 24)), Decisions(stripes=(Stripe(RUN, bands),)))
 
 
 def first_of(op: str, steps: list[Step], band: int) -> int:
@@ -272,7 +273,7 @@ def test_rows_in_the_wrong_place_are_found(op: str) -> None:
 def test_a_shifted_copy_of_some_rows_is_not_taken_for_all() -> None:
     """The copy is kept by the name of what it copies: the next band would read rows that it does not have."""
     graph = network()
-    context = map_ops(graph, TARGET).context
+    context = map_ops(facts(graph)).context
     layer = layer_of(graph.ops[0], context)
     for rows in (Rows(0, 16), Rows(16, 32)):
         with pytest.raises(Refusal, match="some rows"):
@@ -283,21 +284,14 @@ def test_a_shifted_copy_of_some_rows_is_not_taken_for_all() -> None:
 
 
 def test_activations_make_room_for_weights_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where some weights find no room, the program with small activations is built too, and the faster one is taken."""
-    tried: list[tuple[str, int]] = []
-    build = arranging._with_weights
-
-    def watched(lower: arranging.Lower, job: arranging.Job, wishes: arranging.Wishes) -> arranging.Bound:
-        found = build(lower, job, wishes)
-        tried.append((job.options.prefer, job.cycles(found[3])))
-        return found
-
-    monkeypatch.setattr(arranging, "_with_weights", watched)
+    """Where some weights find no room, programs with small activations are built too, and the fastest one is taken."""
     graph, options = network(40, 48), Options(verify=False, resident="all")
-    compile_canonical(graph, graph, options, memories(options))
-    assert [prefer for prefer, _ in tried] == ["speed"]  # there is room for all
-    tried.clear()
-    monkeypatch.setattr("atonc.weights.short_of_room", lambda *_: True)
     found = compile_canonical(graph, graph, options, memories(options))
-    assert [prefer for prefer, _ in tried] == ["speed", "memory"]
-    assert found.cost.cycles == min(cycles for _, cycles in tried)
+    assert len(found.search) == 2, "there is room for all"
+    for module in (compact, row_tiles):
+        monkeypatch.setattr(module, "short_of_room", lambda candidate: True)
+    found = compile_canonical(graph, graph, options, memories(options))
+    assert any("smallest extent" in attempt.reason for attempt in found.search)
+    assert any("of the peak" in attempt.reason for attempt in found.search)
+    decided = [one.cycles for one in found.search if one.verdict in (log.Verdict.BEST, log.Verdict.KEPT_OUT)]
+    assert found.cost.cycles == min(decided)

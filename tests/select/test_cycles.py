@@ -68,7 +68,7 @@ def test_epochs_that_look_alike_are_priced_once_and_all_others_by_themselves() -
             harness.activation("y", (1, size, size, 32), scale=0.5),
         )
         attrs = {"padding": (1, 1, 1, 1), "stride": (1, 1), "dilation": (1, 1), "layout": "NHWC"}
-        mapped = map_ops(harness.graph_of(Op("conv", "c", ("x", "w"), ("y",), attrs), *tensors), harness.TARGET)
+        mapped = map_ops(harness.facts(harness.graph_of(Op("conv", "c", ("x", "w"), ("y",), attrs), *tensors)))
         for form in (mapped.forms["c"], *(other.form for other in mapped.forms["c"].outbid)):
             buffers = {**form.earlier, **form.buffers}
             for tasks in packed(form.groups):

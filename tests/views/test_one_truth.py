@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from atonc import weights
 from atonc.app import generating
 from atonc.cli import main
 from atonc.compilation import Compilation
@@ -21,9 +20,14 @@ from atonc.insight.ours import network_view
 from atonc.insight.roofline import roofline
 from atonc.insight.types import CPU, NPU, NetworkView
 from atonc.options import Gates, Options
-from atonc.pipeline import compile_graph, memories, target_of
+from atonc.pipeline import compile_graph
+from atonc.place.resident import free_spans
 from atonc.report import compare_text, compile_text, error_text, explain_text
 from atonc.report.html.data import network_data
+from atonc.search.generators import cut_kernels
+from atonc.search.generators.compact import short_of_room
+from atonc.search.generators.resident import budget
+from tests.compiler.candidates import candidate_of
 from tests.compiler.test_named_cases import _conv, _net
 from tests.insight.views import view
 
@@ -198,24 +202,23 @@ def test_a_layer_may_have_several_tensors() -> None:
 # ------------------------------------------------------------------------------------------------------- weights in RAM
 
 
-def test_what_is_kept_counts_against_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_counts_against_the_budget() -> None:
     options = Options(verify=False, resident="4k")
     found = generating.analyze(DIGITS / "digits.onnx", options).compiled
     kept = sum(home.size_bytes for home in found.layout.placed.values() if home.copy_of)
-    asked: list[int] = []
-    monkeypatch.setattr(weights.resident, "cuts", lambda program, free, budget, machine: asked.append(budget) or {})
-    weights.room_left(found.program, memories(options), options, target_of(options))
-    assert kept > 0 and asked == [4096 - kept]
+    free = free_spans(found.layout.placed, found.memory)
+    assert kept > 0 and budget(candidate_of(found, options), free) == 4096 - kept
 
 
 def test_room_is_short_where_weights_stay_outside(plain: CompileView, resident: CompileView) -> None:
-    everything, target = Options(verify=False, resident="all"), target_of(Options())
-    assert weights.short_of_room(plain.compiled.program, everything, target), "all of them would be faster in RAM"
-    assert not weights.short_of_room(resident.compiled.program, everything, target), "all of them are there"
+    everything = Options(verify=False, resident="all")
+    assert short_of_room(candidate_of(plain.compiled, everything)), "all of them would be faster in RAM"
+    assert not short_of_room(candidate_of(resident.compiled, everything)), "all of them are there"
     some = Options(verify=False, resident="1k")
-    assert not weights.short_of_room(plain.compiled.program, some, target), "the user wanted no more"
+    assert not short_of_room(candidate_of(plain.compiled, some)), "the user wanted no more"
 
 
-def test_nothing_is_cut_for_ram_that_is_full(plain: CompileView) -> None:
+def test_nothing_is_cut_for_ram_that_is_full(plain: CompileView, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network whose weights fill all RAM ended the compilation with a KeyError."""
-    assert weights.resident.cuts(plain.compiled.program, [], 1 << 20, target_of(Options())) == {}
+    monkeypatch.setattr(cut_kernels, "free_spans", lambda placed, memory: [])
+    assert cut_kernels.for_free_ram(candidate_of(plain.compiled, Options(verify=False, resident="all"))) == {}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from collections.abc import Mapping
+from functools import cache
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-from atonc import arranging, weights
+from atonc import pipeline
 from atonc.compare.inputs import make_inputs
-from atonc.cost.prefetch import free_copies
-from atonc.cost.prefetch_advice import Advice
 from atonc.emulation import Emulation
 from atonc.ir import Graph
 from atonc.lower.map_ops import map_ops
@@ -22,8 +22,14 @@ from atonc.plan.streams import contiguous
 from atonc.plan.task import Task, TaskGroup
 from atonc.plan.types import BufferKind
 from atonc.schedule.pack import pack
+from atonc.search.build import build
+from atonc.search.candidate import Setting
+from atonc.search.generators import GENERATORS, cut_kernels, reserve_engines
+from atonc.search.generators.prefetch import free_copies
+from atonc.search.loop import Generator
+from atonc.select.decisions import Decisions
 from tests.compiler.golden_graphs import Sketch
-from tests.lower.harness import TARGET
+from tests.lower.harness import facts
 
 PLAIN = Options(verify=False)
 AHEAD = Options(verify=False, schedule_with=("prefetch",))
@@ -40,19 +46,15 @@ def starved() -> Graph:
 
 
 @cache
-def advised() -> Advice:
-    """What is advised for the network above."""
-    found: list[Advice] = []
-    original = weights.advise
+def ahead() -> Compiled:
+    return compile_graph(starved(), AHEAD)
 
-    def heard(*arguments: object) -> Advice:
-        found.append(original(*arguments))  # type: ignore[arg-type]
-        return found[-1]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(weights, "advise", heard)
-        compile_graph(starved(), AHEAD)
-    return found[0]
+def cuts() -> Mapping[str, tuple[int, ...]]:
+    """Of the kernels of the network above."""
+    found = ahead().decisions.cuts
+    assert found
+    return found
 
 
 def same(one: Compiled, other: Compiled) -> bool:
@@ -65,22 +67,29 @@ def cycles(compiled: Compiled) -> int:
     return compiled.cost.cycles
 
 
-def test_kernels_are_cut_and_chains_leave_engines_for_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, after = compile_graph(starved(), PLAIN), compile_graph(starved(), AHEAD)
-    assert advised().cuts and advised().roomy
-    with monkeypatch.context() as patch:
-        patch.setattr(weights, "advise", lambda *arguments: Advice())
-        before = compile_graph(starved(), AHEAD)
+def without(*levers: ModuleType) -> tuple[Generator, ...]:
+    return tuple(one for one in GENERATORS if one.propose not in [lever.propose for lever in levers])
+
+
+def test_kernels_are_cut_for_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, after = compile_graph(starved(), PLAIN), ahead()
+    monkeypatch.setattr(pipeline, "GENERATORS", without(cut_kernels, reserve_engines))
+    before = compile_graph(starved(), AHEAD)
     assert cycles(after) < cycles(before) < cycles(plain)
     assert same(plain, after) and after.layout.peak_bytes == plain.layout.peak_bytes
-    assert not free_copies(plain.program.epochs[0]) and free_copies(before.program.epochs[0]) == 0
     assert len(after.program.steps) > len(plain.program.steps)
+
+
+def test_chains_leave_engines_for_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, tried = compile_graph(starved(), PLAIN), [one.reason for one in ahead().search]
+    assert not free_copies(plain.program.epochs[0])
+    assert any("leave engines for copies" in reason for reason in tried)
 
 
 def test_pieces_are_all_of_the_kernels_in_their_order() -> None:
     graph = compile_graph(starved(), PLAIN).graph
-    whole = map_ops(graph, TARGET, cuts={})
-    pieces = map_ops(graph, TARGET, cuts=advised().cuts)
+    whole = map_ops(facts(graph))
+    pieces = map_ops(facts(graph, cuts=cuts()))
     kernels = [
         [constant.data for work in mapped.works for task in tasks(work.groups) for use in task.readers()
          if (constant := mapped.context.buffers[use.buffer]).kind == BufferKind.CONSTANT]
@@ -96,12 +105,11 @@ def tasks(groups: tuple[TaskGroup, ...]) -> list[Task]:
 def test_cuts_between_sets_of_kernels_and_out_of_range() -> None:
     """Any bytes may be asked for: pieces begin at the last set of kernels before, and none is empty."""
     plain = compile_graph(starved(), PLAIN)
-    graph, name, inputs = plain.graph, next(iter(advised().cuts)), make_inputs(plain.graph, 4)
+    graph, name, inputs = plain.graph, next(iter(cuts())), make_inputs(plain.graph, 4)
     half = plain.program.placed[name].buffer.size_bytes // 2
-    for cuts, more in (((1,), 0), ((1 << 30,), 0), ((-5, 7, half, half + 1), 1)):
-        lower = partial(map_ops, graph, plain.target, cuts={name: cuts})
-        job = arranging.Job(graph, plain.memory, plain.target, PLAIN, arranging.nobody)
-        program = arranging.arrange(lower, job, arranging.Wishes())[3]
+    setting = Setting(graph, plain.memory, plain.target, PLAIN)
+    for asked, more in (((1,), 0), ((1 << 30,), 0), ((-5, 7, half, half + 1), 1)):
+        program = build(setting, Decisions(cuts={name: asked})).made.program
         results = [Emulation(one, graph).run(inputs) for one in (plain.program, program)]
         assert all(np.array_equal(results[0][output], results[1][output]) for output in graph.outputs)
         kernels = [sum(one.startswith("kernels:") for one in made.placed) for made in (plain.program, program)]
@@ -122,8 +130,7 @@ def test_epochs_leave_as_many_engines_as_asked() -> None:
 def test_a_part_of_large_kernels_stays_in_ram(monkeypatch: pytest.MonkeyPatch) -> None:
     options = Options(verify=False, resident="100k")
     plain, after = compile_graph(starved(), PLAIN), compile_graph(starved(), options)
-    with monkeypatch.context() as patch:
-        patch.setattr(weights, "room_left", lambda *arguments: Advice())
-        before = compile_graph(starved(), options)
+    monkeypatch.setattr(pipeline, "GENERATORS", without(cut_kernels))
+    before = compile_graph(starved(), options)
     assert before.layout.memory.resident_bytes < after.layout.memory.resident_bytes <= 100 * 1024
     assert cycles(after) < cycles(before) < cycles(plain) and same(plain, after)

@@ -1,0 +1,14 @@
+"""A finished compilation as the search sees it, with options that nobody has acted on yet."""
+
+from __future__ import annotations
+
+from atonc.options import Options
+from atonc.pipeline import Compiled
+from atonc.search.candidate import Built, Candidate, Setting
+from atonc.select.decisions import FIRST, Decisions
+
+
+def candidate_of(compiled: Compiled, options: Options, decisions: Decisions = FIRST) -> Candidate:
+    setting = Setting(compiled.graph, compiled.memory, compiled.target, options)
+    built = Built(compiled.mapped, compiled.scheduled, compiled.layout, compiled.program)
+    return Candidate(decisions, setting, compiled.mapped, built)
