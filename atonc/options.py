@@ -208,6 +208,14 @@ class Options:
         metavar="PASSES",
         parse=names,
     )
+    decisions: str = option(
+        "",
+        "--decisions",
+        MAPPING,
+        "build the program of these decisions instead of searching: NAME_program.json of a build, or what "
+        "`atonc explain --search --json` printed, edited or not",
+        metavar="FILE",
+    )
     allow_coarse: float = option(
         0.0,
         "--allow-coarse",

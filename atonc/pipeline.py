@@ -35,8 +35,9 @@ from atonc.search.build import no_watch as no_watch
 from atonc.search.candidate import Scheduled as Scheduled
 from atonc.search.candidate import Setting
 from atonc.search.generators import GENERATORS
-from atonc.search.log import Attempt
-from atonc.search.loop import search
+from atonc.search.log import Attempt, Verdict
+from atonc.search.loop import Generator, search
+from atonc.search.saved import read_decisions
 from atonc.select.affinity import resolve
 from atonc.select.decisions import FIRST, Decisions
 from atonc.target import machine_of as machine_of
@@ -118,7 +119,7 @@ def compile_canonical(
     memory = replace(memory, machine=target.machine)
     affinity = resolve(source, graph, options.on_cpu, options.on_npu)
     setting = Setting(graph, memory, target, options, affinity, cache(partial(typical_runs, graph, memory, given)))
-    best, found = search(setting, Decisions(compact=options.prefer == "memory"), GENERATORS, watch)
+    best, found = search(setting, *_beginning(graph, options), watch)
     made = best.made
     watch("place", made.program)
     findings = silicon.require_safe(best.found, target.trust)
@@ -140,6 +141,14 @@ def compile_canonical(
         search=tuple(found.log),
         decisions=best.decisions,
     )
+
+
+def _beginning(graph: Graph, options: Options) -> tuple[Decisions, tuple[Generator, ...]]:
+    """What is built first, and who looks at it: nobody where the user has decided, but for weights without a place."""
+    if not options.decisions:
+        return Decisions(compact=options.prefer == "memory"), GENERATORS
+    given = read_decisions(Path(options.decisions), graph)
+    return given, tuple(one for one in GENERATORS if one.of == Verdict.UNDECIDED)
 
 
 def _verified(

@@ -74,6 +74,8 @@ def network_view(view: CompileView) -> NetworkView:
             for name in (*layer.inputs, *layer.outputs)
         },
         verified=_verified(view),
+        search=compiled.search,
+        decisions=compiled.decisions,
     )
 
 

@@ -17,6 +17,7 @@ from atonc.insight.types import BufferView, Decision, LayerError, LayerView, Net
 from atonc.lower import rules as mapping
 from atonc.plan.types import BufferKind
 from atonc.reasons import Evidence, Rule, Severity
+from atonc.search.saved import KEY, as_json
 
 if TYPE_CHECKING:
     from atonc.emu.files.types import CompiledNetwork
@@ -75,6 +76,7 @@ def rows(network: NetworkView) -> dict[str, Any]:
         "options": dict(network.options or {}),
         "reproduce": dict(network.reproduce),
         "layers": layer_rows(network),
+        **({KEY: as_json(network.decisions)} if network.decisions else {}),
     }
 
 

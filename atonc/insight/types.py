@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from atonc.frontends.coverage import Coverage
 from atonc.hw.machine import milliseconds
@@ -13,6 +14,10 @@ from atonc.hw.safety.evidence.summary import Summary
 from atonc.insight.loss import AccuracyReport
 from atonc.place.usage import MemoryUse
 from atonc.reasons import Rule
+
+if TYPE_CHECKING:
+    from atonc.search.log import Attempt
+    from atonc.select.decisions import Decisions
 
 NPU, CPU, HYBRID, NOTHING = "npu", "cpu", "hybrid", "none"
 PREDICTED, ESTIMATED = "predicted", "estimated by ST's compiler"
@@ -245,6 +250,8 @@ class NetworkView:
     tensors: Mapping[str, TensorView] = field(default_factory=dict)  # of the layers' inputs and outputs
     verified: Verified | None = None
     accuracy: AccuracyReport | None = None  # where it loses against float, if that was asked
+    search: tuple[Attempt, ...] = ()  # every program that was built, of models that were compiled here
+    decisions: Decisions | None = None  # of the one that was taken
 
     @property
     def clocks(self) -> str:

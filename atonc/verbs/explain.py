@@ -29,6 +29,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.set_defaults(verb=_explain)
     add_model_options(parser)
     parser.add_argument("--node", action="append", default=[], metavar="NAME", help="only this node (repeatable)")
+    parser.add_argument("--search", action="store_true", help="which programs were built, and what each brought")
     parser.add_argument("--no-prices", action="store_true", help="do not try the remedies: faster")
     _add_accuracy(parser)
     add_output_options(parser)
@@ -54,6 +55,8 @@ def _explain(options: argparse.Namespace) -> int:
 
     if options.accuracy:
         return _explain_accuracy(options)
+    if options.search:
+        return _explain_search(options)
     if options.float or options.input or options.page or options.samples:
         raise InputError("--float, --input, --samples and --page belong to --accuracy", remedy="add --accuracy")
     try:
@@ -70,6 +73,19 @@ def _explain(options: argparse.Namespace) -> int:
         spill = spill_lines(network.memory.spilled_bytes, times)
         helps = lever_lines(tried) if tried is not None else []
         explain_text.print_explained([*spill, *peak_lines(worst), *helps], network, layers, options.verbose)
+    return 0
+
+
+def _explain_search(options: argparse.Namespace) -> int:
+    from atonc.app import generating
+    from atonc.report import search_text
+    from atonc.report.terminal import show
+
+    found = generating.analyze(model_path(options), compiler_options(options, verify=False), options.name).compiled
+    if options.json:
+        print(json.dumps(search_text.data(found.search, found.decisions), indent=1))
+    elif not options.quiet:
+        show(search_text.lines(found.search, found.decisions))
     return 0
 
 

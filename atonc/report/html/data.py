@@ -76,6 +76,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "silicon": _silicon(network.silicon) if network.silicon else None,
         "measured": _measured(network.measured) if network.measured else None,
         "accuracy": accuracy_text.as_json(network.accuracy) if network.accuracy else None,
+        "search": [[cut(a.reason), a.cycles, a.peak_bytes, cut(f"{a.verdict}. {a.seen}")] for a in network.search],
         "reproduce": dict(network.reproduce),
         "steps": [_step(step) for step in network.steps],
         "layers": [_layer(layer, places) for layer in network.layers],

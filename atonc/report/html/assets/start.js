@@ -40,6 +40,7 @@
   else say("latency", "what ST's compiler estimated; it leaves out what the CPU takes and waits of the memories that boards show.");
   if (D.measured) say("board", `${D.measured.source}: ${milliseconds(D.measured.ms)}, ${(D.measured.ms / (t.latency_ms || 1)).toFixed(3)} of the prediction.`);
   if (D.silicon) say("silicon", `${D.silicon.head}. ${D.silicon.strength}.`, ...(D.silicon.groups.length ? [el("details", {}, el("summary", {}, "Which forms, and what allows them"), ...D.silicon.groups.map(([what, epochs, forms]) => el("details", { class: "inner" }, el("summary", {}, `${what} (${epochs} epochs)`), el("ul", {}, ...forms.map(text => el("li", {}, text))))))] : []));
+  if (D.search.length > 1) say("search", `${D.search.length} programs were built, and this one was the best.`, el("details", {}, el("summary", {}, "What was tried"), el("ul", {}, ...D.search.map(([why, cycles, peak, verdict]) => el("li", {}, `${why}: ${cycles ? `${number(cycles)} cycles, ${number(peak)} bytes at the peak; ` : ""}${verdict}`)))));
   if (D.notes.length) say("notes", el("ul", {}, ...D.notes.map(text => el("li", {}, text))));
   $("trust-list").append(...trust);
 
