@@ -33,6 +33,10 @@ ALLOWED = {
         "hw", *PLAIN,
     },
     "emit": {"place", "lower", "plan", "ops", "ir", "hw", "errors", "cost.macs", "cost.network", "compile_view"},
+    "search": {
+        "cost.program", "emit", "place", "lower", "schedule", "select", "plan", "ops", "ir", "hw", "declare", "options",
+        "silicon", *PLAIN,
+    },
     # what stands beside it
     "boards": {"emu", "hw", "errors", "disk"},
     "doctor": {"hw", "errors"},
@@ -43,13 +47,13 @@ ALLOWED = {
     "insight": {
         "compare", "cost", "emit", "emu", "frontends", "hw", "ir", "lower", "ops", "passes", "place", "plan",
         "schedule", "select", "compile_view", "cost.network", "declare", "options", "pipeline", "cost.program",
-        "app.runs", "app.safety", "cost.saved_machine", "verify", *PLAIN,
+        "app.runs", "app.safety", "cost.saved_machine", "search", "verify", *PLAIN,
     },
     "report": {
         "accuracy", "evaluating", "quantizing", "sweeping", "insight", "boards", "compare", "cost", "deploy", "doctor",
         "emit", "emu", "frontends", "hw", "ir", "lower", "place", "plan", "reloc", "schedule", "select",
         "app.comparing", "app.distances", "compilation", "compile_view", "cost.network", "app.judging", "layer_checks",
-        "app.load_run",
+        "app.load_run", "search",
         "app.loading", "options", "pipeline", "probes", "app.runs", "app.targeting", "app.validating", "verify", *PLAIN,
     },
     "evaluating": {
