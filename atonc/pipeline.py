@@ -68,10 +68,13 @@ class Compiled:
     grades: tuple[EpochGrade, ...] = ()  # how near each epoch is to published programs
     search: tuple[Attempt, ...] = ()  # every program that was built
     decisions: Decisions = FIRST  # of the one that was taken
+    priced: tuple[Program, NetworkCost] | None = None  # what the search knows already
 
     @cached_property
     def cost(self) -> NetworkCost:
         """Predicted: cycles of every step."""
+        if self.priced is not None and self.priced[0] is self.program:
+            return self.priced[1]
         return program_cost(self.program, self.graph, self.memory.pools, self.target)
 
     @property
@@ -140,6 +143,7 @@ def compile_canonical(
         grades=best.found.grades,
         search=tuple(found.log),
         decisions=best.decisions,
+        priced=(made.program, best.cost),
     )
 
 

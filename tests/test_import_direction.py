@@ -34,7 +34,7 @@ ALLOWED = {
     },
     "emit": {"place", "lower", "plan", "ops", "ir", "hw", "errors", "cost.macs", "cost.network", "compile_view"},
     "search": {
-        "cost.program", "emit", "place", "lower", "schedule", "select", "plan", "ops", "ir", "hw", "declare", "options",
+        "cost", "emit", "place", "lower", "schedule", "select", "plan", "ops", "ir", "hw", "declare", "options",
         "silicon", *PLAIN,
     },
     # what stands beside it

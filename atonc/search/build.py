@@ -69,7 +69,8 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
         cuts=decisions.cuts,
         coarse=max(MOST_CODES, options.allow_coarse),
     )
-    return map_ops(facts, decisions, affinity, before.mapped if before else None)
+    mapped = map_ops(facts, decisions, affinity, before.mapped if before else None)
+    return before.mapped if before and mapped.works == before.mapped.works else mapped
 
 
 def _scheduled_and_placed(candidate: Candidate, watch: Watch) -> Candidate:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from atonc import silicon
+from atonc.cost.network import NetworkCost
 from atonc.cost.program import program_cost
 from atonc.emit import runs
 from atonc.emit.program import Program, bind
@@ -115,9 +116,13 @@ class Candidate:
         return keep or (self.setting.fetches_weights and self.decisions.fetched is None)
 
     @cached_property
-    def cycles(self) -> int:
+    def cost(self) -> NetworkCost:
         setting = self.setting
-        return program_cost(self.made.program, setting.graph, setting.memory.pools, setting.target).cycles
+        return program_cost(self.made.program, setting.graph, setting.memory.pools, setting.target)
+
+    @property
+    def cycles(self) -> int:
+        return self.cost.cycles
 
     @property
     def peak_bytes(self) -> int:

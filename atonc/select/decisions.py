@@ -78,9 +78,9 @@ class Decisions:
         return self.compact, self.fused, self.unfused, self.alone, self.unstriped, self.reserved
 
     def adds_weights_to(self, other: Decisions) -> bool:
-        """Whether all but where weights lie is the same, and nothing has to be taken back."""
+        """Whether tasks are scheduled and placed alike, and no weights have to be moved back."""
         kept = other.resident in (None, self.resident) and other.fetched in (None, self.fetched)
-        return kept and self.lowering == other.lowering and self.scheduling == other.scheduling
+        return kept and self.scheduling == other.scheduling
 
 
 FIRST = Decisions()  # what is tried first
