@@ -25,6 +25,7 @@ GENERATORS = (
     Generator(Verdict.UNTRUSTED, evidence.propose),
     Generator(Verdict.BEST, unfuse.propose),
     Generator(Verdict.BEST, row_tiles.propose),
+    Generator(Verdict.BEST, row_tiles.finer),
     Generator(Verdict.BEST, cut_kernels.propose),
     Generator(Verdict.BEST, reserve_engines.propose),
     Generator(Verdict.BEST, compact.propose),

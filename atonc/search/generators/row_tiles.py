@@ -4,6 +4,7 @@ chip; with `--prefer memory`, or where weights want that room, those that make u
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise, product
 
 from atonc.ir import Graph, Op
@@ -32,6 +33,16 @@ def propose(candidate: Candidate) -> Iterator[Proposal]:
     for share, part in product(PEAK_SHARES, BAND_PARTS) if lower else ():
         why = f"rows in turn where more than {share:.0%} of the peak is live, bands of {part:g} times what stays"
         yield from _proposed(candidate, against_peaks(candidate, share, part), why)
+
+
+def finer(candidate: Candidate) -> Iterator[Proposal]:
+    """Rows in turn already: in twice as many bands, all of them or those of one run."""
+    stripes = candidate.mapped.stripes
+    for chosen in dict.fromkeys((stripes, *((stripe,) for stripe in stripes))):
+        bands = tuple(replace(one, bands=2 * one.bands) if one in chosen else one for one in stripes)
+        if candidate.setting.options.prefer == "memory" and chosen:
+            reason = f"rows of {', '.join(stripe.ops[0] for stripe in chosen)} in twice as many turns"
+            yield Proposal(candidate.decisions.but(stripes=bands), reason, candidate)
 
 
 def _proposed(candidate: Candidate, stripes: Sequence[Stripe], reason: str) -> Iterator[Proposal]:
