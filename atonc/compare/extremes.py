@@ -15,7 +15,7 @@ from atonc.ir import Array, Graph, Op, Tensor
 from atonc.ops import is_move
 
 STEPS = 8  # operators between an input and the weights that are looked for
-FEWEST_ROWS = 8  # of a picture with bands
+BANDED_ROWS = 8  # of a picture with bands
 RANKED = 4  # the channels with the largest weights, of which the seed takes one
 _BETWEEN = ("quantize", "uint8_to_int8", "identity", "requantize")
 
@@ -42,7 +42,7 @@ def _signs(graph: Graph, tensor: Tensor, seed: int) -> Signs:
     chance = rng.random(tensor.shape) < 0.5
     if up is None:
         return chance
-    rows = next((axis for axis in (1, 2) if len(tensor.shape) == 4 and tensor.shape[axis] >= FEWEST_ROWS), 0)
+    rows = next((axis for axis in (1, 2) if len(tensor.shape) == 4 and tensor.shape[axis] >= BANDED_ROWS), 0)
     if not rows:
         return up
     parts = np.array_split(np.arange(tensor.shape[rows]), 4)
