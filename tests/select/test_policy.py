@@ -1,4 +1,4 @@
-"""A tuned number stands once, in policy.py, with its reason; what stands elsewhere is a fact, and listed here as one."""
+"""A tuned number stands once, in policy.py, with its reason; what stands elsewhere is a fact, and listed as one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ SEARCH = Path(loop.__file__).parent
 ROOMS = [ROOT, SEARCH, ROOT.parent / "schedule"]
 FACTS = {  # not tuned: sizes, ports, limits of files, of caches, of the chip
     "MOST_KNOWN", "ROW_BYTES", "_NEAR", "SUMS", "ENGINES_OF_COPY", "NEVER", "MAX_BYTES", "MOST_SPACERS", "CALL",
+    "LOWEST",
 }  # fmt: skip
-PLAIN = {-1, 0, 1, 2}  # indices, signs, pairs: nobody would tune them
+PLAIN = {-1, 0, 1, 2, 4}  # indices, signs, pairs, axes of a picture: nobody would tune them
+NUMBER = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple)  # calls make values of hardware types
 
 
 def files() -> Iterator[Path]:
