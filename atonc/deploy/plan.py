@@ -132,7 +132,7 @@ class Done:
 
 
 def inputs_digest(*parts: object) -> str:
-    """Of everything that a step depends on; our version is part of it."""
+    """Hashes everything that a step depends on, our version included."""
     return digest("\0".join(map(str, (__version__, *parts))).encode())
 
 

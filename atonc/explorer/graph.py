@@ -26,7 +26,7 @@ class Node:
 
 
 def picture(path: Path) -> NetworkView:
-    """Of a model, compiled now, or of a build, by its network.c."""
+    """Views a model, which is compiled now, or a build, named by its network.c."""
     return _picture(path, path.stat().st_mtime_ns)
 
 

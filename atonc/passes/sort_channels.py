@@ -270,7 +270,7 @@ def _reordered(graph: Graph, groups: Groups, orders: dict[int, Order]) -> Graph:
 
 
 def _order_of(name: str, groups: Groups, orders: dict[int, Order]) -> Order | None:
-    """Of the channels of a tensor; None if they stay."""
+    """Finds the new order of the channels of a tensor; None if they stay."""
     roots = groups.roots(name)
     if not any(root in orders for root in roots):
         return None

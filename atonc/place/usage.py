@@ -94,7 +94,7 @@ class MemoryUse:
 
     @property
     def spilled_bytes(self) -> int:
-        """Of the activations, what lies outside the chip: RAM there that is used at some time, as activations are
+        """Bytes of activations outside the chip: RAM there that is used at some time, as activations are
         counted everywhere. So it is never more than all of them, and the rest is on the chip."""
         return sum(row.size_bytes for row in self.rows if row.use == Use.ACTIVATIONS and row.external)
 

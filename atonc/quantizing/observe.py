@@ -83,7 +83,7 @@ def watch(
 def outputs(
     model: Any, feeds: Sequence[Feed], title: str = "running the model", names: Sequence[str] | None = None
 ) -> list[list[Array]]:
-    """Of every sample the outputs, or the tensors of these names."""
+    """Runs the model and gives every sample's outputs, or the tensors of these names."""
     running = session(with_outputs(model, names) if names else model)
     found = []
     for index, feed in enumerate(feeds):

@@ -136,7 +136,7 @@ def _figures(side: OutputResult | Distance) -> dict[str, Any]:
 
 
 def _ratio(output: OutputResult) -> dict[str, float | None] | None:
-    """Of its distance to that of the furthest sibling, with its interval."""
+    """Compares its distance with that of the furthest sibling: the ratio with its interval."""
     times = ratio(output)
     return None if times is None else {key: _finite(value) for key, value in asdict(times).items()}
 

@@ -78,7 +78,7 @@ def _digest(path: str, size_bytes: int, changed: int) -> str:
 
 @cache
 def code_version() -> str:
-    """Of everything that computes: a change of a line of ours makes results of before worthless."""
+    """Identifies everything that computes: a change of any line of ours invalidates earlier results."""
     package = Path(atonc.__file__).parent
     sources = sorted(path for path in package.rglob("*") if path.suffix in (".py", ".toml", ".json"))
     found = [[path.relative_to(package).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()] for path in sources]

@@ -45,7 +45,7 @@ _S8, _U8, _S16, _S32, _S64, _F32 = 0, 1, 2, 4, 6, 8
 
 @dataclass(frozen=True)
 class Price:
-    """Of a call: cycles of its instructions with what they rest on, and the bytes that it waits for."""
+    """What a call costs: cycles of its instructions with what they rest on, and the bytes that it waits for."""
 
     cycles: float
     basis: str

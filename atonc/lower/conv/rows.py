@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Rows:
-    """Of a tensor; `buffer` holds these rows only, or is empty where they lie in the buffer of the whole tensor."""
+    """Rows of a tensor; `buffer` holds these only, or is empty where they lie in the buffer of the whole tensor."""
 
     first: int
     end: int

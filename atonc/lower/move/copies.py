@@ -251,7 +251,7 @@ def _fit(
 
 
 def _best(walks: Iterable[Walk], judge: Judge) -> Walk | None:
-    """Of those that may be relied on."""
+    """Finds the fastest walk of those that may be relied on."""
     best, least = None, 0.0
     for one in walks:
         cycles = _least_cycles(one.reader, one.writer, _PARTS[one.word], judge.target.machine.timing)

@@ -61,7 +61,7 @@ class Numbers:
         return Grade.WITHIN if 0 < place < len(self.values) else Grade.UNSEEN
 
     def strength(self, value: int | str) -> Strength:
-        """Of the role: which programs had which number is not kept."""
+        """The strength of the whole role: which programs had which number is not kept."""
         return self.known
 
     @property
@@ -87,7 +87,7 @@ class Program:
 
     @property
     def owner(self) -> str:
-        """Of the repository."""
+        """The owner of the repository."""
         return self.name.partition("+")[0]
 
 
@@ -118,7 +118,7 @@ def evidence() -> Mapping[str, Mapping[str, Table]]:
 
 
 def words(name: str, role: str = "") -> Mapping[str, Strength]:
-    """Of a feature that is judged by equality."""
+    """Lists the words seen for a feature that is judged by equality."""
     table = evidence()[name][role]
     return table.seen if isinstance(table, Words) else {}
 
