@@ -79,7 +79,7 @@ def _node(layer: LayerView, givers: Mapping[str, str]) -> Node:
 
 
 def cycles(network: NetworkView) -> dict[str, float]:
-    """By name of the layer; layers that cost nothing have none."""
+    """Lists cycles by the name of the layer; layers that cost nothing have none."""
     return {layer.name: float(layer.cycles) for layer in network.layers if layer.steps}
 
 

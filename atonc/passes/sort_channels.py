@@ -211,7 +211,7 @@ def _maker(op: Op, graph: Graph) -> Maker:
 
 
 def _bias(op: Op, graph: Graph, unit: Real, outputs: int) -> Real:
-    """In steps of the accumulator."""
+    """Gives the bias in steps of the accumulator."""
     tensor = graph.tensors[op.inputs[2]] if len(op.inputs) > 2 and op.inputs[2] else None
     if tensor is None or tensor.data is None:
         return np.zeros(outputs)

@@ -139,7 +139,7 @@ class MemoryUse:
         return f"RAM {self.ram_bytes:,} bytes" + (f" ({parts})" if parts else "")
 
     def as_dict(self) -> dict[str, Any]:
-        """For every JSON document that speaks of memory."""
+        """Gives the figures for every JSON document that speaks of memory."""
         return {
             "ram_bytes": self.ram_bytes,
             "activations_bytes": self.activations_bytes,

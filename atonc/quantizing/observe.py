@@ -29,7 +29,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 def thread_count() -> int:
-    """As onnxruntime takes it: 0 is its own choice, one per core."""
+    """Gives the number of threads as onnxruntime takes it: 0 is its own choice, one per core."""
     said = os.environ.get("OMP_NUM_THREADS", "")
     return _THREADS.get() or (int(said) if said.isdigit() else 0)
 

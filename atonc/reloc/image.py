@@ -66,7 +66,7 @@ class Image:
 
     @property
     def params_bytes(self) -> int:
-        """In this file."""
+        """Bytes of parameters in this file."""
         return 0 if self.split else len(self.data) - self.params_offset
 
     @property

@@ -41,7 +41,7 @@ def lines(
 
 
 def _verdict(output: OutputResult, min_cosine: float) -> str:
-    """With the ratio where it decided."""
+    """Words the verdict, with the ratio where it decided."""
     verdict, times = judge(output, min_cosine), ratio(output)
     return f"{verdict}, {times} times it" if verdict in (SPREAD, FAR) and times is not None else verdict
 

@@ -74,7 +74,7 @@ def _engines(tasks: Sequence[Task], chosen: Sequence[Names]) -> dict[Key, str]:
 
 
 def _features(task: Task, place: int) -> Iterator[tuple[Key, set[Key]]]:
-    """For every reader of kernels the readers of the features that they meet."""
+    """Yields for every reader of kernels the readers of the features that they meet."""
     sources = {(wire.target, wire.port): wire.source for wire in task.wires}
     fed: dict[str, set[Key]] = {}
     for wire in task.wires:

@@ -49,7 +49,7 @@ def epoch_cycles(tasks: Sequence[Task], buffers: Buffers, target: Target) -> int
 
 @memoise
 def _known_cycles(machine: Machine, programmed_by: str) -> dict[Hashable, int]:
-    """By outline."""
+    """Keeps known cycles by outline."""
     return {}
 
 

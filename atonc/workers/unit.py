@@ -40,7 +40,7 @@ class Unit:
         return _hashed([code_version(), function, suffixes, list(digests), dict(self.options)])
 
     def as_document(self, digests: tuple[str, ...]) -> dict[str, Any]:
-        """As it travels to a worker."""
+        """Gives the unit as it travels to a worker."""
         files = [os.path.abspath(path) for path in self.files]
         return {"title": self.title, "files": files, "options": dict(self.options), "digests": list(digests)}
 

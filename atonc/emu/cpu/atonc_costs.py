@@ -191,7 +191,7 @@ def _unary(read: _Reader) -> Price:
 
 
 def _each(read: _Reader, cycles: float, count: int) -> Price:
-    """As many results as values, with formats at 1 and 3."""
+    """Prices a call with as many results as values, and formats at 1 and 3."""
     return Price(cycles * count, f"{cycles} per element", count * read.item(3), count * read.item(1))
 
 

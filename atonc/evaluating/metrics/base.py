@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Figure:
-    """With the interval in which it lies with 95 % confidence."""
+    """A figure with the interval in which it lies with 95 % confidence."""
 
     name: str
     value: float

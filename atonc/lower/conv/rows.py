@@ -32,14 +32,14 @@ class Rows:
 
 
 def cut_rows(area: Area, count: int) -> list[Rows]:
-    """At most so many bands, from aligned addresses on."""
+    """Cuts an area into at most so many bands, which begin at aligned addresses."""
     unit = ALIGNED // gcd(ALIGNED, area.line)
     height = -(-area.height // count // unit) * unit
     return [Rows(row, min(row + height, area.height)) for row in range(0, area.height, height)]
 
 
 def rows_seen(layer: Layer, rows: Rows) -> Rows:
-    """By some rows of the result."""
+    """Finds the rows of the input that some rows of the result see."""
     first, end, _, _ = seen(layer, 0, rows.first, rows.count)
     return Rows(first, end)
 

@@ -72,7 +72,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Gain:
-    """From one input to the output, in codes per code."""
+    """The gain from one input to the output, in codes per code."""
 
     steepest: float
     total: float
@@ -83,7 +83,7 @@ NONE = Deviation()
 
 
 def expected_errors(graph: Graph, mapped: Mapped) -> tuple[Expected, ...]:
-    """In the order of the operators."""
+    """Works out the expected errors in the order of the operators."""
     known: dict[str, Deviation] = {}
     found = []
     for op, declared in declared_errors(graph, mapped):

@@ -54,7 +54,7 @@ def any_value() -> dict[str, dict[str, str]]:
 
 
 def memory_kind(view: EpochView, engine: str) -> str:
-    """As features of a unit have it: all memory on the chip alike."""
+    """Names a memory as features of a unit do: all memory on the chip alike."""
     return str(ports.pool_kind(view, engine))
 
 

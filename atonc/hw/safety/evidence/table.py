@@ -112,7 +112,7 @@ def behind() -> str:
 
 @cache
 def evidence() -> Mapping[str, Mapping[str, Table]]:
-    """By name and role of the feature."""
+    """The evidence by name and role of the feature."""
     features: dict[str, dict[str, Any]] = _data()["features"]
     return {name: {role: _table(row) for role, row in roles.items()} for name, roles in features.items()}
 
@@ -131,7 +131,7 @@ def _table(row: Any) -> Table:
 
 
 def grade(feature: Feature) -> Graded:
-    """By the data alone, without arguments."""
+    """Grades a feature by the data alone, without arguments."""
     table = evidence().get(feature.name, {}).get(feature.role)
     if table is None:
         return Graded(feature, Grade.UNSEEN, "never in this role")
