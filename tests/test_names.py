@@ -22,6 +22,7 @@ _SHARED_NAMES = """
     Work _Output _Plan _Reader _Run _Walk _Writer
     """
 _FRAGMENTS = """
+    atonc/deploy/plan.py atonc/emu/cpu/atonc_costs.py atonc/workers/unit.py
     atonc/boards/elf_map.py atonc/cost/prefetch_advice.py atonc/lower/stripes.py atonc/place/resident.py
     atonc/schedule/lives.py atonc/schedule/pointwise.py atonc/striping.py atonc/weights.py benchmarks/against_st.py
     benchmarks/compile_corpus.py benchmarks/corpus_report.py benchmarks/cpu_kernels.py benchmarks/cpu_layers.py

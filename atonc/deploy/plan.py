@@ -96,7 +96,7 @@ class Deployment:
         return {**files, STATE: (json.dumps(known, indent=1, sort_keys=True) + "\n").encode()}
 
     def is_done(self, step: str, inputs: str) -> bool:
-        """Whether the step was done for the same inputs, and nobody has changed what came out."""
+        """For the same inputs, and nobody changed what came out."""
         known = self.record(step)
         outputs = known.get("outputs", {})
         return (
@@ -132,12 +132,12 @@ class Done:
 
 
 def inputs_digest(*parts: object) -> str:
-    """Hashes everything that a step depends on, our version included."""
+    """Of everything that a step depends on; our version is part of it."""
     return digest("\0".join(map(str, (__version__, *parts))).encode())
 
 
 def put(deployment: Deployment, files: Contents, dry_run: bool, backup: Sequence[str] = ()) -> Result:
-    """Writes the files in place, or gives them as a patch."""
+    """In place, or as a patch."""
     if dry_run:
         shown = {file: data for file, data in files.items() if not file.startswith(FOLDER)}
         changed = tuple(journal.changes(deployment.root, shown))

@@ -40,7 +40,7 @@ class Unit:
         return _hashed([code_version(), function, suffixes, list(digests), dict(self.options)])
 
     def as_document(self, digests: tuple[str, ...]) -> dict[str, Any]:
-        """Gives the unit as it travels to a worker."""
+        """As it travels to a worker."""
         files = [os.path.abspath(path) for path in self.files]
         return {"title": self.title, "files": files, "options": dict(self.options), "digests": list(digests)}
 
@@ -78,7 +78,7 @@ def _digest(path: str, size_bytes: int, changed: int) -> str:
 
 @cache
 def code_version() -> str:
-    """Identifies everything that computes: a change of any line of ours invalidates earlier results."""
+    """Of everything that computes: a change of a line of ours makes results of before worthless."""
     package = Path(atonc.__file__).parent
     sources = sorted(path for path in package.rglob("*") if path.suffix in (".py", ".toml", ".json"))
     found = [[path.relative_to(package).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()] for path in sources]

@@ -45,7 +45,7 @@ _S8, _U8, _S16, _S32, _S64, _F32 = 0, 1, 2, 4, 6, 8
 
 @dataclass(frozen=True)
 class Price:
-    """What a call costs: cycles of its instructions with what they rest on, and the bytes that it waits for."""
+    """Of a call: cycles of its instructions with what they rest on, and the bytes that it waits for."""
 
     cycles: float
     basis: str
@@ -191,7 +191,7 @@ def _unary(read: _Reader) -> Price:
 
 
 def _each(read: _Reader, cycles: float, count: int) -> Price:
-    """Prices a call with as many results as values, and formats at 1 and 3."""
+    """As many results as values, with formats at 1 and 3."""
     return Price(cycles * count, f"{cycles} per element", count * read.item(3), count * read.item(1))
 
 
