@@ -13,7 +13,7 @@ MOST_VERIFIED = 4  # of these the program is verified on, since each takes as lo
 
 
 def given_inputs(source: Graph, graph: Graph, files: Sequence[str], most: int = MOST_GIVEN) -> list[dict[str, Array]]:
-    """At most so many, in the formats of the canonical graph."""
+    """Reads at most so many inputs, in the formats of the canonical graph."""
     if not files:
         return []
     from atonc.app.inputs import edge_values  # with the readers of files, which most compilations do without

@@ -139,7 +139,7 @@ class Compilation:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """With name, shape, dtype, scale and zero_point."""
+        """The inputs, each with name, shape, dtype, scale and zero_point."""
         return tuple(self.graph.tensors[name] for name in self.graph.inputs)
 
     @property

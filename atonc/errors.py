@@ -24,7 +24,7 @@ def _escaped(character: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """With its full stop, unless it ends in one or in a question."""
+    """Ends a text with a full stop, unless it ends in one or in a question."""
     text = text.rstrip()
     return text if text.endswith((".", "?", "!", ":")) else f"{text}."
 
@@ -49,7 +49,7 @@ class AtoncError(Exception):
         return said if len(said) <= _LONG else f"{said[:_START]} ... {said[-_END:]}"
 
     def as_dict(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Gives the error as `--json` prints it."""
         words = {"what": self.what, "where": self.where, "rule": self.rule, "remedy": self.remedy}
         details = {"details": list(self.details)} if self.details else {}
         return {"kind": type(self).__name__, "exit_code": self.exit_code, **words, **details}

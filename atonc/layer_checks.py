@@ -93,12 +93,12 @@ class Layers:
 
     @cached_property
     def limits(self) -> Mapping[str, float]:
-        """By operator, in codes."""
+        """Limits by operator, in codes."""
         return {op.name: _limit(op, found) for op, found in declared_errors(self.graph, self.mapped)}
 
     @cached_property
     def _written(self) -> Mapping[str, ProgramStep]:
-        """By buffer: the last step that writes it."""
+        """The last step that writes each buffer."""
         return {name: step for step in self.program.steps for name in step.plan.writes()}
 
     def _flowing(self, op: Op, given: Mapping[str, Array]) -> list[Array] | None:
@@ -207,7 +207,7 @@ def forced_run(
 
 
 def differences(graph: Graph, name: str, got: Array, expected: Array) -> Array:
-    """In codes."""
+    """Measures differences in codes."""
     tensor = graph.tensors[name]
     with np.errstate(invalid="ignore"):  # equal infinities
         apart = np.abs(got.astype(np.float64) - expected)

@@ -156,7 +156,7 @@ def _remedy(layer: LayerCheck) -> str:
 
 
 def _outputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Of the model; everything else is forgotten before the next input."""
+    """Computes the model's outputs; everything else is forgotten before the next input."""
     values = run_graph(graph, inputs)
     return {name: values[name] for name in graph.outputs}
 

@@ -78,7 +78,7 @@ def chaotic(rng: np.random.Generator, times: float, samples: int) -> OutputResul
 
 
 def wrong_verdicts(times: float, right: str, trials: int = 200) -> dict[int, int]:
-    """Of so many trials, by samples: few, and as many as are taken while the verdict is open."""
+    """Counts wrong verdicts in so many trials, by samples: few, and as many as are taken while the verdict is open."""
     rng, wrong = np.random.default_rng(5), {4: 0, validating.MOST_SAMPLES: 0}
     for _ in range(trials):
         whole = chaotic(rng, times, validating.MOST_SAMPLES)

@@ -33,7 +33,7 @@ STAGE = "measuring every layer"
 
 @dataclass
 class Facts:
-    """Of one activation, in float, over all samples."""
+    """What is known of one activation, in float, over all samples."""
 
     low: float = np.inf
     high: float = -np.inf
@@ -123,7 +123,7 @@ class Measurement:
         return found
 
     def _float_values(self, sample: Sample) -> dict[str, Real]:
-        """Of the float model, by the names of the quantised graph, in its shapes."""
+        """Runs the float model: its values by the names of the quantised graph, in the shapes of that graph."""
         if self.reference.twin is None:
             return {}
         graph = self.reference.twin.graph

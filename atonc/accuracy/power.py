@@ -24,7 +24,7 @@ def channel_axis(shape: tuple[int, ...], channels_first: bool) -> int | None:
 
 @dataclass
 class Power:
-    """Of a tensor: squares of the signal and of the error, by channel."""
+    """The power of a tensor: squares of its signal and of its error, by channel."""
 
     axis: int | None
     signal: Real = field(default_factory=lambda: np.zeros(1))

@@ -124,7 +124,7 @@ def make_twin(graph: Graph, signed: Collection[str] = ()) -> Twin:
 
 
 def real_twin(graph: Graph) -> Twin:
-    """Of a float model."""
+    """Makes the twin of a float model, which has no formats."""
     return Twin(graph, {}, {})
 
 

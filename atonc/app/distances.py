@@ -13,7 +13,7 @@ from atonc.ir import Array, Graph
 
 @dataclass(frozen=True)
 class Distance:
-    """Of one side's values of an output, over all samples, from the yardstick's."""
+    """How far one side's values of an output lie from the yardstick's, over all samples."""
 
     title: str
     metrics: Metrics

@@ -98,7 +98,7 @@ def _pixels(graph: Graph, name: str, value: Any) -> Array:
 
 
 def network_inputs(network: EmulatedNetwork, given: Mapping[str, Any]) -> dict[str, Array]:
-    """For a network from a folder; it converts them itself."""
+    """Takes values for a network from a folder; it converts them itself."""
     return by_name([info.name for info in network.inputs], given)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_run(result: RunResult) -> list[Violation]:
-    """With the memories of the network."""
+    """Checks the steps of a run, with the memories of its network."""
     from atonc.hw import safety
 
     epochs = [step.epoch for step in result.steps if step.epoch is not None and not step.epoch.empty]

@@ -54,7 +54,7 @@ class Side:
     cpu_mhz: float
 
     def predicted_ms(self, cost: StepCost, system: SystemInfo) -> float:
-        """At the clocks of the board: cycles stay, each by its own clock."""
+        """Predicts for the clocks of the board: cycles stay, each counted by its own clock."""
         npu = self.npu_mhz * 1e6 / system.npu_hz if system.npu_hz else 1.0
         cpu = self.cpu_mhz * 1e6 / system.cpu_hz if system.cpu_hz else 1.0
         return (cost.milliseconds - cost.cpu_ms) * npu + cost.cpu_ms * cpu
@@ -327,7 +327,7 @@ def contradiction(result: RunResult, cpu_hz: int) -> bool:
 
 
 def milliseconds(result: RunResult, cpu_hz: int) -> float:
-    """By the counter, where there is one."""
+    """The time by the counter, where there is one."""
     cycles = result.network.cycles
     return 1e3 * cycles[3] / cpu_hz if len(cycles) > 3 else result.network.duration_ms
 

@@ -164,7 +164,7 @@ _RULES = (
 
 
 def _rounded(address: int) -> int:
-    """To the next 64 KiB: flash is erased in such steps."""
+    """Rounds up to the next 64 KiB: flash is erased in such steps."""
     return -(-address // 0x1_0000) * 0x1_0000
 
 

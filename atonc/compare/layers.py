@@ -226,7 +226,7 @@ class _Walk:
         )
 
     def _cause(self, op: Op, ops: tuple[str, ...], difference: Array) -> str:
-        """Of the layer itself, or of the layers before it that were not seen."""
+        """Explains the difference by the layer itself, or by layers before it that were not observed."""
         if own := explain(self.graph, op, self.values, difference):
             return own
         before = [o for o in self.graph.ops if o.name in ops and o is not op]

@@ -49,7 +49,7 @@ class ReferenceProcess:
         self.close()
 
     def run(self, path: Path, inputs: Values, kernels: str = REFERENCE, tensors: Wanted = None) -> dict[str, Array]:
-        """As `open_kernels`; whatever happens over there is an AtoncError here."""
+        """Runs the model as `open_kernels` does; whatever happens over there is an AtoncError here."""
         words = {"path": str(path), "kernels": kernels, "tensors": None if tensors is None else list(tensors)}
         key = repr(words)
         if key in self._fatal:

@@ -44,7 +44,7 @@ class Limits(NamedTuple):
 
 @cache
 def limits() -> Mapping[str, Limits]:
-    """By topic. Epochs may have several: what each adds counts."""
+    """Lists the limits by topic. Epochs may have several: what each adds counts."""
     constant = stm32n6().doubt
     turn = constant("frame_turn")
     return {
@@ -92,7 +92,7 @@ class Band:
         return f"{low:.{digits}f} to {high:.{digits}f} ms"
 
     def as_data(self, milliseconds: float) -> dict[str, Any]:
-        """For documents that say `latency_ms`."""
+        """Gives the band in milliseconds, for documents that say `latency_ms`."""
         low, high = self.around(milliseconds)
         return {"latency_low_ms": low, "latency_high_ms": high, "expected_error": round(self.relative, 4)}
 

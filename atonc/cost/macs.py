@@ -12,7 +12,7 @@ from atonc.ir import Graph, Op, Tensor
 
 
 def macs(op: Op, tensors: Mapping[str, Tensor]) -> int:
-    """Of one operator."""
+    """Counts the multiplications of one operator."""
     source, target = tensors[op.inputs[0]], tensors[op.outputs[0]]
     if op.kind in ("conv", "dense"):
         return target.elements * prod(tensors[op.inputs[1]].shape[1:])
@@ -29,12 +29,12 @@ def graph_macs(graph: Graph) -> int:
 
 
 def unit_macs(config: ConvaccConfig, outputs: int) -> int:
-    """Of a unit that gives so many elements."""
+    """Counts the multiplications of a unit that gives so many elements."""
     return outputs * config.kernel_height * config.kernel_width * config.batch
 
 
 def epoch_macs(epoch: Epoch) -> int:
-    """Of all units of an epoch, those with weights of zero included."""
+    """Counts the multiplications of all units of an epoch, those with weights of zero included."""
     flow = element_counts(epoch)
     units = epoch.units.items()
     return sum(unit_macs(c, flow[name].output.total) for name, c in units if isinstance(c, ConvaccConfig))

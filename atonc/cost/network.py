@@ -136,7 +136,7 @@ def _step_cost(
 def epoch_cost(
     epoch: Epoch, target: Target, pools: tuple[PoolTiming, ...], counts_runs: bool, origin: str
 ) -> StepCost:
-    """Of an epoch with the length of its program, wherever it comes from: all that is said of its time comes from
+    """Prices an epoch with the length of its program, wherever it comes from: all that is said of its time comes from
     here."""
     estimate = st_estimate.epoch_cycles(epoch, pools, counts_runs)
     real = target.cycles(epoch)
@@ -154,7 +154,7 @@ def epoch_cost(
 
 
 def cpu_cost(calls: Sequence[CallCost], machine: Machine, origin: str) -> StepCost:
-    """Of what the processor does in a step; a hybrid one also waits for the NPU."""
+    """Prices what the processor does in a step; in a hybrid step it also waits for the NPU."""
     on_cpu = round(machine.npu_cycles(sum(call.cpu_cycles for call in calls)))
     cycles = on_cpu + round(sum(call.npu_cycles for call in calls))
     known = all(call.known for call in calls)

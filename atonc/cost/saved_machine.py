@@ -37,7 +37,7 @@ def _usual(bank: MemoryBank) -> bool:
 
 
 def build_machine(network: CompiledNetwork) -> Machine:
-    """Of the build beside the network; a file that is damaged or of somebody else counts as absent."""
+    """Reads the machine that the build was made for; a file that is damaged or not ours counts as absent."""
     try:
         root = json.loads(read_file(network.directory / f"{network.stem}_program.json", MAX_BYTES))
         return _machine(root["machine"]) if isinstance(root, dict) and "machine" in root else stm32n6()

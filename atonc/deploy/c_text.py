@@ -12,7 +12,7 @@ STOP = b"/*** @GENERATED CODE STOP - DO NOT TOUCH@ ***/"
 
 
 def line_end(data: bytes) -> bytes:
-    """As most lines of the file have it."""
+    """Finds the line end that most lines of the file have."""
     return b"\r\n" if data.count(b"\r\n") * 2 > data.count(b"\n") else b"\n"
 
 

@@ -119,7 +119,7 @@ def _use_case(settings: Settings, model_type: str) -> str:
 
 
 def class_names(config: DeployConfig) -> tuple[str, ...]:
-    """In the order of the model's outputs."""
+    """Lists the classes in the order of the model's outputs."""
     settings = config.settings
     names = settings.get("dataset.class_names")
     if not names and settings.get("dataset.classes_file_path"):

@@ -124,7 +124,7 @@ def _stage(root: Path, files: Contents) -> None:
 
 
 def _finish(root: Path) -> list[str]:
-    """From the list on, whoever began it; a stage without a list never counted."""
+    """Finishes a stage that has its list, whoever began it; one without a list never counted."""
     folder, done = root / FOLDER, []
     listed = folder / _LIST
     if listed.is_file():

@@ -80,7 +80,7 @@ def _from_conf(root: Path, conf: Path, wanted: str) -> Layout:
 
 
 def _usual(root: Path, board: str) -> Layout:
-    """As the published applications are laid out."""
+    """Assumes the layout of the published applications."""
     sources, network = f"Application/{board}", f"Model/{board}"
     if not (root / sources).is_dir() or not (root / "Model").is_dir():
         remedy = f"give a project with stmaic_{board}.conf, or with folders {sources} and {network}"

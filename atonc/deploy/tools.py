@@ -18,7 +18,7 @@ _MACHINE = ("-mcpu=cortex-m55", "-mthumb", "-mfpu=fpv5-d16", "-mfloat-abi=hard",
 
 
 def find(name: str, *folders: Path) -> Path | None:
-    """In these folders, or in the search path."""
+    """Finds a program in these folders, or in the search path."""
     for folder in folders:
         inside = shutil.which(name, path=str(folder))
         if inside:

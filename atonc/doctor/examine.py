@@ -43,7 +43,7 @@ def _cmake() -> Item:
 
 
 def _tool(program: programs.Program, ide: Path | None) -> Item:
-    """In the installation that the user names, else on the search path."""
+    """Looks for a tool in the installation that the user names, else on the search path."""
     inside = sorted(ide.glob(f"plugins/*/tools/bin/{program.name}")) if ide is not None else []
     return programs.look_for(program, inside[-1] if inside else None)
 

@@ -132,7 +132,7 @@ def _model(name: str, kind: str, files: list[str]) -> dict[str, Any]:
 
 
 def _signature(network: CNetwork) -> str:
-    """Of the program and its constants, wherever they lie."""
+    """Hashes the program and its constants, wherever they lie."""
     digest = hashlib.sha256(np.array(ec_program.words(network.program.epochs), "<u4").tobytes())
     for home in sorted(network.constants(), key=lambda home: (home.address, home.buffer.name)):
         digest.update(home.buffer.data)

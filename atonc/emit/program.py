@@ -42,7 +42,7 @@ class UserBuffer:
 
     @property
     def symbol(self) -> str:
-        """As relocation tables name it."""
+        """The symbol by which relocation tables name it."""
         return f"_user_io_{self.direction}_{self.index}"
 
     @property

@@ -34,7 +34,7 @@ class Sides:
         self.float_model = FloatModel(float_model, compiled) if float_model is not None else None
 
     def run(self, samples: Sequence[Sample]) -> dict[str, list[Outputs]]:
-        """By side, for each sample."""
+        """Runs every side on each sample."""
         graph = self.compiled.graph
         given = [program_inputs(self.compiled, sample) for sample in samples]
         got = self.engine.run({n: np.stack([one[n] for one in given]) for n in graph.inputs})
@@ -77,7 +77,7 @@ class FloatModel:
 
 
 def require_alike(graph: Graph, source: Graph, path: Path) -> None:
-    """As many inputs and outputs, of the same sizes."""
+    """Requires as many inputs and outputs, of the same sizes."""
     for what in ("inputs", "outputs"):
         theirs = [graph.tensors[name].elements for name in getattr(graph, what)]
         ours = [source.tensors[name].elements for name in getattr(source, what)]

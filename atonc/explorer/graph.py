@@ -26,7 +26,7 @@ class Node:
 
 
 def picture(path: Path) -> NetworkView:
-    """Of a model, compiled now, or of a build, by its network.c."""
+    """Views a model, which is compiled now, or a build, named by its network.c."""
     return _picture(path, path.stat().st_mtime_ns)
 
 
@@ -79,7 +79,7 @@ def _node(layer: LayerView, givers: Mapping[str, str]) -> Node:
 
 
 def cycles(network: NetworkView) -> dict[str, float]:
-    """By name of the layer; layers that cost nothing have none."""
+    """Lists cycles by the name of the layer; layers that cost nothing have none."""
     return {layer.name: float(layer.cycles) for layer in network.layers if layer.steps}
 
 

@@ -87,7 +87,7 @@ def runtime_folder(part: str) -> Path:
 
 
 def machine_options(cpu: str) -> tuple[str, ...]:
-    """For compiler and linker: processor, floating point, instruction set."""
+    """Options for compiler and linker: processor, floating point, instruction set."""
     return (*_FPU[cpu], *_FLAGS)
 
 

@@ -50,7 +50,7 @@ class Coverage:
 
 
 def coverage(graph: Graph) -> Coverage:
-    """Of a graph as the front end read it: conversions and moves count for neither side."""
+    """Counts what is quantised in a graph as the front end read it; conversions and moves count for neither side."""
     quantised, quantised_bytes = 0, 0
     nodes: list[FloatNode] = []
     fused = _fused(graph)

@@ -99,7 +99,7 @@ def is_inf(node: Node) -> None:
 
 @translates("Mod")
 def remainder(node: Node) -> None:
-    """With the sign of the divisor, or with `fmod` that of the dividend."""
+    """Translates a remainder with the sign of the divisor, or with `fmod` that of the dividend."""
     a, b = node.input(0), node.input(1)
     node.result("fmod" if node.integer("fmod", 0) else "floor_mod", [a, b])
 

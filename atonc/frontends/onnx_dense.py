@@ -62,7 +62,7 @@ def _is_per_output(bias: Tensor | None, outputs: int) -> bool:
 
 
 def product(node: Node, a: Tensor, b: Tensor, transposed: bool = False) -> Tensor:
-    """Of two tensors with at least two axes; the scales of the second may run along its last axis only."""
+    """Multiplies two tensors with at least two axes; the scales of the second may run along its last axis only."""
     last = len(b.shape) - (2 if transposed else 1)
     if a.quant is not None and not a.quant.is_per_tensor:
         a = node.builder.unquantised(a)

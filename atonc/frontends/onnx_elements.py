@@ -28,7 +28,7 @@ OTHER_TYPES = {8: "string", 14: "complex64", 15: "complex128", 16: "bfloat16", 1
 
 
 def type_name(code: int) -> str:
-    """Of an element type, as ONNX numbers them."""
+    """Names an element type, as ONNX numbers them."""
     return ELEMENT_TYPES.get(code) or OTHER_TYPES.get(code) or f"number {code}"
 
 

@@ -108,7 +108,7 @@ class Node:
         return value % rank
 
     def quantisation(self, scale: int, zero: int, axis: int = 1, rank: int = 1) -> Quantisation:
-        """From the inputs with these numbers."""
+        """Reads a quantisation from the inputs with these numbers."""
         zeros = self.constant(zero, "zero point") if self.has(zero) else None
         return per_tensor_or_axis(self.constant(scale, "scale"), zeros, axis, rank, self.name)
 

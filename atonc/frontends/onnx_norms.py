@@ -204,7 +204,7 @@ def global_lp_pool(node: Node) -> None:
 
 
 def powers(node: Node, x: Tensor, power: int) -> Tensor:
-    """Of the sizes of values."""
+    """Raises the magnitudes of values to a power."""
     size = node.step("abs", [x], {})
     if power == 1:
         return size

@@ -46,7 +46,7 @@ def check_operands(graph: Graph) -> Graph:
 
 
 def require_operands(op: Op) -> None:
-    """As many as the operator needs, by name."""
+    """Requires as many operands as the operator needs, by name."""
     needed = max(1, len(op.inputs)) if op.kind in ("concat", "pack") else INPUTS.get(op.kind, 1)
     if len(op.inputs) < needed or not all(op.inputs[:needed]):
         raise ModelError(f"{op.kind} lacks one of its {needed} inputs", where=op.name)

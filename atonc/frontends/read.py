@@ -49,7 +49,7 @@ def _read(path: Path, data: bytes, cut_outputs: Sequence[str], fixed_shapes: Map
 
 
 def is_tflite(path: Path, data: bytes) -> bool:
-    """By its content; damaged files by their name."""
+    """Whether a file is TFLite: by its content, damaged files by their name."""
     return data[4:8] == TFLITE_MARK or path.suffix.lower() == ".tflite"
 
 

@@ -81,7 +81,7 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
 
 
 def _first_values(data: bytes, model: Table, codes: list[str]) -> dict[str, Array]:
-    """Of variables, by name."""
+    """Reads the first values of variables, by name."""
     buffers, subgraphs = model.tables(ModelField.BUFFERS), model.tables(ModelField.SUBGRAPHS)
     read = cache(lambda number: _Tensors(data, buffers, subgraphs[number]))
     tables = subgraphs[0].tables(SubgraphField.OPERATORS)
@@ -116,7 +116,7 @@ def operator_name(table: Table) -> str:
 
 
 def unique_name(name: str, index: int, taken: set[str]) -> str:
-    """Of the tensor with this index; it is taken from now on."""
+    """Finds a free name for the tensor with this index; it is taken from now on."""
     name = plain(name[: limits.MAX_NAME]) or f"tensor_{index}"
     while name in taken:
         name = f"{name}#{index}"

@@ -62,7 +62,7 @@ def on_codes(code: str, op: Op, tensor: Named, add: Add) -> list[Op]:
 
 
 def _differ(tensors: Sequence[Tensor]) -> bool:
-    """Of codes; plain integers and channels with scales of their own are no business of these kernels."""
+    """Whether formats of codes differ; plain integers and per-channel scales do not concern these kernels."""
     if any(t.dtype not in CODES or (t.quant is not None and not t.quant.is_per_tensor) for t in tensors):
         return False
     first = tensors[0].quant

@@ -34,7 +34,7 @@ def require_division(x: Tensor, divisor: Tensor, y: Tensor, where: str) -> None:
 
 
 def _centred(tensor: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Of a constant; else the lowest and the highest code."""
+    """Codes less their zero point: those of a constant, else the lowest and the highest."""
     codes = np.array(tensor.code_range) if tensor.data is None else tensor.data.astype(np.int64)
     return codes - tensor.zero_point
 

@@ -104,7 +104,7 @@ def _gates(source: Source, first: int, x: Tensor) -> tuple[tuple[int, int], ...]
 
 
 def _result(y: Tensor) -> tuple[int, int]:
-    """From products of 30 bits to codes."""
+    """Finds the multiplier from products of 30 bits to codes."""
     return _pair(2.0**-15 / float(np.float32(y.scale)) * 2.0**-15)
 
 
@@ -125,5 +125,5 @@ def _cell_bits(cell: Tensor, where: str) -> int:
 
 
 def _cell_clip(clip: float, cell: Tensor) -> int:
-    """In steps of the cell; 0 where it bounds nothing."""
+    """Gives the clip in steps of the cell; 0 where it bounds nothing."""
     return 0 if not clip > 0 else int(min(clip / cell.scale, 32767.0))

@@ -27,7 +27,7 @@ _rules: dict[str, Rule] = {}
 
 
 def free_axes(table: Table) -> frozenset[int]:
-    """Of a tensor in the file: the axes whose stored size says nothing."""
+    """Finds the axes of a tensor in the file whose stored size says nothing."""
     return frozenset(k for k, size in enumerate(table.array(TensorField.SIGNATURE, "<i4")) if int(size) == FREE)
 
 
@@ -39,7 +39,7 @@ def same_but_free(declared: Shape, computed: Shape, free: frozenset[int]) -> boo
 
 
 def computed_shapes(source: Source) -> Sequence[Shape]:
-    """Of all outputs, where operands other than shapes decide; nothing for operators whose own rule says it later."""
+    """Works out all output shapes where operands other than shapes decide; none where the operator's rule does so."""
     rule = _rules.get(source.code)
     return () if rule is None else rule(source)
 

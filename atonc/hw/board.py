@@ -149,7 +149,7 @@ class Board:
         return tuple(memory for memory in self.memories if memory.kind in kinds)
 
     def pool_set(self, name: str = DEFAULT_SET) -> PoolSet:
-        """As the file has it; else one of those that follow from the default."""
+        """Finds a set of pools: as the file has it, else one of those that follow from the default."""
         self.require_npu()
         if name in self.pool_sets:
             return self.pool_sets[name]

@@ -80,7 +80,7 @@ class Epoch:
 
 
 def _grouped(links: Iterable[tuple[str, Link]]) -> dict[str, tuple[Link, ...]]:
-    """By unit, in the order of the epoch."""
+    """Groups links by unit, in the order of the epoch."""
     found: dict[str, tuple[Link, ...]] = {}
     for unit, link in links:
         found[unit] = (*found.get(unit, ()), link)

@@ -132,7 +132,7 @@ class Machine:
 
     @cached_property
     def interfaces(self) -> Mapping[str, int]:
-        """Of every stream engine the interface to the bus that it hangs on."""
+        """The interface to the bus that each stream engine hangs on."""
         return {f"STRENG{engine}": port for port, engines in self.engine_ports.items() for engine in engines}
 
     @property
@@ -188,12 +188,12 @@ class Machine:
 
     @property
     def flash_byte_cycles(self) -> float:
-        """Of a constant that is read once."""
+        """Cycles for a byte of a constant that is read once."""
         return self.clocks.npu_mhz / self.clocks.flash_mb_per_s
 
     @property
     def hyperram_byte_cycles(self) -> float:
-        """Of an activation outside the chip, each way."""
+        """Cycles for a byte of an activation outside the chip, each way."""
         return self.clocks.npu_mhz / self.clocks.hyperram_mb_per_s
 
     def npu_cycles(self, cpu_cycles: float) -> float:

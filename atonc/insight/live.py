@@ -21,7 +21,7 @@ def live_bytes(network: NetworkView) -> dict[int, int]:
 
 
 def least_bytes(buffers: Iterable[BufferView], pools: Sequence[PoolView]) -> int:
-    """Of the activations: the most that live at a time. No layout takes less."""
+    """Finds the most bytes of activations that live at a time. No layout takes less."""
     ram = [b for b in buffers if _in_ram(b, pools) and b.kind not in _KEPT]
     steps = sorted({b.first for b in ram})
     return max(_live(ram, pools, steps).values(), default=0)

@@ -272,7 +272,7 @@ class NetworkView:
 
     @property
     def energy_uj(self) -> float:
-        """Of the NPU and the memories, by the powers that ST publishes; CPU steps are not in it."""
+        """Energy of the NPU and the memories, by the powers that ST publishes; CPU steps are not in it."""
         return sum(step.energy_uj for step in self.steps)
 
     @property

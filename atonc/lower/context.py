@@ -114,7 +114,7 @@ class Context:
         return self.graph.tensors[name]
 
     def buffer(self, name: str) -> str:
-        """Of an activation: its codes, channel last, without gaps; of a constant where what uses it was not folded."""
+        """Names the buffer of a tensor: codes, channel last, without gaps; of a constant if its user was not folded."""
         tensor = self.tensor(name)
         if tensor.data is not None and name not in self.graph.outputs:
             return self.constant(tensor.data.tobytes(), name)

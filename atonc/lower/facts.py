@@ -119,7 +119,7 @@ class Facts:
         return free_bytes(self.graph)
 
     def typical_codes(self, name: str) -> list[Array]:
-        """Of a tensor, for typical inputs; of one that the application writes also all codes at either end, since
+        """Codes of a tensor for typical inputs; of one that the application writes also all codes at either end, since
         nothing keeps pictures from being white or black."""
         found = [np.asarray(run[name]) for run in self.typical]
         if found and self._written_outside(name):

@@ -239,7 +239,7 @@ RULES: dict[str, Rule] = {rule.id: rule for rule in (*BY_NATURE.values(), *_REFU
 
 
 def rule_of(key: str) -> Rule:
-    """By the key of a refusal or by its id."""
+    """Finds a rule by the key of a refusal or by its id."""
     return _REFUSALS.get(key) or RULES[key]
 
 

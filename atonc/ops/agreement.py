@@ -18,7 +18,7 @@ SAME_SIZE = ("reshape",)  # takes its shape from its output
 
 
 def impossible(graph: Graph, op: Op, doing: str, error: Exception) -> ModelError:
-    """Of an operator in which Python or NumPy gave up; `doing`: what could not be done."""
+    """Makes the error for an operator in which Python or NumPy gave up; `doing`: what could not be done."""
     what = f"{op.kind} {doing}: {disagreement(graph, op) or _seen(graph, op)}{said(error)}"
     if isinstance(error, MemoryError):
         return ModelError(what, where=op.name, rule=MEMORY_RULE, remedy=CUT)

@@ -29,7 +29,7 @@ def ratio(x: Tensor, out: Tensor) -> Multiplier:
 
 
 def slopes(x: Tensor, slope: Tensor, out: Tensor) -> tuple[Multiplier, Multiplier]:
-    """Of PReLU: for values, and for products of values and slopes."""
+    """Makes the multipliers of PReLU: for values, and for products of values and slopes."""
     return ratio(x, out), Multiplier.of(single(x) * single(slope) / single(out))
 
 

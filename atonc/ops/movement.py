@@ -73,7 +73,7 @@ def tile(call: Call, data: list[Array]) -> list[Array]:
 
 
 def _block_order(call: Call, dcr: tuple[int, ...], crd: tuple[int, ...]) -> tuple[int, ...]:
-    """Of the channels: `order` DCR (blocks slowest, TFLite and ONNX default) or CRD (blocks fastest)."""
+    """Chooses the order of the channels: DCR (blocks slowest, TFLite and ONNX default) or CRD (blocks fastest)."""
     return dcr if call.attrs.get("order", "DCR") == "DCR" else crd
 
 

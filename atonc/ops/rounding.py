@@ -38,7 +38,7 @@ A_HAIR = 2.0**-20  # of a code: what lies in the middle afterwards goes the same
 
 @dataclass(frozen=True, eq=False)
 class Rounding:
-    """Of real numbers in units of the output's scale; by default once, halves away from zero."""
+    """How real numbers in units of the output's scale are rounded; by default once, halves away from zero."""
 
     first_bits: Real | None = None  # bits behind the point that an earlier rounding leaves, for all or per channel
     zero: int = 0  # halves go away from this number
@@ -132,7 +132,7 @@ def rounding_of(op: Op, inputs: Sequence[Tensor], out: Tensor) -> Rounding:
 
 
 def _exponent(factor: Real) -> Real:
-    """Of the multiplier: what its 31 bits cannot tell from a power of two is one."""
+    """Finds the exponent of the multiplier: what its 31 bits cannot tell from a power of two is one."""
     mantissa, exponent = np.frexp(factor)
     return np.asarray(exponent + (round_half_away(mantissa * 2.0**31) >= 2.0**31), np.float64)
 

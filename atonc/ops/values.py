@@ -53,7 +53,7 @@ class Arg:
 
     @property
     def largest(self) -> float:
-        """Of the magnitudes of `centred`."""
+        """The largest magnitude of `centred`."""
         quant = self.tensor.quant
         if self.tensor.is_float or (quant is not None and not quant.is_per_tensor):
             return float(np.abs(self.centred).max(initial=0.0))

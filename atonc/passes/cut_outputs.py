@@ -23,7 +23,7 @@ def cut_outputs(graph: Graph, names: Sequence[str]) -> Graph:
 
 
 def find(graph: Graph, name: str) -> tuple[str, ...]:
-    """By tensor, by a name of the source, by operator."""
+    """Finds tensors by their name, by a name of the source, or by operator."""
     tensor = graph.aliases.get(name, name)
     if tensor in graph.tensors and not graph.tensors[tensor].is_constant:
         return (tensor,)

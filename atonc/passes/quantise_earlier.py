@@ -18,7 +18,7 @@ ALL_INPUTS = ("concat", "pack")
 
 
 def quantise_earlier(graph: Graph) -> Graph:
-    """From the last operator to the first, so that whole chains change."""
+    """Quantises earlier, from the last operator to the first, so that whole chains change."""
     tensors, readers = dict(graph.tensors), _readers(graph)
     for op in reversed(graph.ops):
         if is_move(op.kind) and all(_is_inner(graph, tensors[name]) for name in op.outputs):

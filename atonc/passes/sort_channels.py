@@ -211,7 +211,7 @@ def _maker(op: Op, graph: Graph) -> Maker:
 
 
 def _bias(op: Op, graph: Graph, unit: Real, outputs: int) -> Real:
-    """In steps of the accumulator."""
+    """Gives the bias in steps of the accumulator."""
     tensor = graph.tensors[op.inputs[2]] if len(op.inputs) > 2 and op.inputs[2] else None
     if tensor is None or tensor.data is None:
         return np.zeros(outputs)
@@ -270,7 +270,7 @@ def _reordered(graph: Graph, groups: Groups, orders: dict[int, Order]) -> Graph:
 
 
 def _order_of(name: str, groups: Groups, orders: dict[int, Order]) -> Order | None:
-    """Of the channels of a tensor; None if they stay."""
+    """Finds the new order of the channels of a tensor; None if they stay."""
     roots = groups.roots(name)
     if not any(root in orders for root in roots):
         return None

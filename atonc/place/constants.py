@@ -38,7 +38,7 @@ def place_constants(constants: Sequence[Lifetime], board: Board) -> ConstantLayo
 
 
 def constant_room(buffer: Buffer) -> int:
-    """With padding: the next one begins where engines may start."""
+    """Counts bytes with padding: the next one begins where engines may start."""
     return -(-buffer.size_bytes // ALIGNED) * ALIGNED
 
 

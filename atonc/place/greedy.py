@@ -54,7 +54,7 @@ class Problem:
 
     @cached_property
     def conflicts(self) -> list[list[int]]:
-        """For every item those that live at the same time."""
+        """Finds for every item those that live at the same time."""
         first = np.array([i.first for i in self.items], np.int64)
         last = np.array([i.last for i in self.items], np.int64)
         meets = (first[:, None] <= last[None, :]) & (first[None, :] <= last[:, None])
@@ -79,7 +79,7 @@ class Problem:
 
     @cached_property
     def hot_first(self) -> list[int]:
-        """For memories of different speed: what moves most per byte comes first."""
+        """Orders items for memories of different speed: what moves most per byte comes first."""
         return self._sorted(lambda n: (-self.items[n].traffic / self.items[n].size, -self.items[n].size))
 
     def _sorted(self, key: Callable[[int], tuple[float, ...]]) -> list[int]:

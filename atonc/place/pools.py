@@ -89,12 +89,12 @@ def is_external(pool: MemoryPool) -> bool:
 
 
 def outside_chip(address: int) -> bool:
-    """Behind the NPU cache."""
+    """Whether the address lies behind the NPU cache."""
     return not 0x3400_0000 <= secure(address) < 0x3500_0000
 
 
 def banks_of(pools: Iterable[MemoryPool]) -> list[Bank]:
-    """For counting."""
+    """Lists the pools as `usage` counts them."""
     return [Bank(pool.name, pool.base, pool.size_bytes, pool.writable, is_external(pool)) for pool in pools]
 
 

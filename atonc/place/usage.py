@@ -94,7 +94,7 @@ class MemoryUse:
 
     @property
     def spilled_bytes(self) -> int:
-        """Of the activations, what lies outside the chip: RAM there that is used at some time, as activations are
+        """Bytes of activations outside the chip: RAM there that is used at some time, as activations are
         counted everywhere. So it is never more than all of them, and the rest is on the chip."""
         return sum(row.size_bytes for row in self.rows if row.use == Use.ACTIVATIONS and row.external)
 
@@ -139,7 +139,7 @@ class MemoryUse:
         return f"RAM {self.ram_bytes:,} bytes" + (f" ({parts})" if parts else "")
 
     def as_dict(self) -> dict[str, Any]:
-        """For every JSON document that speaks of memory."""
+        """Gives the figures for every JSON document that speaks of memory."""
         return {
             "ram_bytes": self.ram_bytes,
             "activations_bytes": self.activations_bytes,

@@ -37,7 +37,7 @@ class Buffer:
 
 
 def taller_buffer(buffer: Buffer, more_bytes: int) -> Buffer:
-    """For an alias of the buffer, with some bytes behind it that nobody reads."""
+    """Makes an alias of the buffer, with some bytes behind it that nobody reads."""
     size = buffer.size_bytes + more_bytes
     return replace(buffer, name=f"{buffer.name} and {more_bytes} more", size_bytes=size, tensor="")
 

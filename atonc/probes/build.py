@@ -37,7 +37,7 @@ class BuiltProbe:
 
     @property
     def words(self) -> list[int]:
-        """For the epoch controller."""
+        """Gives the words for the epoch controller."""
         return Blob(tuple(ec_program.words(self.network.program.epochs))).words()
 
     def home(self, buffer: str) -> Placed:

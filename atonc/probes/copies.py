@@ -46,5 +46,5 @@ def copies(
 
 
 def beats(words: int) -> int:
-    """Of one copy."""
+    """Counts the beats of one copy."""
     return WORD * words // BEAT

@@ -48,7 +48,7 @@ class Reply:
     why: str = ""
 
     def as_dict(self) -> dict[str, int | str]:
-        """As read, without what the firmware did not say."""
+        """Gives what was read, without what the firmware did not say."""
         told = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
         return {name: value for name, value in told.items() if name != "line"}
 

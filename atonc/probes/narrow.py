@@ -97,7 +97,7 @@ def _copy(count: int, signed: int, memory: str = "") -> ProbeEpochs:
 
 
 def _whole(count: int) -> ProbeEpochs:
-    """As many values of eight bits from flash."""
+    """Reads as many values of eight bits from flash."""
     bench = Bench(count, count)
     source = bench.constant(bench.stimulus.tobytes(), FLASH)
     b = bench.epoch("bytes")

@@ -28,7 +28,7 @@ class Layer:
 
     @property
     def axis(self) -> int:
-        """Of the output channels, in the stored weights."""
+        """The axis of the output channels in the stored weights."""
         if self.kind == "Gemm":
             return 0 if attribute(self.node, "transB", 0) else 1
         return {"Conv": 0, "ConvTranspose": 1, "MatMul": 1}[self.kind]

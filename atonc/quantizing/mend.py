@@ -86,6 +86,6 @@ def _axis(value: Array) -> int:
 
 
 def _means(values: Sequence[Array]) -> Array:
-    """Of every channel, over places and samples."""
+    """Averages every channel over places and samples."""
     axes = tuple(k for k in range(values[0].ndim) if k != _axis(values[0]))
     return np.mean([value.astype(np.float64).mean(axes) for value in values], axis=0)

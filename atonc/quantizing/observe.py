@@ -29,7 +29,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 def thread_count() -> int:
-    """As onnxruntime takes it: 0 is its own choice, one per core."""
+    """Gives the number of threads as onnxruntime takes it: 0 is its own choice, one per core."""
     said = os.environ.get("OMP_NUM_THREADS", "")
     return _THREADS.get() or (int(said) if said.isdigit() else 0)
 
@@ -83,7 +83,7 @@ def watch(
 def outputs(
     model: Any, feeds: Sequence[Feed], title: str = "running the model", names: Sequence[str] | None = None
 ) -> list[list[Array]]:
-    """Of every sample the outputs, or the tensors of these names."""
+    """Runs the model and gives every sample's outputs, or the tensors of these names."""
     running = session(with_outputs(model, names) if names else model)
     found = []
     for index, feed in enumerate(feeds):

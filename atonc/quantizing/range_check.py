@@ -27,7 +27,7 @@ class FirstNorm:
 
 
 def first_norm(model: Any) -> FirstNorm | None:
-    """Of a model as it was exported; None where BatchNorm is folded already, or not right behind the input."""
+    """Finds the first BatchNorm of a model as exported; None where it is folded, or not right behind the input."""
     from onnx import helper, numpy_helper
 
     constants = {proto.name: proto for proto in model.graph.initializer}

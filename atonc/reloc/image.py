@@ -66,7 +66,7 @@ class Image:
 
     @property
     def params_bytes(self) -> int:
-        """In this file."""
+        """Bytes of parameters in this file."""
         return 0 if self.split else len(self.data) - self.params_offset
 
     @property
@@ -79,7 +79,7 @@ class Image:
         return abi_of(self.context.number, self.context.dev)
 
     def size_of(self, name: str) -> int:
-        """Of `data`, `bss`, `got` or `rel`."""
+        """The size of the section `data`, `bss`, `got` or `rel`."""
         return offset(self.sections[f"{name}_end"]) - offset(self.sections[f"{name}_start"])
 
 
@@ -227,6 +227,6 @@ def _note(reader: _Reader, at: int) -> Note | None:
 
 
 def code_crc32(data: bytes, note_offset: int) -> int:
-    """Of the code part, with the word that holds the result counted as zero."""
+    """Works out the checksum of the code part, with the word that holds the result counted as zero."""
     at = note_offset + 12
     return zlib.crc32(data[at + 4 :], zlib.crc32(b"\0\0\0\0", zlib.crc32(data[:at])))

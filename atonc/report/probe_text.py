@@ -122,7 +122,7 @@ def _summary(settled: Settled) -> Iterator[str]:
 
 
 def data(settled: Settled) -> list[dict[str, Any]]:
-    """For `--json`."""
+    """Lists the probes for `--json`."""
     return [
         {
             "probe": one.probe.name,

@@ -64,7 +64,7 @@ def strength(found: Summary) -> str:
 
 
 def groups(found: Summary) -> Iterator[Group]:
-    """From the worst on; the composed ones by the argument that allows them."""
+    """Groups forms from the worst on; the composed ones by the argument that allows them."""
     yield from _of_grade(found, Grade.UNSEEN, "unseen: no published program comes near", urgent=True)
     for argument in ARGUMENTS:
         if epochs := found.by_argument.get(argument.id):
@@ -82,7 +82,7 @@ def _of_grade(found: Summary, grade: Grade, title: str, urgent: bool = False) ->
 
 
 def form_line(form: FormCount) -> str:
-    """With what stands behind it, where anything does."""
+    """Describes a form with the evidence behind it, where there is any."""
     behind = f" [{form.graded.strength}]" if form.graded.strength.programs else ""
     return f"{form.graded}{behind}: {form.epochs} epochs, first {form.first}"
 

@@ -54,7 +54,7 @@ def _lines(result: object) -> Iterator[str]:
 
 
 def _tasks(mapped: Mapped) -> Iterator[str]:
-    """Of every operator: chains of units over buffers, without unit numbers."""
+    """Lists the tasks of every operator: chains of units over buffers, without unit numbers."""
     for work in mapped.works:
         if work.call is not None:
             yield f"cpu {work.call.title}"

@@ -41,7 +41,7 @@ def lines(
 
 
 def _verdict(output: OutputResult, min_cosine: float) -> str:
-    """With the ratio where it decided."""
+    """Words the verdict, with the ratio where it decided."""
     verdict, times = judge(output, min_cosine), ratio(output)
     return f"{verdict}, {times} times it" if verdict in (SPREAD, FAR) and times is not None else verdict
 
@@ -136,7 +136,7 @@ def _figures(side: OutputResult | Distance) -> dict[str, Any]:
 
 
 def _ratio(output: OutputResult) -> dict[str, float | None] | None:
-    """Of its distance to that of the furthest sibling, with its interval."""
+    """Compares its distance with that of the furthest sibling: the ratio with its interval."""
     times = ratio(output)
     return None if times is None else {key: _finite(value) for key, value in asdict(times).items()}
 

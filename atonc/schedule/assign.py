@@ -56,7 +56,7 @@ def assign_epoch(tasks: Sequence[Task], chosen: Sequence[Names] = ()) -> EpochPl
 
 
 def _units(task: Task, used: Counter[str], chosen: Names) -> Names:
-    """Of the chosen units, else of the next free ones; counts these as used."""
+    """Numbers the units of a task: those chosen, else the next free ones, which then count as used."""
     found = dict(chosen)
     for name, unit in task.units.items():
         if name not in chosen:
@@ -66,7 +66,7 @@ def _units(task: Task, used: Counter[str], chosen: Names) -> Names:
 
 
 def _engines(tasks: Sequence[Task], chosen: Sequence[Names]) -> dict[Key, str]:
-    """Of all streams that have none yet."""
+    """Gives engines to all streams that have none yet."""
     streams = {(place, name): use.config for place, task in enumerate(tasks) for name, use in task.engines.items()}
     taken = {chosen[place][name]: config for (place, name), config in streams.items() if name in chosen[place]}
     free = {key: config for key, config in streams.items() if key[1] not in chosen[key[0]]}
@@ -74,7 +74,7 @@ def _engines(tasks: Sequence[Task], chosen: Sequence[Names]) -> dict[Key, str]:
 
 
 def _features(task: Task, place: int) -> Iterator[tuple[Key, set[Key]]]:
-    """For every reader of kernels the readers of the features that they meet."""
+    """Yields for every reader of kernels the readers of the features that they meet."""
     sources = {(wire.target, wire.port): wire.source for wire in task.wires}
     fed: dict[str, set[Key]] = {}
     for wire in task.wires:

@@ -145,7 +145,7 @@ def _accesses(item: Task | CpuPlan, step: int) -> Iterator[tuple[str, _Access]]:
 
 
 def _conflicts(buffer: str, access: _Access, before: Iterable[_Access]) -> Iterator[Finding]:
-    """With what comes earlier in the graph but not earlier in the schedule."""
+    """Finds conflicts with what comes earlier in the graph but not earlier in the schedule."""
     for other in before:
         if other.step < access.step or not (access.write or other.write) or not _overlap(access, other):
             continue

@@ -329,7 +329,7 @@ def _expression(task: Task, node: str, leaves: Mapping[str, Expression], depth: 
 
 
 def _sum(unit: ArithConfig, x: Expression | None, y: Expression | None) -> Expression:
-    """Of plain bytes: both ports do the same with what they are given."""
+    """Describes a sum; where both ports do the same with plain bytes, their order does not count."""
     if unit.operation != AFFINE or unit.bytes_x != unit.bytes_y or unit.combine_bc:
         return (unit, x, y)
     rest = replace(unit, a=0, b=0, shift_a=0, shift_b=0)

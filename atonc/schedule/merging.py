@@ -132,7 +132,7 @@ class State:
             places.discard(place)
 
     def _places(self, group: TaskGroup) -> Iterator[set[Place]]:
-        """Of each buffer that the tasks touch: who reads it, or who writes it."""
+        """Yields, for each buffer that the tasks touch, who reads it or who writes it."""
         for task in group.tasks:
             for use in task.engines.values():
                 yield (self.writers if use.config.to_memory else self.readers)[self.network.root(use.buffer)]

@@ -18,7 +18,7 @@ _MOST = {**UNITS, "readers": MOST_READERS, "writers": MOST_WRITERS}
 
 @memoise
 def pack(group: TaskGroup, trust: Trust = PUBLISHED, spare: int = 0) -> tuple[tuple[Task, ...], ...]:
-    """Of the tasks that an epoch has room for, as many as may stand side by side."""
+    """Packs a group into epochs: of the tasks that have room in one, as many as may stand side by side."""
     return tuple(
         in_epochs(group, lambda room: next(some for some in fewer(room) if may_share_epoch(some, trust)), spare)
     )

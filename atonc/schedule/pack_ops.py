@@ -38,7 +38,7 @@ class Network:
     alone: frozenset[str] = frozenset()  # operators whose tasks share no epoch
 
     def epochs(self, work: Work) -> list[tuple[Task, ...]]:
-        """Of one operator."""
+        """Packs one operator into epochs."""
         if work.op in self.alone:
             return [(task,) for task in tasks_of(work.groups)]
         return packed(work.groups, self.trust, self.spare([work.op]))

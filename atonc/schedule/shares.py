@@ -12,7 +12,7 @@ from atonc.schedule.types import Step
 
 @dataclass(frozen=True)
 class Share:
-    """Of one operator in a step: its tasks, and the units and engines that they got. A call for the CPU has none."""
+    """One operator's share of a step: its tasks, and the units and engines that they got. A CPU call has none."""
 
     op: str
     tasks: tuple[Task, ...] = ()
@@ -20,7 +20,7 @@ class Share:
 
     @property
     def elements(self) -> int:
-        """Of the longest stream of every task: by them operators share what an epoch takes."""
+        """Elements of the longest stream of every task: by them operators share what an epoch takes."""
         return sum(max(use.config.elements for use in task.engines.values()) for task in self.tasks)
 
 

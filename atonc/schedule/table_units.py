@@ -36,7 +36,7 @@ class TableUnits:
         self.held.clear()
 
     def choose(self, tasks: Sequence[Task], number: int) -> list[Names]:
-        """For every task of a step."""
+        """Chooses units for every task of a step."""
         wanted = [(place, name, rows) for place, task in enumerate(tasks) for name, rows in _ariths(task)]
         free = [f"{KIND}{k}" for k in range(UNITS[KIND])]
         found: list[Names] = [{} for _ in tasks]
@@ -60,5 +60,5 @@ class TableUnits:
 
 
 def _ariths(task: Task) -> Iterator[tuple[str, bytes]]:
-    """With the rows of their tables; none for those without."""
+    """Yields the ARITH units with the rows of their tables; none for those without."""
     return ((name, rows_of(config)) for name, config in task.units.items() if config.KIND == KIND)

@@ -25,7 +25,7 @@ NO_AFFINITY = Affinity()
 
 
 def resolve(source: Graph, graph: Graph, on_cpu: Sequence[str], on_npu: Sequence[str]) -> Affinity:
-    """From names of nodes, or of tensors that they write, as the model has them."""
+    """Resolves names of nodes, or of tensors that they write, as the model has them."""
     cpu = {name: operators(name, source, graph) for name in on_cpu}
     npu = {name: operators(name, source, graph) for name in on_npu}
     affinity = Affinity(frozenset().union(*cpu.values()), frozenset().union(*npu.values()))

@@ -30,12 +30,12 @@ ROW_BYTES = 6  # of a table: three numbers of 16 bits
 
 
 def cycles_of(groups: Iterable[TaskGroup], buffers: Buffers, target: Target) -> int:
-    """Of groups of tasks that run one after the other."""
+    """Prices groups of tasks that run one after the other."""
     return sum(epoch_cycles(tasks, buffers, target) for tasks in packed(groups, target.trust))
 
 
 def epoch_cycles(tasks: Sequence[Task], buffers: Buffers, target: Target) -> int:
-    """Of tasks side by side, with the program that configures them. Layers that look alike take alike: networks have
+    """Prices tasks side by side, with the program that sets them up. Layers that look alike cost alike: networks have
     most of theirs several times over, and forms of one layer share epochs."""
     known, outline = _known_cycles(target.machine, target.programmed_by), _outline(tasks, buffers)
     found = known.get(outline)
@@ -49,7 +49,7 @@ def epoch_cycles(tasks: Sequence[Task], buffers: Buffers, target: Target) -> int
 
 @memoise
 def _known_cycles(machine: Machine, programmed_by: str) -> dict[Hashable, int]:
-    """By outline."""
+    """Keeps known cycles by outline."""
     return {}
 
 
@@ -71,7 +71,7 @@ def _outline(tasks: Sequence[Task], buffers: Buffers) -> Hashable:
 
 
 def _without_table(config: UnitConfig) -> tuple[UnitConfig, int, int]:
-    """Of a table only how many rows it has, and up to which they hold numbers: so many does the program write."""
+    """Keeps only the size of a table, and how many of its rows hold numbers: so many does the program write."""
     if not isinstance(config, ArithConfig) or not config.table:
         return config, 0, 0
     return changed(config, table=b""), len(config.table), -(-len(config.table.rstrip(b"\0")) // ROW_BYTES)
@@ -91,7 +91,7 @@ def assumed_epoch(tasks: Sequence[Task], buffers: Buffers, machine: Machine) -> 
 
 
 def _assumed_starts(names: Iterable[str], buffers: Buffers, machine: Machine) -> dict[str, int]:
-    """Of every buffer of an epoch. On a board without such a memory nothing is known that would be outside."""
+    """Assumes an address for every buffer of an epoch. A board without external memory has nothing outside."""
     banks = machine.npu_ram
     outside = {bank.kind: bank.base for bank in reversed(machine.memories) if bank.external}
     room = sum(bank.size_bytes for bank in banks)

@@ -75,7 +75,7 @@ class Jobs:
         self.events.publish("removed", {"id": job})
 
     def described(self, job: Job) -> dict[str, Any]:
-        """As visitors see it."""
+        """Describes a job as visitors see it."""
         return describe(job) | (self._progress.get(job.id, {}) if job.state == RUNNING else {})
 
     def counts(self) -> dict[str, int]:

@@ -50,7 +50,7 @@ class Limits:
 
     @property
     def clock_seconds(self) -> float:
-        """For a job that waits instead of working."""
+        """The limit for a job that waits instead of working."""
         return 60 + 8 * self.seconds
 
     @property

@@ -75,7 +75,7 @@ def say(**message: Any) -> None:
 
 
 def _failed(error: AtoncError, request: Mapping[str, Any]) -> int:
-    """As the visitor knows things: not by the names of our copies."""
+    """Tells the failure as the visitor knows things: not by the names of our copies."""
     model, title = request.get("model", ""), request.get("title", "")
     words = error.as_dict() | {"details": list(error.details[:40])}
     if words["where"] == Path(model).stem:

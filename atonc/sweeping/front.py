@@ -11,7 +11,7 @@ MEMORY = "ram_bytes"
 
 
 def on_front(figures: Sequence[Mapping[str, Any] | None]) -> list[bool]:
-    """Of rows without figures none is."""
+    """Says for every row whether it is on the Pareto front; rows without figures are not."""
     places = [place for place, one in enumerate(figures) if one is not None]
     if not places:
         return [False] * len(figures)

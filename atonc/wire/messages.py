@@ -128,7 +128,7 @@ class Operator:
 
     @property
     def cycles(self) -> tuple[int, ...]:
-        """Of the CPU's clock: before, core, after; for a whole network also all and extra."""
+        """Cycles of the CPU's clock: before, core, after; for a whole network also all and extra."""
         if self.counter_type >> 16 == COUNTERS_32:
             return self.counters
         return tuple(low | high << 32 for low, high in zip(self.counters[::2], self.counters[1::2], strict=True))

@@ -27,7 +27,7 @@ class Dialect:
     old: bool  # system information without a packet size
 
     def cut(self, message: bytes, payload: int = PAYLOAD) -> Iterator[bytes]:
-        """For the board: the message with its length before it."""
+        """Cuts a message for the board, with its length before it."""
         whole = varint(len(message)) + message
         for at in range(0, len(whole), payload):
             part = whole[at : at + payload]
@@ -37,7 +37,7 @@ class Dialect:
         return self.header_bytes + payload
 
     def open(self, packet: bytes, payload: int = PAYLOAD) -> tuple[bytes, bool]:
-        """From the board: what counts, and whether the message ends."""
+        """Opens a packet from the board: what counts, and whether the message ends."""
         first = packet[0]
         size = int.from_bytes(bytes([first & ~_LAST]) + packet[1 : self.header_bytes], "big")
         last = bool(first & _LAST)

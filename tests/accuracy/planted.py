@@ -71,7 +71,7 @@ def tensors(model: onnx.ModelProto, sample: Mapping[str, Array]) -> dict[str, Ar
 
 @dataclass
 class Format:
-    """Of an activation: int8 codes."""
+    """The format of an activation: int8 codes."""
 
     scale: float
     zero: int

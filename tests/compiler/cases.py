@@ -34,7 +34,7 @@ class Verdict:
 
 
 def is_plain(graph: Graph) -> bool:
-    """Of the class whose layers do not enlarge roundings (random_formats.py), also when it was shrunk and kept."""
+    """Whether its layers do not enlarge roundings (random_formats.py), also when it was shrunk and kept."""
     return graph.name.startswith("plain")
 
 

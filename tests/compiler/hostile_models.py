@@ -160,7 +160,7 @@ def onnx_model() -> onnx.ModelProto:
 
 
 def hostile_onnx(rng: Random, model: onnx.ModelProto | None = None) -> bytes:
-    """Of the model above, or of another one, which is changed."""
+    """Damages the model above, or another one, which is changed."""
     model = onnx_model() if model is None else model
     wrongs = (_constant_wrong, _node_wrong, _node_wrong, _edge_wrong, _outside_wrong, _giant_wrong)
     for _ in range(pick(rng, (1, 1, 2))):

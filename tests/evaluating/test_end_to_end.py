@@ -66,7 +66,7 @@ class Net:
 
 
 def evaluated(model: Path, data: Path, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, dict[str, float]]:
-    """Of each side the figures by their names."""
+    """The figures of each side, by their names."""
     words = ["evaluate", str(model), "--data", str(data), "--processes", "1", "--json", *more]
     assert main([*words, "-o", str(data.parent / "out")]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -75,7 +75,7 @@ def evaluated(model: Path, data: Path, capsys: pytest.CaptureFixture[str], *more
 
 
 def pictures(folder: Path, squares: list[list[tuple[int, int, int, tuple[int, int, int]]]]) -> None:
-    """Of every picture the squares: column, row, size, colour."""
+    """Draws the squares of every picture: column, row, size, colour."""
     from PIL import Image
 
     folder.mkdir()

@@ -38,7 +38,7 @@ ELSEWHERE = {  # another quantity with the same number
 
 
 def number(node: ast.expr) -> float | None:
-    """Of a literal, or of a literal that is shifted."""
+    """The value of a literal, or of a literal that is shifted."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
         return node.value
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift):

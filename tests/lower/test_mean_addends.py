@@ -16,7 +16,7 @@ ZERO, USUAL = -128, -112
 
 
 def wrong(line: Line, rounding: Rounding, ratio: float, pixels: int) -> int:
-    """Of the sums that are usual behind a ReLU."""
+    """Counts wrong results among the sums that are usual behind a ReLU."""
     sums = np.arange(-128 * pixels, (USUAL + AROUND) * pixels + 1)
     wanted = np.clip(rounding((sums - ZERO * pixels) * (ratio / pixels)) + ZERO, -128, 127)
     return int((mean_codes(sums, pixels, line) != wanted).sum())

@@ -40,7 +40,7 @@ class Chip:
     data_cache: bool = False
 
     def constant(self, name: str) -> float:
-        """Of its cycles or memories."""
+        """A constant of its cycles or memories."""
         return (self.machine or stm32n6()).constant(name)
 
 

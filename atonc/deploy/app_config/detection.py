@@ -98,7 +98,7 @@ def _pairs(case: Case, default: tuple[float, ...]) -> np.ndarray:
 
 
 def _v2_anchors(case: Case) -> np.ndarray:
-    """In cells of the grid; the zoo's own are parts of the picture."""
+    """Gives anchors in cells of the grid; the zoo's own are shares of the picture."""
     flat = _pairs(case, _V2_ANCHORS)
     if case.config.settings.get(_ANCHORS) is not None:
         return flat

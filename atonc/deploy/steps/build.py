@@ -133,7 +133,7 @@ def _newest(folder: Path) -> Path:
 
 
 def _binary(image: Path) -> bytes:
-    """As it lies in memory: what gets signed and flashed."""
+    """Reads the image as it lies in memory: what gets signed and flashed."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, BINARY)
         command = ["arm-none-eabi-objcopy", "-O", "binary", str(image), str(target)]

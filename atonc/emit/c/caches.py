@@ -90,7 +90,7 @@ def _lines(network: CNetwork, buffer: str) -> Range:
 
 
 def _merged(ranges: Iterable[Range]) -> Iterator[Range]:
-    """By address, each line once."""
+    """Merges ranges by address, so that each cache line occurs once."""
     current: Range | None = None
     for part in sorted(set(ranges), key=lambda r: (r.start, r.end)):
         if current is not None and part.user == current.user and part.start <= current.end:

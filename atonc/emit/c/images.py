@@ -25,7 +25,7 @@ def file_stem(network: CNetwork, pool: MemoryPool) -> str:
 
 
 def raw_files(network: CNetwork) -> dict[str, bytes]:
-    """From the base of each pool that holds constants to the last of them."""
+    """Makes an image of each pool that holds constants, from its base to the last of them."""
     return {f"{file_stem(network, pool)}.raw": _image(pool, parts) for pool, parts in by_pool(network).items()}
 
 

@@ -34,7 +34,7 @@ class Range:
 
 
 def ranges(network: CNetwork) -> list[Range]:
-    """By address; constants and working memory apart."""
+    """Lists the used ranges by address; constants and working memory apart."""
     found = [*constant_ranges(network), *working_ranges(network)]
     return sorted(found, key=lambda part: (part.start, part.end))
 

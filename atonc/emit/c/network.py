@@ -98,7 +98,7 @@ class CNetwork:
 
     @cached_property
     def user_buffers(self) -> dict[int, UserBuffer]:
-        """By the stand-in address of their memory."""
+        """The user's buffers by the address that stands in for their memory."""
         return {user.address: user for user in self.program.user_io}
 
     @cached_property

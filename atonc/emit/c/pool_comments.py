@@ -18,7 +18,7 @@ def file_postfix(pool: MemoryPool) -> str:
 
 
 def used_bytes(network: CNetwork, pool: MemoryPool) -> int:
-    """From the base of a pool to the last byte that the network keeps in it."""
+    """Counts the bytes from the base of a pool to the last one that the network keeps in it."""
     end = pool.base + pool.size_bytes
     ends = [min(h.end, end) for h in network.program.placed.values() if h.address < end and h.end > pool.base]
     return max(ends, default=pool.base) - pool.base

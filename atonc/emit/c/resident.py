@@ -84,7 +84,7 @@ def before_inference(network: CNetwork) -> str:
 
 
 def header_lines(network: CNetwork, prefix: str) -> list[str]:
-    """For the application: what is in RAM, and the functions."""
+    """Tells the application what is in RAM, and declares the functions."""
     found = residents(network)
     if not found:
         return []

@@ -56,7 +56,7 @@ _IDLE = StepFigures(0, 0, 0, 0.0, 0.0, {})
 
 
 def figures(network: CNetwork, cost: NetworkCost) -> dict[int, StepFigures]:
-    """By step number; 0 is where the constants stand."""
+    """Works out the figures by step number; 0 is where the constants stand."""
     found = {0: _IDLE}
     for step, price in zip(network.program.steps, cost.steps, strict=True):
         if step.epoch is not None:

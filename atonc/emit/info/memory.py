@@ -96,7 +96,7 @@ def pool_rows(memory: Memory) -> list[dict[str, Any]]:
 
 
 def _pool_row(memory: Memory, pools: tuple[MemoryPool, ...], number: int, buffers: list[int]) -> dict[str, Any]:
-    """Of several pools in a row the file says what holds for all: the worst of each property."""
+    """Describes a pool; for several in a row, what holds for all of them: the worst of each property."""
     slowest = max(pools, key=lambda pool: pool.freq_ratio / pool.byte_width)
     several = len(pools) > 1
     inside = set(buffers)

@@ -37,7 +37,7 @@ class Clock:
         self.run_due()
 
     def jump(self) -> bool:
-        """On to the next event; False when nothing is planned."""
+        """Jumps to the next event; False when nothing is planned."""
         if not self._queue:
             return False
         self.advance(self._queue[0][0])

@@ -51,7 +51,7 @@ class Timer(Words):
         self._signal()
 
     def _cycles(self) -> float:
-        """Of the CPU, per step of the counter."""
+        """Cycles of the CPU per step of the counter."""
         cpu_hz, timer_hz = self._frequencies()
         return cpu_hz / timer_hz * (self.words.get(_PSC, 0) + 1)
 

@@ -106,7 +106,7 @@ class Usart(Words):
     # ------------------------------------------------------------------------------------------------------------ time
 
     def _cycles_per_byte(self) -> int:
-        """Of the CPU; a UART without a divider sends at once."""
+        """Cycles of the CPU for a byte; a UART without a divider sends at once."""
         self._cpu_hz, kernel_hz = self._frequencies()
         return _BITS_PER_BYTE * self.words.get(_BRR, 0) * self._cpu_hz // kernel_hz
 

@@ -80,14 +80,14 @@ class Format:
         return stored(at_most(at_least(rounded + self.zero, self.low), self.high), self.dtype)
 
     def _steps(self, values: Array) -> Array:
-        """In units of the scale, as the source of the network divides."""
+        """Divides by the scale, as the source of the network does."""
         if not self.flags & _IN_SINGLE:
             return np.asarray(values / np.float64(self.scale))
         quotient = values.astype(np.float32) / np.float32(self.scale)
         return np.asarray(np.rint(quotient) if self.flags & _TO_EVEN else quotient).astype(np.float64)
 
     def _narrow(self, values: Array, channels: int) -> Array:
-        """As the source of the network rounds."""
+        """Rounds as the source of the network does."""
         if self.first_bits:
             if channels > len(self.first_bits):
                 raise fail(f"bits of {len(self.first_bits)} channels where {channels} are read", "atonc_format")

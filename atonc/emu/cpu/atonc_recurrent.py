@@ -18,7 +18,7 @@ def _clip(values: Array) -> Array:
 
 
 def _high(a: Array | int, b: Array | int) -> Array:
-    """Of 16 bits: the same as for 32 bits with both factors moved up."""
+    """Multiplies numbers of 16 bits and keeps the high half, as for 32 bits with both factors moved up."""
     wide = np.asarray(a, np.int64) * np.asarray(b, np.int64)
     nudged = wide + np.where(wide >= 0, 1 << 14, 1 - (1 << 14))
     result: Array = np.minimum(np.trunc(nudged / 32768.0).astype(np.int64), 32767)

@@ -21,7 +21,7 @@ MOST_OVERLAP = 0.3
 
 
 def middles() -> Array:
-    """Of all anchors, in shares of the input."""
+    """Lists the centres of all anchors, in shares of the input."""
     found = []
     for cells, count in GRIDS:
         places = (np.arange(cells) + 0.5) / cells

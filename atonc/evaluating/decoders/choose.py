@@ -20,7 +20,7 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 def decoder_for(name: str, anchors: Sequence[float], shapes: Shapes, side: tuple[int, int]) -> Decoder:
-    """By name, or found from the shapes; raises where they do not fit."""
+    """Finds the decoder by its name, or from the shapes; raises where they do not fit."""
     name, shapes = name if name != "auto" else family(shapes), tuple(map(tuple, shapes))
     if name == "yolov8":
         return YoloV8(side, shapes)

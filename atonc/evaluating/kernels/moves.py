@@ -23,7 +23,7 @@ RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
 
 
 def move_kernel(op: Op, context: Context) -> Kernel | None:
-    """Of the commonest ones; None: the operator goes sample by sample."""
+    """Makes a kernel for the commonest moves; None: the operator goes sample by sample."""
     tensors = [context.tensor(name) for name in (*op.inputs[: None if op.kind == "concat" else 1], *op.outputs)]
     if any(tensor.dtype != "int8" or tensor.data is not None for tensor in tensors):
         return None

@@ -33,7 +33,7 @@ class Grid:
 
 class Window(Protocol):
     def sums(self, features: Array, rows: slice) -> Grid:
-        """Of these output rows; the array is the caller's."""
+        """Sums up these output rows; the array is the caller's."""
         ...
 
     @property

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Figure:
-    """With the interval in which it lies with 95 % confidence."""
+    """A figure with the interval in which it lies with 95 % confidence."""
 
     name: str
     value: float
@@ -32,7 +32,7 @@ class Metric(Protocol):
         ...
 
     def figures(self, records: Sequence[Any], data: Data) -> list[Figure]:
-        """Of all samples, in the order of the data."""
+        """Works out the figures of all samples, given in the order of the data."""
         ...
 
     def same(self, one: Any, other: Any) -> bool:

@@ -24,7 +24,7 @@ class MeanIou:
     name = "iou"
 
     def record(self, outputs: Sequence[Array], truth: Any, fit: Fit) -> Any:
-        """For each class: pixels in both, in the answer, in the truth."""
+        """Counts for each class the pixels in both, in the answer, in the truth."""
         mask = np.asarray(truth)
         got, classes = classes_of(outputs[0], mask.shape)
         seen = mask != IGNORED

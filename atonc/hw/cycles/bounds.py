@@ -93,7 +93,7 @@ def _interfaces(epoch: Epoch, flow: Flow, machine: Machine) -> Iterator[Bound]:
 
 
 def _words(name: str, engine: StrengConfig, epoch: Epoch, flow: Flow) -> int:
-    """Of an overlong reader only what its unit takes."""
+    """Counts words that flow; of an overlong reader only those that its unit takes."""
     return engine.elements if engine.to_memory else flow.delivered(epoch, name)
 
 

@@ -125,7 +125,7 @@ def _stream_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
 
 
 def _beats(epoch: Epoch, flow: Flow) -> dict[str, float]:
-    """On the bus, of every engine: of what it really moves."""
+    """Counts the beats on the bus of every engine, for what it really moves."""
     return {
         name: traffic.beats(engine)
         * (1.0 if engine.to_memory else flow.delivered(epoch, name) / max(1, engine.elements))

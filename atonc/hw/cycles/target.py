@@ -25,7 +25,7 @@ class Target:
     trust: Trust = PUBLISHED
 
     def cycles(self, epoch: Epoch) -> EpochCycles:
-        """Of an epoch that has its words: decoded, or from `with_words`."""
+        """Prices an epoch that has its words: decoded, or from `with_words`."""
         return hardware.epoch_cycles(epoch, self.machine, self.programmed_by)
 
     def with_words(self, epoch: Epoch) -> Epoch:

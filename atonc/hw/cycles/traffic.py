@@ -49,7 +49,7 @@ def beats(engine: StrengConfig) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def _beats(start: int, length: int, loops: tuple[tuple[int, int], ...]) -> int:
-    """Of runs of one length; engines of most layers walk alike."""
+    """Counts beats for runs of one length; remembered, since engines of most layers walk alike."""
     starts = [0] * BUS_BYTES  # how many runs start at each position within a beat
     starts[start] = 1
     for count, step in loops:

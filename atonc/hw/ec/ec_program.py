@@ -155,7 +155,7 @@ def _plain_configure_words(config: UnitConfig, kept: bool) -> int:
 
 @cache
 def _run_words(kind: str, writes: bool) -> int:
-    """To start, wait for and release one unit."""
+    """Counts the words to start, wait for and release one unit."""
     name = _first_of(kind)
     wait = [Poll(_id(name), 0, _RUNNING, _RUNNING, _TIMEOUT, 0)] * writes
     enable = Write(_id(name), 0, 1 << _EN) if kind == "CONVACC" else WriteField(_id(name), 0, _EN, 1, 1)

@@ -76,7 +76,7 @@ def check_program(epochs: Iterable[Epoch], context: Context | Mapping[int, Conte
 
 
 def all_rules() -> tuple[Rule, ...]:
-    """For the reference documentation."""
+    """Lists all rules, for the reference documentation."""
     return tuple(sorted((*(checked.rule for checked in registered()), order.ONE_STYLE), key=lambda rule: rule.id))
 
 

@@ -58,5 +58,5 @@ def rule(
 
 
 def registered() -> tuple[CheckedRule, ...]:
-    """In the order of their definition."""
+    """Lists the rules in the order of their definition."""
     return tuple(_RULES.values())

@@ -57,7 +57,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class Outline:
-    """Of a part all that its tiling depends on: layers that look alike are cut alike."""
+    """All of a part that its tiling depends on: layers that look alike are cut alike."""
 
     area: Area
     window: tuple[int, int]

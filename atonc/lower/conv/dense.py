@@ -115,7 +115,7 @@ def _faster_shifted(layer: Layer) -> bool | None:
 
 
 def _window_cycles(layer: Layer) -> tuple[int, int] | None:
-    """Of a kernel that one window holds, or two side by side, and the units of a chain; None for others."""
+    """Prices a kernel that one window, or two side by side, can hold: cycles and units of a chain; None for others."""
     if layer.area.channels <= MOST_BATCH and wide_parts(layer):
         cycles = side_by_side_cycles(layer)
         return None if cycles is None else (cycles, 1)

@@ -39,7 +39,7 @@ def _each(parts: tuple[Part, ...], tiling: Tiling) -> tuple[Part, ...]:
 
 
 def _readers(parts: tuple[Part, ...], tiling: Tiling) -> list[int]:
-    """Of every unit, whose channels it reads: units with parts of their own all read the same."""
+    """Says for every unit whose channels it reads: units with parts of their own all read the same."""
     return list(range(tiling.units)) if len(parts) == 1 else [0] * tiling.units
 
 

@@ -28,7 +28,7 @@ Lower = Callable[[Layer, Context], list[TaskGroup]]
 
 
 def lower_2x(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
-    """By the first form that was seen to work."""
+    """Lowers by the first form that was seen to work."""
     if (layer.out.height, layer.out.width) == (1, 1):
         layer = replace(layer, stride=(1, 1))  # there is no second window
     return choose(context, in_order(LIKE_2X, _draws(layer, lower)))
@@ -59,7 +59,7 @@ def _cuts(layer: Layer) -> tuple[int, ...]:
 
 
 def _padded(layer: Layer, rows: int, lower: Lower, context: Context) -> list[TaskGroup]:
-    """On a padded copy, up to some rows of padding that units can add."""
+    """Lowers on a padded copy, up to some rows of padding that units can add."""
     padding, padded = pad_first(layer, context, rows)
     return [*padding, *lower(padded, context)]
 

@@ -77,7 +77,7 @@ class Piece:
 
     @cached_property
     def cycles(self) -> int:
-        """At least: the longer of features and results."""
+        """A lower bound: the longer of features and results."""
         longest = max(max(unit.feature_words, unit.out_elements) for unit in self.tiling.configs)
         return longest * self.tiling.passes * self.sets
 

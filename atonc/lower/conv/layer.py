@@ -121,7 +121,7 @@ class Layer:
 
     @property
     def bands(self) -> float:
-        """Of rows that shall be treated alike."""
+        """How many row tiles of this size the whole layer has."""
         return self.results / (self.out.height * self.out.width * self.outputs)
 
     def shifted(self) -> Layer:
@@ -183,7 +183,7 @@ class Layer:
         return self._rules(subtracted, roundings, first, [count])[0]
 
     def _rules(self, subtracted: int, roundings: int, first: int, counts: list[int]) -> list[Requantisation]:
-        """Of stretches of output channels, one behind the other. Sums that are rounded on the way get room for every
+        """Finds the rules of consecutive runs of output channels. Sums that are rounded on the way get room for every
         input where that costs next to nothing."""
         some = slice(first, first + sum(counts))
         usual = self._usual_codes()[some]

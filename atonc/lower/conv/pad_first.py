@@ -53,7 +53,7 @@ def _other_draws(layer: Layer, lower: Lower, rule: str) -> Iterator[Draw[Context
 
 
 def _most_taps(layer: Layer) -> int:
-    """Of any output, or more than any number where they cannot go by themselves."""
+    """Counts the taps of the output that has most; more than any limit where taps cannot go by themselves."""
     if layer.op.kind == "transpose_conv":
         return MANY_TAPS + 1
     try:

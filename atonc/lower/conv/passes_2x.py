@@ -82,7 +82,7 @@ def _passes(groups: int) -> int:
 
 
 def _cycles(form: Form, kernels: int, batch: int, units: int, passes: int) -> int:
-    """In thirds of a cycle: features, outputs and kernels flow at the same time."""
+    """Counts thirds of a cycle: features, outputs and kernels flow at the same time."""
     words = 1 if form.deep else 3
     loaded = kernels if form.window == 1 else WINDOW_KERNELS
     features, weights = form.pixels * batch, loaded * batch * form.window * units

@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Rows:
-    """Of a tensor; `buffer` holds these rows only, or is empty where they lie in the buffer of the whole tensor."""
+    """Rows of a tensor; `buffer` holds these only, or is empty where they lie in the buffer of the whole tensor."""
 
     first: int
     end: int
@@ -32,14 +32,14 @@ class Rows:
 
 
 def cut_rows(area: Area, count: int) -> list[Rows]:
-    """At most so many bands, from aligned addresses on."""
+    """Cuts an area into at most so many bands, which begin at aligned addresses."""
     unit = ALIGNED // gcd(ALIGNED, area.line)
     height = -(-area.height // count // unit) * unit
     return [Rows(row, min(row + height, area.height)) for row in range(0, area.height, height)]
 
 
 def rows_seen(layer: Layer, rows: Rows) -> Rows:
-    """By some rows of the result."""
+    """Finds the rows of the input that some rows of the result see."""
     first, end, _, _ = seen(layer, 0, rows.first, rows.count)
     return Rows(first, end)
 

@@ -145,7 +145,7 @@ def bands(layer: Layer, count: int) -> Iterator[Layer]:
 
 
 def seen(layer: Layer, axis: int, place: int, count: int) -> Seen:
-    """By so many outputs from `place` on."""
+    """Finds what so many outputs from `place` on see of the input."""
     size = (layer.area.height, layer.area.width)[axis]
     start = place * layer.stride[axis] - layer.padding[axis]
     end = start + (count - 1) * layer.stride[axis] + (layer.weights.shape[1 + axis] - 1) * layer.dilation[axis] + 1

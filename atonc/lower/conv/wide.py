@@ -63,7 +63,7 @@ def side_by_side_cycles(layer: Layer) -> int | None:
 
 
 def _units(layer: Layer, parts: tuple[Part, ...], outputs: int) -> Units:
-    """With as many kernels as fit, in groups of one size if possible."""
+    """Makes units with as many kernels as fit, in groups of one size if possible."""
     for mode in (mode for mode in layer.modes() if not mode.deep):
         most = min(MOST_KERNELS[mode.simd], outputs)
         kernels = next((k for k in range(most, most // 2, -1) if outputs % k == 0), most)

@@ -113,7 +113,7 @@ class Product:
 
     @property
     def error(self) -> float:
-        """In codes, before the last rounding."""
+        """The error in codes, before the last rounding."""
         last = self.last
         if isinstance(last, Affine):
             return affine_error(last, np.array([self.scale]), np.array([self.offset]), _LARGEST_PRODUCT)
@@ -131,7 +131,7 @@ class Product:
 
 @lru_cache(maxsize=1024)
 def _last_of_product(form: Product) -> Pair:
-    """Of the coefficients around the real ones those with which most results are exact."""
+    """Finds, among the coefficients around the real ones, those with which most results are exact."""
     if form.whole:
         return form.nominal
     x, y = CODES[None, ::_GRID], CODES[::_GRID, None]
@@ -310,7 +310,7 @@ def lower_extreme(op: Op, context: Context) -> list[TaskGroup]:
 
 
 def _sum(epoch: TaskBuilder, pair: Pair, streams: tuple[str, str], trust: Trust) -> str:
-    """Of two streams, which change places where the gain of the first one has a sign that no unit was seen to have."""
+    """Adds two streams, which change places where the gain of the first has a sign that no unit was seen to have."""
     unit = pair_unit(pair)
     if untrusted_unit(unit, "", trust) is None:
         return epoch.unit(unit, *streams)

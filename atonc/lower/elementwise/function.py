@@ -115,7 +115,7 @@ def fitted(table: Array, trust: Trust) -> FunctionTable:
 
 
 def _ways(table: Array) -> Iterator[Function]:
-    """From cheap to dear, each worked out when somebody asks."""
+    """Yields the ways from cheap to dear, each worked out when somebody asks."""
     codes, dtype = table.tobytes(), table.dtype.str
     clip = int(table.min()), int(table.max())
     if np.array_equal(np.clip(CODES, *clip), table):

@@ -133,7 +133,7 @@ class _Options:
         return None
 
     def _covered(self, cut: int, slack: int) -> Array:
-        """Of every cell, whether all segments of a cut fit."""
+        """Says for every cell whether all segments of a cut fit."""
         if (cut, slack) not in self.covered:
             _, good = self.fit(CELL >> cut, slack)
             self.covered[cut, slack] = np.asarray(good.reshape(-1, 1 << cut).all(axis=1))

@@ -59,7 +59,7 @@ SAME: Units = (affine_unit(Affine(np.array([1 << 14]), np.zeros(1, np.int64), 14
 
 
 def requantising_line(source: Tensor, target: Tensor) -> Affine:
-    """From codes of one quantisation to codes of another, rounded once."""
+    """Makes the line from codes of one quantisation to codes of another, rounded once."""
     ratio = source.scale / target.scale
     steps = (np.arange(-128.0, 128.0) - source.zero_point) * np.float64(ratio)
     codes = to_codes(steps, target).astype(np.int64)
@@ -251,7 +251,7 @@ def _fit(
 
 
 def _best(walks: Iterable[Walk], judge: Judge) -> Walk | None:
-    """Of those that may be relied on."""
+    """Finds the fastest walk of those that may be relied on."""
     best, least = None, 0.0
     for one in walks:
         cycles = _least_cycles(one.reader, one.writer, _PARTS[one.word], judge.target.machine.timing)

@@ -334,7 +334,7 @@ def _from_source(inner: StridedView, whole: StridedView, pads: Pads, mode: str, 
 
 
 def _border_runs(size: int, both: tuple[int, int], mode: str) -> Iterator[tuple[int, int, int, int]]:
-    """Of one axis: place and length in the result, place and step in the source."""
+    """Lists the border of one axis in runs: place and length in the result, place and step in the source."""
     index = np.pad(np.arange(size), both, mode=cast(Any, mode)).tolist()
     for first, count in ((0, both[0]), (both[0] + size, both[1])):
         for at, length, step in runs(index[first : first + count]):

@@ -39,7 +39,7 @@ _STEEPEST = 64.0  # codes per code: beyond, the fraction of the mean is too coar
 
 @dataclass(frozen=True)
 class Line:
-    """From a mean with 8 fractional bits to codes."""
+    """The line from a mean with 8 fractional bits to codes."""
 
     a: int
     c: int
@@ -237,7 +237,7 @@ def _part(means: Means, name: str) -> Wiring:
 
 
 def average_weights(m: int, n: int) -> tuple[int, int]:
-    """In 1/2^14, of two means of m and n values."""
+    """Weighs two means of m and n values, in units of 1/2^14."""
     a = round((1 << 14) * m / (m + n))
     return a, (1 << 14) - a
 

@@ -139,7 +139,7 @@ def _one_by_one(packed: Packed) -> list[Packed]:
 
 
 def _blocks(packed: Packed, matrix: StridedView, unit: int, units: Units) -> Iterator[Move]:
-    """Of every set the kernels of one unit, eight at a time and then the rest."""
+    """Moves the kernels of one unit, set by set, eight at a time and then the rest."""
     some = matrix.cut(0, packed.first, packed.kernels * packed.sets).split(0, packed.sets, packed.kernels)
     start, whole = packed.start + unit * packed.unit_bytes, packed.kernels // TOGETHER
     channels = matrix.shape[1]

@@ -152,7 +152,7 @@ def _packed(layer: Layer, context: Context) -> list[Packed]:
 
 
 def _cycles(layer: Layer, kernels: int) -> int:
-    """Of all sets: the longer of features and results, and another epoch for what is left over."""
+    """Counts the cycles of all sets: the longer of features and results, and another epoch for the rest."""
     pixels, columns = layer.matrices.rows, layer.matrices.columns
     words = -(-pixels * layer.frames.depth // 3)
     sets, rest = divmod(columns, kernels)

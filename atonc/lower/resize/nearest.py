@@ -45,7 +45,7 @@ def lower_nearest(op: Op, context: Context) -> list[TaskGroup]:
 
 
 def _indices(op: Op, x: Tensor, y: Tensor, axis: int) -> list[int]:
-    """For every output index along an axis the pixel that it takes."""
+    """Finds for every output index along an axis the pixel that it takes."""
     a, b = x.shape[axis], y.shape[axis]
     scales = op.attrs.get("scales")
     if a == b and (not scales or scales[axis] == 1.0):

@@ -32,7 +32,7 @@ SIGMAS = 8.0
 
 @dataclass(frozen=True)
 class Deviation:
-    """Of a tensor from the same tensor in exact arithmetic, in codes."""
+    """How far a tensor is from the same tensor in exact arithmetic, in codes."""
 
     square: float = 0.0  # mean
     peak: float = 0.0
@@ -72,7 +72,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Gain:
-    """From one input to the output, in codes per code."""
+    """The gain from one input to the output, in codes per code."""
 
     steepest: float
     total: float
@@ -83,7 +83,7 @@ NONE = Deviation()
 
 
 def expected_errors(graph: Graph, mapped: Mapped) -> tuple[Expected, ...]:
-    """In the order of the operators."""
+    """Works out the expected errors in the order of the operators."""
     known: dict[str, Deviation] = {}
     found = []
     for op, declared in declared_errors(graph, mapped):
@@ -121,7 +121,7 @@ def _requantises(x: Tensor, y: Tensor) -> bool:
 
 
 def line_error(x: Tensor, y: Tensor) -> float:
-    """Of the line between two formats, over all codes."""
+    """Measures the error of the line between two formats, over all codes."""
     wanted = to_codes((CODES - x.zero_point) * np.float64(x.scale / y.scale), y)
     return float(np.abs(line(requantising_line(x, y), CODES) - wanted).max())
 

@@ -15,7 +15,7 @@ from atonc.ops.values import Arg, finish
 
 
 def changed(op: Op, source: Tensor, target: Tensor) -> Callable[[Any], Ints]:
-    """From one tensor's codes to another's."""
+    """Makes the function from one tensor's codes to another's."""
     clip = op.attrs.get("clip")
     if source.quant is None or source.quant.same_as(target.quant):
         return lambda x: clipped(ints(x), clip)

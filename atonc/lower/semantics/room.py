@@ -39,7 +39,7 @@ class Reached:
 
 
 def room_seen(layered: Layered, codes: Iterable[Ints]) -> float:
-    """Of all pieces of a layer, on these codes of its input."""
+    """Measures the room that all pieces of a layer leave on these codes of its input."""
     flat = [np.ascontiguousarray(ints(one)).reshape(-1) for one in codes]
     rooms = (reached(piece, one).room(piece.rule.out_shift) for piece in layered.pieces for one in flat)
     return min(rooms, default=inf)

@@ -88,7 +88,7 @@ def _orders(views: Sequence[StridedView]) -> Iterator[Sequence[StridedView]]:
 def _walks(
     loops: Sequence[Loop], offset: int, write: bool, word: int, signed: bool = False
 ) -> Iterator[StrengConfig]:
-    """With as few loops as possible as frames first."""
+    """Yields walks, those with as few loops as possible as frames first."""
     left = merged(loops)
     run = left.pop()[0] if left and left[-1][1] == 1 else 1
     if run % word or len(left) > 4 or any(step < 0 for _, step in left):

@@ -178,7 +178,7 @@ def fit_pair(
 
 
 def fit_wide_pair(gain_x: float, gain_y: float, offset: float) -> Pair:
-    """Of two inputs of 16 bits, whose sums were seen with few shifts: nothing in front of the sum. The sum of both
+    """Fits two inputs of 16 bits, whose sums were seen with few shifts: nothing in front of the sum. The sum of both
     coefficients is the nearest one, so that flat pictures stay as flat as they can."""
     _require_small(max(abs(gain_x), abs(gain_y)) * 2.0**WIDE_PAIR_SHIFT)
     a = round((gain_x + gain_y) * 2.0**WIDE_PAIR_SHIFT)
@@ -211,7 +211,7 @@ def fit_sum(gain_x: float, zero_x: int, gain_y: float, zero_y: int, zero_out: in
 
 
 def best_pair(pair: Pair, misses: Callable[[Pair], int], gains: bool = True) -> Pair:
-    """Of the coefficients around these the ones with the fewest misses; with `gains` not only of the offset."""
+    """Finds the coefficients around these that miss least; with `gains` not only the offset is varied."""
     sides = (0, 1, -1) if gains else (0,)
     steps = [(a, b, c) for a in sides for b in sides for c in _NUDGES[:5].tolist()]
     found = [replace(pair, a=pair.a + a, b=pair.b + b, c=pair.c + c) for a, b, c in steps]

@@ -78,7 +78,7 @@ def computable(recipe: Recipe) -> Recipe:
 
 
 def _check_starts(tasks: Iterable[Task], context: Context) -> None:
-    """Of the tasks of an epoch."""
+    """Refuses tasks of an epoch that start at odd places of buffers too large for the NPU's RAM."""
     odd = {use.buffer for task in tasks for use in task.engines.values() if _odd_start(use)}
     size = sum(context.buffers[name].size_bytes for name in odd)
     if size > context.room.step_bytes:

@@ -118,7 +118,7 @@ def _multiply_add_register(to_product: bool) -> Make:
 
 
 def _sign(function: Callable[[Array, np.uint32], Array], mask: np.uint32) -> Make:
-    """Of the bits alone: nothing is flushed."""
+    """Changes the sign bit alone: nothing is flushed."""
 
     def make(i: Instruction, s: State) -> Operation:
         bits = s.unsigned[2][i["m"]]

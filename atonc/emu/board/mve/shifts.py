@@ -152,7 +152,7 @@ class Narrowing:
 
 
 def narrow(top: int, how: Narrowing, shift: bool = True) -> Make:
-    """To the even or odd places of d, shifted to the right by a number first."""
+    """Narrows into the even or odd places of d, shifted to the right by a number first."""
 
     def make(i: Instruction, s: State) -> Operation:
         size = (1 if i["i"] & 16 else 0) if shift else i["s"]

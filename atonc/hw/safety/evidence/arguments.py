@@ -113,7 +113,7 @@ _RES = "ARITH SHIFT RES"
 
 
 def _shifts(feature: Feature) -> bool:
-    """Of a sum, as seen with the same inputs and results of another width."""
+    """Whether the shift of a sum was seen with the same inputs and results of another width."""
     inputs, _, _ = feature.role.rpartition(" ")
     if feature.name != _RES or not inputs.startswith("AFFINE"):
         return False

@@ -70,7 +70,7 @@ def saved_row(found: BoardEvidence) -> dict[str, Any]:
 
 
 def saved_evidence(path: Path) -> BoardEvidence:
-    """Of a build; a file that is damaged or of somebody else counts as one without answers."""
+    """Reads the evidence of a build; a file that is damaged or not ours counts as one without answers."""
     try:
         root = json.loads(read_file(path, MAX_BUILD_BYTES))
         row = root.get(_KEY) if isinstance(root, dict) else None

@@ -54,7 +54,7 @@ def any_value() -> dict[str, dict[str, str]]:
 
 
 def memory_kind(view: EpochView, engine: str) -> str:
-    """As features of a unit have it: all memory on the chip alike."""
+    """Names a memory as features of a unit do: all memory on the chip alike."""
     return str(ports.pool_kind(view, engine))
 
 
@@ -133,13 +133,13 @@ def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:
 
 
 def two_writers(one: StrengConfig, other: StrengConfig, relation: Relation) -> Iterator[Feature]:
-    """Of one epoch."""
+    """Describes how two writers of one epoch lie to each other."""
     yield _pair("two writers", "", relation)
     yield from writers.features(one, other, relation)
 
 
 def reader_and_writer(relation: Relation, chains: str, port: str = "") -> Feature:
-    """Of one epoch; `port`: what the reader is for."""
+    """Describes how a reader and a writer of one epoch lie to each other; `port`: what the reader is for."""
     return _pair("reader and writer", f"{chains}, {port}" if port == READ_BACK else chains, relation)
 
 

@@ -12,7 +12,7 @@ Named = tuple[str, str, Value]  # a quantity of a unit (`B`), its role, its valu
 
 
 class Grade(StrEnum):
-    """From best to worst."""
+    """How near a feature is to what was seen, from best to worst."""
 
     SEEN = "seen"  # this value, in this role, is in published programs
     ONCE = "once"  # in a single one: a word of one program, or a number in a role of one program

@@ -49,7 +49,7 @@ def units_trusted(units: Iterable[ConvaccConfig], trust: Trust) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def padding_grade(window: tuple[int, int], stride: int, sides: tuple[int, int, int, int], trust: Trust) -> Graded:
-    """Of rows x columns with zeros at top, left, bottom and right."""
+    """Grades a window of rows x columns with zeros at top, left, bottom and right."""
     (rows, columns), (top, left, bottom, right) = window, sides
     pads = f"{left} {right} {top} {bottom}"
     return trust.grade(Feature("CONVACC pads left right top bottom", f"{columns}x{rows}/{stride}", pads))

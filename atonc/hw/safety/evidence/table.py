@@ -61,7 +61,7 @@ class Numbers:
         return Grade.WITHIN if 0 < place < len(self.values) else Grade.UNSEEN
 
     def strength(self, value: int | str) -> Strength:
-        """Of the role: which programs had which number is not kept."""
+        """The strength of the whole role: which programs had which number is not kept."""
         return self.known
 
     @property
@@ -87,7 +87,7 @@ class Program:
 
     @property
     def owner(self) -> str:
-        """Of the repository."""
+        """The owner of the repository."""
         return self.name.partition("+")[0]
 
 
@@ -112,13 +112,13 @@ def behind() -> str:
 
 @cache
 def evidence() -> Mapping[str, Mapping[str, Table]]:
-    """By name and role of the feature."""
+    """The evidence by name and role of the feature."""
     features: dict[str, dict[str, Any]] = _data()["features"]
     return {name: {role: _table(row) for role, row in roles.items()} for name, roles in features.items()}
 
 
 def words(name: str, role: str = "") -> Mapping[str, Strength]:
-    """Of a feature that is judged by equality."""
+    """Lists the words seen for a feature that is judged by equality."""
     table = evidence()[name][role]
     return table.seen if isinstance(table, Words) else {}
 
@@ -131,7 +131,7 @@ def _table(row: Any) -> Table:
 
 
 def grade(feature: Feature) -> Graded:
-    """By the data alone, without arguments."""
+    """Grades a feature by the data alone, without arguments."""
     table = evidence().get(feature.name, {}).get(feature.role)
     if table is None:
         return Graded(feature, Grade.UNSEEN, "never in this role")

@@ -46,7 +46,7 @@ class Trust:
         return found
 
     def _graded(self, feature: Feature) -> Graded:
-        """By the board; by the data; where that says unseen, by the arguments."""
+        """Grades by the board; by the data; where that says unseen, by the arguments."""
         if feature in self.board.refuted:
             return Graded(feature, Grade.UNSEEN, "refuted by a board")
         if feature in self.board.confirmed:
