@@ -102,7 +102,9 @@ class Options:
     """Arguments of `atonc.compile`; flags of the command line with their help; rows of the reference."""
 
     board: str = option("stm32n6570-dk", "--board", MEMORY, "name of a board, or its .toml", metavar="[SET@]BOARD")
-    mpool: str = option("", "--mpool --memory-pool", MEMORY, "memory pools instead of the board's", metavar="FILE")
+    mpool: str = option(
+        "", "--mpool --memory-pool", MEMORY, "memory pools instead of the board's", metavar="FILE", local=True
+    )
     numerics: str = option(
         "best", "--numerics", MAPPING, "2.x: the numbers that ST's compilers 2.x give", choices=("best", "2.x")
     )
@@ -189,6 +191,7 @@ class Options:
         "what your board answered (`atonc probe read`): forms that it confirmed are seen, forms that it refuted are "
         "refused, constants that it measured replace ours",
         metavar="FILE",
+        local=True,
     )
     schedule_without: tuple[str, ...] = option(
         (),
@@ -229,6 +232,7 @@ class Options:
         "the program is verified on some of them",
         metavar="FILES",
         parse=names,
+        local=True,
     )
     verify: bool = option(True, "--no-verify", CHECKS, "do not run the program on the emulator")
     seed: int = option(0, "--seed", CHECKS, "of synthetic inputs", metavar="N", parse=whole)
