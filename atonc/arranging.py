@@ -30,7 +30,7 @@ from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
 from atonc.plan.task import TaskGroup
 from atonc.plan.types import StepPlan
-from atonc.schedule import FUSE, POOLS, TABLES, merging, schedule
+from atonc.schedule import FUSE, POOLS, TABLES, merging, schedule, unused
 from atonc.schedule import check as schedule_check
 from atonc.schedule.assign import assign
 from atonc.schedule.fuse import Fused, fuse
@@ -293,7 +293,7 @@ def _keeps_tables(options: Options) -> bool:
 
 
 def left_out(options: Options) -> tuple[str, ...]:
-    return options.schedule_without
+    return unused(options.schedule_without, options.schedule_with)
 
 
 def _place(mapped: Mapped, scheduled: Scheduled, job: Job) -> Layout:

@@ -18,6 +18,7 @@ from statistics import fmean, median
 from typing import Any
 
 from atonc.cost.band import limits
+from atonc.schedule.passes import ALL
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -233,6 +234,14 @@ def pools() -> str:
     )
 
 
+def passes() -> str:
+    """Of the schedule, as the compiler lists them."""
+    words = {True: ("on", "yes"), False: ("off", "no")}
+    rows = (f"| `{one.name}` | {one.what} | {words[one.default][0]} | {words[one.seen][1]} |" for one in ALL)
+    head = ("| pass | what | by default | published programs have what it makes |", "|---|---|---|---|")
+    return "\n".join((*head, *rows))
+
+
 FIGURES: Mapping[str, Callable[[], str]] = {
     "speed": speed,
     "speed-in-docs": speed_in_docs,
@@ -248,4 +257,5 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "variants": variants,
     "memory-price": memory_price,
     "pools": pools,
+    "passes": passes,
 }
