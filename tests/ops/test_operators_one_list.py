@@ -37,6 +37,7 @@ def written() -> frozenset[str]:
 
 def missing(known: Set[str]) -> list[str]:
     places = {
+        "exact arithmetic in ops (@computes or @moves)": kinds(),
         "shape: shapes.keeps_shape or shapes.rule beside its arithmetic, or shapes.FROM_READER": (
             {*shapes._rules, *shapes.FROM_READER}
         ),
@@ -50,7 +51,8 @@ def missing(known: Set[str]) -> list[str]:
 
 
 def test_every_operator_is_known_everywhere() -> None:
-    assert not missing(kinds())
+    lacking = missing(kinds() | set(MAKERS))
+    assert not lacking, "; ".join(lacking)
 
 
 def test_a_place_without_an_operator_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +60,10 @@ def test_a_place_without_an_operator_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert [sentence.split(":")[0].split(" in ")[0] for sentence in missing(kinds())] == [
         "stranger has no shape", "stranger has no storage order", "stranger has no reader", "stranger has no call",
     ]  # fmt: skip
+
+
+def test_a_call_without_arithmetic_is_named() -> None:
+    assert missing({"stranger"})[0] == "stranger has no exact arithmetic in ops (@computes or @moves)"
 
 
 def test_lists_name_operators_only_once() -> None:
