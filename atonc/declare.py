@@ -16,7 +16,8 @@ from atonc.errors import InputError
 
 KEY = "option"
 PLAIN = "options"  # the group of flags that belong to no other: argparse's own
-AGAIN, SEVERAL = "append", "+"  # a list: the flag once for every value, or all values behind one flag
+# a list: the flag once for every value, all values behind one flag, or the flag once for every pair of words
+AGAIN, SEVERAL, PAIRS = "append", "+", "pairs"
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,9 @@ class Option:
     choices: tuple[str, ...] = ()
     metavar: str = ""
     parse: Callable[[str], Any] | None = None  # text of the command line -> value
-    bare: str = ""  # what the flag alone means; empty: it takes a value
-    many: str = ""  # AGAIN or SEVERAL, where the field is a tuple of parsed values
+    bare: str | None = None  # what the flag alone means; None: it takes a value
+    many: str = ""  # AGAIN, SEVERAL or PAIRS, where the field is a tuple of parsed values
+    local: bool = False  # names files of this machine, or says what is written where: nothing for visitors of a service
 
     @property
     def inverted(self) -> bool:
@@ -47,11 +49,12 @@ def option(
     choices: tuple[str, ...] = (),
     metavar: str = "",
     parse: Callable[[str], Any] | None = None,
-    bare: str = "",
+    bare: str | None = None,
     many: str = "",
+    local: bool = False,
 ) -> Any:
     """A field with its flags, separated by spaces; a default that is a type (dict) is made anew for every object."""
-    metadata = {KEY: Option(tuple(flags.split()), group, help, choices, metavar, parse, bare, many)}
+    metadata = {KEY: Option(tuple(flags.split()), group, help, choices, metavar, parse, bare, many, local)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from atonc.declare import check, did_you_mean, option
 from atonc.errors import InputError
+from atonc.schedule.passes import ON_REQUEST, PASSES, help_with, help_without, unseen
 
 MODEL = "the model"
 EDGES = "inputs and outputs"
@@ -61,11 +62,7 @@ def whole(text: str) -> int:
 
 def require_passes(without: tuple[str, ...], extra: tuple[str, ...]) -> None:
     """They are passes of the schedule: those that are on by default, and those that are not."""
-    if not without and not extra:
-        return
-    from atonc.schedule import PASSES, UNPROVEN  # late, since most commands schedule nothing
-
-    for given, known in ((without, PASSES), (extra, UNPROVEN)):
+    for given, known in ((without, PASSES), (extra, ON_REQUEST)):
         for name in given:
             if name not in known:
                 raise InputError(
@@ -102,7 +99,9 @@ class Options:
     """Arguments of `atonc.compile`; flags of the command line with their help; rows of the reference."""
 
     board: str = option("stm32n6570-dk", "--board", MEMORY, "name of a board, or its .toml", metavar="[SET@]BOARD")
-    mpool: str = option("", "--mpool --memory-pool", MEMORY, "memory pools instead of the board's", metavar="FILE")
+    mpool: str = option(
+        "", "--mpool --memory-pool", MEMORY, "memory pools instead of the board's", metavar="FILE", local=True
+    )
     numerics: str = option(
         "best", "--numerics", MAPPING, "2.x: the numbers that ST's compilers 2.x give", choices=("best", "2.x")
     )
@@ -189,12 +188,13 @@ class Options:
         "what your board answered (`atonc probe read`): forms that it confirmed are seen, forms that it refuted are "
         "refused, constants that it measured replace ours",
         metavar="FILE",
+        local=True,
     )
     schedule_without: tuple[str, ...] = option(
         (),
         "--schedule-without",
         MAPPING,
-        "passes of the schedule to leave out, separated by commas: borders,fuse,lanes,pack,pools,stripe",
+        help_without(),
         metavar="PASSES",
         parse=names,
     )
@@ -202,9 +202,7 @@ class Options:
         (),
         "--schedule-with",
         MAPPING,
-        "passes that no published program proves: prefetch (weights copied ahead into free RAM by idle engines), "
-        "attention (products of two activations as convolutions whose kernels are read from RAM), "
-        "tables (coefficients stay in their unit for later epochs that want the same)",
+        help_with(),
         metavar="PASSES",
         parse=names,
     )
@@ -237,6 +235,7 @@ class Options:
         "the program is verified on some of them",
         metavar="FILES",
         parse=names,
+        local=True,
     )
     verify: bool = option(True, "--no-verify", CHECKS, "do not run the program on the emulator")
     seed: int = option(0, "--seed", CHECKS, "of synthetic inputs", metavar="N", parse=whole)
@@ -245,9 +244,9 @@ class Options:
         check(self)
         require_passes(self.schedule_without, self.schedule_with)
         require_arguments(self.distrust)
-        if self.schedule_with and self.silicon == SEEN:
+        if self.silicon == SEEN and (new := unseen(self.schedule_with)):
             raise InputError(
-                f"{', '.join(self.schedule_with)} makes epochs that no published program has",
+                f"{', '.join(new)} makes epochs that no published program has",
                 rule="--silicon seen allows none",
                 remedy="leave out --schedule-with or --silicon seen",
             )

@@ -24,8 +24,18 @@ from atonc.app import generating
 from atonc.insight.compare import compare
 from atonc.insight.folder import folder_view
 from atonc.insight.ours import network_view
-from atonc.insight.types import BufferView, LayerView, NetworkView, OperatorView, PoolView, StepView, TensorView
+from atonc.insight.types import (
+    BufferView,
+    LayerFacts,
+    LayerView,
+    NetworkView,
+    OperatorView,
+    PoolView,
+    StepView,
+    TensorView,
+)
 from atonc.options import Options
+from atonc.place.usage import Bank, memory_use
 from atonc.report.html import compare_page, html_page
 
 ROOT = Path(__file__).parent.parent
@@ -57,7 +67,8 @@ DRAG = """async ([frames, x, y]) => {
 def made_up(count: int = 1000) -> NetworkView:
     """Residual blocks and concatenations over far layers, as detectors have them."""
     draw = random.Random(1)
-    layers, tensors = list[LayerView](), {"image": TensorView("image", (1, 480, 480, 3), "uint8", 0.0039, 0)}
+    steps, layers = list[StepView](), list[LayerView]()
+    tensors = {"image": TensorView("image", (1, 480, 480, 3), "uint8", 0.0039, 0)}
     outputs, block = ["image"], "image"
     for k in range(count):
         kind = ("conv", "conv", "conv", "add")[k % 4] if k % 40 != 39 else "concat"
@@ -69,27 +80,29 @@ def made_up(count: int = 1000) -> NetworkView:
         cycles = round(10 ** draw.uniform(4, 5.5))
         label = {"conv": ("conv 1x1", "depthwise conv 3x3", "conv 3x3 /2")[k % 3]}.get(kind, kind)
         operator = OperatorView(name, kind, (64, 3, 3) if kind == "conv" else ())
-        bound = {draw.choice(("feature", "output", "compute", "flash")): 1.0}
-        layers.append(
-            LayerView(
-                name, kind, (name,), "npu" if k % 50 else "cpu", (k + 1,), sources, (name,), shape,
-                9 * cycles, cycles, cycles / 1e6, bound, (), (), (), label, {"stride": "1, 1"}, (), (operator,),
-            )
+        bound = draw.choice(("feature", "output", "compute", "flash"))
+        facts = LayerFacts(
+            name=name, kind=kind, nodes=(name,), inputs=sources, outputs=(name,), shape=shape, macs=9 * cycles,
+            label=label, attributes={"stride": "1, 1"}, operators=(operator,),
         )  # fmt: skip
+        step = StepView(
+            number=k + 1, on="npu" if k % 50 else "cpu", title=name, layer=name, cycles=cycles,
+            milliseconds=cycles / 1e6, st_cycles=cycles, bound_by=bound,
+        )  # fmt: skip
+        steps.append(step)
+        layers.append(LayerView.of(facts, [step]))
         outputs.append(name)
-    steps = tuple(
-        StepView(k + 1, one.on, one.name, one.name, one.cycles, one.milliseconds, one.cycles, next(iter(one.bound_by)))
-        for k, one in enumerate(layers)
-    )
     buffers = tuple(
         BufferView(one.name, "npuRAM3", 0x34200000 + 4096 * (k % 96), 28800, k + 1, k + 4, "activation", one.name)
         for k, one in enumerate(layers)
     )
     pools = (PoolView("npuRAM3", 0x34200000, 448 << 10, 400 << 10, external=False),)
+    memory = memory_use(buffers, [Bank("npuRAM3", 0x34200000, 448 << 10, writable=True, external=False)])
     edges = (tensors["image"],), (tensors[outputs[-1]],)
     return NetworkView(
-        "network", "a thousand layers", "atonc", "stm32n6570-dk", 1000.0, 800.0, steps, tuple(layers), buffers, pools,
-        400 << 10, 1 << 20, inputs=edges[0], outputs=edges[1], tensors=tensors,
+        name="network", model="a thousand layers", tool="atonc", board="stm32n6570-dk", npu_mhz=1000.0, cpu_mhz=800.0,
+        steps=tuple(steps), layers=tuple(layers), buffers=buffers, pools=pools, memory=memory,
+        inputs=edges[0], outputs=edges[1], tensors=tensors,
     )  # fmt: skip
 
 

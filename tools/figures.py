@@ -18,12 +18,15 @@ from statistics import fmean, median
 from typing import Any
 
 from atonc.cost.band import limits
+from atonc.hw.board_file import board_names, find_board
+from atonc.schedule.passes import ALL
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 MACHINE = ROOT / "atonc" / "hw" / "stm32n6.toml"
 REGION = re.compile(r"(<!-- figures: ([\w-]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
 _CONSTANT = re.compile(r"(?P<name>\w+) = (?P<value>[-\d.]+)\s+# (?P<tag>[PFLU]): (?P<why>.+)")
+OUTSIDE = 0x6000_0000  # where memories outside the chip begin, in the map of a Cortex-M
 Row = dict[str, Any]
 
 
@@ -233,6 +236,25 @@ def pools() -> str:
     )
 
 
+def passes() -> str:
+    """Of the schedule, as the compiler lists them."""
+    words = {True: ("on", "yes"), False: ("off", "no")}
+    rows = (f"| `{one.name}` | {one.what} | {words[one.default][0]} | {words[one.seen][1]} |" for one in ALL)
+    head = ("| pass | what | by default | published programs have what it makes |", "|---|---|---|---|")
+    return "\n".join((*head, *rows))
+
+
+def boards() -> str:
+    """Every file of atonc/boards, with the memories that are not the chip's."""
+    rows = []
+    for name in board_names():
+        found = find_board(name)
+        outside = [f"{m.name} {m.size_bytes >> 20} MB" for m in found.memories if m.base >= OUTSIDE]
+        pools = str(len(found.pool_sets) or "none")
+        rows.append(f"| `{name}` | {found.title} | {', '.join(outside) or 'none'} | {pools} |")
+    return "\n".join(("| board | | memories outside the chip | pool sets |", "|---|---|---|---|", *rows))
+
+
 FIGURES: Mapping[str, Callable[[], str]] = {
     "speed": speed,
     "speed-in-docs": speed_in_docs,
@@ -248,4 +270,6 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "variants": variants,
     "memory-price": memory_price,
     "pools": pools,
+    "passes": passes,
+    "boards": boards,
 }

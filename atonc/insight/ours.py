@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ from atonc.hw.mpool import MemoryPool
 from atonc.insight import decide, reproduce, rules, tensors, wiring
 from atonc.insight.chained import has_no_epoch, of_form, of_schedule, of_stripes, prepared
 from atonc.insight.clocked import at_clocks
-from atonc.insight.own_steps import own_steps
+from atonc.insight.own_steps import Row, own_steps
 from atonc.insight.types import (
     CPU,
     NOTHING,
@@ -24,11 +23,13 @@ from atonc.insight.types import (
     BufferView,
     Decision,
     LayerError,
+    LayerFacts,
     LayerView,
     NetworkView,
     PoolView,
     StepView,
     Verified,
+    shares,
 )
 from atonc.ir import Op, layer_name
 from atonc.lower.map_ops import CpuReason
@@ -41,30 +42,31 @@ from atonc.plan.types import EpochPlan
 def network_view(view: CompileView) -> NetworkView:
     compiled, used = view.compiled, view.memory.by_pool
     rows = list(zip(compiled.program.steps, view.cost.steps, compiled.scheduled.owners, strict=True))
+    steps = {step.number: (step, _step(step, cost, owner, view.board.pools)) for step, cost, owner in rows}
     external = {pool.name for pool in view.board.pools if is_external(pool)}
     own = own_steps(compiled, view.cost.steps)
-    listed = (_layer(op, view, own.get(op.name, []), external) for op in _ops(view))
+    listed = (_layer(op, view, own.get(op.name, []), steps, external) for op in _ops(view))
     layers = at_clocks(listed, compiled.target.machine, compiled.target.programmed_by)
     return NetworkView(
-        view.name,
-        view.model,
-        "atonc",
-        view.board.name,
-        view.cost.npu_mhz,
-        view.cost.cpu_mhz,
-        tuple(_step(step, cost, owner, view.board.pools) for step, cost, owner in rows),
-        layers,
-        _buffers(view),
-        tuple(
+        name=view.name,
+        model=view.model,
+        tool="atonc",
+        board=view.board.name,
+        npu_mhz=view.cost.npu_mhz,
+        cpu_mhz=view.cost.cpu_mhz,
+        steps=tuple(step for _, step in steps.values()),
+        layers=layers,
+        buffers=_buffers(view),
+        pools=tuple(
             PoolView(p.name, p.base, p.size_bytes, used.get(p.name, 0), is_external(p), p.writable)
             for p in view.board.pools
         ),
-        view.memory,
-        compiled.layout.lower_bound_bytes,
-        tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
-        dict(view.reproduce),
-        reproduce.asked(view.options),
-        coverage(view.compiled.source),
+        memory=view.memory,
+        lower_bound_bytes=compiled.layout.lower_bound_bytes,
+        notes=tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
+        reproduce=dict(view.reproduce),
+        options=reproduce.asked(view.options),
+        coverage=coverage(view.compiled.source),
         silicon=compiled.silicon,
         inputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.inputs),
         outputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.outputs),
@@ -102,65 +104,65 @@ def _ops(view: CompileView) -> Sequence[Op]:
 
 def _step(step: ProgramStep, cost: StepCost, owner: str, pools: tuple[MemoryPool, ...]) -> StepView:
     epoch = step.epoch
-    common = (step.number, CPU if epoch is None else NPU, step.plan.title, owner, cost.cycles, cost.milliseconds)
-    if epoch is None:
-        return StepView(*common, cost.st_cycles, cost.bound_by, cost.known)
     return StepView(
-        *common,
-        cost.st_cycles,
-        cost.bound_by,
-        cost.known,
-        dict(cost.parts),
-        wiring.chains(epoch),
-        wiring.modes(epoch),
-        wiring.links(epoch),
-        wiring.units(epoch),
-        0,
-        sum(engine.elements * engine.element_bytes for engine in epoch.engines().values()),
-        epoch_figures(epoch, pools).energy_uj,
-        doubts=dict(cost.doubts),
+        number=step.number,
+        on=CPU if epoch is None else NPU,
+        title=step.plan.title,
+        layer=owner,
+        cycles=cost.cycles,
+        milliseconds=cost.milliseconds,
+        st_cycles=cost.st_cycles,
+        bound_by=cost.bound_by,
+        known=cost.known,
+        parts={} if epoch is None else dict(cost.parts),
+        energy_uj=0.0 if epoch is None else epoch_figures(epoch, pools).energy_uj,
+        doubts={} if epoch is None else dict(cost.doubts),
+        **wiring.figures(epoch),
     )
 
 
-def _layer(op: Op, view: CompileView, rows: list[tuple[ProgramStep, StepCost]], external: set[str]) -> LayerView:
+Steps = Mapping[int, tuple[ProgramStep, StepView]]  # by their numbers
+
+
+def _own(step: ProgramStep, cost: StepCost, steps: Steps) -> StepView:
+    """A step of an operator: the whole one, or what is its own of one that several share."""
+    shared, whole = steps[step.number]
+    if step is shared:
+        return whole
+    energy = whole.energy_uj * cost.cycles / max(1, whole.cycles)
+    part = replace(whole, cycles=cost.cycles, milliseconds=cost.milliseconds, energy_uj=energy)
+    return replace(part, **wiring.figures(step.epoch))
+
+
+def _layer(op: Op, view: CompileView, rows: list[Row], steps: Steps, external: set[str]) -> LayerView:
     known = view.compiled.graph.tensors
-    epochs = [step.epoch for step, _ in rows if step.epoch is not None]
+    own = [_own(step, cost, steps) for step, cost in rows]
     behind = has_no_epoch(op.name, view.compiled.scheduled.schedule)
-    on = (NPU if behind else NOTHING) if not rows else NPU if epochs else CPU
-    cycles = sum(cost.cycles for _, cost in rows)
-    shares: Counter[str] = Counter()
-    for _, cost in rows:
-        shares[cost.bound_by] += cost.cycles
-    bound_by = {label: count / max(1, cycles) for label, count in shares.most_common() if count}
+    on = (NPU if behind else NOTHING) if not rows else NPU if any(step.on == NPU for step in own) else CPU
     held = tensors.weights(op, known)
-    return LayerView(
-        layer_name(op),
-        op.kind,
-        op.origin or (op.name,),
-        on,
-        tuple(step.number for step, _ in rows),
-        tuple(n for n in op.inputs if n and not known[n].is_constant),
-        op.outputs,
-        known[op.outputs[0]].shape,
-        macs(op, known),
-        cycles,
-        sum(cost.milliseconds for _, cost in rows),
-        bound_by,
-        tuple(dict.fromkeys(c for e in epochs for c in wiring.chains(e))),
-        tuple(dict.fromkeys(m for e in epochs for m in wiring.modes(e))),
-        tuple(_decisions(op, view, rows, on, bound_by, cycles, external)),
-        tensors.label(op, known),
-        tensors.attributes(op),
-        held,
-        (tensors.operator(op.kind, (op.origin or (op.name,))[-1], held),),
-        _error(op, view),
+    facts = LayerFacts(
+        name=layer_name(op),
+        kind=op.kind,
+        nodes=op.origin or (op.name,),
+        inputs=tuple(n for n in op.inputs if n and not known[n].is_constant),
+        outputs=op.outputs,
+        shape=known[op.outputs[0]].shape,
+        on=on,
+        macs=macs(op, known),
+        decisions=tuple(_decisions(op, view, rows, on, shares(own), sum(step.cycles for step in own), external)),
+        label=tensors.label(op, known),
+        attributes=tensors.attributes(op),
+        weights=held,
+        operators=(tensors.operator(op.kind, (op.origin or (op.name,))[-1], held),),
+        error=_error(op, view),
     )
+    return LayerView.of(facts, own)
 
 
 def _decisions(
     op: Op,
     view: CompileView,
-    rows: list[tuple[ProgramStep, StepCost]],
+    rows: list[Row],
     on: str,
     bound_by: Mapping[str, float],
     cycles: int,

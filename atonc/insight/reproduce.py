@@ -16,7 +16,6 @@ from atonc.options import Options
 
 MODEL_HASH, BOARD_HASH, POOLS_HASH = "model sha256", "board sha256", "pools sha256"
 EVIDENCE_HASH = "evidence sha256"
-_FILES = ("mpool", "evidence")  # options that name a file: its folder is left out
 
 
 def command(model: str, options: Options, name: str = "network") -> str:
@@ -42,7 +41,7 @@ def _declared(options: Options) -> dict[str, str]:
     for member, known in declared(Options):
         value, default = getattr(options, member.name), default_of(member)
         if value != default and member.name not in ("verify", "seed"):  # they change no file
-            found[known.flags[0]] = "" if isinstance(value, bool) else _text(member.name, value)
+            found[known.flags[0]] = "" if isinstance(value, bool) else _text(member.name, value, known.local)
     return found
 
 
@@ -55,15 +54,15 @@ def asked(options: Options) -> dict[str, str]:
     return found | {flag: ", ".join(nodes) for flag, nodes in on.items() if nodes}
 
 
-def _text(name: str, value: object) -> str:
-    """As the command line takes it."""
+def _text(name: str, value: object, is_file: bool) -> str:
+    """As the command line takes it; files are named without their folders."""
     if isinstance(value, dict):
         return ",".join(f"{key}={size}" for key, size in value.items())
     if isinstance(value, tuple):
-        return ",".join(value)
+        return ",".join(Path(one).name if is_file else one for one in value)
     if name == "board":
         return _without_folder(str(value))
-    return Path(str(value)).name if name in _FILES else f"{value:g}" if isinstance(value, float) else str(value)
+    return Path(str(value)).name if is_file else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _board_file(board: str) -> Path | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,7 @@ class Decision:
         return data
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StepView:
     """One epoch or one CPU step."""
 
@@ -134,30 +134,53 @@ class Verified:
     sums: str = ""  # how much room they have, in words
 
 
-@dataclass(frozen=True)
-class LayerView:
-    """One operator of the compiled graph, with the source nodes that went into it."""
+@dataclass(frozen=True, kw_only=True)
+class LayerFacts:
+    """What a layer is, as its source tells: the compiler, a folder, or a description by ST's compiler."""
 
     name: str
     kind: str
-    nodes: tuple[str, ...]
-    on: str  # npu, cpu, hybrid, none (costs nothing)
-    steps: tuple[int, ...]
+    nodes: tuple[str, ...]  # of the source, that went into it
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     shape: tuple[int, ...]  # of the first output
-    macs: int
-    cycles: int
-    milliseconds: float
-    bound_by: Mapping[str, float]  # label -> share of its cycles
-    chains: tuple[str, ...]
-    modes: tuple[str, ...]
+    on: str = ""  # npu, cpu, hybrid, none (costs nothing); empty: where its steps run
+    macs: int = 0  # 0: what its steps have
     decisions: tuple[Decision, ...] = ()
     label: str = ""  # the kind with what people look for: "depthwise conv 3x3 /2"
     attributes: Mapping[str, str] = field(default_factory=dict)
     weights: tuple[TensorView, ...] = ()
     operators: tuple[OperatorView, ...] = ()  # more than one where ST's compiler joined them in an epoch
     error: LayerError | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerView(LayerFacts):
+    """One operator of the compiled graph with the figures of its steps. A new figure is a field and its line in `of`,
+    or a property: every source has it then."""
+
+    steps: tuple[int, ...]
+    cycles: int
+    milliseconds: float
+    bound_by: Mapping[str, float]  # label -> share of its cycles
+    chains: tuple[str, ...]
+    modes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, facts: LayerFacts, own: Sequence[StepView]) -> LayerView:
+        """`own`: its steps, each with the part that is its own."""
+        said = {member.name: getattr(facts, member.name) for member in fields(LayerFacts)}
+        said["on"] = facts.on or (own[0].on if own else NOTHING)
+        said["macs"] = facts.macs or sum(step.macs for step in own)
+        return cls(
+            **said,
+            steps=tuple(step.number for step in own),
+            cycles=sum(step.cycles for step in own),
+            milliseconds=sum(step.milliseconds for step in own),
+            bound_by=shares(own),
+            chains=tuple(dict.fromkeys(chain for step in own for chain in step.chains)),
+            modes=tuple(dict.fromkeys(mode for step in own for mode in step.modes)),
+        )
 
     @property
     def title(self) -> str:
@@ -166,6 +189,15 @@ class LayerView:
     @property
     def macs_per_cycle(self) -> float:
         return self.macs / self.cycles if self.cycles else 0.0
+
+
+def shares(own: Iterable[StepView]) -> dict[str, float]:
+    """What bounds steps, as shares of their cycles, the largest first."""
+    cycles = Counter[str]()
+    for step in own:
+        cycles[step.bound_by] += step.cycles
+    total = max(1, cycles.total())
+    return {label: count / total for label, count in cycles.most_common() if label and count}
 
 
 @dataclass(frozen=True)
@@ -224,7 +256,7 @@ class Measured:
     predicted_span_ms: tuple[float, ...] = ()  # how little and how much was predicted for all blocks
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class NetworkView:
     name: str
     model: str
@@ -281,10 +313,7 @@ class NetworkView:
 
     @cached_property
     def bound_by(self) -> Mapping[str, float]:
-        total: Counter[str] = Counter()
-        for step in self.steps:
-            total[step.bound_by] += step.cycles
-        return {label: count / max(1, self.cycles) for label, count in total.most_common() if count}
+        return shares(self.steps)
 
     def count(self, on: str) -> int:
         return sum(step.on == on for step in self.steps)

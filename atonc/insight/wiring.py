@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.memoise import memoise
@@ -15,6 +17,15 @@ from atonc.hw.units.stream_engine import StrengConfig
 
 SUMS = 2  # port of CONVACC at which partial sums arrive
 MOST = 24  # units of a chain: more are not readable
+
+
+def figures(epoch: Epoch | None) -> dict[str, Any]:
+    """The fields of a `StepView` that follow from its epoch alone; none for steps of the CPU."""
+    if epoch is None:
+        return {}
+    moved = sum(engine.elements * engine.element_bytes for engine in epoch.engines().values())
+    wires = {"chains": chains(epoch), "modes": modes(epoch), "links": links(epoch), "units": units(epoch)}
+    return {**wires, "bytes_moved": moved}
 
 
 @memoise

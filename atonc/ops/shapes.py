@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from atonc.errors import ModelError
 from atonc.ops.elementwise import BINARY
 from atonc.ops.functions import FUNCTIONS
 
 Shape = tuple[int, ...]
+Kernel = TypeVar("Kernel")
 Rule = Callable[[Mapping[str, Any], Sequence[Shape]], Shape]
 
 _rules: dict[str, Rule] = {}
+# operators whose reader says the shape: it is in their operands or attributes
+FROM_READER = frozenset((
+    "arg_max", "arg_min", "dense", "expand", "expand_dims", "fill", "flatten", "gather_nd", "range", "reshape",
+    "resize_linear", "resize_nearest", "shape", "slice", "split", "squeeze", "tile", "transpose_conv", "unpack",
+))  # fmt: skip
+# Storage orders: operators that work on any, along the axis of their attribute `axis`; and those whose inputs are put
+# back into the order of the model. All others have a rule of their own in passes/make_channel_last.py.
+ALONG_AXIS = {"split", "softmax", "log_softmax", "batch_norm"}
+AS_IN_MODEL = {
+    "affine", "batch_to_space", "expand_dims", "fill", "flatten", "gather", "gather_nd", "l2_norm", "lstm", "matmul",
+    "pack", "range", "recode", "shape", "space_to_batch", "squeeze", "unpack",
+}  # fmt: skip
 
 
 def infer_shape(kind: str, attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape | None:
@@ -27,6 +40,14 @@ def rule(*kinds: str) -> Callable[[Rule], Rule]:
         return function
 
     return register
+
+
+def keeps_shape(kind: str, along_axis: bool) -> Callable[[Kernel], Kernel]:
+    """Beside the arithmetic of an operator whose result is as large as its first input. `along_axis`: it works in any
+    storage order, along the axis that its attribute `axis` names; otherwise its inputs are put back."""
+    rule(kind)(_unchanged)
+    (ALONG_AXIS if along_axis else AS_IN_MODEL).add(kind)
+    return lambda kernel: kernel
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:

@@ -16,6 +16,7 @@ import numpy as np
 from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.ops.elementwise import BINARY
 from atonc.ops.functions import FUNCTIONS
+from atonc.ops.shapes import ALONG_AXIS
 from atonc.ops.values import same_codes
 from atonc.passes.edit import Editor
 from atonc.passes.orders import (
@@ -205,7 +206,7 @@ def _concat(state: _Layouts, op: Op) -> None:
     state.emit(op, inputs, order, axis=order.index(op.attrs["axis"]))
 
 
-@lays_out("split", "softmax", "log_softmax", "batch_norm")
+@lays_out(*ALONG_AXIS)
 def _along_axis(state: _Layouts, op: Op) -> None:
     order = state.order[op.inputs[0]]
     axis = order.index(op.attrs.get("axis", -1) % len(order))

@@ -7,6 +7,7 @@ from typing import Any
 from atonc.errors import ToolError
 from atonc.insight.band import span_of
 from atonc.insight.types import LayerView, NetworkView
+from atonc.report.columns import figures
 
 DOMAIN = "atonc"
 
@@ -46,9 +47,8 @@ def _node(helper: Any, layer: LayerView) -> Any:
     attributes = {
         "runs_on": layer.on,
         "epochs": list(layer.steps) or [-1],
-        "cycles": layer.cycles,
         "milliseconds": float(layer.milliseconds),
-        "macs_per_cycle": float(layer.macs_per_cycle),
+        **figures(layer),
         "bound_by": ", ".join(f"{label} {100 * share:.0f} %" for label, share in layer.bound_by.items()) or "nothing",
         "chain": "; ".join(layer.chains) or "none",
         "modes": ", ".join(layer.modes) or "none",

@@ -8,6 +8,7 @@ from typing import Any
 from atonc.insight.band import error_band
 from atonc.insight.compare import Comparison, Figure
 from atonc.insight.types import PREDICTED, LayerView, NetworkView
+from atonc.report import columns
 
 _MOST = 15
 LONG_NAME = 60
@@ -119,6 +120,8 @@ def as_json(found: Comparison) -> dict[str, Any]:
                 "b": [layer.name for layer in pair.b],
                 "a_ms": pair.a_ms,
                 "b_ms": pair.b_ms,
+                **columns.sums(pair.a, "a_"),
+                **columns.sums(pair.b, "b_"),
                 "a_on": place(pair.a),
                 "b_on": place(pair.b),
             }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from atonc.errors import sentence
 from atonc.insight.band import error_band, span_of
 from atonc.insight.types import CPU, HYBRID, NOTHING, PREDICTED, Decision, LayerView, NetworkView
-from atonc.report import silicon_text
+from atonc.report import columns, silicon_text
 from atonc.report.terminal import show
 
 if TYPE_CHECKING:
@@ -83,11 +83,8 @@ def _numbers(layer: LayerView) -> str:
 def layer_lines(layer: LayerView) -> list[str]:
     if layer.on == NOTHING:
         return [f"{layer.kind} {_short(layer.name)}: costs nothing, the bytes stay where they are"]
-    numbers = f"{_numbers(layer)}, {layer.cycles:,} cycles" if layer.steps else "in the epochs of another layer"
-    head = f"{layer.kind} {_short(layer.name)}: {layer.on.upper()}, {numbers}"
-    if layer.macs:
-        head += f", {layer.macs_per_cycle:.1f} MAC/cycle"
-    out = [head]
+    place = _numbers(layer) if layer.steps else "in the epochs of another layer"
+    out = [f"{layer.kind} {_short(layer.name)}: {', '.join((layer.on.upper(), place, *columns.words(layer)))}"]
     if layer.chains:
         out.append("    " + "; ".join(layer.chains) + (f" ({', '.join(layer.modes)})" if layer.modes else ""))
     for one in layer.decisions:
@@ -169,9 +166,8 @@ def layer_data(layer: LayerView) -> dict[str, Any]:
         "epochs": list(layer.steps),
         "shape": list(layer.shape),
         "macs": layer.macs,
-        "cycles": layer.cycles,
         "milliseconds": layer.milliseconds,
-        "macs_per_cycle": round(layer.macs_per_cycle, 3),
+        **columns.figures(layer),
         "bound_by": dict(layer.bound_by),
         "chains": list(layer.chains),
         "modes": list(layer.modes),

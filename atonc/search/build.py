@@ -64,7 +64,7 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
         setting.calibrate,
         on_cpu=affinity.on_cpu | frozenset(decisions.on_cpu),
         supplied=frozenset(setting.supplied),
-        without=frozenset(options.schedule_without),
+        without=setting.without,
         asked=frozenset(options.schedule_with),
         cuts=decisions.cuts,
         coarse=max(MOST_CODES, options.allow_coarse),
@@ -92,7 +92,7 @@ def _scheduled_and_placed(candidate: Candidate, watch: Watch) -> Candidate:
 
 
 def _may_fuse(setting: Setting, decisions: Decisions) -> bool:
-    return decisions.fused and FUSE not in setting.options.schedule_without
+    return decisions.fused and FUSE not in setting.without
 
 
 def chains(mapped: Mapped, setting: Setting, decisions: Decisions) -> Fused:
@@ -106,7 +106,7 @@ def chains(mapped: Mapped, setting: Setting, decisions: Decisions) -> Fused:
         setting.target.trust,
         decisions.unfused,
         partial(_recuts, mapped.forms),
-        pools=POOLS not in setting.options.schedule_without,
+        pools=POOLS not in setting.without,
     )
     fused = fuse(mapped.works, network)
     for name, taller in fused.taller.items():
@@ -143,7 +143,7 @@ def schedule_tasks(mapped: Mapped, fused: Fused, setting: Setting, decisions: De
     context, target = mapped.context, setting.target
     cycles = partial(epoch_cycles, buffers=context.buffers, target=target)
     network = Network(context.buffers, context.aliases, cycles, decisions.reserved, target.trust, decisions.alone)
-    scheduled = schedule(fused.works, network, setting.options.schedule_without)
+    scheduled = schedule(fused.works, network, setting.without)
     found = replace(scheduled, merges=fused.merges, apart=fused.apart)
     plans = assign(found, setting.keeps_tables)
     meant = fused.meant(mapped.works)

@@ -20,7 +20,7 @@ from atonc.place import Board, Layout
 from atonc.place.explain import PlacementError
 from atonc.place.supplied import supplied_edges
 from atonc.plan.types import StepPlan
-from atonc.schedule import PREFETCH, TABLES
+from atonc.schedule import PREFETCH, TABLES, unused
 from atonc.schedule.shares import Share, shares
 from atonc.schedule.types import Schedule, Work
 from atonc.select.affinity import NO_AFFINITY, Affinity
@@ -57,6 +57,11 @@ class Setting:
     options: Options
     affinity: Affinity = NO_AFFINITY
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None  # exact values of all tensors for typical inputs
+
+    @property
+    def without(self) -> frozenset[str]:
+        """Passes of the schedule that are left out."""
+        return frozenset(unused(self.options.schedule_without, self.options.schedule_with))
 
     @property
     def keeps_weights(self) -> bool:

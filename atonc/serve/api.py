@@ -106,7 +106,7 @@ def _kind(option: dict[str, Any]) -> dict[str, Any]:
         return {"type": "string", "enum": option["choices"]}
     if option["kind"] == "pairs":
         return {"type": "array", "items": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}}
-    return dict(_KINDS[option["kind"]])
+    return {"type": ["string", "number", "boolean"]} if option["bare"] else dict(_KINDS[option["kind"]])
 
 
 def _job_schema() -> dict[str, Any]:

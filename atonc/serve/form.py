@@ -1,6 +1,7 @@
 """The options of `atonc generate` that a visitor may set: shown with their help, checked by the command line itself.
 
-Options that name files of the machine, or that change what the server writes and where, are not among them.
+They are those that the verb declares, without the `local` ones: options that name files of the machine, or that change
+what the server writes and where.
 """
 
 from __future__ import annotations
@@ -11,32 +12,21 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from atonc.declare import PAIRS, Option, declared
 from atonc.errors import InputError
 from atonc.hw.board_file import board_names
 
-# what may be set, by the words of the command line
-GROUPS: dict[str, tuple[str, ...]] = {
-    "Target": ("board", "prefer", "npu-mhz", "cpu-mhz", "flash-mbps"),
-    "Numbers": ("numerics", "seed", "no-verify", "allow-float", "allow-coarse"),
-    "Inputs and outputs": (
-        *("input-data-type", "output-data-type", "inputs-ch-position", "outputs-ch-position"),
-        *("no-inputs-allocation", "no-outputs-allocation"),
-    ),
-    "Model": ("fix-parametric-shapes", "cut-input-tensors", "cut-output-tensors", "on"),
-    "Program": ("name", "silicon", "allow-unproven", "no-epoch-controller", "hex", "stai"),
-    "Gates": ("max-ram", "max-activations", "max-latency", "no-cpu", "no-spill"),
-}
 _CHOICES = {"board": board_names()}  # the command line also takes files
-_PAIRS = {"on": ("cpu", "npu")}  # options that take a place and a name, any number of times
 LONG_VALUE = 2000
 
 
 def schema() -> list[dict[str, Any]]:
     """For the form and for the description of the interface."""
-    return [
-        {"group": group, "options": [_described(name) for name in names]}
-        for group, names in GROUPS.items()
-    ]
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for name, known in _allowed().items():
+        title = known.group.split(":")[0].capitalize()
+        groups.setdefault(title, []).append(_described(name, known))
+    return [{"group": title, "options": found} for title, found in groups.items()]
 
 
 def parsed(options: Mapping[str, Any]) -> argparse.Namespace:
@@ -52,14 +42,16 @@ def command(title: str, options: Mapping[str, Any]) -> str:
 def _words(options: Mapping[str, Any]) -> Iterator[str]:
     """A value is joined to its option, so that it cannot become one itself."""
     for name, value in options.items():
-        action = _allowed().get(name)
-        if action is None:
-            known = ", ".join(sorted(_allowed()))
-            raise InputError(f"there is no option {name[:60]!r}", rule=f"the options are {known}")
+        known = _allowed().get(name)
+        if known is None:
+            names = ", ".join(sorted(_allowed()))
+            raise InputError(f"there is no option {name[:60]!r}", rule=f"the options are {names}")
         flag = f"--{name}"
-        if name in _PAIRS:
-            yield from _pairs(flag, name, value)
-        elif action.nargs == 0:
+        if known.many == PAIRS:
+            yield from _pairs(flag, known, value)
+        elif known.bare is not None and value is True:
+            yield flag
+        elif _actions()[name].nargs == 0:
             if not isinstance(value, bool):
                 raise InputError(f"is {_shown(value)}, not true or false", where=name)
             if value:
@@ -78,13 +70,18 @@ def _text(name: str, value: Any) -> str:
     return str(value)
 
 
-def _pairs(flag: str, name: str, value: Any) -> Iterator[str]:
+def _pairs(flag: str, known: Option, value: Any) -> Iterator[str]:
     pairs = value if isinstance(value, list) else [value]
     for pair in pairs:
-        sound = isinstance(pair, list) and len(pair) == 2 and pair[0] in _PAIRS[name]
+        sound = isinstance(pair, list) and len(pair) == 2 and pair[0] in _places(known)
         if not sound or not isinstance(pair[1], str) or pair[1].startswith("-") or not 0 < len(pair[1]) <= LONG_VALUE:
-            raise InputError(f"is {_shown(value)}", where=name, remedy='give a list of pairs: [["cpu", "NODE"], ...]')
+            raise InputError(f"is {_shown(value)}", where=flag, remedy='give a list of pairs: [["cpu", "NODE"], ...]')
         yield from (flag, pair[0], pair[1])
+
+
+def _places(known: Option) -> list[str]:
+    """The first words of pairs."""
+    return known.metavar.split()[0].split("|") if known.many == PAIRS else []
 
 
 def _shown(value: Any) -> str:
@@ -106,20 +103,24 @@ def _actions() -> dict[str, argparse.Action]:
 
 
 @functools.cache
-def _allowed() -> dict[str, argparse.Action]:
-    return {name: _actions()[name] for names in GROUPS.values() for name in names}
+def _allowed() -> dict[str, Option]:
+    from atonc.verbs.generate import DECLARED
+
+    found = (known for kind in DECLARED for _, known in declared(kind) if not known.local)
+    return {next(flag for flag in known.flags if flag.startswith("--"))[2:]: known for known in found}
 
 
-def _described(name: str) -> dict[str, Any]:
+def _described(name: str, known: Option) -> dict[str, Any]:
     action = _actions()[name]
-    choices = _CHOICES.get(name) or (tuple(map(str, action.choices)) if action.choices else ())
-    kind = "pairs" if name in _PAIRS else "switch" if action.nargs == 0 else "choice" if choices else "text"
+    choices = _CHOICES.get(name) or known.choices or tuple(_places(known))
+    kind = "pairs" if known.many == PAIRS else "switch" if action.nargs == 0 else "choice" if choices else "text"
     default = action.default if isinstance(action.default, str | int | float | bool) else None
     return {
         "name": name,
         "kind": kind,
         "choices": list(choices),
         "default": None if kind == "switch" else default or None,
-        "hint": action.metavar if isinstance(action.metavar, str) else "",
-        "help": (action.help or "").replace("%%", "%"),
+        "bare": known.bare is not None,  # it may be given without a value: true
+        "hint": "" if kind == "pairs" else known.metavar,
+        "help": known.help,
     }

@@ -121,13 +121,15 @@ def build(folder: Path, request: Mapping[str, Any]) -> None:
     from atonc.report import compile_text
     from atonc.serve.form import parsed
     from atonc.verbs.flags import declared_values
+    from atonc.verbs.generate import check_image, write
 
     asked, model = parsed(request["options"]), folder / request["model"]
     with progress.watching(Progress(bool(request["samples"])).heard):
         view = _view(model, asked, request["title"])
         broken = generating.broken(declared_values(Gates, asked), view)
         document = compile_text.as_json(view) | {"gates": broken}
-        generating.generate(view, folder / OUT, asked.hex, asked.stai)
+        check_image(view, asked)
+        write(view, folder / OUT, asked)
         if request["samples"]:
             document["validation"] = _validation(view, model, [folder / name for name in request["samples"]])
     files = sorted(path.name for path in (folder / OUT).iterdir() if path.is_file())

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from atonc.disk import write_file
 from atonc.errors import InputError
-from atonc.verbs.common import add_output_options
+from atonc.verbs.flags import add_output_options, add_single
 
 if TYPE_CHECKING:
     from atonc.hw.board import Board
 
-DEFAULT = "stm32n6570-dk"
 _BOARD = "name of a board, or its .toml"
 _CHOICE = "name of a board, or its .toml; SET@BOARD: a pool set other than the default"
 
@@ -47,7 +46,7 @@ def _add_check(kinds: Kinds[argparse.ArgumentParser]) -> None:
     check = kinds.add_parser("check", help="overlaps between sections, pools, frame buffers, loader and flash slots")
     check.set_defaults(verb=_check)
     check.add_argument("images", nargs="*", type=Path, metavar="IMAGE.elf", help="the linked firmware")
-    check.add_argument("--board", default=DEFAULT, metavar="[SET@]BOARD", help=f"{_CHOICE} (default {DEFAULT})")
+    add_single(check, "board")
     check.add_argument("--mpool", action="append", default=[], type=Path, metavar="FILE", help="pools of a network")
     check.add_argument(
         "--network", action="append", default=[], type=Path, metavar="DIR", help="a generated network: what it uses"

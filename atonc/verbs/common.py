@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from atonc.declare import declared
 from atonc.disk import write_file
 from atonc.errors import InputError, UnsupportedError
-from atonc.options import EDGES, MAPPING, MEMORY, MODEL, Options
+from atonc.options import MODEL, Options
 from atonc.options import positive as positive
 from atonc.progress import stage
-from atonc.verbs.flags import LEVELS, OUTPUT, add_declared, group
+from atonc.verbs.compile_options import OPTIMISE, ModelOptions, PictureOptions
+from atonc.verbs.flags import LEVELS, add_declared, group
 from atonc.verbs.flags import add_output_options as add_output_options
 from atonc.verbs.st_options import COMMON, Foreign, add_foreign
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from atonc.insight.types import NetworkView
 
 MODELS = (".tflite", ".onnx")
-TYPES = {"tflite": ".tflite", "onnx": ".onnx", "keras": ""}
-# ST's -O: what to spend memory for
-OPTIMISE = {"time": "speed", "balanced": "speed", "ram": "memory"}
 
 
 def without_levels(arguments: Sequence[str]) -> list[str]:
@@ -43,58 +41,17 @@ def without_levels(arguments: Sequence[str]) -> list[str]:
 
 
 def add_model_options(parser: argparse.ArgumentParser, *foreign: tuple[Foreign, ...], verify: bool = False) -> None:
-    """What the compiler wants to know; names are those of ST's tool. `verify`: whether the user decides."""
-    model, memory, mapping = (group(parser, title) for title in (MODEL, MEMORY, MAPPING))
-    model.add_argument("positional", nargs="?", type=Path, metavar="MODEL", help="quantised .tflite or .onnx")
-    model.add_argument("-m", "--model", type=Path, metavar="MODEL", help="the same as an option")
-    model.add_argument("-n", "--name", default="network", help="prefix of files and C names")
-    kinds = "of the model file, if it must be checked"
-    model.add_argument("-t", "--type", choices=list(TYPES), default="", help=kinds)
-    memory.add_argument("--target", choices=["stm32n6"], default="stm32n6", help="the only target")
-    profile = "profile of ST's compiler: a built-in name, a file, or both"
-    memory.add_argument("--st-neural-art", nargs="?", const="default", metavar="[PROFILE@]FILE.json", help=profile)
-    for side in ("inputs", "outputs"):
-        holds = f"the network has the memory of the {side} (default)"
-        group(parser, EDGES).add_argument(f"--allocate-{side}", action="store_true", help=holds)
-        group(parser, EDGES).add_argument(
-            f"--{side[:-1]}-memory-alignment",
-            type=_alignment,
-            default=32,
-            metavar="BYTES",
-            help=f"of the {side}; any power of two up to 32",
-        )
-    spend = "of ST's tool: ram is --prefer memory, time and balanced are --prefer speed"
-    memory.add_argument("-O", "--optimization", choices=list(OPTIMISE), help=spend)
-    add_declared(parser, without=() if verify else ("verify",))
-    mapping.add_argument(
-        "--on", nargs=2, action="append", default=[], metavar=("cpu|npu", "NODE"), help="where a node must run"
+    """What the compiler wants to know. `verify`: whether the user decides."""
+    group(parser, MODEL).add_argument(
+        "positional", nargs="?", type=Path, metavar="MODEL", help="quantised .tflite or .onnx"
     )
-    controller = "epochs run on the NPU's own controller (default)"
-    mapping.add_argument("--enable-epoch-controller", "--eec", action="store_true", help=controller)
-    memory.add_argument(
-        *("-r", "--relocatable"), nargs="?", const="", metavar="WORDS",
-        help="for a relocatable image: split, no-secure, gen-c-files, separated by commas (docs/reloc.md)",
-    )  # fmt: skip
-    interface = "also the files of the st-ai interface (st-ai, as --stai), or not (legacy)"
-    group(parser, OUTPUT).add_argument("--c-api", choices=["st-ai", "legacy"], default="legacy", help=interface)
+    add_declared(parser, ModelOptions)
+    add_declared(parser, without=() if verify else ("verify",))
     add_foreign(parser, COMMON, *foreign)
 
 
-def _alignment(text: str) -> int:
-    """Buffers of inputs and outputs begin at lines of the processor's cache: 32 bytes."""
-    if text not in ("1", "2", "4", "8", "16", "32"):
-        raise InputError(
-            f"an alignment of {text[:20]} bytes is not offered",
-            rule="inputs and outputs begin at multiples of 32 bytes, a line of the processor's cache",
-            remedy="leave the option out, or supply the buffers yourself (--no-inputs-allocation)",
-        )
-    return int(text)
-
-
 def add_picture_options(parser: argparse.ArgumentParser) -> None:
-    shown = group(parser, OUTPUT)
-    shown.add_argument("--trace", type=Path, metavar="FILE.json", help="also write a trace for Perfetto")
-    shown.add_argument("--annotate", type=Path, metavar="FILE.onnx", help="also write the graph for Netron")
+    add_declared(parser, PictureOptions)
 
 
 def write_pictures(network: NetworkView, options: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.errors import InputError
-from atonc.verbs.common import add_output_options
+from atonc.verbs.flags import add_output_options, add_single
 
 if TYPE_CHECKING:
     from atonc.insight.accuracy import OutputAgreement
@@ -22,9 +22,9 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.set_defaults(verb=_compare)
     for side in ("a", "b"):
         parser.add_argument(side, type=Path, metavar=side.upper(), help="folder of a build, its C file, or a model")
-    parser.add_argument("--board", default="stm32n6570-dk", help="for models (default stm32n6570-dk)")
     parser.add_argument("--input", type=Path, action="append", default=[], metavar="FILE", help="run both on this too")
-    parser.add_argument("--seed", type=int, metavar="N", help="run both on a photo-like input made from this number")
+    add_single(parser, "board", seed="run both on a photo-like input made from this number")
+    parser.set_defaults(seed=None)  # None: only what `--input` names is run
     parser.add_argument("--html", type=Path, metavar="FILE", help="write both builds as one page, layers paired")
     parser.add_argument("--min-cosine", type=float, default=0.0, metavar="C", help="gate: exit 1 if an output is below")
     parser.add_argument("--max-ratio", type=float, default=0.0, metavar="R", help="gate: exit 1 if B takes longer")

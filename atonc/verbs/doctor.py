@@ -6,7 +6,7 @@ import argparse
 import json
 
 from atonc.errors import InputError, ToolError
-from atonc.verbs.common import add_output_options
+from atonc.verbs.flags import add_output_options, add_single
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -16,7 +16,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Exit code 0: the steps asked for are ready (without --for: compiling is); 4: something lacks.",
     )
     parser.set_defaults(verb=_doctor)
-    parser.add_argument("--board", default="stm32n6570-dk", help="name or FILE.toml (default stm32n6570-dk)")
+    add_single(parser, "board")
     parser.add_argument(
         "--for", dest="steps", action="append", default=[], metavar="STEP", help="this step must be ready (repeatable)"
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import Field
+from dataclasses import Field, dataclass, replace
 from typing import Any, TypeVar
 
-from atonc.declare import AGAIN, SEVERAL, Option, declared, default_of
+from atonc.declare import AGAIN, PAIRS, PLAIN, SEVERAL, Option, declared, default_of, option
 from atonc.options import OUTPUT as OUTPUT
 from atonc.options import Options
 from atonc.verbs.examples import TITLE
@@ -15,6 +15,11 @@ from atonc.verbs.examples import TITLE
 T = TypeVar("T")
 ST_ONLY = "accepted for scripts of ST's tool, without effect here"
 LEVELS = ("0", "1", "2", "3")
+_MANY: dict[str, dict[str, Any]] = {
+    AGAIN: {"action": "append"},
+    SEVERAL: {"nargs": "+"},
+    PAIRS: {"action": "append", "nargs": 2},
+}
 MANY = 6  # more flags than this are not in the first line of the help
 
 
@@ -33,21 +38,31 @@ def add_declared(parser: argparse.ArgumentParser, kind: type[Any] = Options, wit
             _add(group(parser, known.group), member, known)
 
 
+def add_single(parser: argparse.ArgumentParser, *names: str, **helps: str) -> None:
+    """Options of the compiler that a verb takes without the others; with a help where they mean something special."""
+    for member, known in declared(Options):
+        if member.name in (*names, *helps):
+            _add(group(parser, PLAIN), member, replace(known, help=helps.get(member.name, known.help)))
+
+
 def _add(target: argparse._ArgumentGroup, member: Field[Any], known: Option) -> None:
     default = default_of(member)
     if isinstance(default, bool):
         action = "store_false" if default else "store_true"
         target.add_argument(*known.flags, dest=member.name, action=action, help=known.help)
         return
-    shape: dict[str, Any] = {"nargs": "?", "const": known.bare} if known.bare else {}
+    shape: dict[str, Any] = {} if known.bare is None else {"nargs": "?", "const": known.bare}
+    metavar: str | tuple[str, ...] | None = known.metavar or None
     if known.many:
-        shape, default = {"action": AGAIN} if known.many == AGAIN else {"nargs": SEVERAL}, list(default)
+        shape, default = _MANY[known.many], list(default)
+    if known.many == PAIRS:
+        metavar = tuple(known.metavar.split())
     target.add_argument(
         *known.flags,
         dest=member.name,
         default=default,
         choices=known.choices or None,
-        metavar=known.metavar or None,
+        metavar=metavar,
         type=known.parse or str,
         help=known.help,
         **shape,
@@ -58,6 +73,15 @@ def declared_values(kind: type[T], given: argparse.Namespace, **more: Any) -> T:
     """What the user said for the options of a dataclass; `more` are its fields that are no flags."""
     said = {member.name: getattr(given, member.name) for member, _ in declared(kind)}
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}, **more)
+
+
+@dataclass(frozen=True)
+class ShownOptions:
+    """What nearly every verb is asked for."""
+
+    json: bool = option(False, "--json", OUTPUT, "one JSON document on standard output, errors included", local=True)
+    verbose: bool = option(False, "-v --verbose", OUTPUT, "every epoch, every layer", local=True)
+    quiet: bool = option(False, "-q --quiet", OUTPUT, "only errors; no progress", local=True)
 
 
 class NoEffect(argparse.Action):
@@ -94,13 +118,10 @@ class Verbosity(argparse.Action):
 
 
 def add_output_options(parser: argparse.ArgumentParser, verbosity: bool = False) -> None:
-    shown = group(parser, OUTPUT)
-    shown.add_argument("--json", action="store_true", help="one JSON document on standard output, errors included")
-    shown.add_argument("-v", "--verbose", action="store_true", help="every epoch, every layer")
-    shown.add_argument("-q", "--quiet", action="store_true", help="only errors; no progress")
+    add_declared(parser, ShownOptions)
     if verbosity:
         level = "level of ST's tool: 0 is the usual text, 1 to 3 the same as -v"
-        shown.add_argument("--verbosity", action=Verbosity, choices=LEVELS, help=level)
+        group(parser, OUTPUT).add_argument("--verbosity", action=Verbosity, choices=LEVELS, help=level)
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
@@ -133,4 +154,3 @@ def default_text(action: argparse.Action) -> str:
     if action.nargs == 0 or value is None or value is argparse.SUPPRESS or isinstance(value, list | tuple | dict):
         return ""
     return "" if value in ("", 0.0) and not isinstance(value, int) else str(value).replace("%", "%%")
-

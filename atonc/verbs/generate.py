@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.errors import InputError
-from atonc.options import STAGES, Gates
+from atonc.options import Gates, Options
 from atonc.verbs import st_options
-from atonc.verbs.common import add_model_options, add_picture_options, compiler_options, model_path, write_pictures
-from atonc.verbs.flags import OUTPUT, add_declared, add_output_options, declared_values, group
+from atonc.verbs.common import add_model_options, compiler_options, model_path, write_pictures
+from atonc.verbs.compile_options import AnalyzeOptions, ModelOptions, PictureOptions, StageOptions, WrittenOptions
+from atonc.verbs.flags import ShownOptions, add_declared, add_output_options, declared_values
 
 if TYPE_CHECKING:
     from atonc.compile_view import CompileView
-    from atonc.options import Options
     from atonc.place.explain import PlacementError
+
+# all that `generate` is asked for: its form in `serve` follows from it
+DECLARED = (ModelOptions, Options, WrittenOptions, StageOptions, Gates, PictureOptions, ShownOptions)
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -38,29 +41,10 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     analyze.set_defaults(verb=_analyze, hex=False, stai=False)
     add_model_options(generate, st_options.GENERATE, verify=True)
     add_model_options(analyze, verify=True)
-    written = group(generate, OUTPUT)
-    written.add_argument("-o", "--output", type=Path, default=Path("st_ai_output"), metavar="DIR", help="folder")
-    written.add_argument("--hex", action="store_true", help="memory images also as Intel HEX, with their addresses")
-    written.add_argument("--binary", action="store_true", help="memory images as binary files (default)")
-    written.add_argument("--stai", action="store_true", help="also stai_NAME.c, .h, for applications of Core 3.0 on")
-    reports = "also write the reports and NAME_c_info.json into this folder"
-    group(analyze, OUTPUT).add_argument("-o", "--output", type=Path, metavar="DIR", help=reports)
-    front = "RAM against time instead: the model with --prefer, --resident and prefetch each way, as a table and a page"
-    group(analyze, OUTPUT).add_argument(
-        "--pareto", nargs="?", const=Path("pareto.html"), type=Path, metavar="FILE.html", help=front
-    )
-    for parser in (generate, analyze):
-        _add_checks(parser)
-        add_picture_options(parser)
+    for parser, own in ((generate, WrittenOptions), (analyze, AnalyzeOptions)):
+        for kind in (own, StageOptions, Gates, PictureOptions):
+            add_declared(parser, kind)
         add_output_options(parser, verbosity=True)
-
-
-def _add_checks(parser: argparse.ArgumentParser) -> None:
-    shown = group(parser, OUTPUT)
-    shown.add_argument("--no-report", action="store_true", help="write no reports")
-    shown.add_argument("--dump", type=Path, metavar="DIR", help="what each stage hands to the next, as text")
-    shown.add_argument("--stop-after", choices=STAGES, help="with --dump: go no further")
-    add_declared(parser, Gates)
 
 
 def _generate(options: argparse.Namespace) -> int:
@@ -123,16 +107,10 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     finally:
         dump.write()
     broken = generating.broken(gates, view)
-    if options.relocatable is not None:
-        from atonc.app import relocating
-
-        relocating.check_pools(view)
+    check_image(view, options)
     if folder is not None and not broken:
-        with_stai = options.stai or options.c_api == "st-ai"
-        view = generating.generate(view, folder, options.hex, with_stai, not options.no_report)
-        if options.relocatable is not None:
-            view = with_image(view, folder, options.relocatable)
-    if folder is None and options.output is not None and not options.no_report:
+        view = write(view, folder, options)
+    if folder is None and options.output is not None and options.report:
         view = generating.write_reports(view, options.output)
     if options.trace or options.annotate:
         from atonc.insight.ours import network_view
@@ -145,6 +123,23 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     for sentence in broken:
         print(f"atonc: {sentence}", file=sys.stderr)
     return 1 if broken else 0
+
+
+def check_image(view: CompileView, options: argparse.Namespace) -> None:
+    """Whether a relocatable image can be made of it, where one is wanted."""
+    if options.relocatable is not None:
+        from atonc.app import relocating
+
+        relocating.check_pools(view)
+
+
+def write(view: CompileView, folder: Path, options: argparse.Namespace) -> CompileView:
+    """The files that were asked for."""
+    from atonc.app import generating
+
+    with_stai = options.stai or options.c_api == "st-ai"
+    view = generating.generate(view, folder, options.hex, with_stai, options.report)
+    return view if options.relocatable is None else with_image(view, folder, options.relocatable)
 
 
 def with_image(view: CompileView, folder: Path, asked: str) -> CompileView:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.disk import write_file
-from atonc.verbs.common import add_output_options
+from atonc.verbs.flags import add_output_options, add_single
 
 if TYPE_CHECKING:
     from atonc.app.load_run import Loaded, LoadPlan
@@ -28,7 +28,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     load.set_defaults(verb=_load)
     load.add_argument("positional", nargs="?", type=Path, metavar="FILE", help="NAME_rel.bin")
     load.add_argument("-i", "--input", type=Path, metavar="FILE", help="the same as an option (build/network_rel.bin)")
-    load.add_argument("--board", default="stm32n6570-dk", help="default stm32n6570-dk")
+    add_single(load, "board", "seed")
     load.add_argument("--address", default=DEFAULT_ADDRESS, metavar="NET[,PARAMS]", help=f"default {DEFAULT_ADDRESS}")
     modes = "copy or xip, and ext, no-flash, no-run, usbc, max-speed (default copy)"
     load.add_argument("--mode", default="copy", metavar="WORDS", help=modes)
@@ -41,7 +41,6 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     load.add_argument(
         "--serial", metavar="LINE", help=f"with --real, the board's line: {line} (default: found by itself)"
     )
-    load.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
     load.add_argument("--log", nargs="?", const=LOG_FILE, metavar="FILE", help=f"also write the text ({LOG_FILE})")
     load.add_argument("--verbosity", type=int, choices=range(3), default=1, help="0: only errors")
     load.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)

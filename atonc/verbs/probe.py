@@ -9,7 +9,7 @@ from pathlib import Path
 
 from atonc.errors import InputError
 from atonc.progress import stage
-from atonc.verbs.common import add_output_options
+from atonc.verbs.flags import add_output_options, add_single
 
 READ = "read"  # instead of a name: the way back
 
@@ -20,7 +20,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     names = "probes, or all; their controls come along. Or `read LOG`: what the board answered, as an evidence file"
     parser.add_argument("names", nargs="*", metavar="NAME", help=names)
     parser.add_argument("--list", action="store_true", help="all probes with their question (also without a NAME)")
-    parser.add_argument("--board", default="stm32n6570-dk", metavar="BOARD", help="default stm32n6570-dk")
+    add_single(parser, "board")
     output = "folder of the firmware (default probes), or with `read` the evidence file (default evidence.json)"
     parser.add_argument("-o", "--output", type=Path, metavar="PATH", help=output)
     add_output_options(parser)

@@ -17,13 +17,13 @@ from atonc.ir import Array
 from atonc.lower.semantics.roundings import agree, roundings
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_canonical, memories
-from atonc.schedule import PASSES, PREFETCH, ROUNDS_ELSEWHERE
+from atonc.schedule import PASSES, PREFETCH
 from atonc.search.build import build
 from atonc.search.generators import prefetch, resident
 from tests.compiler.candidates import candidate_of
 from tests.compiler.layer_checks import soil
 
-KEEP_BITS = tuple(p for p in PASSES if p not in ROUNDS_ELSEWHERE)
+KEEP_BITS = tuple(p.name for p in PASSES.values() if not p.rounds_elsewhere)
 NO_PASSES = Options(verify=False, schedule_without=(*KEEP_BITS, "lanes"))
 ONLY_LANES = Options(verify=False, schedule_without=KEEP_BITS)
 IN_RAM = Options(verify=False, resident="4096", schedule_with=(PREFETCH,))  # some stay, others are fetched

@@ -85,7 +85,7 @@ def test_guesses_say_so() -> None:
 
 def instructions(name: str, args: list[Any]) -> float:
     """Cycles of one of our kernels without its waits."""
-    return atonc_costs.WORK[name](atonc_costs._Reader(name, args)).cycles
+    return atonc_costs.WORK[name](atonc_costs.Reader(name, args)).cycles
 
 
 def test_own_kernels_wait_for_memory() -> None:

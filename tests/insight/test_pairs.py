@@ -13,7 +13,7 @@ from atonc.insight import flow, vendor
 from atonc.insight.folder import folder_view
 from atonc.insight.ours import network_view
 from atonc.insight.pairs import BY_OPERATOR, pair_layers
-from atonc.insight.types import BufferView, LayerView, OperatorView, TensorView
+from atonc.insight.types import BufferView, LayerFacts, LayerView, OperatorView, StepView, TensorView
 from atonc.options import Options
 
 DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits" / "digits.tflite"
@@ -21,9 +21,12 @@ DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits" / "digits.t
 
 def _layer(name: str, *operators: tuple[str, str, tuple[int, ...]], step: int = 1) -> LayerView:
     views = tuple(OperatorView(*one) for one in operators)
-    return LayerView(
-        name, views[0].kind, (name,), "npu", (step,), (), (), (1, 8, 8, 4), 0, 100, 1.0, {}, (), (), operators=views
+    kind, shape = views[0].kind, (1, 8, 8, 4)
+    facts = LayerFacts(name=name, kind=kind, nodes=(name,), inputs=(), outputs=(), shape=shape, operators=views)
+    own = StepView(
+        number=step, on="npu", title=name, layer=name, cycles=100, milliseconds=1.0, st_cycles=100, bound_by=""
     )
+    return LayerView.of(facts, [own])
 
 
 def _conv(name: str, outputs: int, step: int = 1) -> LayerView:

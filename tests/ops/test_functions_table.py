@@ -68,6 +68,8 @@ def test_everything_is_there(row: Function) -> None:
 
 
 def test_numbers_are_those_of_the_header() -> None:
+    strangers = [twin.name for twin in atonc_functions.UNARY if twin.name not in C_NUMBERS]
+    assert not strangers, f"{', '.join(strangers)} has no row in atonc/ops/functions.py"
     assert sorted(C_NUMBERS.values()) == list(range(len(atonc_functions.UNARY)))
     for kind, number in C_VARIANTS.items():
         assert all(_in_c(kind, number).values()) and atonc_functions.UNARY[number].name == kind

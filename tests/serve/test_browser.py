@@ -115,7 +115,7 @@ def _options(page: Any) -> None:
     page.click(".job .who a")
     page.click("text=Again, with other options")
     page.click("summary:has-text('Options')")
-    page.click("summary:has-text('Numbers')")
+    page.click("summary:has-text('How operators are mapped')")
     assert "ST" in page.locator(".option:has([name=numerics]) p").inner_text()
     page.select_option("[name=numerics]", "2.x")
     page.click("#compile")

@@ -8,20 +8,27 @@ import pytest
 
 pytest.importorskip("starlette", reason="atonc[serve] is not installed")
 
+from atonc.declare import declared
 from atonc.errors import InputError
 from atonc.serve import form
 from atonc.serve.api import options_schema
+from atonc.verbs.generate import DECLARED
 
 
 def test_every_option_is_one_of_the_command_line_and_has_help() -> None:
     found = [option for group in form.schema() for option in group["options"]]
-    assert len(found) == sum(map(len, form.GROUPS.values()))
+    names = [option["name"] for option in found]
+    assert len(set(names)) == len(names)
+    wanted = ("resident", "schedule-with", "schedule-without", "relocatable", "optimization", "cut-input-layers")
+    assert set(wanted) <= set(names)
     assert all(option["help"] for option in found)
     assert set(options_schema()["properties"]) == {option["name"] for option in found}
 
 
 def test_no_option_names_a_file() -> None:
-    for name in ("mpool", "st-neural-art", "dump", "trace", "annotate", "output", "model"):
+    named = {known.flags[-1][2:] for kind in DECLARED for _, known in declared(kind) if "FILE" in known.metavar}
+    assert named >= {"memory-pool", "evidence", "calibration"}
+    for name in (*named, "mpool", "st-neural-art", "dump", "trace", "annotate", "output", "model"):
         with pytest.raises(InputError, match="no option"):
             form.parsed({name: "/etc/passwd"})
 
@@ -32,6 +39,12 @@ def test_values_are_those_of_the_command_line() -> None:
     assert (found.prefer, found.npu_mhz, found.no_cpu, found.hex, found.name) == ("memory", 800.0, True, False, "net")
     expected = "atonc generate m.tflite --prefer=memory --npu-mhz=800 --no-cpu --on cpu 'a b' --name=net"
     assert form.command("m.tflite", options) == expected
+
+
+def test_an_option_whose_flag_stands_alone() -> None:
+    found = form.parsed({"resident": True, "relocatable": True})
+    assert (found.resident, found.relocatable) == ("all", "")
+    assert form.parsed({"resident": "64k", "relocatable": "split"}).resident == str(64 << 10)
 
 
 @pytest.mark.parametrize(

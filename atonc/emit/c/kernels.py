@@ -6,6 +6,7 @@ nobody calls; so it always has all families.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import resources
 
@@ -14,18 +15,33 @@ PARTS = (
     "numbers.h", "functions.h", "loops.h", "vectors.h", "memory.c", "elementwise.c", "windows.c",
     "products.c", "rows.c", "states.c",
 )  # fmt: skip
+_PROTOTYPES = re.compile(r"^/\* Prototypes: [^\n]*\n", re.MULTILINE)  # where the header has room for them
+_SHOWN = re.compile(  # of a part: titles, and functions that are not static with the comment above them
+    r"^(?:/\* --- [^\n]*|(?:/\*(?:(?!\*/).)*\*/\n)?void atonc_\w+\([^)]*\)(?=\n\{))", re.MULTILINE | re.DOTALL
+)
 _SECTION = "/* --- "  # what stands before the first one serves editors, and compilers of a single part
 
 _FOLDER = resources.files("atonc").joinpath("runtime", "kernels")
 
 
 def kernel_files() -> dict[str, bytes]:
-    return {HEADER: _FOLDER.joinpath(HEADER).read_bytes(), SOURCE: source().encode()}
+    return {HEADER: header().encode(), SOURCE: source().encode()}
+
+
+@cache
+def header() -> str:
+    """Types and numbers as they are written, and a prototype of every function: it cannot differ from the body."""
+    shown = (match[0] for name in PARTS if name.endswith(".c") for match in _SHOWN.finditer(_part(name)))
+    lines = (f"\n{text}\n\n" if text.startswith(_SECTION) else f"{text};\n" for text in shown)
+    prototypes = "".join(lines).lstrip("\n")
+    return _PROTOTYPES.sub(lambda _: f"{prototypes}\n", _FOLDER.joinpath(HEADER).read_text(encoding="utf-8"))
+
+
+def _part(name: str) -> str:
+    return _FOLDER.joinpath("parts", name).read_text(encoding="utf-8")
 
 
 @cache
 def source() -> str:
-    folder = _FOLDER.joinpath("parts")
-    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in PARTS]
-    prologue = folder.joinpath("prologue.h").read_text(encoding="utf-8")
-    return prologue + "".join(part[part.index(_SECTION) :] for part in parts)
+    parts = map(_part, PARTS)
+    return _part("prologue.h") + "".join(part[part.index(_SECTION) :] for part in parts)

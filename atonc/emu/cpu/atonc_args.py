@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from atonc.emu.bus import Memory
+from atonc.emu.cpu.atonc_costs import WORK, Work
 from atonc.emu.cpu.atonc_numbers import Format, element_type
 from atonc.emu.cpu.registry import library
 from atonc.emu.cpu.struct_view import StructView, argument, as_address, as_int, as_number, fail
@@ -113,10 +114,14 @@ class KernelCall:
         return np.ndarray(tuple(shape), dtype, buffer=data.data, offset=-first, strides=strides)
 
 
-def kernel(name: str) -> Callable[[Callable[[KernelCall], None]], Callable[[KernelCall], None]]:
-    """Registers one of our kernels by its C name."""
+def kernel(
+    name: str, price: Work | None = None
+) -> Callable[[Callable[[KernelCall], None]], Callable[[KernelCall], None]]:
+    """Registers one of our kernels by its C name, with its price unless `atonc_costs.WORK` has that."""
 
     def register(function: Callable[[KernelCall], None]) -> Callable[[KernelCall], None]:
+        if price is not None:
+            WORK[name] = price
         library(name)(lambda args, memory: function(KernelCall(name, args, memory)))
         return function
 

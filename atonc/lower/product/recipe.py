@@ -45,7 +45,7 @@ from atonc.plan.streams import Area
 from atonc.plan.task import Purpose, Task, TaskGroup
 from atonc.select.policy import EPOCH_CYCLES, LEAST_PRODUCT
 
-ATTENTION = "attention"  # of schedule.UNPROVEN
+ATTENTION = "attention"  # of schedule.ON_REQUEST
 MODE = Mode(1, unsigned=True, deep=True, packed_frame=True)
 
 

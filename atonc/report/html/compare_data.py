@@ -9,6 +9,7 @@ from atonc.insight.compare import Comparison
 from atonc.insight.live import live_bytes
 from atonc.insight.types import LayerView, NetworkView
 from atonc.report import compare_text
+from atonc.report.columns import rows
 from atonc.report.html.data import cut
 
 
@@ -60,8 +61,7 @@ def _layer(layer: LayerView) -> dict[str, Any]:
         "epochs": list(layer.steps),
         "shape": list(layer.shape),
         "ms": layer.milliseconds,
-        "cycles": layer.cycles,
-        "macs": layer.macs,
+        "figures": rows(layer),
         "bound": next(iter(layer.bound_by), ""),
         "rules": [[one.rule.id, one.seen] for one in layer.decisions],
     }

@@ -25,6 +25,7 @@ from atonc.insight.types import (
     Verified,
 )
 from atonc.report import accuracy_text, silicon_text
+from atonc.report.columns import COLUMNS
 from atonc.report.explain_text import layer_data
 from atonc.report.html.graph import graph_data
 
@@ -80,6 +81,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "reproduce": dict(network.reproduce),
         "steps": [_step(step) for step in network.steps],
         "layers": [_layer(layer, places) for layer in network.layers],
+        "columns": [[column.key, column.title, column.digits] for column in COLUMNS],
         "roofline": _roofline(network),
         "buffers": [_buffer(buffer, names) for buffer, names in distinct(network.buffers).items()],
         "live": list(live_bytes(network).values()),

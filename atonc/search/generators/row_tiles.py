@@ -23,7 +23,7 @@ PASS = "stripe"  # its name for --schedule-without
 
 def propose(candidate: Candidate) -> Iterator[Proposal]:
     options = candidate.setting.options
-    if PASS in options.schedule_without or options.numerics == "2.x":
+    if PASS in candidate.setting.without or options.numerics == "2.x":
         return
     spilled = candidate.made.layout.spilled_bytes
     for part in SPILL_PARTS if spilled else ():

@@ -110,14 +110,14 @@ function control(option, kind, keepValue) {
     return h("input", { type: "checkbox", name: option.name, checked: value === true, onchange: (event) => keepValue(true, !event.target.checked) });
   if (kind === "choice") {
     const rows = option.choices.map((choice) => h("option", {}, choice));
-    const free = option.default === null ? [h("option", { value: "" }, "as the model says")] : [];
+    const free = option.default === null ? [h("option", { value: "" }, "not set")] : [];
     const box = h("select", { name: option.name, onchange: (event) => keepValue(event.target.value, event.target.value === (option.default || "")) }, free, rows);
     box.value = value === undefined ? option.default || "" : value;
     return box;
   }
-  const shown = kind === "pairs" ? (value || []).map((pair) => pair.join(" ")).join(", ") : value;
-  const hint = kind === "pairs" ? "cpu NODE, npu NODE" : option.default === null ? option.hint : option.default;
-  const read = (text) => kind === "pairs" ? text.split(",").map((part) => part.trim().split(/\s+(.*)/s).slice(0, 2)) : text.trim();
+  const shown = kind === "pairs" ? (value || []).map((pair) => pair.join(" ")).join(", ") : value === true ? "yes" : value;
+  const hint = kind === "pairs" ? "cpu NODE, npu NODE" : option.bare ? `yes, or ${option.hint}` : option.default === null ? option.hint : option.default;
+  const read = (text) => kind === "pairs" ? text.split(",").map((part) => part.trim().split(/\s+(.*)/s).slice(0, 2)) : option.bare && text.trim() === "yes" ? true : text.trim();
   return h("input", { type: "text", name: option.name, value: shown === undefined ? "" : shown, placeholder: hint, spellcheck: "false", autocomplete: "off",
     oninput: (event) => keepValue(read(event.target.value), !event.target.value.trim()) });
 }

@@ -173,8 +173,8 @@
     $("detail-body").scrollTop = 0;
     if (from === "table") $("detail").classList.add("open");
   }
-  const facts = layer => el("div", { class: "rule" }, el("b", {}, layer.label, " ", badge(layer.on)), pairs([["layer", name(layer.name)], ["shape", shapeText(layer.shape)], ["epochs", layer.epochs.length > 4 ? `${layer.epochs[0]} to ${layer.epochs[layer.epochs.length - 1]}` : layer.epochs.join(", ")], ["time", `${milliseconds(layer.ms)}, ${format(layer.cycles)} cycles`],
-    ...(layer.macs ? [["MAC/cycle", (layer.macs / Math.max(1, layer.cycles)).toFixed(1)]] : []), ["bound by", layer.bound || "nothing"], ...layer.rules.map(([id, seen]) => [id, seen])].filter(r => r[1] !== "")));
+  const facts = layer => el("div", { class: "rule" }, el("b", {}, layer.label, " ", badge(layer.on)), pairs([["layer", name(layer.name)], ["shape", shapeText(layer.shape)], ["epochs", layer.epochs.length > 4 ? `${layer.epochs[0]} to ${layer.epochs[layer.epochs.length - 1]}` : layer.epochs.join(", ")], ["time", milliseconds(layer.ms)],
+    ...layer.figures, ["bound by", layer.bound || "nothing"], ...layer.rules.map(([id, seen]) => [id, seen])].filter(r => r[1] !== "")));
   $("detail-toggle").addEventListener("click", () => $("detail-toggle").setAttribute("aria-expanded", $("detail").classList.toggle("open")));
 
   addEventListener("resize", () => { redraw(); redrawMemory(); });

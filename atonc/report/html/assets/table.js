@@ -11,7 +11,7 @@
     ["on", l => l.on, "", l => badge(l.on)],
   ];
   if (D.measured) columns.push(["measured ms", l => measuredOf(l) ?? -1, "number", l => measuredOf(l) === null ? "" : measuredOf(l).toFixed(4), l => measuredOf(l) ?? ""]);
-  columns.push(["cycles", l => l.cycles, "number", l => format(l.cycles)], ["MAC/cycle", l => l.macs_per_cycle, "number", l => l.macs ? l.macs_per_cycle.toFixed(1) : ""]);
+  for (const [key, title, digits] of D.columns) columns.push([title, l => l[key], "number", l => !l[key] ? "" : digits ? l[key].toFixed(digits) : format(l[key]), l => l[key]]);
   if (D.layers.some(l => l.error)) columns.push(["codes that differ", l => l.error ? l.error[1] : -1, "number", l => l.error ? l.error[1].toFixed(2) + " %" : "", l => l.error ? l.error[1] : ""]);
   columns.push(["bound by", bound, "line", bound], ["rules", l => rules(l).join(" "), "rules", l => rules(l).join(", ")]);
 

@@ -3,8 +3,9 @@
 #include "loops.h"
 #include "vectors.h"
 
-/* --- one value at a time ------------------------------------------------------------------------------------------- */
+/* --- one value at a time (input and output may be the same memory if their elements have the same size) ----------- */
 
+/* out[i] = table[in[i]], the byte taken as 0 to 255; the table holds the bytes of 256 entries. */
 void atonc_lookup(void *out, const uint8_t *in, uint32_t count, const uint8_t *table, uint32_t item_bytes_)
 {
   uint8_t *to = out;
@@ -104,6 +105,7 @@ static void bytes_to_floats(float *out, const uint8_t *in, const atonc_format *f
   for (uint32_t i = 0; i < count; i++) out[i] = table[in[i]];
 }
 
+/* From one number format to another: quantise, dequantise, requantise, and what only clips. */
 void atonc_convert(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                    uint32_t count)
 {
@@ -130,6 +132,7 @@ void atonc_unary(void *out, const atonc_format *out_format, const void *in, cons
   }
 }
 
+/* out = in * gain[c] + offset[c], c the position in the last dimension. */
 void atonc_affine(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                   uint32_t rows, uint32_t channels, const double *gain, const double *offset)
 {
@@ -143,6 +146,10 @@ void atonc_affine(void *out, const atonc_format *out_format, const void *in, con
 
 /* --- several values ------------------------------------------------------------------------------------------------ */
 
+/* ATONC_FLOOR_MOD has the sign of b, ATONC_FMOD that of a.
+ * Broadcasting: nested loops, outermost first, rows {count, step of a, step of b} in elements. ATONC_PRELU_TWICE has a
+ * multiplier for each side: the scale of a where a >= 0, the scale of b for products of codes elsewhere, both in units
+ * of the output; `first_bits` has an entry for each side. */
 void atonc_binary(void *out, const atonc_format *out_format, const void *a, const atonc_format *a_format,
                   const void *b, const atonc_format *b_format, int32_t rank, const int32_t *loops, int32_t function)
 {
@@ -160,6 +167,7 @@ void atonc_binary(void *out, const atonc_format *out_format, const void *a, cons
   } while (advance(&w, rank, loops, 3));
 }
 
+/* out = condition ? a : b; rows {count, step of the condition, of a, of b}. */
 void atonc_select(void *out, const atonc_format *out_format, const void *condition, int32_t condition_type,
                   const void *a, const atonc_format *a_format, const void *b, const atonc_format *b_format,
                   int32_t rank, const int32_t *loops)

@@ -5,6 +5,7 @@
 
 /* --- memory -------------------------------------------------------------------------------------------------------- */
 
+/* Copies bytes; the areas may overlap or be the same. */
 void atonc_copy(void *out, const void *in, uint32_t bytes)
 {
   uint8_t *to = out;
@@ -21,6 +22,7 @@ void atonc_copy(void *out, const void *in, uint32_t bytes)
   }
 }
 
+/* Writes `count` times the same `item_bytes` bytes. */
 void atonc_fill(void *out, const uint8_t *item, uint32_t item_bytes_, uint32_t count)
 {
   uint8_t *to = out;
@@ -78,6 +80,8 @@ static void copy_run(uint8_t *to, const uint8_t *from, uint32_t bytes)
   for (uint32_t i = 0; i < bytes; i++) to[i] = from[i];
 }
 
+/* Nested loops, outermost first, each a row {count, out step, in step} in bytes, around runs of `run_bytes` bytes.
+ * With a table every byte of a run goes through it. */
 void atonc_move(void *out, const void *in, uint32_t run_bytes, int32_t rank, const int32_t *loops,
                 const uint8_t *table)
 {
@@ -97,6 +101,7 @@ void atonc_move(void *out, const void *in, uint32_t run_bytes, int32_t rank, con
   } while (advance(&w, rank, loops, 3));
 }
 
+/* Picks positions along two axes: in [outer][a_in][middle][b_in][run], out [outer][a_out][middle][b_out][run]. */
 void atonc_take(void *out, const void *in, int32_t outer, int32_t a_in, int32_t a_out, int32_t middle, int32_t b_in,
                 int32_t b_out, uint32_t run_bytes, const int32_t *a_index, const int32_t *b_index)
 {
@@ -122,6 +127,7 @@ static int32_t inside(double index, int32_t size)
   return index >= size ? size - 1 : (int32_t)index;
 }
 
+/* in [outer][size][run]: picks by indices that are data; negative ones count from the end, others are kept inside. */
 void atonc_gather(void *out, const void *in, int32_t outer, int32_t size, uint32_t run_bytes, const void *indices,
                   int32_t index_type, int32_t count)
 {
@@ -135,6 +141,7 @@ void atonc_gather(void *out, const void *in, int32_t outer, int32_t size, uint32
   }
 }
 
+/* Every tuple of `depth` indices picks a run; `axes` has rows {size, step in bytes}. */
 void atonc_gather_nd(void *out, const void *in, uint32_t run_bytes, const void *indices, int32_t index_type,
                      int32_t tuples, int32_t depth, const int32_t *axes)
 {

@@ -154,6 +154,8 @@ static int multiply_bytes(const batch_product *p)
 }
 #endif
 
+/* Batches as nested loops {count, step of a, step of b} in elements; `steps` are those of a along rows and along the
+ * sum, of b along the sum and along columns. */
 void atonc_matmul(void *out, const atonc_format *out_format, const void *a, const atonc_format *a_format,
                   const void *b, const atonc_format *b_format, int32_t rank, const int32_t *loops, int32_t rows,
                   int32_t depth, int32_t columns, const int32_t *steps)

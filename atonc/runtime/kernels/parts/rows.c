@@ -155,6 +155,7 @@ static int softmax_vectors(uint8_t *out, const atonc_format *out_format, const u
 }
 #endif
 
+/* in [outer][count][inner] of bytes, signed or not; `exponentials[d]` is exp(-d * scale * beta). */
 void atonc_softmax_8(void *out, const atonc_format *out_format, const uint8_t *in, int32_t is_signed, int32_t outer,
                      int32_t count, int32_t inner, const double *exponentials)
 {
@@ -175,6 +176,7 @@ void atonc_softmax_8(void *out, const atonc_format *out_format, const uint8_t *i
   }
 }
 
+/* Any type; with `logarithm` the logarithm of the softmax. */
 void atonc_softmax(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                    int32_t outer, int32_t count, int32_t inner, double beta, int32_t logarithm)
 {
@@ -200,6 +202,7 @@ void atonc_softmax(void *out, const atonc_format *out_format, const void *in, co
   }
 }
 
+/* Rows of `count` values divided by their length. */
 void atonc_l2_norm(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                    int32_t rows, int32_t count)
 {
@@ -215,6 +218,7 @@ void atonc_l2_norm(void *out, const atonc_format *out_format, const void *in, co
   }
 }
 
+/* in [outer][a_in][middle][b_in][inner]: blends neighbours `low` and `low + 1` along a, then along b if `axes` is 2. */
 void atonc_resize_linear(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                          int32_t axes, int32_t outer, int32_t a_in, int32_t a_out, int32_t middle, int32_t b_in,
                          int32_t b_out, int32_t inner, const int32_t *a_low, const double *a_weight,
@@ -303,6 +307,7 @@ static void extremes_of_rows(void *out, size_t first, int32_t out_type, const ui
 }
 #endif
 
+/* in [outer][count][inner]: position of the first largest (or smallest) code. */
 void atonc_arg_extreme(void *out, int32_t out_type, const void *in, int32_t in_type, int32_t outer, int32_t count,
                        int32_t inner, int32_t smallest)
 {

@@ -85,6 +85,10 @@ static int32_t sum_of_bytes(const int8_t *x, const int8_t *weights, int32_t coun
   return sum;
 }
 
+/* An LSTM of bytes with cells of 16 bits that starts from nothing: in [batch][steps][inputs], out [batch][steps][cells],
+ * weights [gate][cells][inputs], recurrent [gate][cells][cells], gates: input, forget, cell, output. `biases` has rows
+ * for the sums of inputs, then of states; `multipliers` pairs {31 bits, exponent} for these sums and for the result.
+ * `cell_bits` are in front of the point of a cell, `cell_clip` bounds it unless it is 0; `zero` is the output's. */
 void atonc_lstm(int8_t *out, const int8_t *in, int32_t batch, int32_t steps, int32_t inputs, int32_t cells,
                 const int8_t *weights, const int8_t *recurrent, const int32_t *biases, const int32_t *multipliers,
                 int32_t cell_bits, int32_t cell_clip, int32_t zero)

@@ -205,6 +205,7 @@ static void convolve(collector collect, void *out, const atonc_format *out_forma
   }
 }
 
+/* Weights [out_c][k_h][k_w][in_c / groups] of type S8, S16, F32 or F64; out = sum * scales[o] + biases[o]. */
 void atonc_conv(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                 const void *weights, int32_t weight_type, const double *scales, const double *biases,
                 const atonc_window *window)
@@ -212,6 +213,7 @@ void atonc_conv(void *out, const atonc_format *out_format, const void *in, const
   convolve(add_window, out, out_format, in, in_format, weights, weight_type, scales, biases, window);
 }
 
+/* The same, transposed: out(y) collects in((y + top - ky * dilate) / stride) where that divides. */
 void atonc_transpose_conv(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                           const void *weights, int32_t weight_type, const double *scales, const double *biases,
                           const atonc_window *window)
@@ -257,6 +259,7 @@ void atonc_max_pool(void *out, const atonc_format *out_format, const void *in, c
   pool(out, out_format, in, in_format, window, 1, 0);
 }
 
+/* Padding counts as values if `count_padding`. */
 void atonc_average_pool(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                         const atonc_window *window, int32_t count_padding)
 {
@@ -273,6 +276,7 @@ static double reduced_with(int32_t function, double so_far, double value)
   }
 }
 
+/* Nested loops over what stays and over what is reduced, rows {count, step} in elements of the input. */
 void atonc_reduce(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                   int32_t function, int32_t kept_rank, const int32_t *kept, int32_t reduced_rank,
                   const int32_t *reduced)

@@ -1,0 +1,58 @@
+"""The passes of the schedule, one line each: options, their help, checks and docs follow from it.
+
+That a pass is off by default and that nobody has seen on hardware what it makes are two things. Results are the same
+bit for bit with and without a pass; those that round elsewhere may give a layer another form, which rounds its sums at
+another place, within its expected error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Pass:
+    """`verb`: the function of this folder, in a file of its name, that takes a schedule and gives one. Passes that look
+    at works or forms have none; who makes those asks for them by name."""
+
+    name: str
+    what: str
+    default: bool = True  # on unless `--schedule-without` names it; otherwise off unless `--schedule-with` does
+    seen: bool = True  # published programs have what it makes; otherwise `--silicon seen` refuses it
+    rounds_elsewhere: bool = False  # what it costs decides between forms that round at other places
+    verb: str = ""
+
+
+FUSE, POOLS, PREFETCH, TABLES = "fuse", "pools", "prefetch", "tables"
+ALL = (  # those with a verb in the order in which they run
+    Pass("borders", "windows on features of one byte, on a copy with its zero point around it", rounds_elsewhere=True),
+    Pass(FUSE, "an operator behind another one in the same epoch"),
+    Pass("lanes", "one convolution on several chains of units side by side", rounds_elsewhere=True),
+    Pass("pack", "tasks of different operators side by side", verb="pack_ops"),
+    Pass(POOLS, "windows of a pooling behind the convolution that writes the picture; a part of fuse"),
+    Pass("stripe", "rows of several convolutions in turn, where the tensors between them have no room on the chip"),
+    Pass(PREFETCH, "weights copied ahead into free RAM by idle engines", default=False, seen=False),
+    Pass("attention", "products of two activations as convolutions whose kernels are read from RAM", False, False),
+    Pass(TABLES, "coefficients stay in their unit for later epochs that want the same", False, False),
+)
+PASSES = {one.name: one for one in ALL if one.default}  # what can be switched off
+ON_REQUEST = {one.name: one for one in ALL if not one.default}
+
+
+def unused(without: Collection[str], asked: Collection[str]) -> tuple[str, ...]:
+    """Names of the passes that a compilation does without."""
+    return tuple(one.name for one in ALL if (one.name in without if one.default else one.name not in asked))
+
+
+def unseen(asked: Collection[str]) -> list[str]:
+    return [name for name in asked if name in ON_REQUEST and not ON_REQUEST[name].seen]
+
+
+def help_without() -> str:
+    return f"passes of the schedule to leave out, separated by commas: {','.join(PASSES)}"
+
+
+def help_with() -> str:
+    listed = (f"{p.name} ({p.what}{'' if p.seen else '; no published program has it'})" for p in ON_REQUEST.values())
+    return f"passes that are off by default, separated by commas: {', '.join(listed)}"

@@ -1,0 +1,54 @@
+"""A column is one row of report/columns.py: every view shows it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from atonc.insight.compare import compare
+from atonc.insight.types import LayerView, NetworkView
+from atonc.report import annotate, columns, compare_text, explain_text
+from atonc.report.html import compare_page, html_page
+from tests.compiler.golden_graphs import GRAPHS
+from tests.insight.views import view
+
+ASSETS = Path(explain_text.__file__).parent / "html" / "assets"
+
+
+@dataclass(frozen=True)
+class Shown:
+    network: NetworkView
+    layer: LayerView
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
+    """A row more, as if it stood in the list."""
+    more = columns.Column("weight_of_names_grams", "grams", lambda layer: 7.25 * bool(layer.steps), digits=2)
+    monkeypatch.setattr(columns, "COLUMNS", (*columns.COLUMNS, more))
+    monkeypatch.setattr("atonc.report.html.data.COLUMNS", columns.COLUMNS)
+    network = view(GRAPHS["pointwise"]())
+    return Shown(network, next(layer for layer in network.layers if layer.steps))
+
+
+def test_a_row_more_is_in_every_view(shown: Shown) -> None:
+    network, layer = shown.network, shown.layer
+    assert ", 7.25 grams" in explain_text.layer_lines(layer)[0]
+    assert explain_text.layer_data(layer)["weight_of_names_grams"] == 7.25
+    page = html_page(network).decode()
+    assert '"weight_of_names_grams":7.25' in page and '["weight_of_names_grams","grams",2]' in page
+    found = compare(network, network)
+    pair = compare_text.as_json(found)["layers"][0]
+    assert pair["a_weight_of_names_grams"] == pair["b_weight_of_names_grams"] > 0
+    assert '["grams","7.25"]' in compare_page(found).decode()
+    assert b"weight_of_names_grams" in annotate.annotated(network)
+
+
+def test_pages_name_no_column_themselves() -> None:
+    """What the table shows of these figures comes from the list."""
+    text = (ASSETS / "table.js").read_text()
+    assert "D.columns" in text
+    assert not [c.key for c in columns.COLUMNS if re.search(rf"\bl\.{c.key}\b", text)]
