@@ -29,7 +29,7 @@ from atonc.place.pools import npu_ram_bytes
 from atonc.place.supplied import require_apart, supplied_edges
 from atonc.plan.contents import require_written
 from atonc.plan.task import TaskGroup
-from atonc.plan.types import StepPlan
+from atonc.plan.types import Planned, StepPlan
 from atonc.schedule import FUSE, POOLS, TABLES, merging, schedule
 from atonc.schedule import check as schedule_check
 from atonc.schedule.assign import assign
@@ -301,7 +301,8 @@ def _place(mapped: Mapped, scheduled: Scheduled, job: Job) -> Layout:
     brought = supplied(job.graph, job.options)
     require_apart(brought, *edges, context.aliases)
     plans = list(scheduled.plans)
-    layout = place(plans, context.buffers, context.aliases, *edges, job.memory, job.options.prefer, brought)
+    planned = Planned(plans, context.buffers, context.aliases, *edges)
+    layout = place(planned, job.memory, job.options.prefer, brought)
     place_check.require_sound(place_check.check(layout.placed, plans, job.memory, context.aliases, *edges))
     return layout
 

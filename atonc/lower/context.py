@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import ChainMap
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import astuple
 from itertools import count
 from math import ceil, inf
 from typing import Any
 
-from atonc.hw.cycles.target import Target
 from atonc.hw.machine import Machine
-from atonc.ir import Array, Graph, Op, Tensor
+from atonc.ir import Graph, Op, Tensor
 from atonc.lower import rules
 from atonc.lower.facts import Facts
 from atonc.lower.sizes import item_bytes
@@ -22,7 +21,7 @@ from atonc.plan.task import TaskGroup, tasks_of
 from atonc.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.schedule.spacers import spaced
 from atonc.select.form import Form, Outbid, Refusal, Refused, Semantics
-from atonc.select.policy import MOST_CODES, Room, whole_room
+from atonc.select.policy import Room
 
 WHOLE_RANGE = 255.0  # codes: no two are further apart
 
@@ -34,24 +33,8 @@ class Context:
     wrote becomes a value, `done`, which the context below takes over or never hears of.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        target: Target,
-        numerics: str = "best",
-        calibrate: Callable[[], list[Mapping[str, Array]]] | None = None,
-        on_cpu: Collection[str] = (),
-        supplied: Collection[str] = (),
-        room: Room | None = None,
-        without: Collection[str] = (),
-        asked: Collection[str] = (),
-        cuts: Mapping[str, tuple[int, ...]] | None = None,
-        coarse: float = MOST_CODES,
-    ) -> None:
-        sets = frozenset(on_cpu), frozenset(supplied)
-        wishes = frozenset(without), frozenset(asked)
-        room = room or whole_room(target.machine)
-        self.facts = Facts(graph, target, room, numerics, calibrate, *sets, *wishes, cuts or {}, coarse)
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
         self.names = count(1)  # of scratch memories: each is used once, by forms that are refused too
         self.buffers: MutableMapping[str, Buffer] = {}
         self.aliases: MutableMapping[str, str] = {}  # tensor -> tensor in whose memory it lies
@@ -78,12 +61,12 @@ class Context:
             groups,
             self.facts.target,
             buffers,
-            _own(self.aliases),
-            _own(self.shifted_copies),
-            _own(self.semantics),
-            tuple(self.refused),
-            {name: self.buffers[name] for name in touched if name not in buffers},
-            tuple(self.outbid),
+            aliases=_own(self.aliases),
+            shifted_copies=_own(self.shifted_copies),
+            semantics=_own(self.semantics),
+            refused=tuple(self.refused),
+            earlier={name: self.buffers[name] for name in touched if name not in buffers},
+            outbid=tuple(self.outbid),
         )
 
     def take(self, form: Form | Refused) -> list[TaskGroup]:

@@ -11,7 +11,7 @@ from atonc.hw.cycles.target import Target
 from atonc.ir import Array, Graph, Op, layer_name
 from atonc.lower import rules
 from atonc.lower.context import Context
-from atonc.lower.facts import CONVOLUTIONS
+from atonc.lower.facts import CONVOLUTIONS, Facts
 from atonc.lower.registry import Recipe, recipe_for
 from atonc.lower.semantics.error_model import local_error
 from atonc.lower.semantics.run import farthest
@@ -26,7 +26,7 @@ from atonc.schedule.types import Work
 from atonc.select.affinity import Affinity, chosen_by_user
 from atonc.select.choose import attempt
 from atonc.select.form import Form, Refusal, Refused
-from atonc.select.policy import MOST_CODES, Room
+from atonc.select.policy import MOST_CODES, Room, whole_room
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
 
@@ -82,7 +82,12 @@ def map_ops(
     operator may be from exact arithmetic."""
     affinity, avoided = affinity or Affinity(), avoided or {}
     on_cpu = affinity.on_cpu | frozenset(avoided)
-    context = Context(graph, target, numerics, calibrate, on_cpu, supplied, room, without, asked, cuts, coarse)
+    facts = Facts(
+        graph, target, room or whole_room(target.machine), numerics, calibrate, on_cpu=on_cpu,
+        supplied=frozenset(supplied), without=frozenset(without), asked=frozenset(asked), cuts=cuts or {},
+        coarse=coarse,
+    )  # fmt: skip
+    context = Context(facts)
     if known is not None:
         context.names = known.context.names  # scratch memories of both have names of their own
     for name in graph.inputs:

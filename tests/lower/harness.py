@@ -17,6 +17,7 @@ from atonc.hw.cycles.target import Target
 from atonc.hw.machine import stm32n6
 from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.lower.context import Context
+from atonc.lower.facts import Facts
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.lower.registry import Refusal
 from atonc.lower.semantics.run import run_mapped
@@ -25,6 +26,7 @@ from atonc.pipeline import compile_canonical, memories
 from atonc.plan.types import StepPlan
 from atonc.schedule import schedule
 from atonc.schedule.assign import assign
+from atonc.select.policy import whole_room
 from tests.compiler.layer_checks import soil
 
 Array = NDArray[Any]
@@ -47,6 +49,10 @@ def graph_of(op: Op, *tensors: Tensor) -> Graph:
     by_name = {t.name: t for t in tensors}
     inputs = tuple(n for n in op.inputs if n and not by_name[n].is_constant)
     return Graph(by_name, (op,), inputs, op.outputs)
+
+
+def context_of(graph: Graph, numerics: str = "best") -> Context:
+    return Context(Facts(graph, TARGET, whole_room(TARGET.machine), numerics))
 
 
 def lower(graph: Graph, numerics: str = "best") -> tuple[list[StepPlan], Context]:

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.lower.context import Context
 from atonc.lower.map_ops import map_ops
 from atonc.lower.registry import Refusal
 from atonc.lower.semantics.run import run_mapped
 from atonc.ops import run_graph, run_op
-from tests.lower.harness import TARGET, activation, constant, graph_of, lower, run
+from tests.lower.harness import TARGET, activation, constant, context_of, graph_of, lower, run
 
 
 def conv_graph(
@@ -219,7 +218,7 @@ SHIFTED = {
 @pytest.mark.parametrize("name", SHIFTED)
 def test_layers_take_shifted_features_or_make_them_signed(name: str) -> None:
     graph = stored_shifted(conv_graph(**SHIFTED[name], zero=-128))
-    assert Context(graph, TARGET).shifted == {"x"}
+    assert context_of(graph).shifted == {"x"}
     codes = np.random.default_rng(0).integers(-128, 128, graph.tensors["input"].shape).astype(np.int8)
     run(graph, {"input": codes})  # compared with what it means
     mapped = map_ops(graph, TARGET)

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.lower.context import Context
 from atonc.lower.elementwise.division import MOST_ERROR, lower_division, occurring_codes
 from atonc.lower.registry import Refusal
 from atonc.ops import run_graph
-from tests.lower.harness import TARGET, activation, run
+from tests.lower.harness import activation, context_of, run
 
 SHAPES = st.sampled_from([((1, 6, 5, 7), (1, 6, 5, 7)), ((1, 8, 9, 20), (1, 1, 1, 20)), ((1, 1, 1, 20), (1, 8, 9, 20))])
 
@@ -54,19 +53,19 @@ def test_quotients_are_within_a_code(shapes, least, negative, wide) -> None:
 
 def test_only_codes_that_occur_count() -> None:
     graph = divided(((1, 4, 4, 3), (1, 4, 4, 3)), least=9)
-    assert occurring_codes(Context(graph, TARGET), graph.tensors["y"]).nonzero()[0].min() == 9
-    assert occurring_codes(Context(graph, TARGET), graph.tensors["x"]).all()
+    assert occurring_codes(context_of(graph), graph.tensors["y"]).nonzero()[0].min() == 9
+    assert occurring_codes(context_of(graph), graph.tensors["x"]).all()
 
 
 def test_a_divisor_that_may_be_zero_is_refused() -> None:
     graph = divided(((1, 4, 4, 3), (1, 4, 4, 3)), least=1)
     free = Op("div", "div", ("x", "d"), ("z",), {})
     with pytest.raises(Refusal, match="may be zero"):
-        lower_division(free, Context(graph, TARGET))
+        lower_division(free, context_of(graph))
 
 
 def test_quotients_finer_than_the_reciprocal_are_refused() -> None:
     """The output shows a tenth of the range: ten times the error."""
     graph = divided(((1, 4, 4, 3), (1, 4, 4, 3)), least=9, wide=0.1)
     with pytest.raises(Refusal, match="costs up to"):
-        lower_division(graph.ops[1], Context(graph, TARGET))
+        lower_division(graph.ops[1], context_of(graph))

@@ -6,13 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.lower.context import Context
 from atonc.lower.elementwise.binary import product_form, sum_form
 from atonc.lower.elementwise.operands import Repeats, repeats
 from atonc.lower.registry import Refusal
 from atonc.lower.units.affine import fit_pair, pair_error
 from atonc.ops.registry import evaluate
-from tests.lower.harness import TARGET, activation, constant, graph_of, lower, run
+from tests.lower.harness import activation, constant, context_of, graph_of, lower, run
 
 SCALES = st.floats(0.003, 0.3)
 ZERO_POINTS = st.one_of(st.integers(-128, 127), st.sampled_from([0, -128]))
@@ -65,7 +64,7 @@ def test_sums(kind, shapes, quants, ends) -> None:
     op, graph = _binary(kind, shapes, quants, _clip(ends))
     values = {"x": _codes(shapes[0]), "y": _codes(shapes[1], 2)}
     got = _compare(op, graph, values)
-    x, _, pair = sum_form(op, Context(graph, TARGET))
+    x, _, pair = sum_form(op, context_of(graph))
     ordered = [values["x"], values["y"]] if x.buffer == "x" else [values["y"], values["x"]]
     mapped = np.broadcast_to(pair(*ordered), shapes[2])
     assert np.array_equal(got, np.clip(mapped, *op.attrs.get("clip", (-128, 127))))
@@ -78,7 +77,7 @@ def test_products(shapes, quants, ends, numerics) -> None:
     op, graph = _binary("mul", shapes, quants, _clip(ends))
     values = {"x": _codes(shapes[0]), "y": _codes(shapes[1], 2)}
     got = _compare(op, graph, values, numerics)
-    x, _, form = product_form(op, Context(graph, TARGET, numerics))
+    x, _, form = product_form(op, context_of(graph, numerics))
     ordered = [values["x"], values["y"]] if x.buffer == "x" else [values["y"], values["x"]]
     mapped = np.broadcast_to(form(*ordered), shapes[2])
     assert np.array_equal(got, np.clip(mapped, *op.attrs.get("clip", (-128, 127))))

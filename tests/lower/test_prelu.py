@@ -6,11 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.ir import Op
-from atonc.lower.context import Context
 from atonc.lower.elementwise.prelu import prelu_form
 from atonc.lower.registry import Refusal
 from atonc.ops.registry import evaluate
-from tests.lower.harness import TARGET, activation, constant, graph_of, lower, run
+from tests.lower.harness import activation, constant, context_of, graph_of, lower, run
 
 QUANT = st.tuples(st.floats(0.003, 0.3), st.integers(-128, 127))
 SHAPES = st.sampled_from([(1, 3, 4, 5), (1, 30, 30, 16), (1, 1, 1, 7), (1, 3, 3, 512), (1, 9)])
@@ -42,7 +41,7 @@ def test_prelu(shape, quants, signs, quantised, numerics) -> None:
     x, got, exact = _run(op, graph, numerics)
     assert np.abs(got.astype(int) - exact).max() <= 1
     if quants[0][1] > -128:
-        assert np.array_equal(got, prelu_form(op, Context(graph, TARGET, numerics))(x))
+        assert np.array_equal(got, prelu_form(op, context_of(graph, numerics))(x))
 
 
 @pytest.mark.parametrize("signs", [(0.0, 1.0), (-0.5, 1.0)])

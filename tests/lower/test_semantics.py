@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from atonc.hw.fixed import finish
 from atonc.ir import Graph, Op, Tensor
-from atonc.lower.context import Context
 from atonc.lower.elementwise.tables import fit_table
 from atonc.lower.map_ops import map_ops
 from atonc.lower.semantics.arithmetic import limited, shifted, table_codes
 from atonc.lower.semantics.error_model import expected_errors
 from atonc.lower.semantics.run import mapped_op, run_mapped
 from atonc.ops import run_graph
-from tests.lower.harness import TARGET
+from tests.lower.harness import TARGET, context_of
 from tests.lower.test_conv import conv_graph
 
 
@@ -58,5 +57,5 @@ def test_real_numbers_move_as_they_are() -> None:
     op = Op("transpose", "t", ("x",), ("y",), {"perm": (0, 2, 1)})
     graph = Graph({"x": x, "y": y}, (op,), ("x",), ("y",))
     values = np.array([[[0.75, -1.5, 2.25], [1e-3, 300.5, -0.1]]], np.float32)
-    (found,) = mapped_op(Context(graph, TARGET), op, {"x": values})
+    (found,) = mapped_op(context_of(graph), op, {"x": values})
     assert found.dtype == np.float32 and np.array_equal(found, values.transpose(0, 2, 1))

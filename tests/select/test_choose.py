@@ -66,7 +66,7 @@ def titles(groups: list[TaskGroup]) -> list[str]:
 
 
 def test_a_refused_form_leaves_nothing_behind() -> None:
-    context = Context(graph(), harness.TARGET)
+    context = harness.context_of(graph())
     context.buffer("x")
     before = state(context)
     assert attempt(context, way("a", refused=TOO_LARGE)) == TOO_LARGE
@@ -74,7 +74,7 @@ def test_a_refused_form_leaves_nothing_behind() -> None:
 
 
 def test_a_form_is_nothing_until_it_is_taken() -> None:
-    context = Context(graph(), harness.TARGET)
+    context = harness.context_of(graph())
     before = state(context)
     form = attempt(context, way("a"))
     assert isinstance(form, Form) and state(context) == before
@@ -87,7 +87,7 @@ def test_a_form_is_nothing_until_it_is_taken() -> None:
 
 
 def test_the_first_form_that_works_is_taken_and_later_ones_are_not_tried() -> None:
-    context = Context(graph(), harness.TARGET)
+    context = harness.context_of(graph())
     tried: list[str] = []
 
     def never(context: Context) -> list[TaskGroup]:
@@ -105,15 +105,15 @@ def ways(*draws: Draw[Context]) -> list[Way[Context]]:
 
 
 def test_the_cheapest_form_is_taken_and_the_first_of_equals() -> None:
-    assert titles(choose(Context(graph(), harness.TARGET), ways(way("a", 4096), way("b", 512), way("c", 512)))) == ["b"]
+    assert titles(choose(harness.context_of(graph()), ways(way("a", 4096), way("b", 512), way("c", 512)))) == ["b"]
 
 
 def test_cycles_error_and_memory_have_a_price() -> None:
-    form = attempt(Context(graph(), harness.TARGET), way("a", 512, error=2.0))
+    form = attempt(harness.context_of(graph()), way("a", 512, error=2.0))
     assert isinstance(form, Form) and form.scratch_bytes == 512
     scratch = 512 * policy.scratch_byte_cycles(harness.TARGET.machine)
     assert form.cost == form.cycles + 2.0 * policy.ERROR_CODE_CYCLES + scratch
-    closer = choose(Context(graph(), harness.TARGET), ways(way("a", 512, error=2.0), way("b", 4096, error=0.5)))
+    closer = choose(harness.context_of(graph()), ways(way("a", 512, error=2.0), way("b", 4096, error=0.5)))
     assert titles(closer) == ["b"]
 
 
@@ -121,14 +121,14 @@ def test_cycles_are_worked_out_only_where_forms_compete(monkeypatch: pytest.Monk
     asked: list[int] = []
     counted = form_module.cycles_of
     monkeypatch.setattr(form_module, "cycles_of", lambda *given: asked.append(1) or counted(*given))
-    choose(Context(graph(), harness.TARGET), in_order(ORDER, [way("a"), way("b")]))
+    choose(harness.context_of(graph()), in_order(ORDER, [way("a"), way("b")]))
     assert not asked
-    choose(Context(graph(), harness.TARGET), ways(way("a"), way("b")))
+    choose(harness.context_of(graph()), ways(way("a"), way("b")))
     assert len(asked) == 2
 
 
 def test_a_rank_stands_above_cost_and_says_why() -> None:
-    context = Context(graph(), harness.TARGET)
+    context = harness.context_of(graph())
     slow, fast = (attempt(context, way(label, size)) for label, size in (("a", 4096), ("b", 512)))
     assert isinstance(slow, Form) and isinstance(fast, Form) and fast.cycles < slow.cycles
     assert titles(take_best(context, [Offer(fast, "fast", 1.5, ORDER), Offer(slow, "slow", 1.0, ORDER)])) == ["a"]
@@ -146,13 +146,13 @@ def test_scratch_that_lives_one_after_the_other_counts_once() -> None:
             copies.append(b.alone())
         return copies
 
-    form = attempt(Context(graph(), harness.TARGET), draw)
+    form = attempt(harness.context_of(graph()), draw)
     assert isinstance(form, Form) and form.scratch_bytes == 500
 
 
 @pytest.mark.parametrize("blame_last, blamed", [(False, TOO_LARGE), (True, TOO_WIDE)])
 def test_without_any_form_a_refusal_is_the_answer(blame_last: bool, blamed: Refused) -> None:
-    context = Context(graph(), harness.TARGET)
+    context = harness.context_of(graph())
     before = state(context)
     draws = [way("a", refused=TOO_LARGE), way("b", refused=TOO_WIDE)]
     form = attempt(context, lambda draft: choose(draft, in_order(ORDER, draws), blame_last=blame_last))
@@ -160,7 +160,7 @@ def test_without_any_form_a_refusal_is_the_answer(blame_last: bool, blamed: Refu
 
 
 def test_drafts_see_what_is_below_them() -> None:
-    context = Context(graph(), harness.TARGET)
+    context = harness.context_of(graph())
     outer = context.draft()
     name = outer.scratch(16, "outer")
     inner = outer.draft()
@@ -175,13 +175,13 @@ def test_reasons_of_nested_choices_travel_with_the_form() -> None:
         return choose(context, in_order(ORDER, [way("a", refused=TOO_WIDE), way("b")]))
 
     draws = [way("z", refused=TOO_LARGE), nested]
-    form = attempt(Context(graph(), harness.TARGET), lambda draft: choose(draft, in_order(ORDER, draws)))
+    form = attempt(harness.context_of(graph()), lambda draft: choose(draft, in_order(ORDER, draws)))
     assert isinstance(form, Form) and form.refused == (TOO_LARGE, TOO_WIDE)
 
 
 def test_a_padded_convolution_without_any_form_leaves_nothing_behind() -> None:
     """All ways are tried, tap by tap and on padded copies; the last one's buffers and pieces once stayed."""
-    context = Context(graph(), harness.TARGET)
+    context = harness.context_of(graph())
     layer = layer_of(context.graph.ops[0], context)
     before = state(context)
     tried = []
