@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -23,16 +22,16 @@ from atonc.hw.machine import Machine, stm32n6
 from atonc.hw.safety.evidence import grade_program
 from atonc.hw.safety.evidence.board import NO_ANSWERS
 from atonc.hw.safety.evidence.summary import Summary, summarise
-from atonc.insight import decide, flow, folder_memory, rules, tensors, vendor, wiring
+from atonc.insight import decide, flow, folder_memory, rules, tensors, vendor
 from atonc.insight.clocked import at_clocks
 from atonc.insight.flow import node_names
 from atonc.insight.info_folder import find_info, info_view
 from atonc.insight.live import least_bytes, pool_views
 from atonc.insight.saved import Saved, SavedLayer, read_saved
+from atonc.insight.steps import layer_view, shares, step_view
 from atonc.insight.types import (
     CPU,
     HYBRID,
-    NOTHING,
     NPU,
     BufferView,
     Decision,
@@ -100,21 +99,21 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
         layers = tuple(_layers(steps, views, buffers, external, streams, network))
     layers = at_clocks(layers, machine, _programmed_by(steps))
     return NetworkView(
-        network.name,
-        saved.model if saved else plain(info.model if info and info.model else network.c_file.name),
-        _tool(network, info, saved),
-        saved.board if saved else "",
-        cost.npu_mhz,
-        cost.cpu_mhz,
-        views,
-        layers,
-        _with_layers(buffers, steps, views),
-        pools,
-        memory,
-        least_bytes(buffers, pools),
-        (*notes, *(() if saved else _guessed(cost)), *_unlisted(network, info)),
-        {**_reproduce(network, info), **(saved.reproduce if saved else {})},
-        saved.options if saved else None,
+        name=network.name,
+        model=saved.model if saved else plain(info.model if info and info.model else network.c_file.name),
+        tool=_tool(network, info, saved),
+        board=saved.board if saved else "",
+        npu_mhz=cost.npu_mhz,
+        cpu_mhz=cost.cpu_mhz,
+        steps=views,
+        layers=layers,
+        buffers=_with_layers(buffers, steps, views),
+        pools=pools,
+        memory=memory,
+        lower_bound_bytes=least_bytes(buffers, pools),
+        notes=(*notes, *(() if saved else _guessed(cost)), *_unlisted(network, info)),
+        reproduce={**_reproduce(network, info), **(saved.reproduce if saved else {})},
+        options=saved.options if saved else None,
         silicon=_silicon(network, steps),
         inputs=saved.inputs if saved else tuple(map(flow.file_tensor, network.inputs)),
         outputs=saved.outputs if saved else tuple(map(flow.file_tensor, network.outputs)),
@@ -214,22 +213,8 @@ def _views(
 
 
 def _step(step: Step, cost: StepCost, macs: int) -> StepView:
-    common = (step.number, step.kind, "", "", cost.cycles, cost.milliseconds)
-    if step.epoch is None:
-        return StepView(*common, cost.st_cycles, cost.bound_by, cost.known, macs=macs)
-    return StepView(
-        *common,
-        cost.st_cycles,
-        cost.bound_by,
-        cost.known,
-        {},
-        wiring.chains(step.epoch),
-        wiring.modes(step.epoch),
-        wiring.links(step.epoch),
-        wiring.units(step.epoch),
-        epoch_macs(step.epoch),
-        sum(engine.elements * engine.element_bytes for engine in step.epoch.engines().values()),
-        doubts=dict(cost.doubts),
+    return replace(
+        step_view(step.number, step.kind, cost, step.epoch), macs=macs if step.epoch is None else epoch_macs(step.epoch)
     )
 
 
@@ -239,14 +224,12 @@ def _step(step: Step, cost: StepCost, macs: int) -> StepView:
 def _saved_layer(one: SavedLayer, views: Sequence[StepView]) -> LayerView:
     """A layer of ours; the bound is counted again, as clocks may differ from those of the compilation."""
     own = [view for view in views if view.number in one.epochs]
-    bound_by, cycles = _shares(own), sum(view.cycles for view in own)
-    on = own[0].on if own else NOTHING
+    view = layer_view(one.name, one.kind, one.nodes, one.inputs, one.outputs, one.shape, own)
     kept = [d for d in one.decisions if not d.rule.id.startswith("BOUND-")]
-    bound = [decide.bound(bound_by, cycles)] if bound_by and on not in (CPU, HYBRID) else []
-    view = _layer_view(
-        one.name, one.kind, one.nodes, own, one.inputs, one.outputs, one.shape, one.macs, (*bound, *kept)
-    )
+    bounds = view.bound_by and view.on not in (CPU, HYBRID)
+    bound = [decide.bound(view.bound_by, view.cycles)] if bounds else []
     operators = (tensors.operator(one.kind, one.nodes[-1], one.weights),)
+    view = replace(view, macs=one.macs or view.macs, decisions=(*bound, *kept))
     view = replace(view, label=one.label, attributes=one.attributes, weights=one.weights)
     behind = any(d.rule is rules.CHAINED for d in one.decisions)  # all of it, if it has no step
     return replace(view, on=NPU if behind and not own else view.on, operators=operators, error=one.error)
@@ -279,52 +262,15 @@ def _layers(
         weights = vendor.weights_of(nodes, params)
         operators = vendor.operators_of(nodes, weights)
         listed = (*(n for n in nodes if n != node), node)
-        view = _layer_view(name, kind, listed, [view for _, view in own], read, written, shape, 0, decisions)
-        yield replace(view, label=vendor.label_of(operators), weights=weights, operators=operators)
-
-
-def _layer_view(
-    name: str,
-    kind: str,
-    nodes: tuple[str, ...],
-    own: Sequence[StepView],
-    inputs: tuple[str, ...],
-    outputs: tuple[str, ...],
-    shape: tuple[int, ...],
-    macs: int,
-    decisions: Iterable[Decision],
-) -> LayerView:
-    return LayerView(
-        name,
-        kind,
-        nodes,
-        own[0].on if own else NOTHING,
-        tuple(view.number for view in own),
-        inputs,
-        outputs,
-        shape,
-        macs or sum(view.macs for view in own),
-        sum(view.cycles for view in own),
-        sum(view.milliseconds for view in own),
-        _shares(own),
-        tuple(dict.fromkeys(chain for view in own for chain in view.chains)),
-        tuple(dict.fromkeys(mode for view in own for mode in view.modes)),
-        tuple(decisions),
-    )
-
-
-def _shares(own: Sequence[StepView]) -> Mapping[str, float]:
-    cycles = Counter[str]()
-    for view in own:
-        cycles[view.bound_by] += view.cycles
-    total = max(1, cycles.total())
-    return {label: count / total for label, count in cycles.most_common() if label and count}
+        view = layer_view(name, kind, listed, read, written, shape, [view for _, view in own])
+        view = replace(view, decisions=tuple(decisions), label=vendor.label_of(operators))
+        yield replace(view, weights=weights, operators=operators)
 
 
 def _decisions(
     steps: Sequence[Step], views: Sequence[StepView], touched: Iterable[BufferView], external: set[str]
 ) -> list[Decision]:
-    bound_by, found = _shares(views), list[Decision]()
+    bound_by, found = shares(views), list[Decision]()
     calls = [call for step in steps for call in step.calls]
     if calls:
         found += vendor.cpu_decisions(calls)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -14,6 +13,7 @@ from atonc.hw.machine import Machine
 from atonc.insight import decide, flow, rules, vendor
 from atonc.insight.clocked import at_clocks
 from atonc.insight.live import least_bytes, pool_views
+from atonc.insight.steps import layer_view, shares
 from atonc.insight.types import (
     CPU,
     ESTIMATED,
@@ -54,20 +54,20 @@ def info_view(path: Path, machine: Machine) -> NetworkView:
     external = {pool.name for pool in pools if pool.external}
     layers = tuple(_layers(steps, info, buffers, external))
     return NetworkView(
-        path.name.removesuffix("c_info.json").strip("_") or "network",
-        plain(info.model) or plain(path.name),
-        _tool(info.tools),
-        "",
-        machine.clocks.npu_mhz,
-        machine.clocks.cpu_mhz,
-        steps,
-        at_clocks(layers, machine),
-        _with_layers(buffers, layers),
-        pools,
-        memory,
-        least_bytes(buffers, pools),
-        (NOTE,),
-        {**info.tools, **{f"{tool} called with": text.strip()[:2000] for tool, text in info.arguments.items()}},
+        name=path.name.removesuffix("c_info.json").strip("_") or "network",
+        model=plain(info.model) or plain(path.name),
+        tool=_tool(info.tools),
+        board="",
+        npu_mhz=machine.clocks.npu_mhz,
+        cpu_mhz=machine.clocks.cpu_mhz,
+        steps=steps,
+        layers=at_clocks(layers, machine),
+        buffers=_with_layers(buffers, layers),
+        pools=pools,
+        memory=memory,
+        lower_bound_bytes=least_bytes(buffers, pools),
+        notes=(NOTE,),
+        reproduce={**info.tools, **{f"{tool} called with": a.strip()[:2000] for tool, a in info.arguments.items()}},
         basis=ESTIMATED,
         inputs=edge(info, info.inputs),
         outputs=edge(info, info.outputs),
@@ -101,15 +101,15 @@ def _step(node: InfoNode, machine: Machine, pools: Mapping[int, str]) -> StepVie
     busiest = max(node.accesses, key=lambda a: a.read_cycles + a.write_cycles, default=None)
     memory = pools.get(busiest.pool, "bank") if busiest is not None and node.max_cycles > node.compute_cycles else ""
     return StepView(
-        node.epoch or 0,
-        on,
-        ", ".join(names) or node.name,
-        names[0] if names else node.name,
-        node.max_cycles,
-        machine.milliseconds(node.max_cycles),
-        node.max_cycles,
-        "cpu" if on != NPU else memory or ("convolvers" if _convolves(node) else "compute"),
-        on == NPU,
+        number=node.epoch or 0,
+        on=on,
+        title=", ".join(names) or node.name,
+        layer=names[0] if names else node.name,
+        cycles=node.max_cycles,
+        milliseconds=machine.milliseconds(node.max_cycles),
+        st_cycles=node.max_cycles,
+        bound_by="cpu" if on != NPU else memory or ("convolvers" if _convolves(node) else "compute"),
+        known=on == NPU,
         units={part.name: f"{part.kind} {part.unit}".strip() for part in node.parts},
         macs=node.ops // 2,
         bytes_moved=sum(a.reads + a.writes for a in node.accesses),
@@ -132,50 +132,24 @@ def _layers(
         own = list(members)
         numbers = [step.number for step in own]
         read, written = streams.read(numbers), streams.written(numbers)
-        shares, cycles = _shares(own), sum(step.cycles for step in own)
+        bounds, cycles = shares(own), sum(step.cycles for step in own)
         nodes = tuple(dict.fromkeys(node for step in own for node in step.nodes))
         weights = vendor.weights_of(nodes, params)
         operators = vendor.operators_of(nodes, weights)
         kinds = [part.kind for number in numbers for part in info.by_epoch[number].parts]
         kind = vendor.kind_of(vendor.node_of(name))
         if on == NPU:
-            decisions = [*([decide.bound(shares, cycles)] if shares else []), *vendor.form_decisions(kind, len(own))]
+            decisions = [*([decide.bound(bounds, cycles)] if bounds else []), *vendor.form_decisions(kind, len(own))]
         else:
             decisions = _on_cpu(kinds)
         if slow := [one for one in (*read, *written) if one in outside]:
             decisions.append(decide.decision(rules.SPILL, f"{', '.join(slow[:3])} in external RAM"))
-        found.append(
-            LayerView(
-                name,
-                kind,
-                (*(node for node in nodes if node != vendor.node_of(name)), vendor.node_of(name)),
-                on,
-                tuple(numbers),
-                read,
-                written,
-                next((listed[one].shape for one in reversed(written) if one in listed), ()),
-                sum(step.macs for step in own),
-                cycles,
-                sum(step.milliseconds for step in own),
-                shares,
-                (),
-                (),
-                tuple(decisions),
-                vendor.label_of(operators),
-                {},
-                weights,
-                operators,
-            )
-        )
+        listed_nodes = (*(node for node in nodes if node != vendor.node_of(name)), vendor.node_of(name))
+        shape = next((listed[one].shape for one in reversed(written) if one in listed), ())
+        view = layer_view(name, kind, listed_nodes, read, written, shape, own)
+        view = replace(view, decisions=tuple(decisions), label=vendor.label_of(operators))
+        found.append(replace(view, weights=weights, operators=operators))
     return found
-
-
-def _shares(own: Sequence[StepView]) -> dict[str, float]:
-    cycles = Counter[str]()
-    for step in own:
-        cycles[step.bound_by] += step.cycles
-    total = max(1, cycles.total())
-    return {label: count / total for label, count in cycles.most_common() if count}
 
 
 def _on_cpu(kinds: Sequence[str]) -> list[Decision]:

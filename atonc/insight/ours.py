@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from atonc.insight import decide, reproduce, rules, tensors, wiring
 from atonc.insight.chained import has_no_epoch, of_form, of_schedule, of_stripes, prepared
 from atonc.insight.clocked import at_clocks
 from atonc.insight.own_steps import own_steps
+from atonc.insight.steps import shares, step_view
 from atonc.insight.types import (
     CPU,
     NOTHING,
@@ -46,25 +46,25 @@ def network_view(view: CompileView) -> NetworkView:
     listed = (_layer(op, view, own.get(op.name, []), external) for op in _ops(view))
     layers = at_clocks(listed, compiled.target.machine, compiled.target.programmed_by)
     return NetworkView(
-        view.name,
-        view.model,
-        "atonc",
-        view.board.name,
-        view.cost.npu_mhz,
-        view.cost.cpu_mhz,
-        tuple(_step(step, cost, owner, view.board.pools) for step, cost, owner in rows),
-        layers,
-        _buffers(view),
-        tuple(
+        name=view.name,
+        model=view.model,
+        tool="atonc",
+        board=view.board.name,
+        npu_mhz=view.cost.npu_mhz,
+        cpu_mhz=view.cost.cpu_mhz,
+        steps=tuple(_step(step, cost, owner, view.board.pools) for step, cost, owner in rows),
+        layers=layers,
+        buffers=_buffers(view),
+        pools=tuple(
             PoolView(p.name, p.base, p.size_bytes, used.get(p.name, 0), is_external(p), p.writable)
             for p in view.board.pools
         ),
-        view.memory,
-        compiled.layout.lower_bound_bytes,
-        tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
-        dict(view.reproduce),
-        reproduce.asked(view.options),
-        coverage(view.compiled.source),
+        memory=view.memory,
+        lower_bound_bytes=compiled.layout.lower_bound_bytes,
+        notes=tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
+        reproduce=dict(view.reproduce),
+        options=reproduce.asked(view.options),
+        coverage=coverage(view.compiled.source),
         silicon=compiled.silicon,
         inputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.inputs),
         outputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.outputs),
@@ -100,24 +100,11 @@ def _ops(view: CompileView) -> Sequence[Op]:
 
 def _step(step: ProgramStep, cost: StepCost, owner: str, pools: tuple[MemoryPool, ...]) -> StepView:
     epoch = step.epoch
-    common = (step.number, CPU if epoch is None else NPU, step.plan.title, owner, cost.cycles, cost.milliseconds)
+    view = step_view(step.number, CPU if epoch is None else NPU, cost, epoch)
+    view = replace(view, title=step.plan.title, layer=owner)
     if epoch is None:
-        return StepView(*common, cost.st_cycles, cost.bound_by, cost.known)
-    return StepView(
-        *common,
-        cost.st_cycles,
-        cost.bound_by,
-        cost.known,
-        dict(cost.parts),
-        wiring.chains(epoch),
-        wiring.modes(epoch),
-        wiring.links(epoch),
-        wiring.units(epoch),
-        0,
-        sum(engine.elements * engine.element_bytes for engine in epoch.engines().values()),
-        epoch_figures(epoch, pools).energy_uj,
-        doubts=dict(cost.doubts),
-    )
+        return view
+    return replace(view, parts=dict(cost.parts), energy_uj=epoch_figures(epoch, pools).energy_uj)
 
 
 def _layer(op: Op, view: CompileView, rows: list[tuple[ProgramStep, StepCost]], external: set[str]) -> LayerView:
@@ -126,32 +113,29 @@ def _layer(op: Op, view: CompileView, rows: list[tuple[ProgramStep, StepCost]], 
     behind = has_no_epoch(op.name, view.compiled.scheduled.schedule)
     on = (NPU if behind else NOTHING) if not rows else NPU if epochs else CPU
     cycles = sum(cost.cycles for _, cost in rows)
-    shares: Counter[str] = Counter()
-    for _, cost in rows:
-        shares[cost.bound_by] += cost.cycles
-    bound_by = {label: count / max(1, cycles) for label, count in shares.most_common() if count}
+    bound_by = shares(cost for _, cost in rows)
     held = tensors.weights(op, known)
     return LayerView(
-        layer_name(op),
-        op.kind,
-        op.origin or (op.name,),
-        on,
-        tuple(step.number for step, _ in rows),
-        tuple(n for n in op.inputs if n and not known[n].is_constant),
-        op.outputs,
-        known[op.outputs[0]].shape,
-        macs(op, known),
-        cycles,
-        sum(cost.milliseconds for _, cost in rows),
-        bound_by,
-        tuple(dict.fromkeys(c for e in epochs for c in wiring.chains(e))),
-        tuple(dict.fromkeys(m for e in epochs for m in wiring.modes(e))),
-        tuple(_decisions(op, view, rows, on, bound_by, cycles, external)),
-        tensors.label(op, known),
-        tensors.attributes(op),
-        held,
-        (tensors.operator(op.kind, (op.origin or (op.name,))[-1], held),),
-        _error(op, view),
+        name=layer_name(op),
+        kind=op.kind,
+        nodes=op.origin or (op.name,),
+        on=on,
+        steps=tuple(step.number for step, _ in rows),
+        inputs=tuple(n for n in op.inputs if n and not known[n].is_constant),
+        outputs=op.outputs,
+        shape=known[op.outputs[0]].shape,
+        macs=macs(op, known),
+        cycles=cycles,
+        milliseconds=sum(cost.milliseconds for _, cost in rows),
+        bound_by=bound_by,
+        chains=tuple(dict.fromkeys(c for e in epochs for c in wiring.chains(e))),
+        modes=tuple(dict.fromkeys(m for e in epochs for m in wiring.modes(e))),
+        decisions=tuple(_decisions(op, view, rows, on, bound_by, cycles, external)),
+        label=tensors.label(op, known),
+        attributes=tensors.attributes(op),
+        weights=held,
+        operators=(tensors.operator(op.kind, (op.origin or (op.name,))[-1], held),),
+        error=_error(op, view),
     )
 
 
@@ -220,15 +204,15 @@ def _buffers(view: CompileView) -> tuple[BufferView, ...]:
     homes = sorted(view.compiled.layout.placed.values(), key=lambda h: (h.address, h.buffer.name))
     return tuple(
         BufferView(
-            h.buffer.name,
-            h.pool,
-            h.address,
-            h.buffer.size_bytes,
-            h.first + 1,
-            h.last + 1,
-            str(h.buffer.kind),
-            (readers if h.buffer.kind in READ_ONLY else producers).get(h.buffer.name, ""),
-            h.reserved_bytes,
+            name=h.buffer.name,
+            pool=h.pool,
+            address=h.address,
+            size_bytes=h.buffer.size_bytes,
+            first=h.first + 1,
+            last=h.last + 1,
+            kind=str(h.buffer.kind),
+            layer=(readers if h.buffer.kind in READ_ONLY else producers).get(h.buffer.name, ""),
+            reserved_bytes=h.reserved_bytes,
         )
         for h in homes
     )
