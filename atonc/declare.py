@@ -38,20 +38,31 @@ class Option:
         return self.flags[0].startswith("--no-")
 
 
+@dataclass(frozen=True)
+class Takes:
+    """What may stand behind a flag, where that is not just one value of any kind; of the three at most one."""
+
+    choices: tuple[str, ...] = ()
+    bare: str = ""  # what the flag alone means
+    many: str = ""  # AGAIN or SEVERAL
+
+
+ONE_VALUE = Takes()
+
+
 def option(
     default: Any,
     flags: str,
     group: str,
     help: str,
     *,
-    choices: tuple[str, ...] = (),
     metavar: str = "",
     parse: Callable[[str], Any] | None = None,
-    bare: str = "",
-    many: str = "",
+    takes: Takes = ONE_VALUE,
 ) -> Any:
     """A field with its flags, separated by spaces; a default that is a type (dict) is made anew for every object."""
-    metadata = {KEY: Option(tuple(flags.split()), group, help, choices, metavar, parse, bare, many)}
+    shown = Option(tuple(flags.split()), group, help, takes.choices, metavar, parse, takes.bare, takes.many)
+    metadata = {KEY: shown}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)

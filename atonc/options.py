@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from atonc.declare import check, did_you_mean, option
+from atonc.declare import Takes, check, did_you_mean, option
 from atonc.errors import InputError
 
 MODEL = "the model"
@@ -104,9 +104,13 @@ class Options:
     board: str = option("stm32n6570-dk", "--board", MEMORY, "name of a board, or its .toml", metavar="[SET@]BOARD")
     mpool: str = option("", "--mpool --memory-pool", MEMORY, "memory pools instead of the board's", metavar="FILE")
     numerics: str = option(
-        "best", "--numerics", MAPPING, "2.x: the numbers that ST's compilers 2.x give", choices=("best", "2.x")
+        "best",
+        "--numerics",
+        MAPPING,
+        "2.x: the numbers that ST's compilers 2.x give",
+        takes=Takes(choices=("best", "2.x")),
     )
-    prefer: str = option("speed", "--prefer", MEMORY, "what counts more", choices=("speed", "memory"))
+    prefer: str = option("speed", "--prefer", MEMORY, "what counts more", takes=Takes(choices=("speed", "memory")))
     resident: str = option(
         "",
         "--resident",
@@ -115,7 +119,7 @@ class Options:
         "published programs hardly show kernels in RAM",
         metavar="BYTES",
         parse=room,
-        bare=ALL_FREE,
+        takes=Takes(bare=ALL_FREE),
     )
     cut_inputs: tuple[str, ...] = option(
         (),
@@ -141,10 +145,10 @@ class Options:
     )
     output_type: str = option("", "--output-data-type", EDGES, "the same for the outputs", metavar="TYPE")
     inputs_channel_position: str = option(
-        "", "--inputs-ch-position", EDGES, "channels of the inputs", choices=_POSITIONS
+        "", "--inputs-ch-position", EDGES, "channels of the inputs", takes=Takes(choices=_POSITIONS)
     )
     outputs_channel_position: str = option(
-        "", "--outputs-ch-position", EDGES, "channels of the outputs", choices=_POSITIONS
+        "", "--outputs-ch-position", EDGES, "channels of the outputs", takes=Takes(choices=_POSITIONS)
     )
     fixed_shapes: dict[str, int] = option(
         dict,
@@ -171,7 +175,7 @@ class Options:
         "--silicon",
         MAPPING,
         "seen: only forms that published programs have as a whole; composed: also combinations of seen parts",
-        choices=(SEEN, COMPOSED),
+        takes=Takes(choices=(SEEN, COMPOSED)),
     )
     allow_unproven: bool = option(False, "--allow-unproven", MAPPING, "also forms that no published program comes near")
     distrust: tuple[str, ...] = option(
