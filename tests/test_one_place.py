@@ -41,7 +41,5 @@ def test_one_writer_of_epoch_tables() -> None:
 
 
 def test_one_head_of_pages() -> None:
-    """Those of the server have their policy from it, as a header of the answer."""
     pages = [p for p in ROOT.rglob("*") if p.suffix in (".py", ".html") and "<!doctype html>" in p.read_text().lower()]
-    kept = [path for path in pages if path.parent != ROOT / "serve" / "assets"]
-    assert kept == [ROOT / "report" / "html" / "page.py"]
+    assert pages == [ROOT / "report" / "html" / "page.py"]
