@@ -9,7 +9,8 @@ import pytest
 
 from atonc.errors import ModelError
 from atonc.place import Placed, board, place
-from atonc.place.check import Finding, check, require_sound
+from atonc.place.check import check, require_sound
+from atonc.plan.findings import Finding
 from atonc.plan.types import BufferKind
 from tests.place.plans import Steps, chain, random_steps
 
