@@ -40,21 +40,32 @@ class Option:
         return self.flags[0].startswith("--no-")
 
 
+@dataclass(frozen=True)
+class Takes:
+    """What may stand behind a flag, where that is not just one value of any kind, and for whom."""
+
+    choices: tuple[str, ...] = ()
+    bare: str | None = None  # what the flag alone means
+    many: str = ""  # AGAIN, SEVERAL or PAIRS
+    local: bool = False  # of this machine: nothing for visitors of a service
+
+
+ONE_VALUE = Takes()
+
+
 def option(
     default: Any,
     flags: str,
     group: str,
     help: str,
     *,
-    choices: tuple[str, ...] = (),
     metavar: str = "",
     parse: Callable[[str], Any] | None = None,
-    bare: str | None = None,
-    many: str = "",
-    local: bool = False,
+    takes: Takes = ONE_VALUE,
 ) -> Any:
     """A field with its flags, separated by spaces; a default that is a type (dict) is made anew for every object."""
-    metadata = {KEY: Option(tuple(flags.split()), group, help, choices, metavar, parse, bare, many, local)}
+    behind = takes.choices, metavar, parse, takes.bare, takes.many, takes.local
+    metadata = {KEY: Option(tuple(flags.split()), group, help, *behind)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)

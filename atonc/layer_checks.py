@@ -224,7 +224,17 @@ def _compared(graph: Graph, name: str, got: Array, expected: Array) -> LayerChec
     worst = float(difference.max(initial=0.0))
     differ = 100.0 * float((difference != 0).mean()) if difference.size else 0.0
     kind = "constant" if tensor.is_constant else "input"
-    return LayerCheck(name, kind, name, None, False, 0, worst, differ, 0.0)
+    return LayerCheck(
+        tensor=name,
+        kind=kind,
+        node=name,
+        step=None,
+        on_cpu=False,
+        through=0,
+        max_diff=worst,
+        differ_percent=differ,
+        limit=0.0,
+    )
 
 
 def _as_meant(mapped: Mapped, forced: Forced, got: Array) -> bool:

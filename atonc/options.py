@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from atonc.declare import check, did_you_mean, option
+from atonc.declare import Takes, check, did_you_mean, option
 from atonc.errors import InputError
 from atonc.schedule.passes import ON_REQUEST, PASSES, help_with, help_without, unseen
 
@@ -100,12 +100,21 @@ class Options:
 
     board: str = option("stm32n6570-dk", "--board", MEMORY, "name of a board, or its .toml", metavar="[SET@]BOARD")
     mpool: str = option(
-        "", "--mpool --memory-pool", MEMORY, "memory pools instead of the board's", metavar="FILE", local=True
+        "",
+        "--mpool --memory-pool",
+        MEMORY,
+        "memory pools instead of the board's",
+        metavar="FILE",
+        takes=Takes(local=True),
     )
     numerics: str = option(
-        "best", "--numerics", MAPPING, "2.x: the numbers that ST's compilers 2.x give", choices=("best", "2.x")
+        "best",
+        "--numerics",
+        MAPPING,
+        "2.x: the numbers that ST's compilers 2.x give",
+        takes=Takes(choices=("best", "2.x")),
     )
-    prefer: str = option("speed", "--prefer", MEMORY, "what counts more", choices=("speed", "memory"))
+    prefer: str = option("speed", "--prefer", MEMORY, "what counts more", takes=Takes(choices=("speed", "memory")))
     resident: str = option(
         "",
         "--resident",
@@ -114,7 +123,7 @@ class Options:
         "published programs hardly show kernels in RAM",
         metavar="BYTES",
         parse=room,
-        bare=ALL_FREE,
+        takes=Takes(bare=ALL_FREE),
     )
     cut_inputs: tuple[str, ...] = option(
         (),
@@ -140,10 +149,10 @@ class Options:
     )
     output_type: str = option("", "--output-data-type", EDGES, "the same for the outputs", metavar="TYPE")
     inputs_channel_position: str = option(
-        "", "--inputs-ch-position", EDGES, "channels of the inputs", choices=_POSITIONS
+        "", "--inputs-ch-position", EDGES, "channels of the inputs", takes=Takes(choices=_POSITIONS)
     )
     outputs_channel_position: str = option(
-        "", "--outputs-ch-position", EDGES, "channels of the outputs", choices=_POSITIONS
+        "", "--outputs-ch-position", EDGES, "channels of the outputs", takes=Takes(choices=_POSITIONS)
     )
     fixed_shapes: dict[str, int] = option(
         dict,
@@ -170,7 +179,7 @@ class Options:
         "--silicon",
         MAPPING,
         "seen: only forms that published programs have as a whole; composed: also combinations of seen parts",
-        choices=(SEEN, COMPOSED),
+        takes=Takes(choices=(SEEN, COMPOSED)),
     )
     allow_unproven: bool = option(False, "--allow-unproven", MAPPING, "also forms that no published program comes near")
     distrust: tuple[str, ...] = option(
@@ -188,7 +197,7 @@ class Options:
         "what your board answered (`atonc probe read`): forms that it confirmed are seen, forms that it refuted are "
         "refused, constants that it measured replace ours",
         metavar="FILE",
-        local=True,
+        takes=Takes(local=True),
     )
     schedule_without: tuple[str, ...] = option(
         (),
@@ -235,7 +244,7 @@ class Options:
         "the program is verified on some of them",
         metavar="FILES",
         parse=names,
-        local=True,
+        takes=Takes(local=True),
     )
     verify: bool = option(True, "--no-verify", CHECKS, "do not run the program on the emulator")
     seed: int = option(0, "--seed", CHECKS, "of synthetic inputs", metavar="N", parse=whole)

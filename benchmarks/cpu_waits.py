@@ -12,7 +12,6 @@ Writes results/cpu_waits.md, with our kernels (results/cpu_kernels.md) beside ST
 from __future__ import annotations
 
 import argparse
-import io
 import re
 import sys
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from elftools.elf.elffile import ELFFile
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -28,6 +26,7 @@ from cpu_kernels import RESULTS as COUNTED
 from cpu_kernels import weight
 
 from atonc.emu.cpu import cycles as measured
+from atonc.hw.elf import read_elf
 from atonc.hw.machine import stm32n6
 
 RESULTS = Path(__file__).parent / "results" / "cpu_waits.md"
@@ -79,9 +78,10 @@ def members(archive: bytes) -> Iterator[bytes]:
 def code_of(archive: bytes, function: str) -> bytes:
     for member in members(archive):
         if function.encode() in member and member[:4] == b"\x7fELF":
-            section = ELFFile(io.BytesIO(member)).get_section_by_name(f".text.{function}")
+            elf = read_elf(member, function)
+            section = elf.section(f".text.{function}")
             if section is not None:
-                return bytes(section.data())
+                return elf.contents(section)
     raise SystemExit(f"the library has no {function}")
 
 

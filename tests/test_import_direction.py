@@ -21,7 +21,7 @@ ALLOWED = {
     "ops": {"ir", "errors"},
     "frontends": {"ops", "ir", "errors", "disk", "build_folder"},
     "passes": {"ops", "ir", "errors", "progress"},
-    "compare": {"frontends", "ops", "ir", "errors"},
+    "compare": {"frontends", "ops", "ir", "workers", "errors"},
     # the compiler
     "plan": {"hw", "errors"},
     "select": {"plan", "ir", "hw", "schedule.assign", "schedule.pack", "errors"},
@@ -86,8 +86,8 @@ ALLOWED = {
         *PLAIN,
     },
     "serve": {
-        "frontends", "hw", "insight", "place", "report", "verbs", "cli", "compile_view", "app.generating", "declare",
-        "options", "app.references", "app.validating", *PLAIN,
+        "frontends", "hw", "insight", "place", "report", "verbs", "workers", "cli", "compile_view", "app.generating",
+        "declare", "options", "app.references", "app.validating", *PLAIN,
     },
     "verbs": {
         "accuracy", "evaluating", "quantizing", "sweeping", "workers", "boards", "deploy", "doctor", "emu", "frontends",

@@ -41,7 +41,48 @@ def test_one_writer_of_epoch_tables() -> None:
 
 
 def test_one_head_of_pages() -> None:
-    """Those of the server have their policy from it, as a header of the answer."""
     pages = [p for p in ROOT.rglob("*") if p.suffix in (".py", ".html") and "<!doctype html>" in p.read_text().lower()]
-    kept = [path for path in pages if path.parent != ROOT / "serve" / "assets"]
-    assert kept == [ROOT / "report" / "html" / "page.py"]
+    assert pages == [ROOT / "report" / "html" / "page.py"]
+
+
+RUN = 6  # lines of code that look the same by chance no longer
+WRITTEN_TWICE = {  # pairs of files; nothing may be added
+    ("emit/c/stai_text.py", "emit/c/stai_text.py"),  # C text of two functions for tables of different types
+    ("schedule/averages.py", "schedule/windows.py"),  # both recognise what a task computes, until tasks carry it
+    ("workers/run.py", "workers/run.py"),  # a list, and the same as a stream: the arguments
+}
+
+
+def code_lines(text: str) -> list[str]:
+    """Without comments, blank lines, lone brackets and imports."""
+    found, importing = list[str](), False
+    for line in (line.split("#")[0].strip() for line in text.splitlines()):
+        if importing or line.startswith(("from ", "import ")):
+            importing = (importing or "(" in line) and ")" not in line
+        elif line.strip("()[]{},: "):
+            found.append(line)
+    return found
+
+
+def repeated(texts: dict[str, str]) -> set[tuple[str, str]]:
+    """Files that share a run of lines, or one with itself."""
+    seen: dict[tuple[str, ...], tuple[str, int]] = {}
+    found = set()
+    for name, text in texts.items():
+        lines = code_lines(text)
+        for at in range(len(lines) - RUN + 1):
+            run = tuple(lines[at : at + RUN])
+            other, there = seen.setdefault(run, (name, at))
+            if other != name or at - there >= RUN:
+                found.add((other, name))
+    return found
+
+
+def test_no_run_of_lines_is_written_twice() -> None:
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
+    written = {name: text for name, text in texts.items() if "do not edit" not in text[:400]}
+    more = repeated(written) - WRITTEN_TWICE
+    assert not more, f"{RUN} lines and more stand twice: one function, one type or one table serves both: {more}"
+    planted = "".join(f"x{number} = {number}\n" for number in range(RUN))
+    assert repeated({"a.py": planted, "b.py": "import this\n" + planted}) == {("a.py", "b.py")}
+    assert not repeated({"a.py": planted, "b.py": planted.replace("3", "4")})

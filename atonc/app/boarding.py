@@ -251,15 +251,15 @@ def compare(
             if wrong.size and not first:
                 first = f"sample {turn}, output {name}, byte {wrong[0]}: {found[wrong[0]]} not {expected[wrong[0]]}"
     return BoardValidation(
-        label,
-        len(samples),
-        len(compiled.graph.outputs),
-        compared,
-        different,
-        last.cycles if last else 0,
-        last.npu_cycles if last else 0,
-        last.instructions if last else 0,
-        first,
+        runtime=label,
+        samples=len(samples),
+        outputs=len(compiled.graph.outputs),
+        bytes_compared=compared,
+        bytes_different=different,
+        cycles=last.cycles if last else 0,
+        npu_cycles=last.npu_cycles if last else 0,
+        instructions=last.instructions if last else 0,
+        first_difference=first,
     )
 
 

@@ -82,7 +82,17 @@ def plan(file: Path, mode: str, address: str) -> LoadPlan:
         if bytes_ > limit:
             raise CapacityError(f"the image wants {bytes_:,} bytes of external {what}, the board has {limit:,}")
     beside = file.with_name(f"{file.stem}_params{file.suffix}") if image.split else None
-    return LoadPlan(file, image, params or b"", beside, net, parameters, copy, external, words)
+    return LoadPlan(
+        file=file,
+        image=image,
+        params=params or b"",
+        params_file=beside,
+        address=net,
+        params_address=parameters,
+        copy=copy,
+        external=external,
+        words=words,
+    )
 
 
 def _addresses(text: str) -> tuple[int, int]:

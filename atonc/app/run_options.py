@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from atonc.declare import AGAIN, PLAIN, option
+from atonc.declare import AGAIN, PLAIN, Takes, option
 
 _COMPARE = "--output file or --dump folder; exit 1 if unequal"
 
@@ -17,13 +17,13 @@ class RunOptions:
     directory: Path
     name: str | None = option(None, "-n --name", PLAIN, "which network, when the folder holds several")
     weights: tuple[Path, ...] = option(
-        (), "--weights", PLAIN, ".raw, .bin or .hex", metavar="FILE", parse=Path, many=AGAIN
+        (), "--weights", PLAIN, ".raw, .bin or .hex", metavar="FILE", parse=Path, takes=Takes(many=AGAIN)
     )
     blobs: Path | None = option(
         None, "--blobs", PLAIN, "the *_ecblobs.h, if it is not beside the C file", metavar="FILE", parse=Path
     )
     inputs: tuple[Path, ...] = option(
-        (), "--input", PLAIN, ".npz, .npy, .png, .jpg", metavar="FILE", parse=Path, many=AGAIN
+        (), "--input", PLAIN, ".npz, .npy, .png, .jpg", metavar="FILE", parse=Path, takes=Takes(many=AGAIN)
     )
     seed: int = option(0, "--seed", PLAIN, "photo-like input from this number (default 0)", parse=int)
     output: Path | None = option(None, "--output", PLAIN, "write the outputs", metavar="FILE.npz", parse=Path)

@@ -352,14 +352,14 @@ def _block(side: Side, layer: Layer, system: SystemInfo) -> MeasuredBlock:
     took_ms = 1e3 * (before + core + after) / system.cpu_hz
     predicted_ms = sum(side.predicted_ms(cost, system) for cost in steps)
     return MeasuredBlock(
-        first,
-        last,
-        before,
-        core,
-        after,
-        took_ms,
-        predicted_ms,
-        round(took_ms * system.npu_hz / 1e3),
-        round(predicted_ms * system.npu_hz / 1e3) if system.npu_hz else sum(cost.cycles for cost in steps),
-        max(steps, key=lambda cost: cost.cycles).bound_by if steps else "",
+        first=first,
+        last=last,
+        before=before,
+        core=core,
+        after=after,
+        measured_ms=took_ms,
+        predicted_ms=predicted_ms,
+        npu_cycles=round(took_ms * system.npu_hz / 1e3),
+        predicted_cycles=round(predicted_ms * system.npu_hz / 1e3) if system.npu_hz else sum(c.cycles for c in steps),
+        bound_by=max(steps, key=lambda cost: cost.cycles).bound_by if steps else "",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from atonc.declare import SEVERAL, option
+from atonc.declare import SEVERAL, Takes, option
 from atonc.options import CHECKS, OUTPUT
 
 DATA = "inputs of the comparison"
@@ -40,10 +40,10 @@ class ValidateOptions:
     """Flags of the command line with their help, in their order."""
 
     valinput: tuple[Path, ...] = option(
-        (), "-vi --valinput --input", DATA, _INPUTS, metavar="FILE", parse=Path, many=SEVERAL
+        (), "-vi --valinput --input", DATA, _INPUTS, metavar="FILE", parse=Path, takes=Takes(many=SEVERAL)
     )
     valoutput: tuple[Path, ...] = option(
-        (), "-vo --valoutput", DATA, _OUTPUTS, metavar="FILE", parse=Path, many=SEVERAL
+        (), "-vo --valoutput", DATA, _OUTPUTS, metavar="FILE", parse=Path, takes=Takes(many=SEVERAL)
     )
     batches: int = option(
         *(0, "-b --batches --batch-size --samples", DATA, _BATCHES),
@@ -51,9 +51,9 @@ class ValidateOptions:
         parse=int,
     )
     range: tuple[float, ...] = option(
-        (), "--range", DATA, _RANGES, metavar="MIN MAX", parse=float, many=SEVERAL
+        (), "--range", DATA, _RANGES, metavar="MIN MAX", parse=float, takes=Takes(many=SEVERAL)
     )
-    mode: str = option("emulator", "--mode", PLACE, _MODES, choices=tuple(MODES))
+    mode: str = option("emulator", "--mode", PLACE, _MODES, takes=Takes(choices=tuple(MODES)))
     desc: str = option("serial", "-d --desc", PLACE, _LINE, metavar="LINE")
     record: Path | None = option(None, "--record", PLACE, _RECORD, metavar="FILE.npz", parse=Path)
     page: Path | None = option(None, "--page", PLACE, _PAGE, metavar="FILE.html", parse=Path)

@@ -1,46 +1,26 @@
-"""Arrays and a few words between two processes: a length, a header in JSON, the bytes of the arrays."""
+"""Arrays between two processes: a list of their names, types and shapes, and their bytes one behind the other."""
 
 from __future__ import annotations
 
-import json
-import struct
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from atonc.ir import Array
 
-_LENGTH = struct.Struct("<I")
-_MAX_HEADER = 1 << 26
+Listed = list[list[Any]]  # name, type, shape
 
 
-def send(stream: IO[bytes], words: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    listed = {name: np.ascontiguousarray(value).reshape(value.shape) for name, value in arrays.items()}
-    about = [[name, value.dtype.str, value.shape] for name, value in listed.items()]
-    header = json.dumps({"words": dict(words), "arrays": about}).encode()
-    stream.write(_LENGTH.pack(len(header)) + header)
-    for value in listed.values():
-        stream.write(value.tobytes())
-    stream.flush()
+def pack(arrays: Mapping[str, Array]) -> tuple[Listed, list[bytes]]:
+    listed = [[name, value.dtype.str, value.shape] for name, value in arrays.items()]
+    return listed, [np.ascontiguousarray(value).tobytes() for value in arrays.values()]
 
 
-def receive(stream: IO[bytes]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """EOFError: the other side has gone, also in the middle of a message."""
-    (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
-    if length > _MAX_HEADER:
-        raise EOFError("no message")
-    header = json.loads(_exactly(stream, length))
-    arrays = {}
-    for name, code, shape in header["arrays"]:
-        dtype = np.dtype(code)
-        data = _exactly(stream, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
-        arrays[name] = np.frombuffer(data, dtype).reshape(shape)
-    return header["words"], arrays
-
-
-def _exactly(stream: IO[bytes], count: int) -> bytes:
-    data = stream.read(count)
-    if len(data) != count:
-        raise EOFError("the stream ended early")
-    return data
+def unpack(listed: Listed, content: bytes) -> dict[str, Array]:
+    arrays, at = {}, 0
+    for name, code, shape in listed:
+        dtype, count = np.dtype(code), int(np.prod(shape, dtype=np.int64))
+        arrays[name] = np.frombuffer(content, dtype, count, at).reshape(shape)
+        at += count * dtype.itemsize
+    return arrays

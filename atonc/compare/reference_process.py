@@ -7,22 +7,18 @@ asked again.
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import tempfile
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import atonc
 from atonc import errors
-from atonc.compare.messages import receive, send
+from atonc.compare.messages import pack, unpack
 from atonc.compare.reference import REFERENCE, Values, Wanted
 from atonc.errors import InputError
 from atonc.ir import Array
+from atonc.workers.child import Child, ChildDiedError, Message, package_folder
 
 LIMIT_SECONDS = 600.0  # for one input; reference kernels are slow
 _SERVER = "from atonc.compare.reference_server import main; main()"
@@ -56,61 +52,35 @@ class ReferenceProcess:
             raise ReferenceDied(self._fatal[key], where=str(path))
         named = isinstance(inputs, Mapping)
         arrays = dict(inputs) if isinstance(inputs, Mapping) else {str(k): v for k, v in enumerate(inputs)}
-        answer, found = self._ask({**words, "named": named}, arrays, key, str(path))
-        if answer:
+        answer, content = self._ask({**words, "named": named}, arrays, key, str(path))
+        if "error" in answer:
             kind = getattr(errors, answer["error"], InputError)
             raise kind(answer["what"], where=str(path), remedy=answer["remedy"])
-        return found
+        return unpack(answer["arrays"], content)
 
-    def _ask(
-        self, words: dict[str, Any], arrays: Mapping[str, Array], key: str, where: str
-    ) -> tuple[dict[str, Any], dict[str, Array]]:
-        if self._process.poll() is not None:
+    def _ask(self, words: dict[str, Any], arrays: Mapping[str, Array], key: str, where: str) -> Message:
+        if self._process.ended:
+            self.close()
             self._start()
-        process = self._process
-        assert process.stdin is not None and process.stdout is not None
-        late = threading.Event()
-
-        def give_up() -> None:
-            late.set()
-            process.kill()
-
-        timer = threading.Timer(self.limit_seconds, give_up)
-        timer.daemon = True
-        timer.start()
+        listed, contents = pack(arrays)
         try:
-            send(process.stdin, words, arrays)
-            return receive(process.stdout)
-        except (EOFError, OSError):
-            process.kill()
-            self._fatal[key] = self._obituary(process.wait(), late.is_set())
+            return self._process.ask({**words, "arrays": listed}, *contents, seconds=self.limit_seconds)
+        except ChildDiedError as death:
+            self._fatal[key] = self._obituary(death)
             raise ReferenceDied(self._fatal[key], where=where) from None
-        finally:
-            timer.cancel()
 
-    def _obituary(self, status: int, late: bool) -> str:
-        if late:
+    def _obituary(self, death: ChildDiedError) -> str:
+        if death.late:
             return f"the reference interpreter did not end within {self.limit_seconds:g} s"
-        how = f"ended with status {status}"
-        if -status in list(signal.Signals):
-            how = f"was ended by {signal.Signals(-status).name}"
         self._said.seek(0)
         last = [line.strip() for line in self._said.read().decode(errors="replace").splitlines() if line.strip()][-1:]
-        return f"the reference interpreter {how}" + (f" ({last[0][-200:]})" if last else "")
+        return f"the reference interpreter {death.how}" + (f" ({last[0][-200:]})" if last else "")
 
     def _start(self) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (what the libraries print)
-        home = str(Path(atonc.__file__).parents[1])
-        paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _SERVER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._said,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        )
+        paths = [package_folder(), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self._process = Child(_SERVER, {"PYTHONPATH": os.pathsep.join(paths)}, self._said)
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._process.close()
         self._said.close()

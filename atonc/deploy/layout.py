@@ -66,16 +66,16 @@ def _from_conf(root: Path, conf: Path, wanted: str) -> Layout:
         raise InputError(f"is not a project description: {error!r} fails", where=str(conf)) from None
     headers = {name: path for path in copied if (name := path.rpartition("/")[2]) in _HEADERS}
     return Layout(
-        root,
-        network,
-        headers,
-        place.removesuffix("/STM32CubeIDE"),
-        f"{pool.get('profile', 'default')}@{root / profile}" if profile else "",
-        place,
-        _expanded(str(first.get("cproject_name", "")), values),
-        str(first.get("cproject_config", "Release")),
-        next(filter(None, (_existing(root, f"{folder}/{values.get('fsbl_bin', '')}") for folder in _BINARIES)), ""),
-        str(first.get("external_loader", "")),
+        root=root,
+        network=network,
+        headers=headers,
+        sources=place.removesuffix("/STM32CubeIDE"),
+        profile=f"{pool.get('profile', 'default')}@{root / profile}" if profile else "",
+        ide_project=place,
+        ide_name=_expanded(str(first.get("cproject_name", "")), values),
+        ide_configuration=str(first.get("cproject_config", "Release")),
+        fsbl=next(filter(None, (_existing(root, f"{one}/{values.get('fsbl_bin', '')}") for one in _BINARIES)), ""),
+        loader=str(first.get("external_loader", "")),
     )
 
 

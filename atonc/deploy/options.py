@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from atonc.declare import PLAIN, option
+from atonc.declare import PLAIN, Takes, option
 
 _STEPS = "generate, header, network, initialisers, patch, build, sign, flash"
 
@@ -23,7 +23,7 @@ class Wishes:
         None, "--network", PLAIN, "STM32H7: output folder of stedgeai generate", metavar="DIR", parse=Path
     )
     use_case: str = option("", "--use-case", PLAIN, "where the file does not show it")
-    dialect: str = option("", "--dialect", PLAIN, "names in app_config.h", choices=("zoo", "current"))
+    dialect: str = option("", "--dialect", PLAIN, "names in app_config.h", takes=Takes(choices=("zoo", "current")))
     until: str = option("", "--until", PLAIN, f"the last step: {_STEPS}", metavar="STEP")
     dry_run: bool = option(False, "--dry-run", PLAIN, "show every change as a patch, change nothing")
     verify: bool = option(True, "--no-verify", PLAIN, "compile without checking each layer")

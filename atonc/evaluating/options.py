@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from atonc.declare import check, option
+from atonc.declare import Takes, check, option
 from atonc.errors import InputError
 from atonc.options import whole
 
@@ -33,7 +33,7 @@ class EvaluateOptions:
         "--resize",
         DATA,
         "how pictures become as large as the input",
-        choices=("stretch", "letterbox", "crop"),
+        takes=Takes(choices=("stretch", "letterbox", "crop")),
     )
     normalise: str = option(
         "",
@@ -42,11 +42,13 @@ class EvaluateOptions:
         "real values are (pixel - MEAN) / STD, pixels 0..255; three of each: M,M,M/S,S,S",
         metavar="MEAN/STD",
     )
-    colours: str = option("rgb", "--colours --colors", DATA, "order of the channels", choices=("rgb", "bgr"))
+    colours: str = option(
+        "rgb", "--colours --colors", DATA, "order of the channels", takes=Takes(choices=("rgb", "bgr"))
+    )
     metric: str = option(
         "auto", "--metric", FIGURES, f"{', '.join(METRICS)}, or your own module:function", metavar="METRIC"
     )
-    decoder: str = option("auto", "--decoder", FIGURES, "how outputs become boxes", choices=DECODERS)
+    decoder: str = option("auto", "--decoder", FIGURES, "how outputs become boxes", takes=Takes(choices=DECODERS))
     anchors: str = option(
         "",
         "--anchors",

@@ -189,15 +189,15 @@ def summary(model: Path, metric: Metric, data: Data, answers: Sequence[dict[str,
     yardstick = FLOAT if FLOAT in sides else INT8 if INT8 in sides else ""
     notes = dict.fromkeys([*data.notes, *(note for answer in answers for note in answer["notes"])])
     return Evaluation(
-        model.name,
-        len(records),
-        metric.name,
-        figures,
-        distances,
-        yardstick,
-        tuple(_changed(metric, data, sides, yardstick)) if yardstick else (),
-        data,
-        tuple(notes),
+        model=model.name,
+        samples=len(records),
+        metric=metric.name,
+        sides=figures,
+        distances=distances,
+        yardstick=yardstick,
+        changed=tuple(_changed(metric, data, sides, yardstick)) if yardstick else (),
+        data=data,
+        notes=tuple(notes),
     )
 
 

@@ -128,15 +128,15 @@ def _board(raw: Raw) -> Board:
     if npu and DEFAULT_SET not in sets:
         raise InputError("has no [pools.default]", where=raw.file, rule="networks need a set of memory pools")
     return Board(
-        raw.top["name"],
-        raw.top.get("title", raw.top["name"]),
-        raw.top["machine"],
-        raw.clocks,
-        fitted,
-        areas,
-        sets,
-        raw.top.get("flash_loader", ""),
-        raw.file,
+        name=raw.top["name"],
+        title=raw.top.get("title", raw.top["name"]),
+        machine_name=raw.top["machine"],
+        clocks=raw.clocks,
+        memories=fitted,
+        areas=areas,
+        pool_sets=sets,
+        flash_loader=raw.top.get("flash_loader", ""),
+        file=raw.file,
     )
 
 

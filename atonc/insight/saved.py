@@ -121,32 +121,35 @@ def _saved(root: Any, kinds: Mapping[int, str]) -> Saved:
         raise ValueError("another build")
     layers = tuple(_layer(row, steps) for row in _rows(root, "layers"))
     writers = {name: layer.name for layer in layers for name in layer.outputs}
+    inputs, outputs, tensors = _edges(root)
     return Saved(
-        _text(root, "model"),
-        _text(root, "board"),
-        layers,
-        {number: _text(row, "title") for number, row in steps.items()},
-        *_edges(root),
-        _verified(root),
-        tuple(_buffer(row, writers) for row in _rows(root, "buffers", _MOST_BUFFERS)),
-        _integer(_object(root, "memory"), "relocatable_bytes"),
-        _text_by_name(root, "options"),
-        _text_by_name(root, "reproduce"),
+        model=_text(root, "model"),
+        board=_text(root, "board"),
+        layers=layers,
+        titles={number: _text(row, "title") for number, row in steps.items()},
+        inputs=inputs,
+        outputs=outputs,
+        tensors=tensors,
+        verified=_verified(root),
+        buffers=tuple(_buffer(row, writers) for row in _rows(root, "buffers", _MOST_BUFFERS)),
+        relocatable_bytes=_integer(_object(root, "memory"), "relocatable_bytes"),
+        options=_text_by_name(root, "options"),
+        reproduce=_text_by_name(root, "reproduce"),
     )
 
 
 def _buffer(row: Mapping[str, Any], writers: Mapping[str, str]) -> BufferView:
     name = _text(row, "name")
     return BufferView(
-        name,
-        _text(row, "pool"),
-        _integer(row, "address"),
-        _integer(row, "size_bytes"),
-        _integer(row, "first_step"),
-        _integer(row, "last_step"),
-        BufferKind(_text(row, "kind")),
-        writers.get(name, ""),
-        _integer(row, "reserved_bytes"),
+        name=name,
+        pool=_text(row, "pool"),
+        address=_integer(row, "address"),
+        size_bytes=_integer(row, "size_bytes"),
+        first=_integer(row, "first_step"),
+        last=_integer(row, "last_step"),
+        kind=BufferKind(_text(row, "kind")),
+        layer=writers.get(name, ""),
+        reserved_bytes=_integer(row, "reserved_bytes"),
     )
 
 
@@ -196,19 +199,19 @@ def _layer(row: Mapping[str, Any], steps: Mapping[int, Any]) -> SavedLayer:
     if any(number not in steps for number in epochs):
         raise ValueError("epochs")
     return SavedLayer(
-        _text(row, "name"),
-        _text(row, "op"),
-        tuple(_texts(row, "nodes")) or (_text(row, "name"),),
-        epochs,
-        tuple(_texts(row, "inputs")),
-        tuple(_texts(row, "outputs")),
-        tuple(_integers(row, "shape")),
-        _integer(row, "macs"),
-        tuple(_decision(one) for one in _rows(row, "decisions")),
-        _text(row, "label") if "label" in row else "",
-        _text_by_name(row, "attributes"),
-        tuple(_tensor(one) for one in _rows(row, "weights")) if "weights" in row else (),
-        _error(row),
+        name=_text(row, "name"),
+        kind=_text(row, "op"),
+        nodes=tuple(_texts(row, "nodes")) or (_text(row, "name"),),
+        epochs=epochs,
+        inputs=tuple(_texts(row, "inputs")),
+        outputs=tuple(_texts(row, "outputs")),
+        shape=tuple(_integers(row, "shape")),
+        macs=_integer(row, "macs"),
+        decisions=tuple(_decision(one) for one in _rows(row, "decisions")),
+        label=_text(row, "label") if "label" in row else "",
+        attributes=_text_by_name(row, "attributes"),
+        weights=tuple(_tensor(one) for one in _rows(row, "weights")) if "weights" in row else (),
+        error=_error(row),
     )
 
 

@@ -70,12 +70,12 @@ class Context:
             groups,
             self.facts.target,
             buffers,
-            _own(self.aliases),
-            _own(self.shifted_copies),
-            _own(self.semantics),
-            tuple(self.refused),
-            {name: self.buffers[name] for name in touched if name not in buffers},
-            tuple(self.outbid),
+            aliases=_own(self.aliases),
+            shifted_copies=_own(self.shifted_copies),
+            semantics=_own(self.semantics),
+            refused=tuple(self.refused),
+            earlier={name: self.buffers[name] for name in touched if name not in buffers},
+            outbid=tuple(self.outbid),
         )
 
     def take(self, form: Form | Refused) -> list[TaskGroup]:

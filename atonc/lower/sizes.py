@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from atonc.ir import Graph, Op, Tensor
+from atonc.plan.lives import live_bytes, spans
 
 _ITEM_BYTES = {
     "int8": 1, "uint8": 1, "bool": 1, "int16": 2, "uint16": 2, "float16": 2, "int64": 8, "uint64": 8, "float64": 8,
@@ -23,23 +22,16 @@ def item_bytes(tensor: Tensor) -> int:
 def free_bytes(graph: Graph) -> Mapping[str, int]:
     """By operator: what may live beside it without the peak of all activations growing. Rather too little: copies
     between operators are not counted, and results lie in place of operands wherever they could."""
-    owners = _owners(graph)
-    last = len(graph.ops)
-    spans: dict[str, list[int]] = {}  # owner -> first step, last step, bytes
-    for step, op in enumerate(graph.ops):
-        for name in (*op.inputs, *op.outputs):
-            if name in owners:
-                _extend(spans, owners[name], step, graph.tensors[name])
-    for step, names in ((0, graph.inputs), (last - 1, graph.outputs)):
-        for name in names:
-            if name in owners:
-                _extend(spans, owners[name], step, graph.tensors[name])
-    changes = np.zeros(last + 1, np.int64)
-    for first, end, size in spans.values():
-        changes[first] += size
-        changes[end + 1] -= size
-    live = np.cumsum(changes)[:last]
-    return {op.name: int(live.max() - bytes_now) for op, bytes_now in zip(graph.ops, live, strict=True)}
+    owners, sizes = _owners(graph), dict[str, int]()
+    for name, owner in owners.items():
+        sizes[owner] = max(sizes.get(owner, 0), graph.tensors[name].elements * item_bytes(graph.tensors[name]))
+    touched = [[*op.inputs, *op.outputs] for op in graph.ops]
+    if touched:
+        touched = [[*graph.inputs, *touched[0]], *touched[1:]]
+        touched[-1] += graph.outputs
+    lives = spans([owners[name] for name in names if name in owners] for names in touched)
+    live = live_bytes(((sizes[name], *span) for name, span in lives.items()), len(touched))
+    return {op.name: int(live.max() - bytes_now) for op, bytes_now in zip(graph.ops, live[: len(touched)], strict=True)}
 
 
 def _owners(graph: Graph) -> dict[str, str]:
@@ -59,9 +51,3 @@ def _replaced(op: Op, step: int, output: str, graph: Graph, ends: Mapping[str, i
     size = graph.tensors[output].elements
     fitting = (n for n in op.inputs if n and graph.tensors[n].data is None and graph.tensors[n].elements == size)
     return next((name for name in fitting if ends[name] == step and name not in graph.outputs), "")
-
-
-def _extend(spans: dict[str, list[int]], owner: str, step: int, tensor: Tensor) -> None:
-    size = tensor.elements * item_bytes(tensor)
-    span = spans.setdefault(owner, [step, step, size])
-    span[0], span[1], span[2] = min(span[0], step), max(span[1], step), max(span[2], size)

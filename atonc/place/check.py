@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from atonc.errors import ModelError
 from atonc.hw.limits import PREFETCH_BYTES, XSPI_TAIL
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.place.pools import Board, is_external
 from atonc.place.types import Placed
+from atonc.plan.findings import Finding
 from atonc.plan.types import FILLED, BufferKind, CpuPlan, StepPlan
-
-
-@dataclass(frozen=True)
-class Finding:
-    rule: str
-    where: str
-    seen: str
 
 
 def check(

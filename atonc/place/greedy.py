@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.place.pools import Window
+from atonc.plan.lives import live_bytes
 
 _Busy = list[tuple[int, int]]
 _OVER = 1 << 62
@@ -38,11 +39,7 @@ class Problem:
     @cached_property
     def live(self) -> NDArray[np.int64]:
         """Live bytes in every step."""
-        steps = np.zeros(max((i.last for i in self.items), default=0) + 2, np.int64)
-        for item in self.items:
-            steps[item.first] += item.size
-            steps[item.last + 1] -= item.size
-        return np.cumsum(steps[:-1])
+        return live_bytes((item.size, item.first, item.last) for item in self.items)
 
     @property
     def lower_bound(self) -> int:

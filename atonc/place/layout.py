@@ -17,31 +17,23 @@ from atonc.place.pools import Board, banks_of
 from atonc.place.types import USER_BASE, USER_BYTES, USER_POOL, Layout, Placed
 from atonc.place.usage import memory_use
 from atonc.plan.aliases import root
-from atonc.plan.types import Buffer, BufferKind, StepPlan
+from atonc.plan.types import Buffer, BufferKind, Planned
 
 _SMALL_BYTES = 1 << 16
 _USER_GAP = 64  # between stand-ins, so that every address behind an end still tells whose it is
 
 
-def place(
-    plans: Sequence[StepPlan],
-    buffers: Mapping[str, Buffer],
-    aliases: Mapping[str, str],
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    board: Board,
-    prefer: str = "speed",
-    user_allocated: Collection[str] = (),
-) -> Layout:
+def place(planned: Planned, board: Board, prefer: str = "speed", user_allocated: Collection[str] = ()) -> Layout:
     """`prefer`: "speed" spreads what one epoch uses over the banks, "memory" keeps to the smallest extent.
 
     Buffers in `user_allocated` take no memory here; they stand at addresses that no memory has (`Placed.supplied`).
     """
-    used = lifetimes(plans, buffers, aliases, inputs, outputs, exclude=user_allocated)
+    plans, aliases = planned.plans, planned.aliases
+    used = lifetimes(planned, exclude=user_allocated)
     constants = place_constants([life for life in used if life.buffer.kind == BufferKind.CONSTANT], board)
     ram = [life for life in used if life.buffer.kind != BufferKind.CONSTANT] + list(constants.left)
     problem = Problem(tuple(_items(ram)))
-    every = with_scratch(plans, buffers)
+    every = with_scratch(plans, planned.buffers)
     job = Job(problem, board, traffic_of(plans, every, aliases, ram, board), constants.ends, prefer == "speed")
     packing = pack(job)
     if packing is None:

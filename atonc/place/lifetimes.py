@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from atonc.errors import ModelError
 from atonc.hw.limits import ALIGNED, CPU_CACHE_LINE, READ_ALIGNMENT, WRITE_ALIGNMENT
 from atonc.plan.aliases import root
-from atonc.plan.types import Buffer, BufferKind, CpuPlan, StepPlan
+from atonc.plan.lives import spans
+from atonc.plan.types import Buffer, BufferKind, CpuPlan, Planned, StepPlan
 
 
 @dataclass(frozen=True)
@@ -66,33 +67,30 @@ def accesses(plans: Sequence[StepPlan], buffers: Mapping[str, Buffer]) -> Iterat
             yield Access(step, name, size, write, by_cpu=False, aligned=aligned)
 
 
-def lifetimes(
-    plans: Sequence[StepPlan],
-    buffers: Mapping[str, Buffer],
-    aliases: Mapping[str, str],
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    exclude: Collection[str] = (),
-) -> list[Lifetime]:
+def lifetimes(planned: Planned, exclude: Collection[str] = ()) -> list[Lifetime]:
     """One per root buffer that is used, in order of `buffers`; buffers in `exclude` (the user's own) are left out."""
-    every = with_scratch(plans, buffers)
+    plans, aliases = planned.plans, planned.aliases
+    every = with_scratch(plans, planned.buffers)
     uses: dict[str, list[Access]] = {}
     for access in accesses(plans, every):
         uses.setdefault(root(access.buffer, aliases), []).append(access)
     members: dict[str, list[str]] = {}
     for name in dict.fromkeys((*every, *aliases)):
         members.setdefault(root(name, aliases), []).append(name)
-    starts, ends = ({root(name, aliases) for name in names} for names in (inputs, outputs))
+    starts, ends = ({root(name, aliases) for name in names} for names in (planned.inputs, planned.outputs))
     skipped = {root(name, aliases) for name in exclude}
     last_step = max(0, len(plans) - 1)
+    touched: list[list[str]] = [[] for _ in plans]
+    for name, used_here in uses.items():
+        for access in used_here:
+            touched[access.step].append(name)
+    lives = spans(touched, starts, ends)
     found = []
     for name, shared in members.items():
         used = tuple(uses.get(name, ()))
         if name in skipped or not (used or name in starts or name in ends):
             continue
-        steps = [a.step for a in used]
-        first = 0 if name in starts or not steps else min(steps)
-        last = last_step if name in ends else max(steps, default=first)
+        first, last = lives.get(name, (0, last_step if name in ends else 0))
         buffer = _largest(name, [_buffer(every, n) for n in shared if n in every])
         if buffer.kind == BufferKind.CONSTANT:
             first, last = 0, last_step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -79,3 +79,14 @@ class CpuPlan:
 
 
 StepPlan = EpochPlan | CpuPlan
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Steps and the buffers that they use; inputs and outputs are touched by the application, too."""
+
+    plans: Sequence[StepPlan]
+    buffers: Mapping[str, Buffer]
+    aliases: Mapping[str, str]
+    inputs: Sequence[str]
+    outputs: Sequence[str]

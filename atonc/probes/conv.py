@@ -28,7 +28,7 @@ def _written_kernels(channels: int, kernels: int) -> ProbeEpochs:
     b.write(small, packed, contiguous(size, write=True))
     bench.add(b)
     part = Part(Area.whole(height, width, channels), np.zeros((kernels, 1, 1, channels), np.int16), NO_PADS, 1)
-    config = changed(unit_config(part, PACKED, channels, kernels, 0, 1, 1, False), out_shift=CUT)
+    config = changed(unit_config(part, PACKED, channels, kernels), out_shift=CUT)
     b = bench.epoch("convolution")
     kernel_reader = b.read(packed, kernel_engine(size, PACKED))
     sums = b.unit(config, b.read(INPUT, feature_engine(part.area, Frames(), PACKED)), kernel_reader)

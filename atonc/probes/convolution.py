@@ -55,7 +55,7 @@ class Conv:
     def unit(self) -> ConvaccConfig:
         shape = (self.kernels, self.rows or self.window, self.window, self.channels)
         part = Part(self.area(), np.zeros(shape, np.int16), self.pads, self.stride)
-        return changed(unit_config(part, self.mode, self.channels, self.kernels, 0, 1, 1, False), out_shift=CUT)
+        return changed(unit_config(part, self.mode, self.channels, self.kernels), out_shift=CUT)
 
     @property
     def results(self) -> int:

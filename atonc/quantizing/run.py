@@ -73,9 +73,15 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: Settings, name
     front[place], final = work.learnt_again(replace(tried[place], candidate=front[place]), samples.feeds)
     figures = dict(zip(graph.outputs, work.judge.outputs_db(final), strict=True))
     return Quantised(
-        name, final.SerializeToString(), len(samples.feeds), len(held), figures,
-        tuple(work.steps), tuple(front), work.plan(Tuning()).float_nodes,
-        (*samples.notes, *still_outputs(graph.outputs, work.judge.expected)),
+        source=name,
+        model=final.SerializeToString(),
+        samples=len(samples.feeds),
+        held_samples=len(held),
+        outputs_db=figures,
+        steps=tuple(work.steps),
+        front=tuple(front),
+        float_nodes=work.plan(Tuning()).float_nodes,
+        notes=(*samples.notes, *still_outputs(graph.outputs, work.judge.expected)),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from atonc.declare import check, option
+from atonc.declare import Takes, check, option
 from atonc.errors import InputError
 from atonc.options import MODEL, names, shapes
 
@@ -64,14 +64,18 @@ class Settings:
         "application", metavar="NAMES", parse=names,
     )  # fmt: skip
     calibration: str = option(
-        "output", "--calibration", METHOD, "how ranges of activations are chosen", choices=CALIBRATIONS
+        "output", "--calibration", METHOD, "how ranges of activations are chosen", takes=Takes(choices=CALIBRATIONS)
     )
     equalise: bool = option(True, "--no-equalisation", METHOD, "leave the channels' ranges as they are")
     correct_rounding: bool = option(True, "--no-rounding", METHOD, "round every weight to the nearest code")
     correct_bias: bool = option(True, "--no-bias-correction", METHOD, "leave the means of the channels as they come")
     float_tails: bool = option(True, "--no-float-tails", METHOD, "softmax and what follows it in int8, too")
     objective: str = option(
-        "balanced", "--objective", RESULT, "what counts: accuracy, milliseconds, or both", choices=OBJECTIVES
+        "balanced",
+        "--objective",
+        RESULT,
+        "what counts: accuracy, milliseconds, or both",
+        takes=Takes(choices=OBJECTIVES),
     )
     max_loss_db: float = option(
         0.5, "--max-loss", RESULT, "signal-to-noise ratio that may be given up for speed", metavar="DB", parse=number

@@ -6,11 +6,10 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-from atonc.errors import InputError, ToolError
+from atonc.errors import InputError
+from atonc.hw.elf import Elf, Section, SymbolKind, read_elf
 from atonc.reloc import format as fmt
 from atonc.reloc.format import PoolData, PoolEntry, PoolType, Segment, align, offset, segment
 from atonc.reloc.image import code_crc32
@@ -45,32 +44,26 @@ class Linked:
 
 
 def read_linked(path: Path, header_words: int) -> Linked:
-    try:
-        elf_file = import_module("elftools.elf.elffile").ELFFile
-    except ImportError as error:
-        raise ToolError("pyelftools is not installed", remedy="pip install 'atonc[board]'") from error
-    with path.open("rb") as stream:
-        elf = elf_file(stream)
-        sections = {section.name: section for section in elf.iter_sections()}
-        found = [r for name in (".rel.flash", ".rel.data") if name in sections for r in _entries(elf, sections[name])]
-        bss = sections[".bss"]
-        return Linked(
-            flash=sections[".flash"].data(),
-            data=sections[".data"].data(),
-            bss_end=bss["sh_addr"] + bss["sh_size"],
-            header_words=header_words,
-            programs=sections[".params_0"].data()[:-_PARAMS_FILL],
-            relocations=tuple(_listed(found, 4 * header_words, path)),
-        )
+    elf = read_elf(path.read_bytes(), str(path))
+    sections = {section.name: section for section in elf.sections}
+    found = [r for name in (".rel.flash", ".rel.data") if name in sections for r in _entries(elf, sections[name])]
+    bss = sections[".bss"]
+    return Linked(
+        flash=elf.contents(sections[".flash"]),
+        data=elf.contents(sections[".data"]),
+        bss_end=bss.address + bss.size_bytes,
+        header_words=header_words,
+        programs=elf.contents(sections[".params_0"])[:-_PARAMS_FILL],
+        relocations=tuple(_listed(found, 4 * header_words, path)),
+    )
 
 
-def _entries(elf: Any, section: Any) -> Iterator[Relocation]:
-    symbols = elf.get_section(section["sh_link"])
-    for entry in section.iter_relocations():
-        symbol = symbols.get_symbol(entry["r_info_sym"])
-        section_symbol = symbol["st_info"]["type"] == "STT_SECTION"
-        name = elf.get_section(symbol["st_shndx"]).name if section_symbol else symbol.name
-        yield Relocation(entry["r_offset"], entry["r_info_type"], name, symbol["st_value"])
+def _entries(elf: Elf, section: Section) -> Iterator[Relocation]:
+    symbols = elf.symbols_of(elf.numbered(section.link))
+    for entry in elf.relocations(section):
+        symbol = symbols[entry.symbol]
+        name = elf.numbered(symbol.section).name if symbol.kind == SymbolKind.SECTION else symbol.name
+        yield Relocation(entry.where, entry.kind, name, symbol.value)
 
 
 def _listed(relocations: list[Relocation], header_bytes: int, path: Path) -> Iterator[int]:

@@ -126,15 +126,15 @@ def read_image(data: bytes, where: str = "image") -> Image:
     base = offset(sections["data_data"])
     at = base + offset(entries["ctx"])
     return Image(
-        data,
-        sections,
-        Flags.of(sections["flags"]),
-        entries,
-        _context(reader, at),
-        tuple(_pools(reader, base + offset(sections["params_start"]))),
-        tuple(_relocations(reader, sections)),
-        tuple(_got(reader, sections)),
-        _note(reader, 4 * (fmt.SECTION_WORDS + len(entries))),
+        data=data,
+        sections=sections,
+        flags=Flags.of(sections["flags"]),
+        entries=entries,
+        context=_context(reader, at),
+        pools=tuple(_pools(reader, base + offset(sections["params_start"]))),
+        relocations=tuple(_relocations(reader, sections)),
+        got=tuple(_got(reader, sections)),
+        note=_note(reader, 4 * (fmt.SECTION_WORDS + len(entries))),
     )
 
 

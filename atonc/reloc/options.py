@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from atonc.declare import check, option
+from atonc.declare import Takes, check, option
 
 IMAGE = "the image"
 RELEASES = "LL_ATON release of the firmware: 1.1.0, 1.1.1, 1.1.3-8, 1.1.3 (default: the network's, or the newest)"
@@ -20,7 +20,7 @@ class RelocOptions:
     blobs_in_params: bool = option(False, "--ecblob-in-params", IMAGE, "programs of the NPU beside the parameters")
     debug_info: bool = option(True, "--no-dbg-info", IMAGE, "for firmware without LL_ATON_EB_DBG_INFO")
     cpu: str = option(
-        "cortex-m55", "--cpu", IMAGE, "cortex-m33: the virtual board", choices=("cortex-m55", "cortex-m33")
+        "cortex-m55", "--cpu", IMAGE, "cortex-m33: the virtual board", takes=Takes(choices=("cortex-m55", "cortex-m33"))
     )
     runtime: str = option("", "--runtime", IMAGE, RELEASES, metavar="VERSION")
 

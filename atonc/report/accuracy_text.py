@@ -8,6 +8,7 @@ from typing import Any
 
 from atonc.errors import sentence
 from atonc.insight.loss import KINDS, AccuracyReport, Finding, LayerNoise, Remedy
+from atonc.report.marks import note
 
 LOSSLESS = "lossless"  # no noise at all, in JSON too: infinity is no number there
 _MOST_LAYERS, _NAME = 16, 40
@@ -43,7 +44,7 @@ def lines(report: AccuracyReport, verbose: bool) -> list[str]:
     out = [f"{report.model} against {against}, {report.samples} samples{made}, {time}"]
     for name, exact, npu in report.outputs:
         out.append(f"output {name}: {_db(exact)} as int8 in exact arithmetic, {_db(npu)} on the NPU")
-    out += [f"note: {note}" for note in report.notes]
+    out += map(note, report.notes)
     out += ["", "what costs most: signal to noise of the outputs if this were the only loss"]
     for number, finding in enumerate(report.findings if verbose else report.findings[:3], 1):
         out += _finding(number, finding)

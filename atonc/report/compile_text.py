@@ -20,6 +20,7 @@ from atonc.plan.types import BufferKind, CpuPlan
 from atonc.report import silicon_text
 from atonc.report.epoch_table import SLOWEST, Row, epoch_table
 from atonc.report.error_text import error_data, error_lines
+from atonc.report.marks import Mark, Marked, head, note
 from atonc.report.run_text import cost_lines, violation_data
 from atonc.report.terminal import show
 
@@ -80,13 +81,14 @@ def report_lines(view: CompileView, verbose: bool) -> list[str]:
 def _head(view: CompileView, verbose: bool) -> list[str]:
     source, graph = view.compiled.source, view.compiled.graph
     number = counts(view.compiled.program.steps)
+    size = f"{len(source.ops)} operators, {view.macs / 1e6:,.1f} M multiplications"
     found = Counter(op.kind for op in graph.ops)
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.most_common())
-    notes = [f"note: {note}" for note in (*source.notes, *(n for n in graph.notes if n not in source.notes))]
+    notes = [note(text) for text in (*source.notes, *(n for n in graph.notes if n not in source.notes))]
     steps = ((step.bound_by, step.milliseconds) for step in view.cost.steps)
     return [
-        *spill_lines(view.memory.spilled_bytes, steps),
-        f"model {view.model} ({source.source}), {len(source.ops)} operators, {view.macs / 1e6:,.1f} M multiplications",
+        *(Marked(Mark.ALARM, line) for line in spill_lines(view.memory.spilled_bytes, steps)),
+        head("model ", f"{view.model} ({source.source}), {size}"),
         *(f"input  {_edge(graph, n)}" for n in graph.inputs),
         *(f"output {_edge(graph, n)}" for n in graph.outputs),
         *notes,
@@ -122,8 +124,8 @@ def edge_data(graph: Graph, name: str) -> dict[str, Any]:
 
 def _memory(view: CompileView) -> list[str]:
     layout, memory = view.compiled.layout, view.memory
-    lines = [
-        f"memory on {view.board.name}: {memory.ram_text}, weights {memory.weights_bytes:,} bytes",
+    lines: list[str] = [
+        head("memory on ", f"{view.board.name}: {memory.ram_text}, weights {memory.weights_bytes:,} bytes"),
         f"  activations: {layout.ratio:.3f} of the lower bound {layout.lower_bound_bytes:,}",
     ]
     for pool in view.board.pools:
@@ -147,7 +149,7 @@ def _memory(view: CompileView) -> list[str]:
         lines.append(f"  programs whose addresses are set at run time: {memory.relocatable_bytes:,} bytes of variables")
     if memory.spilled_bytes:
         lines.append(f"  {memory.spilled_bytes:,} bytes of activations lie outside the chip, where they cost most")
-    return [*lines, *(f"  note: {note}" for note in memory_notes(view))]
+    return [*lines, *(note(text, indent="  ") for text in memory_notes(view))]
 
 
 def memory_notes(view: CompileView) -> list[str]:
@@ -170,8 +172,8 @@ def _epochs(view: CompileView, verbose: bool) -> list[str]:
 def _cpu_ops(view: CompileView, verbose: bool) -> list[str]:
     steps = cpu_steps(view)
     if not steps:
-        return ["CPU: nothing, all operators run on the NPU"]
-    lines = [f"CPU: {len(steps)} operators, {view.cost.cpu_ms:.2f} ms"]
+        return [head("CPU:", " nothing, all operators run on the NPU")]
+    lines: list[str] = [head("CPU:", f" {len(steps)} operators, {view.cost.cpu_ms:.2f} ms")]
     groups: dict[tuple[str, ...], list[CpuStep]] = {}
     for step in steps:
         reason = step.reason
@@ -194,9 +196,12 @@ def coverage_sections(source: Graph, verbose: bool) -> list[list[str]]:
     if not found.float_nodes:
         return []
     shown = sorted(found.float_nodes, key=lambda node: -node.size_bytes)[: None if verbose else SLOWEST]
-    lines = [
-        f"coverage: {found.percent:.1f} % of the operators that compute are quantised, {len(found.float_nodes)} are "
-        f"not ({found.float_bytes:,} bytes of activations and weights)",
+    lines: list[str] = [
+        head(
+            "coverage:",
+            f" {found.percent:.1f} % of the operators that compute are quantised, {len(found.float_nodes)} are not "
+            f"({found.float_bytes:,} bytes of activations and weights)",
+        ),
         *(f"  {_short(node.name)} ({node.kind}, {node.size_bytes:,} bytes): {_short(node.why)}" for node in shown),
     ]
     if len(shown) < len(found.float_nodes):
@@ -210,11 +215,14 @@ def _short(name: str) -> str:
 
 def verify_lines(report: VerifyReport | None) -> list[str]:
     if report is None:
-        return ["verification: skipped"]
-    lines = [
-        f"verification: the program on the emulator against exact arithmetic, {report.samples} inputs; "
-        f"{report.layers} layers, each of their {report.tensors} tensors within its limit, at most "
-        f"{report.worst_layer:g} codes off; {report.sums}"
+        return [head("verification:", " skipped")]
+    lines: list[str] = [
+        head(
+            "verification:",
+            f" the program on the emulator against exact arithmetic, {report.samples} inputs; {report.layers} layers, "
+            f"each of their {report.tensors} tensors within its limit, at most {report.worst_layer:g} codes off; "
+            f"{report.sums}",
+        )
     ]
     if report.as_vendor:
         lines.append(f"  {report.as_vendor} layers are further off: value for value as --numerics 2.x rounds them")

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from atonc.cost.network import StepCost
+from atonc.report import marks
+from atonc.report.marks import Mark, Marked
 
 SLOWEST = 10
 
@@ -18,15 +20,15 @@ class Row(NamedTuple):
 
 def epoch_table(rows: Sequence[Row], verbose: bool, head: str, last: str, width: int) -> list[str]:
     """`head`, `width`: of the second column; `last`: head of the last one."""
-    title = "epochs"
+    title: str = marks.head("epochs")
     if not verbose and len(rows) > SLOWEST:
         rows = sorted(rows, key=lambda row: -row.cost.milliseconds)[:SLOWEST]
         title = f"the {SLOWEST} slowest epochs (-v shows all)"
-    lines = [f"{'epoch':>7} {head:{width}} {'ST est.':>10} {'bound by':10} {'hardware':>10} {'bound by':10} {last}"]
+    titles = f"{'epoch':>7} {head:{width}} {'ST est.':>10} {'bound by':10} {'hardware':>10} {'bound by':10} {last}"
+    lines: list[str] = [titles]
     for number, where, cost in rows:
         cycles = f"{'' if cost.known else '~'}{cost.cycles:,d}"
-        lines.append(
-            f"{number:7d} {where:{width}} {cost.st_cycles:10,d} {cost.st_bound_by:10} {cycles:>10} {cost.bound_by:10} "
-            f"{cost.origin}"
-        )
+        figures = f"{cost.st_cycles:10,d} {cost.st_bound_by:10} {cycles:>10} {cost.bound_by:10} {cost.origin}"
+        before, after = f"{number:7d} ", f"{' ' * (width - len(where))} {figures}"
+        lines.append(Marked(Mark.ON_CPU, where, before, after) if where == "cpu" else f"{before}{where}{after}")
     return [title, *lines]

@@ -9,6 +9,7 @@ from atonc.errors import sentence
 from atonc.insight.band import error_band, span_of
 from atonc.insight.types import CPU, HYBRID, NOTHING, PREDICTED, Decision, LayerView, NetworkView
 from atonc.report import columns, silicon_text
+from atonc.report.marks import Mark, Marked, head, note
 from atonc.report.terminal import show
 
 if TYPE_CHECKING:
@@ -18,8 +19,20 @@ LONG_NAME = 72
 _MOST_SLOW = 12
 
 
-def print_explained(head: Sequence[str], network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> None:
-    show([*head, *([""] if head else []), *lines(network, layers, verbose)])
+def print_explained(
+    memory: Sequence[str], network: NetworkView, layers: Sequence[LayerView], verbose: bool
+) -> None:
+    """`memory`: what is said of it before all else."""
+    show([*memory, *([""] if memory else []), *lines(network, layers, verbose)])
+
+
+def memory_lines(spill: Sequence[str], peak: Sequence[str], levers: Sequence[str]) -> list[str]:
+    """What spills, where the peak is, and what would help: the first line of each begins a section."""
+    sections = (peak, levers)
+    return [
+        *(Marked(Mark.ALARM, line) for line in spill),
+        *(line for section in sections for line in (*map(head, section[:1]), *section[1:])),
+    ]
 
 
 def node_lines(layers: Sequence[LayerView]) -> list[str]:
@@ -38,7 +51,7 @@ def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> l
         f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes",
         *([f"energy of NPU and memories, by ST's powers: {network.energy_uj:,.2f} uJ"] if network.energy_uj else []),
         *band_lines(network),
-        *(f"note: {note}" for note in network.notes),
+        *map(note, network.notes),
         *silicon_text.lines(network.silicon, verbose),
         *coverage_lines(network, verbose),
         "",
@@ -54,7 +67,9 @@ def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> l
 
 
 def band_lines(network: NetworkView) -> list[str]:
-    return [f"expected error of the prediction: {error_band(network)}"] if network.basis == PREDICTED else []
+    if network.basis != PREDICTED:
+        return []
+    return [Marked(Mark.DOUBT, f"expected error of the prediction: {error_band(network)}")]
 
 
 def coverage_lines(network: NetworkView, verbose: bool) -> list[str]:
@@ -63,10 +78,8 @@ def coverage_lines(network: NetworkView, verbose: bool) -> list[str]:
     if found is None or not found.float_nodes:
         return []
     shown = sorted(found.float_nodes, key=lambda node: -node.size_bytes)[: None if verbose else _MOST_SLOW]
-    out = [
-        f"quantised: {found.percent:.1f} % of the operators that compute; {len(found.float_nodes)} left in float "
-        f"({found.float_bytes:,} bytes)"
-    ]
+    share = f" {found.percent:.1f} % of the operators that compute; {len(found.float_nodes)} left in float"
+    out: list[str] = [head("quantised:", f"{share} ({found.float_bytes:,} bytes)")]
     out += [f"  {node.kind} {_short(node.name)} ({node.size_bytes:,} bytes): {node.why}" for node in shown]
     more = len(found.float_nodes) - len(shown)
     return [*out, f"  and {more} more (-v shows all)"] if more else out
@@ -84,17 +97,19 @@ def layer_lines(layer: LayerView) -> list[str]:
     if layer.on == NOTHING:
         return [f"{layer.kind} {_short(layer.name)}: costs nothing, the bytes stay where they are"]
     place = _numbers(layer) if layer.steps else "in the epochs of another layer"
-    out = [f"{layer.kind} {_short(layer.name)}: {', '.join((layer.on.upper(), place, *columns.words(layer)))}"]
+    name, figures = f"{layer.kind} {_short(layer.name)}: ", ", ".join((place, *columns.words(layer)))
+    out: list[str] = [Marked(Mark.PLACE, layer.on.upper(), name, f", {figures}")]
     if layer.chains:
         out.append("    " + "; ".join(layer.chains) + (f" ({', '.join(layer.modes)})" if layer.modes else ""))
     for one in layer.decisions:
         if one.avoided:
-            out.append(f"    {one.rule.id}: {sentence(one.seen)}")
+            out.append(Marked(Mark.RULE, one.rule.id, "    ", f": {sentence(one.seen)}"))
             continue
         seen = sentence(f"seen: {one.seen}")
-        out += [f"    {one.rule.id}: {one.rule.sentence}", f"        {seen} {sentence(f'Limit: {one.limit}')}"]
+        out.append(Marked(Mark.RULE, one.rule.id, "    ", f": {one.rule.sentence}"))
+        out.append(f"        {seen} {sentence(f'Limit: {one.limit}')}")
         if one.remedy:
-            out.append(f"        what to do: {sentence(one.remedy)}{_price(one)}")
+            out.append(Marked(Mark.REMEDY, f"what to do: {sentence(one.remedy)}{_price(one)}", "        "))
         elif one.price is not None and one.price.tried:
             out.append(f"        tried without gain: {sentence(one.price.how)}")
     return out

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from atonc.quantizing.types import Candidate, Quantised
+from atonc.report.marks import head, note
 
 
 def lines(result: Quantised, file: str, verbose: bool = False) -> Iterator[str]:
     used = f"{result.samples} samples, {result.held_samples} of them only to judge"
-    yield f"model {result.source}: int8 in {file} ({used})"
+    yield head("model ", f"{result.source}: int8 in {file} ({used})")
     yield ""
     yield "signal to noise against float, in dB"
     for title, snr, kept in result.steps:
@@ -29,7 +30,7 @@ def lines(result: Quantised, file: str, verbose: bool = False) -> Iterator[str]:
         yield f"without an int8 form, or better in float: {shown}"
     refused = result.chosen.refusal
     if refused:
-        yield f"note: the compiler refuses the model: {refused}"
+        yield note(f"the compiler refuses the model: {refused}")
     else:
         yield f"next: atonc generate {file}"
 

@@ -13,6 +13,7 @@ from atonc.errors import plain
 from atonc.ir import Array
 from atonc.reasons import Severity, Violation
 from atonc.report.epoch_table import SLOWEST, Row, epoch_table
+from atonc.report.marks import Mark, Marked, head
 
 if TYPE_CHECKING:
     from atonc.app.comparing import BufferDifference
@@ -78,9 +79,12 @@ def cost_lines(cost: NetworkCost) -> list[str]:
     shares = ", ".join(f"{label} {share:.0%}" for label, share in cost.bound_by.items() if share >= 0.005)
     band = cost.band
     lines = [
-        f"latency {cost.latency_ms:.2f} ms predicted ({band.span(cost.latency_ms)}) at NPU {cost.npu_mhz:.0f} MHz, "
-        f"CPU {cost.cpu_mhz:.0f} MHz (NPU {cost.npu_ms:.2f} ms, CPU {cost.cpu_ms:.2f} ms); not measured on a board",
-        f"expected error of the prediction: {band}",
+        head(
+            "latency ",
+            f"{cost.latency_ms:.2f} ms predicted ({band.span(cost.latency_ms)}) at NPU {cost.npu_mhz:.0f} MHz, "
+            f"CPU {cost.cpu_mhz:.0f} MHz (NPU {cost.npu_ms:.2f} ms, CPU {cost.cpu_ms:.2f} ms); not measured on a board",
+        ),
+        Marked(Mark.DOUBT, f"expected error of the prediction: {band}"),
         f"bound by: {shares}",
         f"ST's estimate: {cost.st_cycles:,} cycles for the NPU epochs",
     ]

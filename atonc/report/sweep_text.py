@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.errors import plain
+from atonc.report.marks import note
 from atonc.sweeping.run import Result, Sweep
 
 FIGURES: Mapping[str, Callable[[Any], str]] = {  # columns of the table, with their titles in the text
@@ -84,7 +85,7 @@ def lines(found: Sweep) -> list[str]:
     ]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     out = [f"{len(found.results)} rows, {len(done)} compiled, {len(found.refused)} refused; {found.known} were kept"]
-    out += [f"note: {note}" for note in found.notes]
+    out += map(note, found.notes)
     for row in [head, *rows] if rows else []:
         out.append(row[0].ljust(widths[0]) + "".join(f"  {c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True)))
     if rows:

@@ -7,29 +7,23 @@ Colour only marks what the words already say, so nothing is lost in a pipe, in a
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
 from atonc.errors import plain
+from atonc.report.marks import Mark, Marked
 
-_HEAD = "bold"
-# first match wins; groups are coloured, the rest stays as it is
-_STYLES = (
-    (re.compile(r"^(SPILL:.*)$"), "bold red"),
-    (re.compile(r"^(expected error of the prediction:.*|note:.*|\s+note:.*)$"), "yellow"),
-    (re.compile(r"^\s+(what to do:.*)$"), "green"),
-    (re.compile(r"^\s+((?:BOUND|MODE|CPU|CONV|POOL|MEAN|MOVE|RESIZE|TABLE)-[A-Z0-9-]+)"), "bold cyan"),
-    (
-        re.compile(r"^(model |memory on |latency |CPU:|coverage:|quantised:|verification:|peak of memory:|epochs$)"),
-        _HEAD,
-    ),
-    (re.compile(r"^\S+ .*: (NPU|CPU|HYBRID), epoch"), "bold"),
-    (re.compile(r"^\s+\d+ (cpu) "), "yellow"),
-    (re.compile(r"(what would help, each tried:)"), _HEAD),
-)
+_STYLES = {
+    Mark.ALARM: "bold red",
+    Mark.DOUBT: "yellow",
+    Mark.REMEDY: "green",
+    Mark.RULE: "bold cyan",
+    Mark.HEAD: "bold",
+    Mark.PLACE: "bold",
+    Mark.ON_CPU: "yellow",
+}
 
 
 _PAUSES: list[Callable[[], None]] = []  # what else is on the screen and must go before anything is printed
@@ -93,19 +87,10 @@ def show(lines: Iterable[str]) -> None:
     console = Console(file=for_colours(sys.stdout), highlight=False, soft_wrap=True)
     for line in map(plain, lines):
         text = Text(line)
-        for found, style in styles(line):
-            text.stylize(style, *found)
+        if isinstance(line, Marked):  # one with escaped characters in it stays without
+            text.stylize(_STYLES[line.mark], line.start, line.end)
         console.print(text)
 
 
 def coloured() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM", "") != "dumb"
-
-
-def styles(line: str) -> list[tuple[tuple[int, int], str]]:
-    """Spans of a line with their style."""
-    for pattern, style in _STYLES:
-        match = pattern.search(line)
-        if match:
-            return [(match.span(1), style)]
-    return []

@@ -10,7 +10,7 @@ from atonc import __version__
 
 PACKAGES = (
     *("numpy", "tree-sitter", "tree-sitter-c", "rich", "onnx", "flatbuffers", "tflite", "onnxruntime"),
-    *("ai-edge-litert", "ortools", "pillow", "pyelftools", "unicorn"),
+    *("ai-edge-litert", "ortools", "pillow", "unicorn"),
 )
 COMPILER = "arm-none-eabi-gcc"
 

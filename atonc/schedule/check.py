@@ -22,6 +22,7 @@ from atonc.hw.safety.evidence.seen import chain_seen
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.aliases import root
+from atonc.plan.findings import Finding
 from atonc.plan.task import ENGINE, EngineUse, Task
 from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
 from atonc.schedule.check_merges import prove
@@ -40,13 +41,6 @@ MERGED = "a merged task computes what the two operators mean"
 PROVEN = "every chain has a form that published programs have"
 
 SUMS = 2  # port of a CONVACC
-
-
-@dataclass(frozen=True)
-class Finding:
-    rule: str
-    where: str
-    seen: str
 
 
 def check(

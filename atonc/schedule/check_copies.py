@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.hw.units.switch import Link
+from atonc.plan.findings import Finding
 from atonc.plan.task import ENGINE, EngineUse
 from atonc.plan.types import Buffer, CpuPlan, EpochPlan, StepPlan
-from atonc.schedule.check import Finding
 
 SAME = "a step does what it did before copies came along"
 COPY = "a copy moves bytes of one constant to the same place of its copy"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from atonc.plan.aliases import root
+from atonc.plan.lives import live_bytes, spans
 from atonc.plan.types import Buffer, BufferKind
 
 
@@ -18,23 +17,14 @@ class Lives:
         self, touched: Iterable[Iterable[str]], buffers: Mapping[str, Buffer], aliases: Mapping[str, str]
     ) -> None:
         self.buffers, self.aliases = buffers, aliases
-        self.first: dict[str, int] = {}  # place where a memory begins to live
-        last: dict[str, int] = {}
-        places = 0
-        for place, names in enumerate(touched):
-            places = place + 1
-            for name in {root(name, aliases) for name in names}:
-                self.first.setdefault(name, place)
-                last[name] = place
-        for buffer in buffers.values():
-            owner = root(buffer.name, aliases)
-            if buffer.kind == BufferKind.INPUT and owner in last:
-                self.first[owner] = 0
-            elif buffer.kind == BufferKind.OUTPUT and owner in last:
-                last[owner] = places - 1
-        self.bytes = np.zeros(places, np.int64)
-        for name, place in self.first.items():
-            self.bytes[place : last[name] + 1] += self.size_bytes(name)
+        places = [dict.fromkeys(root(name, aliases) for name in names) for names in touched]
+        starts, ends = (
+            {root(buffer.name, aliases) for buffer in buffers.values() if buffer.kind == kind}
+            for kind in (BufferKind.INPUT, BufferKind.OUTPUT)
+        )
+        lives = spans(places, starts, ends)
+        self.first = {name: first for name, (first, _) in lives.items()}  # place where a memory begins to live
+        self.bytes = live_bytes(((self.size_bytes(name), *span) for name, span in lives.items()), len(places))
 
     def grows(self, size_bytes: int, first: int, last: int) -> bool:
         """Whether the peak is higher if so much lives from `first` on, instead of from `last`."""

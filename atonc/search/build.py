@@ -21,6 +21,7 @@ from atonc.place.pools import npu_ram_bytes
 from atonc.place.supplied import require_apart
 from atonc.plan.contents import require_written
 from atonc.plan.task import TaskGroup
+from atonc.plan.types import Planned
 from atonc.schedule import FUSE, POOLS, merging, schedule
 from atonc.schedule import check as schedule_check
 from atonc.schedule.assign import assign
@@ -157,7 +158,7 @@ def _placed(mapped: Mapped, scheduled: Scheduled, setting: Setting, decisions: D
     brought = setting.supplied
     require_apart(brought, *edges, context.aliases)
     plans, prefer = list(scheduled.plans), "memory" if decisions.compact else "speed"
-    layout = place(plans, context.buffers, context.aliases, *edges, setting.memory, prefer, brought)
+    layout = place(Planned(plans, context.buffers, context.aliases, *edges), setting.memory, prefer, brought)
     place_check.require_sound(place_check.check(layout.placed, plans, setting.memory, context.aliases, *edges))
     return layout
 

@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from atonc import __version__
 from atonc.errors import AtoncError, InputError
+from atonc.report.html.page import served_head
 from atonc.serve import api, form
 from atonc.serve.api import AGAIN, JOB, JOBS, UPLOAD, Endpoint, Parameter
 from atonc.serve.events import Events
@@ -31,6 +32,7 @@ from atonc.serve.store import Request as JobRequest
 from atonc.serve.uploads import FIELD_BYTES, NoRoom, TooLarge, Upload, parse_options, receive_upload, require_room
 from atonc.serve.worker import ARCHIVE, OUT, PAIR, RESULT
 
+_PAGES = {"index.html": ("atonc", "main.js"), "api.html": ("atonc: HTTP interface", "interface.js")}  # title, script
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 # a report holds names from a stranger's model: it gets an origin of its own, from which it can reach nothing
 REPORT_POLICY = (
@@ -288,7 +290,9 @@ def _number(text: str | None, default: int = 0) -> int:
 
 def _assets() -> dict[str, bytes]:
     folder = resources.files("atonc.serve").joinpath("assets")
-    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    found = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    heads = {name: served_head(title, script).encode() for name, (title, script) in _PAGES.items()}
+    return found | {name: found[name].replace(b"@@HEAD@@", head, 1) for name, head in heads.items()}
 
 
 def _asset(name: str, content: bytes) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from atonc.declare import AGAIN, PLAIN, option
+from atonc.declare import AGAIN, PLAIN, Takes, option
 
 PORT = 8421
 TOKEN = "ATONC_TOKEN"
@@ -23,5 +23,5 @@ class ServeOptions:
     )
     token: bool = option(False, "--token", PLAIN, _ASK)
     allow_host: tuple[str, ...] = option(
-        (), "--allow-host", PLAIN, "a name under which the page is opened", metavar="NAME", many=AGAIN
+        (), "--allow-host", PLAIN, "a name under which the page is opened", metavar="NAME", takes=Takes(many=AGAIN)
     )

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import atonc
+from atonc.workers.child import ONE_THREAD, package_folder
 
 LINE_BYTES = 1 << 16  # of one message
 BURIAL_SECONDS, POLL_SECONDS = 5.0, 0.05
 LOG_BYTES = 4000  # of what a process said last, for who wants to know why it failed
-_ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "SYSTEMROOT", "VIRTUAL_ENV")
 Message = dict[str, Any]
 
@@ -106,8 +105,7 @@ async def _bury(process: asyncio.subprocess.Process) -> None:
 def _environment(scratch: Path) -> dict[str, str]:
     """What a compilation needs; not the server's token, nor what else is nobody's business."""
     found = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    package = str(Path(atonc.__file__).resolve().parent.parent)
-    return found | _ONE_THREAD | {"TMPDIR": str(scratch), "PYTHONPATH": package}
+    return found | ONE_THREAD | {"TMPDIR": str(scratch), "PYTHONPATH": package_folder()}
 
 
 def _tail(log: Path) -> str:

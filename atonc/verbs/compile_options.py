@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from atonc.declare import PAIRS, option
+from atonc.declare import PAIRS, Takes, option
 from atonc.errors import InputError
 from atonc.options import EDGES, MAPPING, MEMORY, MODEL, OUTPUT, STAGES
 
@@ -34,21 +34,36 @@ class ModelOptions:
     """Of every verb that compiles a model; names are those of ST's tool."""
 
     model: Path | None = option(
-        None, "-m --model", MODEL, "the same as an option", metavar="MODEL", parse=Path, local=True
+        None,
+        "-m --model",
+        MODEL,
+        "the same as an option",
+        metavar="MODEL",
+        parse=Path,
+        takes=Takes(local=True),
     )
     name: str = option("network", "-n --name", MODEL, "prefix of files and C names")
     type: str = option(
-        "", "-t --type", MODEL, "of the model file, if it must be checked", choices=tuple(TYPES), local=True
+        "",
+        "-t --type",
+        MODEL,
+        "of the model file, if it must be checked",
+        takes=Takes(choices=tuple(TYPES), local=True),
     )
-    target: str = option("stm32n6", "--target", MEMORY, "the only target", choices=("stm32n6",), local=True)
+    target: str = option(
+        "stm32n6",
+        "--target",
+        MEMORY,
+        "the only target",
+        takes=Takes(choices=("stm32n6",), local=True),
+    )
     st_neural_art: str | None = option(
         None,
         "--st-neural-art",
         MEMORY,
         "profile of ST's compiler: a built-in name, a file, or both",
         metavar="[PROFILE@]FILE.json",
-        bare="default",
-        local=True,
+        takes=Takes(bare="default", local=True),
     )
     allocate_inputs: bool = option(
         False, "--allocate-inputs", EDGES, "the network has the memory of the inputs (default)"
@@ -67,9 +82,16 @@ class ModelOptions:
         "-O --optimization",
         MEMORY,
         "of ST's tool: ram is --prefer memory, time and balanced are --prefer speed",
-        choices=tuple(OPTIMISE),
+        takes=Takes(choices=tuple(OPTIMISE)),
     )
-    on: tuple[str, ...] = option((), "--on", MAPPING, "where a node must run", metavar="cpu|npu NODE", many=PAIRS)
+    on: tuple[str, ...] = option(
+        (),
+        "--on",
+        MAPPING,
+        "where a node must run",
+        metavar="cpu|npu NODE",
+        takes=Takes(many=PAIRS),
+    )
     enable_epoch_controller: bool = option(
         False, "--enable-epoch-controller --eec", MAPPING, "epochs run on the NPU's own controller (default)"
     )
@@ -79,14 +101,14 @@ class ModelOptions:
         MEMORY,
         "for a relocatable image: split, no-secure, gen-c-files, separated by commas (docs/reloc.md)",
         metavar="WORDS",
-        bare="",
+        takes=Takes(bare=""),
     )
     c_api: str = option(
         "legacy",
         "--c-api",
         OUTPUT,
         "also the files of the st-ai interface (st-ai, as --stai), or not (legacy)",
-        choices=("st-ai", "legacy"),
+        takes=Takes(choices=("st-ai", "legacy")),
     )
 
 
@@ -94,7 +116,15 @@ class ModelOptions:
 class WrittenOptions:
     """Of `generate`: the files of the network."""
 
-    output: Path = option(Path("st_ai_output"), "-o --output", OUTPUT, "folder", metavar="DIR", parse=Path, local=True)
+    output: Path = option(
+        Path("st_ai_output"),
+        "-o --output",
+        OUTPUT,
+        "folder",
+        metavar="DIR",
+        parse=Path,
+        takes=Takes(local=True),
+    )
     hex: bool = option(False, "--hex", OUTPUT, "memory images also as Intel HEX, with their addresses")
     binary: bool = option(False, "--binary", OUTPUT, "memory images as binary files (default)")
     stai: bool = option(False, "--stai", OUTPUT, "also stai_NAME.c, .h, for applications of Core 3.0 on")
@@ -111,7 +141,7 @@ class AnalyzeOptions:
         "also write the reports and NAME_c_info.json into this folder",
         metavar="DIR",
         parse=Path,
-        local=True,
+        takes=Takes(local=True),
     )
     pareto: Path | None = option(
         None,
@@ -120,8 +150,7 @@ class AnalyzeOptions:
         "RAM against time instead: the model with --prefer, --resident and prefetch each way, as a table and a page",
         metavar="FILE.html",
         parse=Path,
-        bare="pareto.html",
-        local=True,
+        takes=Takes(bare="pareto.html", local=True),
     )
 
 
@@ -129,12 +158,22 @@ class AnalyzeOptions:
 class StageOptions:
     """Of `generate` and `analyze`."""
 
-    report: bool = option(True, "--no-report", OUTPUT, "write no reports", local=True)
+    report: bool = option(True, "--no-report", OUTPUT, "write no reports", takes=Takes(local=True))
     dump: Path | None = option(
-        None, "--dump", OUTPUT, "what each stage hands to the next, as text", metavar="DIR", parse=Path, local=True
+        None,
+        "--dump",
+        OUTPUT,
+        "what each stage hands to the next, as text",
+        metavar="DIR",
+        parse=Path,
+        takes=Takes(local=True),
     )
     stop_after: str | None = option(
-        None, "--stop-after", OUTPUT, "with --dump: go no further", choices=STAGES, local=True
+        None,
+        "--stop-after",
+        OUTPUT,
+        "with --dump: go no further",
+        takes=Takes(choices=STAGES, local=True),
     )
 
 
@@ -143,8 +182,20 @@ class PictureOptions:
     """Other views of what was compiled."""
 
     trace: Path | None = option(
-        None, "--trace", OUTPUT, "also write a trace for Perfetto", metavar="FILE.json", parse=Path, local=True
+        None,
+        "--trace",
+        OUTPUT,
+        "also write a trace for Perfetto",
+        metavar="FILE.json",
+        parse=Path,
+        takes=Takes(local=True),
     )
     annotate: Path | None = option(
-        None, "--annotate", OUTPUT, "also write the graph for Netron", metavar="FILE.onnx", parse=Path, local=True
+        None,
+        "--annotate",
+        OUTPUT,
+        "also write the graph for Netron",
+        metavar="FILE.onnx",
+        parse=Path,
+        takes=Takes(local=True),
     )

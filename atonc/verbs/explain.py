@@ -72,7 +72,8 @@ def _explain(options: argparse.Namespace) -> int:
         times = ((step.bound_by, step.milliseconds) for step in network.steps)
         spill = spill_lines(network.memory.spilled_bytes, times)
         helps = lever_lines(tried) if tried is not None else []
-        explain_text.print_explained([*spill, *peak_lines(worst), *helps], network, layers, options.verbose)
+        memory = explain_text.memory_lines(spill, peak_lines(worst), helps)
+        explain_text.print_explained(memory, network, layers, options.verbose)
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import Field, dataclass, replace
 from typing import Any, TypeVar
 
-from atonc.declare import AGAIN, PAIRS, PLAIN, SEVERAL, Option, declared, default_of, option
+from atonc.declare import AGAIN, PAIRS, PLAIN, SEVERAL, Option, Takes, declared, default_of, option
 from atonc.options import OUTPUT as OUTPUT
 from atonc.options import Options
 from atonc.verbs.examples import TITLE
@@ -79,9 +79,15 @@ def declared_values(kind: type[T], given: argparse.Namespace, **more: Any) -> T:
 class ShownOptions:
     """What nearly every verb is asked for."""
 
-    json: bool = option(False, "--json", OUTPUT, "one JSON document on standard output, errors included", local=True)
-    verbose: bool = option(False, "-v --verbose", OUTPUT, "every epoch, every layer", local=True)
-    quiet: bool = option(False, "-q --quiet", OUTPUT, "only errors; no progress", local=True)
+    json: bool = option(
+        False,
+        "--json",
+        OUTPUT,
+        "one JSON document on standard output, errors included",
+        takes=Takes(local=True),
+    )
+    verbose: bool = option(False, "-v --verbose", OUTPUT, "every epoch, every layer", takes=Takes(local=True))
+    quiet: bool = option(False, "-q --quiet", OUTPUT, "only errors; no progress", takes=Takes(local=True))
 
 
 class NoEffect(argparse.Action):

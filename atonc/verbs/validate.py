@@ -41,7 +41,7 @@ def _validate(options: argparse.Namespace) -> int:
         preflight.check_file(file)
     preflight.check_reader(model)
     if mode == "board":
-        preflight.check_packages("unicorn", "elftools", extra="board")
+        preflight.check_packages("unicorn", extra="board")
         preflight.check_compiler()
         return _validate_on_board(options, model)
     return validate_target.run(options, model) if mode == "target" else _validate_here(options, model)

@@ -307,8 +307,15 @@ def _operator(message: bytes) -> Operator:
 def read_tensor_info(message: bytes) -> TensorInfo:
     found = _Fields(message, "tensor")
     info = TensorInfo(
-        found.text(1), found.number(2), found.number(3), found.number(4), found.numbers(5), found.real(6),
-        protobuf.signed(found.number(7)), found.number(8), found.number(9),
+        name=found.text(1),
+        format=found.number(2),
+        elements=found.number(3),
+        dimensions=found.number(4),
+        shape=found.numbers(5),
+        scale=found.real(6),
+        zero_point=protobuf.signed(found.number(7)),
+        address=found.number(8),
+        flags=found.number(9),
     )  # fmt: skip
     if info.dimensions & 0xFF_FFFF != len(info.shape):
         raise DecodeError(f"tensor {info.name} has {len(info.shape)} dimensions and says {info.dimensions & 0xFFFFFF}")
@@ -329,8 +336,19 @@ def _model(message: bytes) -> ModelInfo:
             raise DecodeError(f"{len(tensors)} tensors where {found.number(count)} are said")
         lists.append(tensors)
     return ModelInfo(
-        found.text(1), found.number(2), found.text(3), found.text(4), found.number(5), found.number(6),
-        found.number(7), found.number(8), lists[0], lists[1], lists[2], lists[3], found.text(20),
+        name=found.text(1),
+        runtime=found.number(2),
+        signature=found.text(3),
+        compiled=found.text(4),
+        runtime_version=found.number(5),
+        tool_version=found.number(6),
+        macs=found.number(7),
+        nodes=found.number(8),
+        inputs=lists[0],
+        outputs=lists[1],
+        activations=lists[2],
+        params=lists[3],
+        description=found.text(20),
     )  # fmt: skip
 
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
-import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-import atonc
 from atonc.errors import InputError
 from atonc.workers.call import Answer
-from atonc.workers.process import receive, send
+from atonc.workers.child import ONE_THREAD, Child, ChildDiedError, package_folder
 
 ATTEMPTS = 3  # of one unit whose worker died
-_ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+_WORKER = "from atonc.workers.process import main; main()"
 Message = dict[str, Any]
 Given = tuple[int, Answer | str]  # the unit's number; its answer, or how its last worker ended
 
@@ -48,7 +43,7 @@ class _Pool:
         self._messages, self._todo = messages, queue.SimpleQueue[int]()
         for number in messages:
             self._todo.put(number)
-        self._lock, self._ended, self._running = threading.Lock(), False, set[subprocess.Popen[bytes]]()
+        self._lock, self._ended, self._running = threading.Lock(), False, set[Child]()
         self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(processes)]
 
     def __enter__(self) -> _Pool:
@@ -66,7 +61,7 @@ class _Pool:
 
     def _serve(self) -> None:
         """Units until none is left, whatever becomes of the processes that compute them."""
-        process: subprocess.Popen[bytes] | None = None
+        process: Child | None = None
         try:
             while (number := self._next()) is not None:
                 ended: Answer | str = ""
@@ -90,51 +85,29 @@ class _Pool:
         except queue.Empty:
             return None
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> Child:
         with self._lock:
             if self._ended:
                 raise InterruptedError
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-c", "from atonc.workers.process import main; main()"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=_environment(),
-                start_new_session=True,  # Ctrl-C is for who started the work
-            )
+            process = Child(_WORKER, _environment(), own_session=True)
             self._running.add(process)
             return process
 
-    def _bury(self, process: subprocess.Popen[bytes]) -> None:
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            with contextlib.suppress(OSError):
-                pipe.close()  # type: ignore[union-attr]
+    def _bury(self, process: Child) -> None:
+        process.close()
         with self._lock:
             self._running.discard(process)
 
 
-def _ask(process: subprocess.Popen[bytes], message: Message) -> Answer | str:
+def _ask(process: Child, message: Message) -> Answer | str:
     """The answer, or how the process ended."""
-    assert process.stdin is not None and process.stdout is not None
     try:
-        send(process.stdin, message)
-        return receive(process.stdout)
-    except (EOFError, ValueError, OSError):
-        process.kill()
-        return _ending(process.wait())
-
-
-def _ending(code: int) -> str:
-    if code >= 0:
-        return f"ended with exit code {code}"
-    with contextlib.suppress(ValueError):
-        return f"was ended by {signal.Signals(-code).name}"
-    return f"was ended by signal {-code}"
+        return process.ask(message)
+    except ChildDiedError as death:
+        return death.how
 
 
 def _environment() -> dict[str, str]:
     """Modules are found where this process finds them."""
-    package = str(Path(atonc.__file__).resolve().parent.parent)
-    places = dict.fromkeys([package, *map(os.path.abspath, sys.path)])
-    return {**os.environ, **_ONE_THREAD, "PYTHONPATH": os.pathsep.join(places)}
+    places = dict.fromkeys([package_folder(), *map(os.path.abspath, sys.path)])
+    return {**ONE_THREAD, "PYTHONPATH": os.pathsep.join(places)}

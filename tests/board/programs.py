@@ -10,7 +10,6 @@ import pytest
 from atonc.firmware import building
 
 pytest.importorskip("unicorn", reason="unicorn is not installed: pip install 'atonc[board]'")
-pytest.importorskip("elftools", reason="pyelftools is not installed: pip install 'atonc[board]'")
 
 needs_compiler = pytest.mark.skipif(
     shutil.which(building.GCC) is None, reason=f"no cross compiler: apt install {building.PACKAGES}"

@@ -12,10 +12,11 @@ import pytest
 
 from atonc.cli import main
 from atonc.compare import reference_process
-from atonc.compare.messages import receive, send
+from atonc.compare.messages import pack, unpack
 from atonc.compare.reference import run_tflite
 from atonc.compare.reference_process import ReferenceDied, ReferenceProcess
 from atonc.errors import InputError
+from atonc.workers.child import receive, send
 from tests.frontends.tflite_models import O, T, build, conv_model
 
 pytest.importorskip("ai_edge_litert", exc_type=ImportError)
@@ -66,7 +67,7 @@ def test_an_endless_run_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(reference_process, "_SERVER", "import time; time.sleep(60)")
     with ReferenceProcess(limit_seconds=0.2) as process, pytest.raises(ReferenceDied, match=r"not end within 0\.2 s"):
         process.run(tmp_path / "x.tflite", {"x": np.zeros(3)})
-    assert process._process.poll() is not None
+    assert process._process.ended
 
 
 def test_modules_beside_the_user_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,10 +98,12 @@ def test_validate_survives_an_abort(tmp_path: Path, capfd: pytest.CaptureFixture
 def test_messages_arrive_whole_or_not_at_all() -> None:
     arrays = {"a": np.arange(6, dtype=np.int8).reshape(2, 3), "": np.array(1.5), "none": np.zeros((0, 2), np.int64)}
     stream = io.BytesIO()
-    send(stream, {"path": "x"}, arrays)
+    listed, contents = pack(arrays)
+    send(stream, {"path": "x", "arrays": listed}, *contents)
     whole = stream.getvalue()
-    words, found = receive(io.BytesIO(whole))
-    assert words == {"path": "x"} and list(found) == list(arrays)
+    words, content = receive(io.BytesIO(whole))
+    found = unpack(words["arrays"], content)
+    assert words["path"] == "x" and list(found) == list(arrays)
     for name, value in arrays.items():
         assert found[name].dtype == value.dtype and np.array_equal(found[name], value)
     for cut in (0, 3, 10, len(whole) - 1):

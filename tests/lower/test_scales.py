@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from atonc.ir import Graph, Op
-from atonc.lower.conv.requantise import best_rules, requantisation, two_steps, with_shifts
+from atonc.lower.conv.requantise import Accumulated, best_rules, requantisation, two_steps, with_shifts
 from atonc.lower.pool.means import Line, mean_codes
 from atonc.lower.units.affine import CODES, fit_sum
 from atonc.ops import run_graph
@@ -85,9 +85,10 @@ def test_shifts_that_are_tried_together_give_what_each_gives_alone(channels: int
     rng = np.random.default_rng(channels)
     scale, offset = np.exp(rng.uniform(-14, 0, channels)), rng.normal(0, 60, channels)
     needed, usual = np.exp(rng.uniform(5, 17, channels)), rng.normal(0, 40, channels)
-    (tried,) = with_shifts(scale, offset, needed, [(slice(0, channels), range(6))], 2, usual)
+    acc = Accumulated(scale, offset, needed, usual, 2)
+    (tried,) = with_shifts(acc, [(slice(0, channels), range(6))])
     for one in (tried.rule(k) for k in range(6)):
-        (found,) = with_shifts(scale, offset, needed, [(slice(0, channels), [one.out_shift])], 2, usual)
+        (found,) = with_shifts(acc, [(slice(0, channels), [one.out_shift])])
         alone = found.rule(0)
         assert np.array_equal(one.factors, alone.factors) and np.array_equal(one.addends, alone.addends)
         assert (one.shift, one.error, one.mean_error, one.short) == (
@@ -103,11 +104,11 @@ def test_stretches_that_are_looked_at_together_get_the_rules_of_each_alone(sums:
         scale, offset = np.exp(rng.uniform(-14, 0, count)), rng.normal(0, 60, count)
         needed, usual = np.exp(rng.uniform(1, 17, count)), rng.normal(0, 40, count)
         needed[:cut] *= 1e-3  # fewer shifts to try
-        together = best_rules(scale, offset, needed, usual, sums, (-100, 90), [cut, count - cut])
+        whole = Accumulated(scale, offset, needed, usual, sums)
+        together = best_rules(whole, (-100, 90), [cut, count - cut])
         for one, some in zip(together, (slice(0, cut), slice(cut, count)), strict=True):
-            (alone,) = best_rules(
-                scale[some], offset[some], needed[some], usual[some], sums, (-100, 90), [some.stop - some.start]
-            )
+            own = Accumulated(scale[some], offset[some], needed[some], usual[some], sums)
+            (alone,) = best_rules(own, (-100, 90), [some.stop - some.start])
             assert np.array_equal(one.factors, alone.factors) and np.array_equal(one.addends, alone.addends)
             assert replace(one, factors=0, addends=0) == replace(alone, factors=0, addends=0)
 

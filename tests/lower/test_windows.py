@@ -74,7 +74,7 @@ class TestWiden:
 
 def test_taps_that_only_meet_padding_are_left_out() -> None:
     """Three taps, twelve apart, on twenty pixels: the tenth output sees only the one in the middle."""
-    axis = axis_of(20, 10 - 12, 12, 1, slice(0, 3), 1, False)
+    axis = axis_of(20, 10 - 12, 12, 3, 1, 1)
     assert axis is not None and axis.taps == slice(1, 2)
     assert (axis.first, axis.count, axis.before, axis.after, axis.room) == (10, 1, 0, 0, (10, 9))
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from atonc.plan import streams
 from atonc.plan.task import EngineUse
-from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, StepPlan
+from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, Planned, StepPlan
 
 
 @dataclass
@@ -20,6 +20,10 @@ class Steps:
     aliases: dict[str, str] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
+
+    @property
+    def planned(self) -> Planned:
+        return Planned(self.plans, self.buffers, self.aliases, self.inputs, self.outputs)
 
     def buffer(self, name: str, size: int, kind: BufferKind = BufferKind.ACTIVATION) -> str:
         data = bytes(size) if kind == BufferKind.CONSTANT else b""

@@ -9,7 +9,8 @@ import pytest
 
 from atonc.errors import ModelError
 from atonc.place import Placed, board, place
-from atonc.place.check import Finding, check, require_sound
+from atonc.place.check import check, require_sound
+from atonc.plan.findings import Finding
 from atonc.plan.types import BufferKind
 from tests.place.plans import Steps, chain, random_steps
 
@@ -23,7 +24,7 @@ def findings(steps: Steps, homes: Homes) -> list[Finding]:
 
 def good() -> tuple[Steps, Homes]:
     steps = random_steps(5, 12, 30_000)
-    layout = place(steps.plans, steps.buffers, steps.aliases, steps.inputs, steps.outputs, DK)
+    layout = place(steps.planned, DK)
     assert findings(steps, dict(layout.placed)) == []
     return steps, dict(layout.placed)
 
@@ -77,7 +78,7 @@ def test_reading_what_nobody_wrote_is_found() -> None:
     steps = chain(100, 200, 300)
     steps.buffer("ghost", 64)
     steps.epoch(["ghost"], ["t2"])
-    layout = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, DK)
+    layout = place(steps.planned, DK)
     assert [f.rule for f in findings(steps, dict(layout.placed))] == ["a buffer is written before it is read"]
 
 
@@ -85,7 +86,7 @@ def test_starts_in_between_are_for_the_npu_ram() -> None:
     steps = chain(100, 200, 300)
     steps.buffer("odd", 64)
     steps.epoch(["t1"], ["odd"], offset=8)
-    layout = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, DK)
+    layout = place(steps.planned, DK)
     homes = dict(layout.placed)
     assert findings(steps, homes) == []
     homes["odd"] = replace(homes["odd"], address=0x3410_0000, pool="cpuRAM2")
@@ -97,7 +98,7 @@ def test_sharing_memory_is_no_overlap() -> None:
     steps.buffer("view", 200)
     steps.aliases["view"] = "t1"
     steps.epoch(["view"], ["t2"])
-    layout = place(steps.plans, steps.buffers, steps.aliases, steps.inputs, steps.outputs, DK)
+    layout = place(steps.planned, DK)
     assert layout.placed["view"].address == layout.placed["t1"].address
     assert findings(steps, dict(layout.placed)) == []
     steps.aliases.clear()

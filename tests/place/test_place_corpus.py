@@ -12,7 +12,7 @@ from atonc.ir import Graph
 from atonc.lower.context import item_bytes
 from atonc.place import board, place
 from atonc.place.check import check
-from atonc.plan.types import Buffer, BufferKind, CpuPlan, StepPlan
+from atonc.plan.types import Buffer, BufferKind, CpuPlan, Planned, StepPlan
 
 CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[3] / "shared" / "corpus")) / "models"
 SMALL = [
@@ -54,6 +54,6 @@ def test_models_meet_the_lower_bound(name: str) -> None:
     graph = (tflite if name.endswith(".tflite") else onnx_qdq).read_file(matches[0])
     plans, buffers = steps_of(graph)
     dk = board("stm32n6570-dk")
-    layout = place(plans, buffers, {}, graph.inputs, graph.outputs, dk)
+    layout = place(Planned(plans, buffers, {}, graph.inputs, graph.outputs), dk)
     assert check(layout.placed, plans, dk, {}, graph.inputs, graph.outputs) == []
     assert layout.spilled_bytes or layout.peak_bytes == layout.lower_bound_bytes

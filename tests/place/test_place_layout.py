@@ -18,7 +18,7 @@ DK, NUCLEO = board("STM32N6570-DK"), board("nucleo-n657x0-q")
 
 
 def layout_of(steps: Steps, where: Board = DK, **options: Any) -> Layout:
-    layout = place(steps.plans, steps.buffers, steps.aliases, steps.inputs, steps.outputs, where, **options)
+    layout = place(steps.planned, where, **options)
     assert check(layout.placed, steps.plans, where, steps.aliases, steps.inputs, steps.outputs) == []
     return layout
 

@@ -11,7 +11,7 @@ from tests.place.plans import Steps, chain
 
 
 def lives(steps: Steps, exclude: tuple[str, ...] = ()) -> dict[str, Lifetime]:
-    found = lifetimes(steps.plans, steps.buffers, steps.aliases, steps.inputs, steps.outputs, exclude)
+    found = lifetimes(steps.planned, exclude)
     return {life.buffer.name: life for life in found}
 
 

@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 def notes(size: int, target: Board) -> list[str]:
     steps = chain(size, size, size)
-    layout = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, target)
+    layout = place(steps.planned, target)
     return list(placement_notes(layout, target))
 
 

@@ -73,7 +73,7 @@ def test_pools_with_gaps_are_used_one_by_one(tmp_path: Path) -> None:
     audio = read_board(write(tmp_path / "audio.mpool", CPU2, NPU[3], FLASH), stm32n6())
     assert len(run_windows(audio)) == 2
     steps = chain(1000, 400 * KIB, 900 * KIB, 1000)
-    layout = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, audio)
+    layout = place(steps.planned, audio)
     assert not check(layout.placed, steps.plans, audio, {}, steps.inputs, steps.outputs)
     assert layout.placed["t1"].pool == "npuRAM6" and layout.placed["t2"].pool == "cpuRAM2"
 
@@ -82,7 +82,7 @@ def test_pools_with_gaps_are_used_one_by_one(tmp_path: Path) -> None:
 def test_without_flash_constants_live_in_ram(tmp_path: Path, pools: tuple[dict[str, Any], ...]) -> None:
     found = read_board(write(tmp_path / "ram.mpool", *pools), stm32n6())
     steps = random_steps(3, 12, 20_000)
-    layout = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, found)
+    layout = place(steps.planned, found)
     assert not check(layout.placed, steps.plans, found, {}, steps.inputs, steps.outputs)
     homes = {layout.placed[name].pool for name in steps.buffers if name.startswith("w")}
     assert homes == {"hyperRAM"} if HYPER in pools else "hyperRAM" not in homes
@@ -91,7 +91,7 @@ def test_without_flash_constants_live_in_ram(tmp_path: Path, pools: tuple[dict[s
 def test_only_external_memory(tmp_path: Path) -> None:
     found = read_board(write(tmp_path / "ext.mpool", HYPER, FLASH), stm32n6())
     steps = chain(1000, 40_000, 50_000, 1000)
-    layout = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, found)
+    layout = place(steps.planned, found)
     assert not check(layout.placed, steps.plans, found, {}, steps.inputs, steps.outputs)
     assert layout.spilled_bytes == layout.peak_bytes == 90_000, "what lives one after the other shares bytes"
     assert layout.lower_bound_bytes <= layout.peak_bytes
@@ -116,7 +116,7 @@ def test_activations_outside_begin_behind_the_constants_there(tmp_path: Path) ->
     found = read_board(write(tmp_path / "ext.mpool", HYPER), stm32n6())
     steps = chain(1000, 40_000, 1000)
     steps.epoch([steps.buffer("w", 48, BufferKind.CONSTANT), "t1"], [steps.buffer("u", 64)])
-    layout = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, found)
+    layout = place(steps.planned, found)
     constant = layout.placed["w"]
     others = [home for home in layout.placed.values() if home.buffer.kind != BufferKind.CONSTANT]
     assert constant.end % 32 == 16 and min(home.address for home in others) == constant.end + 16

@@ -40,13 +40,13 @@ def wide(*sizes: int, engines: int = 4) -> Steps:
 
 
 def placed(steps: Steps, prefer: str) -> Layout:
-    layout = place(steps.plans, steps.buffers, steps.aliases, steps.inputs, steps.outputs, DK, prefer)
+    layout = place(steps.planned, DK, prefer)
     assert not check(layout.placed, steps.plans, DK, steps.aliases, steps.inputs, steps.outputs)
     return layout
 
 
 def cycles(steps: Steps, layout: Layout) -> tuple[float, float]:
-    found = lifetimes(steps.plans, steps.buffers, steps.aliases, steps.inputs, steps.outputs)
+    found = lifetimes(steps.planned)
     ram = [life for life in found if life.buffer.kind != BufferKind.CONSTANT]
     traffic = traffic_of(steps.plans, steps.buffers, steps.aliases, ram, DK)
     addresses = [layout.placed[life.buffer.name].address for life in ram]
@@ -106,7 +106,7 @@ def test_memories_are_as_fast_as_on_the_machine() -> None:
 
 def test_buffers_of_the_application_take_no_memory() -> None:
     steps = chain(50_000, 20_000, 60_000)
-    own = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, DK, user_allocated=("t0", "t2"))
+    own = place(steps.planned, DK, user_allocated=("t0", "t2"))
     assert own.peak_bytes == 20_000
     assert own.placed["t0"].pool == own.placed["t2"].pool == "user"
     assert own.placed["t0"].end <= own.placed["t2"].address
@@ -117,7 +117,7 @@ SCRIPT = """
 from atonc.place import board, place
 from tests.place.plans import random_steps
 s = random_steps(11, 60, 60_000)
-layout = place(s.plans, s.buffers, s.aliases, s.inputs, s.outputs, board("dk"))
+layout = place(s.planned, board("dk"))
 import hashlib
 print(hashlib.sha256(repr([(n, p.address) for n, p in layout.placed.items()]).encode()).hexdigest())
 """

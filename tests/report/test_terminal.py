@@ -9,6 +9,7 @@ import pytest
 
 from atonc.cli import main
 from atonc.report import terminal
+from atonc.report.marks import Mark, Marked, note
 
 DIGITS = str(Path(__file__).parent.parent.parent / "examples" / "digits" / "digits.tflite")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -41,7 +42,15 @@ def test_pipes_and_no_color_get_plain_text(monkeypatch: pytest.MonkeyPatch) -> N
     assert not terminal.coloured()
 
 
-def test_styles_mark_what_lines_say() -> None:
-    assert terminal.styles("SPILL: 1 byte")[0][1] == "bold red"
-    assert terminal.styles("    CPU-SOFTMAX: softmax needs")[0] == ((4, 15), "bold cyan")
-    assert terminal.styles("    a plain line") == []
+def test_lines_say_what_matters_in_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the words are: a name of a model that looks like a rule or a note is no more than a name."""
+    rule = Marked(Mark.RULE, "CPU-SOFTMAX", "    ", ": softmax needs")
+    assert rule == "    CPU-SOFTMAX: softmax needs" and rule[rule.start : rule.end] == "CPU-SOFTMAX"
+    monkeypatch.setattr(terminal, "coloured", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    terminal.show([rule, note("so it is"), "note: the name of a model"])
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first.startswith("    \x1b[") and first.endswith("\x1b[0m: softmax needs")
+    assert second.startswith("\x1b[33mnote: so it is") and third == "note: the name of a model"

@@ -10,12 +10,13 @@ from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.move.copies import SAME
 from atonc.plan.build import TaskBuilder
+from atonc.plan.findings import Finding
 from atonc.plan.streams import Area, Frames, contiguous, engine
 from atonc.plan.task import Task, TaskGroup
 from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
 from atonc.schedule import schedule
 from atonc.schedule.assign import assign
-from atonc.schedule.check import Finding, check
+from atonc.schedule.check import check
 from atonc.schedule.types import EpochOfTasks, Schedule, Step, Work
 
 PIXELS = Area.whole(2, 2, 16)

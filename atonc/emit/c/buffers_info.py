@@ -99,8 +99,22 @@ def tensor_info(network: CNetwork, name: str, epoch: int) -> Info:
     scales, offsets = _quantisation(tensor, shift)
     position, user = _position(network, name, tensor), network.user_of(name) is not None
     return Info(
-        name, network.labels[name], base, start, home.buffer.size_bytes, user, False, epoch,
-        four(tensor.shape, position), tensor.shape or (1,), position, type_, bits, unsigned, scales, offsets,
+        buffer=name,
+        label=network.labels[name],
+        base=base,
+        start=start,
+        size_bytes=home.buffer.size_bytes,
+        user=user,
+        param=False,
+        epoch=epoch,
+        shape=four(tensor.shape, position),
+        mem_shape=tensor.shape or (1,),
+        position=position,
+        type=type_,
+        bits=bits,
+        unsigned=unsigned,
+        scales=scales,
+        offsets=offsets,
     )  # fmt: skip
 
 
@@ -113,7 +127,22 @@ def _bytes_info(network: CNetwork, name: str, epoch: int = 0, param: bool = Fals
     size = network.home(name).buffer.size_bytes
     user = network.user_of(name) is not None
     label = network.labels[name]
-    return Info(name, label, base, start, size, user, param, epoch, four((size,)), (size,), "UNDEFINED", "UINT8", 8, 1)
+    return Info(
+        buffer=name,
+        label=label,
+        base=base,
+        start=start,
+        size_bytes=size,
+        user=user,
+        param=param,
+        epoch=epoch,
+        shape=four((size,)),
+        mem_shape=(size,),
+        position="UNDEFINED",
+        type="UINT8",
+        bits=8,
+        unsigned=1,
+    )
 
 
 def _quantisation(tensor: Tensor, shift: int) -> tuple[tuple[float, ...], tuple[int, ...]]:

@@ -207,12 +207,7 @@ def _wrapped(values: NDArray[np.int64], bits: int) -> list[int]:
 
 def activ_members(config: ActivConfig) -> dict[str, Member]:
     members: dict[str, Member] = {
-        "rounding_f": config.feature_round,
-        "saturation_f": config.feature_saturate,
-        "round_mode_f": config.feature_round_mode,
-        "inbytes_f": config.feature_bytes,
-        "outbytes_f": config.feature_out_bytes,
-        **_output(config.round_mode, config.rounded, config.saturated, config.out_bytes, config.out_shift),
+        **_features_and_output(config),
         "signedop": config.signed_operand,
         "shift_f": (config.feature_shift - _NO_SHIFT) & _BYTE,
         "parameter": config.parameter & 0xFFFF,
@@ -258,13 +253,19 @@ def pool_members(config: PoolConfig) -> dict[str, Member]:
         "batchSize": config.batch,
         "shift_f": (config.feature_shift - _NO_SHIFT) & _BYTE,
         "dualLine": config.dual_line,
+        **_features_and_output(config),
+        "mulval": config.multiplier,
+    }
+
+
+def _features_and_output(config: ActivConfig | PoolConfig) -> dict[str, Member]:
+    return {
         "rounding_f": config.feature_round,
         "saturation_f": config.feature_saturate,
         "round_mode_f": config.feature_round_mode,
         "inbytes_f": config.feature_bytes,
         "outbytes_f": config.feature_out_bytes,
         **_output(config.round_mode, config.rounded, config.saturated, config.out_bytes, config.out_shift),
-        "mulval": config.multiplier,
     }
 
 

@@ -5,19 +5,14 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-from atonc.errors import InputError, ToolError
+from atonc.errors import InputError
+from atonc.hw.elf import Elf, SectionKind, SymbolKind, read_elf
 
 _MAX_FILE = 256 << 20
 _MAX_SEGMENTS = 256
-_MAX_SYMBOLS = 1 << 20
-_ARM = "EM_ARM"
 _LEAST_VECTORS = 64  # bytes: the sixteen of the core
-# what pyelftools lets through when a file contradicts itself
-_DAMAGE = (ValueError, KeyError, IndexError, OverflowError, TypeError, AttributeError, struct.error)
 
 
 @dataclass(frozen=True)
@@ -46,63 +41,37 @@ class Firmware:
 
 def read_firmware(path: Path) -> Firmware:
     """An ELF file for a 32-bit Arm core; hostile files are refused by one error."""
-    try:
-        elf_error = import_module("elftools.common.exceptions").ELFError
-        elf_file = import_module("elftools.elf.elffile").ELFFile
-    except ImportError as error:
-        raise ToolError("pyelftools is not installed", remedy="pip install 'atonc[board]'") from error
     if not path.is_file():
         raise InputError("no such firmware image", where=str(path))
     if path.stat().st_size > _MAX_FILE:
         raise InputError("too large for a firmware image", where=str(path))
-    try:
-        with path.open("rb") as stream:
-            return _read(elf_file(stream), path)
-    except (elf_error, *_DAMAGE) as error:
-        raise InputError(f"not a usable ELF file: {error}", where=str(path)) from error
-
-
-def _read(elf: Any, path: Path) -> Firmware:
-    if elf.elfclass != 32 or not elf.little_endian or elf["e_machine"] != _ARM:
-        raise InputError("not a little-endian 32-bit Arm image", where=str(path))
-    if elf.num_segments() > _MAX_SEGMENTS:
-        raise InputError(f"{elf.num_segments()} segments are too many", where=str(path))
-    segments = tuple(
-        Segment(part["p_paddr"], part["p_vaddr"], bool(part["p_flags"] & 1), part.data())
-        for part in elf.iter_segments("PT_LOAD")
-        if part["p_filesz"]
-    )
+    elf = read_elf(path.read_bytes(), str(path))
+    if len(elf.segments) > _MAX_SEGMENTS:
+        raise InputError(f"{len(elf.segments)} segments are too many", where=str(path))
+    loaded = [part for part in elf.segments if part.size_bytes]
+    segments = tuple(Segment(one.loaded_at, one.runs_at, one.executable, elf.contents(one)) for one in loaded)
     if not segments:
         raise InputError("nothing to load in it", where=str(path))
-    symbols: dict[str, int] = {}
-    sizes: dict[str, int] = {}
-    functions = []
-    table = elf.get_section_by_name(".symtab")
-    if table is not None:
-        if table.num_symbols() > _MAX_SYMBOLS:
-            raise InputError(f"{table.num_symbols()} symbols are too many", where=str(path))
-        for symbol in table.iter_symbols():
-            value = symbol["st_value"]
-            if symbol["st_info"]["type"] == "STT_FUNC":
-                functions.append((value & ~1, symbol.name))
-            if symbol.name:
-                symbols[symbol.name] = value
-                sizes[symbol.name] = symbol["st_size"]
+    listed = elf.symbols()
+    symbols = {symbol.name: symbol.value for symbol in listed if symbol.name}
+    sizes = {symbol.name: symbol.size_bytes for symbol in listed if symbol.name}
+    functions = sorted((one.value & ~1, one.name) for one in listed if one.kind == SymbolKind.FUNCTION)
     start = _vector_table(elf, segments, symbols)
-    return Firmware(path, elf["e_entry"], start, segments, symbols, sizes, tuple(sorted(functions)))
+    return Firmware(path, elf.entry, start, segments, symbols, sizes, tuple(functions))
 
 
-def _vector_table(elf: Any, segments: tuple[Segment, ...], symbols: dict[str, int]) -> int:
+def _vector_table(elf: Elf, segments: tuple[Segment, ...], symbols: dict[str, int]) -> int:
     """By the names that compilers give it; else the first section that begins with a stack and an address of code."""
-    named = [elf.get_section_by_name(name) for name in (".isr_vector", ".intvec", ".vectors")]
-    found = [section["sh_addr"] for section in named if section is not None]
+    named = [elf.section(name) for name in (".isr_vector", ".intvec", ".vectors")]
+    found = [section.address for section in named if section is not None]
     found += [symbols[name] for name in ("g_pfnVectors", "__vector_table", "__Vectors") if name in symbols]
     if found:
-        return int(found[0])
-    for section in elf.iter_sections():
-        if section["sh_flags"] & 2 and section["sh_type"] == "SHT_PROGBITS" and section["sh_size"] >= _LEAST_VECTORS:
-            stack, reset = struct.unpack("<II", section.data()[:8])
+        return found[0]
+    for section in elf.sections:
+        first = elf.contents(section)[:_LEAST_VECTORS]
+        if section.in_memory and section.kind == SectionKind.CONTENTS and len(first) == _LEAST_VECTORS:
+            stack, reset = struct.unpack_from("<II", first)
             code = any(s.runs_at <= reset & ~1 < s.runs_at + len(s.data) for s in segments if s.executable)
             if stack % 4 == 0 and stack >> 28 in (2, 3) and reset & 1 and code:
-                return int(section["sh_addr"])
+                return section.address
     return segments[0].address

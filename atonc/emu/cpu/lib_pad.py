@@ -62,12 +62,23 @@ def read_pad(args: Sequence[CValue]) -> Pad:
     rank = integer(17)
     require(0 < rank <= MAX_RANK, f"{rank} dimensions", _PAD)
     source, target = (as_address(argument(args, k, _PAD), _PAD) for k in (0, 1))
-    lists = [as_ints(argument(args, k, _PAD), _PAD, rank) for k in (4, 11, 12, 13, 14, 15, 16)]
-    mode, nbytes, elements, constant, last_axis, run = (integer(k) for k in range(5, 11))
-    min_shape, in_start, in_end, out_start, out_end, out_shape, out_offsets = lists
-    skips = (in_start, in_end, out_start, out_end)
+    lists = {k: as_ints(argument(args, k, _PAD), _PAD, rank) for k in (4, 11, 12, 13, 14, 15, 16)}
     pad = Pad(
-        source, target, min_shape, mode, nbytes, elements, constant, last_axis, run, *skips, out_shape, out_offsets
+        source=source,
+        target=target,
+        min_shape=lists[4],
+        mode=integer(5),
+        nbytes=integer(6),
+        out_elements=integer(7),
+        constant=integer(8),
+        last_axis=integer(9),
+        run_elements=integer(10),
+        in_start=lists[11],
+        in_end=lists[12],
+        out_start=lists[13],
+        out_end=lists[14],
+        out_shape=lists[15],
+        out_offsets=lists[16],
     )
     require(pad.nbytes in (1, 2, 3, 4), f"elements of {pad.nbytes} bytes", _PAD)
     require(0 <= pad.last_axis < rank and 0 <= pad.run_elements <= MAX_ELEMENTS, "impossible run of bytes", _PAD)

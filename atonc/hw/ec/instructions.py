@@ -41,32 +41,33 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteField:
-    """Change up to 8 bits of a register 0..31; one word."""
+class _Bits:
+    """Some bits of a register, and what they become."""
 
     unit: int
     reg: int
     lsb: int
     width: int
     value: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteField(_Bits):
+    """Change up to 8 bits of a register 0..31; one word."""
+
     size: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True)
-class WriteFieldLong:
+class WriteFieldLong(_Bits):
     """Change any bits of any register; two words."""
 
-    unit: int
-    reg: int
-    lsb: int
-    width: int
-    value: int
     size: ClassVar[int] = 2
 
 
 @dataclass(frozen=True, slots=True)
-class BurstWrite:
-    """Store several values to one register, in order."""
+class _Burst:
+    """Several values, from one register on."""
 
     unit: int
     reg: int
@@ -78,16 +79,13 @@ class BurstWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class BurstWriteInc:
+class BurstWrite(_Burst):
+    """Store several values to one register, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class BurstWriteInc(_Burst):
     """Store values to neighbouring registers, upwards."""
-
-    unit: int
-    reg: int
-    values: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        return 1 + len(self.values)
 
 
 @dataclass(frozen=True, slots=True)

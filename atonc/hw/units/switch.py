@@ -63,15 +63,15 @@ def decode_link(register: int, word: int) -> Link | None:
     if source is None:
         raise fields.not_modelled(f"{place[0]}:{place[1]}", "stream switch source", number)
     return Link(
-        source.replace("RECBUF0", "RECBUF0:") if source.startswith("RECBUF") else source,
-        place[0],
-        place[1],
-        enabled0,
-        word >> 8 & 0xFF,
-        enabled1,
-        word >> 24 & 0xFF,
-        link1 if enabled0 else link0,
-        word >> 23 & 1,
+        source=source.replace("RECBUF0", "RECBUF0:") if source.startswith("RECBUF") else source,
+        destination=place[0],
+        port=place[1],
+        enabled0=enabled0,
+        frames0=word >> 8 & 0xFF,
+        enabled1=enabled1,
+        frames1=word >> 24 & 0xFF,
+        other_source=link1 if enabled0 else link0,
+        tick_type=word >> 23 & 1,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -98,7 +98,7 @@ def pictures_trusted(parts: Sequence[Part | Outline], mode: Mode, trust: Trust) 
 
 @lru_cache(maxsize=1 << 16)
 def _picture_trusted(part: Outline, mode: Mode, trust: Trust) -> bool:
-    return picture_trusted(unit_config(part, mode, 1, 1, 0, 1, 1, False), trust)
+    return picture_trusted(unit_config(part, mode, 1, 1), trust)
 
 
 def no_setting(part: Part, channels: int, where: str) -> Refusal:
@@ -132,7 +132,7 @@ def form_of(shapes: tuple[Shape, ...], mode: Mode, units: int, looped: bool, sma
             area = Area.whole(rows + stride, columns + stride, 1)
             pads = (1, 1, 1, 1) if padded else (0, 0, 0, 0)
             part = Part(area, np.zeros((1, rows, columns, 1), np.int8), pads, stride)
-            raws.append(_seen_raw(unit_config(part, mode, 1, 1, unit, units, 2 if looped else 1, ring)))
+            raws.append(_seen_raw(unit_config(part, mode, 1, 1, Linked(unit, units, 2 if looped else 1, ring))))
         if None not in raws:
             return Form(ring, tuple(raw for raw in raws if raw is not None))
     return None
@@ -155,13 +155,10 @@ def chain_configs(
     form = form_of(tuple(map(shape_of, parts)), mode, units, passes > 1, rows * columns * kernels < LEAST_READ_BACK)
     if form is None:
         return None
-    return tuple(
-        changed(
-            unit_config(parts[k if len(parts) > 1 else 0], mode, batch, kernels, k, units, passes, form.ring),
-            raw_out=form.raw[k],
-        )
-        for k in range(units)
-    )
+    each = parts if len(parts) > 1 else [parts[0]] * units
+    linked = [Linked(k, units, passes, form.ring) for k in range(units)]
+    made = (unit_config(each[k], mode, batch, kernels, linked[k]) for k in range(units))
+    return tuple(changed(config, raw_out=raw) for config, raw in zip(made, form.raw, strict=True))
 
 
 def as_seen(config: ConvaccConfig) -> ConvaccConfig | None:
@@ -183,10 +180,23 @@ def _seen_raw(config: ConvaccConfig) -> int | None:
 _PLAIN = ConvaccConfig(out_shift=0, in_shift=0, rounded=1, saturated=1, round_mode=1)
 
 
+class Linked(NamedTuple):
+    """Where a unit stands in its chain, and how often the chain runs before its sums are whole."""
+
+    unit: int = 0
+    units: int = 1
+    passes: int = 1
+    ring: bool = False  # sums return through the switch
+
+
+ALONE = Linked()
+
+
 def unit_config(
-    part: Part | Outline, mode: Mode, batch: int, kernels: int, unit: int, units: int, passes: int, ring: bool
+    part: Part | Outline, mode: Mode, batch: int, kernels: int, linked: Linked = ALONE
 ) -> ConvaccConfig:
-    """Unit number `unit` of the chain; the output shift is set later. `ring`: sums return through the switch."""
+    """One unit of a chain; the output shift is set later."""
+    unit, units, passes, ring = linked
     rows, columns = part.window
     top, left, bottom, right = part.padding
     first, last = unit == 0, unit == units - 1

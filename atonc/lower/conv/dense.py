@@ -13,7 +13,7 @@ from atonc.lower.conv.bordered import lower_bordered
 from atonc.lower.conv.chains import Mode, no_setting
 from atonc.lower.conv.channel_groups import ranges
 from atonc.lower.conv.channel_slices import holding, slicings
-from atonc.lower.conv.dense_chain import add_chain, meaning
+from atonc.lower.conv.dense_chain import Sets, add_chain, meaning
 from atonc.lower.conv.forms_2x import lower_2x
 from atonc.lower.conv.in_turn import in_turn
 from atonc.lower.conv.kernel_parts import Part, unit_parts
@@ -26,11 +26,12 @@ from atonc.lower.conv.partial_sums import Piece, Results, chunks, sum_pieces
 from atonc.lower.conv.reading import nearest
 from atonc.lower.conv.requantise import TwoSteps
 from atonc.lower.conv.shift_first import needs_shifting, shift_first, worth_shifting
-from atonc.lower.conv.tiling import Tiling, choose
+from atonc.lower.conv.tiling import FREE, Constraints, Tiling, choose
 from atonc.lower.conv.wide import lower_side_by_side, side_by_side_cycles
 from atonc.lower.conv.wide_windows import MOST_BATCH, wide_parts
 from atonc.lower.registry import Refusal
 from atonc.lower.semantics.record import record
+from atonc.lower.semantics.sums import Sums
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area
 from atonc.plan.task import TaskGroup
@@ -195,16 +196,16 @@ def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Ti
     if layer.numerics == "2.x":
         share = layer.share()
         for aligned in dict.fromkeys((layer.alignment, 1)):
-            if tiling := choose(parts, channels, count, modes, target, share=share, aligned=aligned):
+            if tiling := choose(parts, channels, count, modes, target, Constraints(share, aligned)):
                 return tiling
-    reads, writes = (ALIGNED // 2, ALIGNED) if layer.huge else (1, 1)
-    if layer.huge and choose(parts, channels, count, modes, target, aligned=reads, whole=writes) is None:
-        reads, writes = 1, 1
-    fastest = choose(parts, channels, count, modes, target, aligned=reads, whole=writes)
+    within = Constraints(aligned=ALIGNED // 2, whole=ALIGNED) if layer.huge else FREE
+    if layer.huge and choose(parts, channels, count, modes, target, within) is None:
+        within = FREE
+    fastest = choose(parts, channels, count, modes, target, within)
     modes = nearest(modes, layer.zero)
     if fastest is None or fastest.mode in modes:
         return fastest
-    plain = choose(parts, channels, count, modes, target, aligned=reads, whole=writes)
+    plain = choose(parts, channels, count, modes, target, within)
     if plain is None or not affordable(plain.cycles, fastest.cycles):
         return fastest
     if plain.passes > fastest.passes and layer.out.height * layer.out.width > FEW_PIXELS:
@@ -287,13 +288,14 @@ def _summed(
     rule = layer.requantisation_of(found[0][1].mode.offset, roundings, first, count)
     pieces = [_piece(layer, chain, tiling, rule.out_shift) for chain, tiling in found]
     groups, order = sum_pieces(context, pieces, Results(layer, target, rule, first, count, group))
-    record(context, layer, [meaning(*found[k]) for k in order], rule, target, first, count)
+    chains = tuple(meaning(*found[k]) for k in order)
+    record(context, layer, Sums(layer.stored, chains, rule, target, first, count))
     return groups
 
 
 def _piece(layer: Layer, parts: tuple[Part, ...], tiling: Tiling, out_shift: int) -> Piece:
     def add(b: TaskBuilder, context: Context, first: int, count: int) -> str:
-        return add_chain(b, layer, context, parts, tiling, first, count // tiling.kernels, out_shift)
+        return add_chain(b, layer, context, Sets(parts, tiling, first, count // tiling.kernels), out_shift)
 
     return Piece(add, tiling.units, tiling.passes)
 
@@ -322,5 +324,5 @@ def _chain_cycles(found: list[tuple[tuple[Part, ...], Tiling]]) -> int:
 def _with_kernels(layer: Layer, kernels: int, subtracted: int, parts: tuple[Part, ...]) -> Tiling | None:
     channels = parts[0].weights.shape[3]  # those of the layer, or twice as many where pixels go in pairs
     modes = [mode for mode in layer.modes() if mode.offset == subtracted]
-    tiling = choose(parts, channels, kernels, modes, layer.made_for, memory_loops=False)
+    tiling = choose(parts, channels, kernels, modes, layer.made_for, Constraints(memory_loops=False))
     return tiling if tiling is not None and tiling.kernels == kernels else None

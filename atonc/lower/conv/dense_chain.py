@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,19 +45,22 @@ def _readers(parts: tuple[Part, ...], tiling: Tiling) -> list[int]:
     return list(range(tiling.units)) if len(parts) == 1 else [0] * tiling.units
 
 
+@dataclass(frozen=True)
+class Sets:
+    """Some of the kernels of a chain, from `first` on: as many sets as its units take one after the other."""
+
+    parts: tuple[Part, ...]
+    tiling: Tiling
+    first: int
+    count: int
+
+
 def add_chain(
-    b: TaskBuilder,
-    layer: Layer,
-    context: Context,
-    parts: tuple[Part, ...],
-    tiling: Tiling,
-    first: int,
-    groups: int,
-    out_shift: int,
-    stream: Buffer | None = None,
+    b: TaskBuilder, layer: Layer, context: Context, sets: Sets, out_shift: int, stream: Buffer | None = None
 ) -> str:
     """The units that sum all parts and channels; returns the last one. `stream`: their kernels, where known."""
-    stream = stream or kernel_stream(parts, tiling, first, groups)
+    parts, tiling, groups = sets.parts, sets.tiling, sets.count
+    stream = stream or kernel_stream(sets)
     kernels = b.read(context.keep(stream), kernel_engine(stream.size_bytes, tiling.mode))
     tail, head = "", ""
     for unit, config in enumerate(_with_shifts(tiling, out_shift)):
@@ -94,12 +99,13 @@ def _features(parts: tuple[Part, ...], tiling: Tiling, unit: int, groups: int) -
     return feature_engine(view, Frames(tiling.passes, tiling.slots.step, groups, 0), tiling.mode)
 
 
-def kernel_stream(parts: tuple[Part, ...], tiling: Tiling, first: int, groups: int) -> Buffer:
-    return constant_buffer(kernel_bytes(parts, tiling, first, groups), KERNELS)
+def kernel_stream(sets: Sets) -> Buffer:
+    return constant_buffer(kernel_bytes(sets), KERNELS)
 
 
-def kernel_bytes(parts: tuple[Part, ...], tiling: Tiling, first: int, groups: int) -> bytes:
+def kernel_bytes(sets: Sets) -> bytes:
     """[group][pass][unit][kernel][row][column][channel]; channels that were read before weigh nothing."""
+    parts, tiling, first, groups = sets.parts, sets.tiling, sets.first, sets.count
     slots, window = tiling.slots, parts[0].window
     ordered = np.zeros((groups, tiling.passes, tiling.units, tiling.kernels, *window, tiling.batch), np.int8)
     for unit, (part, reader) in enumerate(zip(_each(parts, tiling), _readers(parts, tiling), strict=True)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import lcm
 
@@ -30,7 +30,7 @@ from atonc.lower.conv.shift_first import needs_shifting, shift_first
 from atonc.lower.conv.wide_windows import frame, joined, wide_parts
 from atonc.lower.semantics.record import record
 from atonc.lower.semantics.roundings import agree
-from atonc.lower.semantics.sums import Chain, Term
+from atonc.lower.semantics.sums import Chain, Sums, Term
 from atonc.lower.units.wiring import Wiring, pack
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
@@ -43,8 +43,17 @@ from atonc.select.preferences import SHORTER_STREAMS, WIDE_WINDOWS
 BLOCK = 8  # channels of a usual block
 BANDS, EVEN_BANDS = "bands of rows", "two bands of rows that are pooled together"
 
-Job = tuple[int, int, Cut]  # first channel, blocks, how they are cut
 Band = tuple[tuple[Part, ...], Area, Cut]  # all rows of a layer, or some of them
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of channels that one chain takes, from `channel` on."""
+
+    parts: tuple[Part, ...]
+    cut: Cut
+    channel: int
+    count: int
 
 
 def lower(layer: Layer, context: Context) -> list[TaskGroup]:
@@ -129,11 +138,11 @@ def _summed(
         for chain, cut in found:
             sums.append(context.scratch(2 * target.height * target.width * count * multiplier, "parts of a kernel"))
             b = TaskBuilder(layer.origin, f"part of depthwise conv {layer.op.name}", Purpose.PART)
-            tail = _add_units(b, layer, context, chain, cut, rule.out_shift, start, count // cut.batch)
+            tail = _add_units(b, layer, context, Blocks(chain, cut, start, count // cut.batch), rule.out_shift)
             b.write(tail, sums[-1], engine(flat(target.height * target.width * count * multiplier), write=True))
             groups.append(b.alone())
-        chains = [_meaning(chain, cut) for chain, cut in found]
-        record(context, layer, chains, rule, target, *outputs, multiplier)
+        chains = tuple(_meaning(chain, cut) for chain, cut in found)
+        record(context, layer, Sums(layer.stored, chains, rule, target, *outputs, multiplier))
         kernels = found[0][1].kernels
         groups += add_up(context, sums, Results(layer, target, rule, *outputs, kernels))
     return groups
@@ -181,9 +190,10 @@ def _epochs(
         start, count = (first + k * cut.batch) * multiplier, min(share, blocks - k) * cut.outputs
         for out, some in ranges(layer, cut.mode.offset, cut.roundings, start, count, step):
             for parts, target, form in areas:
-                for job in _jobs(layer, parts, form, out // multiplier, some // cut.outputs):
-                    build = partial(_chain, layer, context, parts, target, *job)
-                    found.append(Wiring(build, cost=job[1] * target.height))
+                whole = Blocks(parts, form, out // multiplier, some // cut.outputs)
+                for own in _divided(layer, whole):
+                    build = partial(_chain, layer, context, target, own)
+                    found.append(Wiring(build, cost=own.count * target.height))
     return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
 
 
@@ -219,79 +229,67 @@ def _share(layer: Layer, target: Area, cut: Cut, blocks: int, lanes: int) -> int
     return whole if whole <= most else share
 
 
-def _jobs(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int) -> list[Job]:
+def _divided(layer: Layer, blocks: Blocks) -> list[Blocks]:
     """One chain, or one for every channel where the scales inside a block differ too much."""
-    multiplier = layer.outputs // layer.area.channels
-    rule = layer.requantisation_of(cut.mode.offset, cut.roundings, channel * multiplier, blocks * cut.outputs)
+    multiplier, cut = layer.outputs // layer.area.channels, blocks.cut
+    outputs = blocks.channel * multiplier, blocks.count * cut.outputs
+    rule = layer.requantisation_of(cut.mode.offset, cut.roundings, *outputs)
     coarse = isinstance(rule, Requantisation) and rule.error > TOO_COARSE
-    single = best_cut(layer, parts, 1, cut.joined) if coarse and blocks == 1 and cut.batch > 1 else None
+    single = best_cut(layer, blocks.parts, 1, cut.joined) if coarse and blocks.count == 1 and cut.batch > 1 else None
     if single is None:
-        return [(channel, blocks, cut)]
-    return [(channel + k, 1, single) for k in range(cut.batch)]
+        return [blocks]
+    return [Blocks(blocks.parts, single, blocks.channel + k, 1) for k in range(cut.batch)]
 
 
-def _chain(
-    layer: Layer,
-    context: Context,
-    parts: tuple[Part, ...],
-    target: Area,
-    channel: int,
-    blocks: int,
-    cut: Cut,
-    b: TaskBuilder,
-) -> None:
-    multiplier = layer.outputs // layer.area.channels
-    out, count = channel * multiplier, blocks * cut.outputs
+def _chain(layer: Layer, context: Context, target: Area, blocks: Blocks, b: TaskBuilder) -> None:
+    multiplier, cut = layer.outputs // layer.area.channels, blocks.cut
+    out, count = blocks.channel * multiplier, blocks.count * cut.outputs
     rule = layer.requantisation_of(cut.mode.offset, cut.roundings, out, count)
-    tail = _add_units(b, layer, context, parts, cut, rule.out_shift, channel, blocks)
+    tail = _add_units(b, layer, context, blocks, rule.out_shift)
     units = layer.code_units(rule.units(0, count, cut.kernels, target.height * target.width))
     codes = requantise(b, units, tail, {})
     b.write(codes, layer.target, output_engine(target, cut.kernels, out, count // cut.kernels))
-    chains = [_meaning((part,), cut) for part in parts] if cut.joined else [_meaning(parts, cut)]
-    record(context, layer, chains, rule, target, out, count, multiplier)
+    chains = tuple(_meaning(chain, cut) for chain in _chains(blocks))
+    record(context, layer, Sums(layer.stored, chains, rule, target, out, count, multiplier))
 
 
 def _meaning(parts: tuple[Part, ...], cut: Cut) -> Chain:
     return Chain((tuple(Term(part, 0, 1) for part in parts),), cut.mode.offset)
 
 
-def _add_units(
-    b: TaskBuilder,
-    layer: Layer,
-    context: Context,
-    parts: tuple[Part, ...],
-    cut: Cut,
-    out_shift: int,
-    channel: int,
-    blocks: int,
-) -> str:
-    """One chain with one stream of kernels, or units side by side with a stream each."""
-    streams = [(part,) for part in parts] if cut.joined else [parts]
-    tails = []
+def _chains(blocks: Blocks) -> list[tuple[Part, ...]]:
+    """One chain, or units side by side."""
+    return [(part,) for part in blocks.parts] if blocks.cut.joined else [blocks.parts]
+
+
+def _add_units(b: TaskBuilder, layer: Layer, context: Context, blocks: Blocks, out_shift: int) -> str:
+    """Every chain with a stream of kernels."""
+    tails, cut = [], blocks.cut
     configs = iter(cut.configs)
-    for chain in streams:
-        data = _kernel_bytes(layer, chain, cut, channel, blocks)
+    for chain in _chains(blocks):
+        data = _kernel_bytes(layer, replace(blocks, parts=chain))
         kernels = b.read(context.constant(data, "kernels"), kernel_engine(len(data), cut.mode))
         tail = ""
         for unit, part in enumerate(chain, 1):
-            view = frame(part).channels_from(channel, cut.batch)
-            features = b.read(layer.source, feature_engine(view, Frames(cut.repeats, 0, blocks, cut.batch), cut.mode))
+            view = frame(part).channels_from(blocks.channel, cut.batch)
+            frames = Frames(cut.repeats, 0, blocks.count, cut.batch)
+            features = b.read(layer.source, feature_engine(view, frames, cut.mode))
             config = changed(next(configs), out_shift=out_shift if unit == len(chain) else 0)
             tail = b.unit(config, features, kernels, tail or None)
         tails.append(tail)
     return joined(b, tails) if cut.joined else tails[0]
 
 
-def _kernel_bytes(layer: Layer, parts: tuple[Part, ...], cut: Cut, channel: int, blocks: int) -> bytes:
+def _kernel_bytes(layer: Layer, blocks: Blocks) -> bytes:
     """[block][repeat][unit][kernel][row][column][channel]: zeros except for the channel of each kernel."""
-    multiplier = layer.outputs // layer.area.channels
-    outputs = blocks * cut.outputs
+    multiplier, cut, count = layer.outputs // layer.area.channels, blocks.cut, blocks.count
+    first, outputs = blocks.channel * multiplier, count * cut.outputs
     of_channel = np.arange(cut.outputs) // multiplier
     stacked = []
-    for part in parts:
-        own = part.weights[channel * multiplier : channel * multiplier + outputs, :, :, 0]
-        own = own.reshape(blocks, cut.outputs, *part.window)
-        full = np.zeros((blocks, cut.outputs, *part.window, cut.batch), np.int8)
+    for part in blocks.parts:
+        own = part.weights[first : first + outputs, :, :, 0]
+        own = own.reshape(count, cut.outputs, *part.window)
+        full = np.zeros((count, cut.outputs, *part.window, cut.batch), np.int8)
         full[:, np.arange(cut.outputs), :, :, of_channel] = own.transpose(1, 0, 2, 3)
-        stacked.append(full.reshape(blocks, cut.repeats, cut.kernels, *part.window, cut.batch))
+        stacked.append(full.reshape(count, cut.repeats, cut.kernels, *part.window, cut.batch))
     return np.ascontiguousarray(np.stack(stacked, axis=2)).tobytes()

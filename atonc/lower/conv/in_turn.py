@@ -10,7 +10,7 @@ from math import gcd
 
 from atonc.hw.limits import ALIGNED, BUS_BYTES
 from atonc.lower.context import Context, constant_name
-from atonc.lower.conv.dense_chain import KERNELS, kernel_bytes
+from atonc.lower.conv.dense_chain import KERNELS, Sets, kernel_bytes
 from atonc.lower.conv.lanes import Drawn, Job, Piece, build
 from atonc.lower.conv.layer import Layer
 from atonc.plan.task import TaskGroup
@@ -31,7 +31,7 @@ def in_turn(layer: Layer, context: Context, jobs: Sequence[Job]) -> list[TaskGro
 
 def _pieces(layer: Layer, context: Context, job: Job) -> list[Piece]:
     """Cut at the last sets of kernels before these bytes whose channels begin at whole words."""
-    stream = kernel_bytes(job.parts, job.tiling, job.first, job.sets)
+    stream = kernel_bytes(Sets(job.parts, job.tiling, job.first, job.sets))
     cuts = context.facts.cuts.get(constant_name(stream, KERNELS), ())
     aligned = ALIGNED if layer.large else BUS_BYTES
     step = aligned // gcd(aligned, job.tiling.kernels)

@@ -6,6 +6,7 @@ strides become views that skip rows and columns. All terms of a convolution have
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import Protocol
@@ -81,6 +82,17 @@ def out_size(part: Windowed) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
+class Sliding:
+    """How a kernel moves over a picture, and how many results that gives."""
+
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: Sides
+    out_size: tuple[int, int]
+    border: Sides = (0, 0, 0, 0)  # what of the picture is padding in memory
+
+
+@dataclass(frozen=True)
 class Axis:
     """One direction of a window position: where it starts in the input and what it needs around it."""
 
@@ -107,73 +119,68 @@ class Phase:
     parts: tuple[Part, ...]
 
 
-def phases(
-    area: Area,
-    weights: Weights,
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-    padding: Sides,
-    out_size: tuple[int, int],
-    cut: int = 0,
-    native: bool = True,
-    border: Sides = (0, 0, 0, 0),
-) -> list[Phase]:
+def phases(area: Area, weights: Weights, sliding: Sliding, cut: int = 0, native: bool = True) -> list[Phase]:
     """With dilation d every d-th output meets the same view of the input: one phase for each remainder.
 
     `cut`: large kernels in pieces as ST's releases 2.x have them, each rounded by itself: three rows, up to six
-    columns; that many in one window, the others of the piece in further windows. `border`: what of the picture is
-    padding in memory.
+    columns; that many in one window, the others of the piece in further windows.
     """
-    result = []
-    rows, columns = (_phase_steps(s, d) for s, d in zip(stride, dilation, strict=True))
+    result, out_size = [], sliding.out_size
+    rows, columns = _phase_steps(sliding)
     for row in range(min(rows, out_size[0])):
         for column in range(min(columns, out_size[1])):
             height, width = -(-(out_size[0] - row) // rows), -(-(out_size[1] - column) // columns)
-            place = (row, column)
-            parts = _parts(area, weights, stride, dilation, padding, place, (height, width), cut, native, border)
-            if not parts:
-                raise Refusal("CONV-PADDING", "outputs that see only padding", "at least one input each", "pad first")
-            result.append(Phase(row, column, rows, columns, height, width, tuple(parts)))
+            parts = _parts(area, weights, sliding, (row, column), (height, width), cut, native)
+            result.append(Phase(row, column, rows, columns, height, width, seeing(parts)))
     return result
 
 
-def _phase_steps(stride: int, dilation: int) -> int:
+def seeing(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The parts of a phase: there must be one that sees the picture."""
+    found = tuple(parts)
+    if not found:
+        raise Refusal("CONV-PADDING", "outputs that see only padding", "at least one input each", "pad first")
+    return found
+
+
+def _phase_steps(sliding: Sliding) -> list[int]:
     """Outputs that far apart look at inputs a multiple of the dilation apart."""
-    return dilation // int(np.gcd(stride, dilation))
+    return [d // int(np.gcd(s, d)) for s, d in zip(sliding.stride, sliding.dilation, strict=True)]
 
 
 def _parts(
     area: Area,
     weights: Weights,
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-    padding: Sides,
+    sliding: Sliding,
     first: tuple[int, int],
     size: tuple[int, int],
     cut: int,
     native: bool,
-    border: Sides,
 ) -> list[Part]:
     """`native`: stride 2 in the unit, where its frames have two lines and two columns."""
-    steps = [_phase_steps(s, d) for s, d in zip(stride, dilation, strict=True)]
+    stride, dilation, border = sliding.stride, sliding.dilation, sliding.border
     # in units of the dilation, outputs of this phase are `jump` apart
-    jump = [s * n // d for s, n, d in zip(stride, steps, dilation, strict=True)]
-    start = [f * s - p for f, s, p in zip(first, stride, padding[:2], strict=True)]
+    jump = [s * n // d for s, n, d in zip(stride, _phase_steps(sliding), dilation, strict=True)]
+    start = [f * s - p for f, s, p in zip(first, stride, sliding.padding[:2], strict=True)]
     native = native and jump[0] == jump[1] == 2 and min(weights.shape[1:3]) > 1
+    step = [d if native else d * j for d, j in zip(dilation, jump, strict=True)]
+    moves = 2 if native else 1
     parts = []
     columns_wide = weights.shape[2] if WINDOW < weights.shape[2] <= cut else WINDOW
     for taps_y in _groups(weights.shape[1], jump[0], native, WINDOW):
         for taps_x in _groups(weights.shape[2], jump[1], native, columns_wide):
             part = weights[:, taps_y][:, :, taps_x]
-            rows = axis_of(area.height, start[0], dilation[0], jump[0], taps_y, size[0], native, border[::2])
-            columns = axis_of(area.width, start[1], dilation[1], jump[1], taps_x, size[1], native, border[1::2])
+            tall, wide = part.shape[1:3]
+            origin = start[0] + taps_y.start * dilation[0], start[1] + taps_x.start * dilation[1]
+            rows = axis_of(area.height, origin[0], step[0], tall, moves, size[0], border[::2])
+            columns = axis_of(area.width, origin[1], step[1], wide, moves, size[1], border[1::2])
             if rows is None or columns is None:
                 continue  # this part of the kernel only ever meets padding
-            made = part_of(area, part, rows, columns, 2 if native else 1)
+            made = part_of(area, part, rows, columns, moves)
             group = (taps_y.start // WINDOW, taps_x.start // (2 * WINDOW)) if cut else (0, 0)
             parts.append(replace(made, group=group))
     if native and any(min(part.area.height, part.area.width) < 2 for part in parts):
-        return _parts(area, weights, stride, dilation, padding, first, size, cut, False, border)
+        return _parts(area, weights, sliding, first, size, cut, native=False)
     return parts
 
 
@@ -190,27 +197,18 @@ def _groups(taps: int, jump: int, native: bool, most: int) -> list[slice]:
 
 
 def axis_of(
-    size: int,
-    start: int,
-    dilation: int,
-    jump: int,
-    taps: slice,
-    outputs: int,
-    native: bool,
-    border: tuple[int, ...] = (0, 0),
+    size: int, origin: int, step: int, taps: int, stride: int, outputs: int, border: tuple[int, ...] = (0, 0)
 ) -> Axis | None:
-    """The view of `size` indices that some taps look at, the first of them at `start` for the first output."""
-    count = len(range(taps.start, taps.stop, taps.step or 1))
-    step = dilation if native else dilation * jump
-    origin = start + taps.start * dilation  # input index of the first tap for the first output
-    met = [tap for tap in range(count) if _meets(size, origin + tap * step, step * (2 if native else 1), outputs)]
+    """The view of `size` indices that some taps look at: the first of them is at `origin` for the first output, the
+    others `step` apart, and outputs are `stride` steps apart."""
+    met = [tap for tap in range(taps) if _meets(size, origin + tap * step, step * stride, outputs)]
     if not met:
         return None
     used = slice(met[0], met[-1] + 1)
     origin += used.start * step
     if outputs == 1 and len(met) == 1:
         step = 1  # there is only one place, so that its neighbours may be any
-    reach = (outputs - 1) * (2 if native else 1) + used.stop - used.start  # view positions that are looked at
+    reach = (outputs - 1) * stride + used.stop - used.start  # view positions that are looked at
     before = max(0, -(origin // step)) if origin < 0 else 0
     first = origin + before * step
     inside = -(-(size - first) // step)

@@ -18,13 +18,14 @@ from atonc.hw.safety.evidence.seen import frame_seen, units_trusted
 from atonc.lower.context import Context
 from atonc.lower.conv.bands import bands, rows_together
 from atonc.lower.conv.chains import chain_configs
-from atonc.lower.conv.dense_chain import add_chain, kernel_stream, meaning
+from atonc.lower.conv.dense_chain import Sets, add_chain, kernel_stream, meaning
 from atonc.lower.conv.engines import output_engine, requantise
 from atonc.lower.conv.kernel_parts import Part
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.requantise import Requantisation, TwoSteps
 from atonc.lower.conv.tiling import EVEN, Tiling, narrower
 from atonc.lower.semantics.record import record
+from atonc.lower.semantics.sums import Sums
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area
 from atonc.plan.task import Task, TaskGroup
@@ -215,13 +216,14 @@ class Drawn:
         order = tiling.slots, tiling.units, tiling.kernels, tiling.mode.deep
         asked = (*order, first, piece.sets, *(id(part.weights) for part in piece.parts))  # jobs keep them alive
         if asked not in self._kernels:
-            self._kernels[asked] = kernel_stream(piece.parts, tiling, first, piece.sets)
+            self._kernels[asked] = kernel_stream(Sets(piece.parts, tiling, first, piece.sets))
         return self._kernels[asked]
 
 
 def build(layer: Layer, groups: Groups, drawn: Drawn, context: Context) -> list[TaskGroup]:
     for job in dict.fromkeys(piece.job for group in groups for piece in group):
-        record(context, layer, [meaning(job.parts, job.tiling)], job.rule, job.target, job.first, job.count)
+        chains = (meaning(job.parts, job.tiling),)
+        record(context, layer, Sums(layer.stored, chains, job.rule, job.target, job.first, job.count))
     return [TaskGroup(tuple(drawn.task(layer, context, piece) for piece in group)) for group in groups]
 
 
@@ -230,7 +232,8 @@ def _task(layer: Layer, context: Context, piece: Piece, stream: Buffer) -> Task:
     start, count = piece.first * tiling.kernels, piece.sets * tiling.kernels
     b = TaskBuilder(layer.origin, f"conv {layer.op.name}")
     first = job.first + start
-    tail = add_chain(b, layer, context, piece.parts, tiling, first, piece.sets, job.rule.out_shift, stream)
+    sets = Sets(piece.parts, tiling, first, piece.sets)
+    tail = add_chain(b, layer, context, sets, job.rule.out_shift, stream)
     gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
     units = layer.code_units(job.rule.units(start, count, tiling.kernels, target.height * target.width))
     codes = requantise(b, units, tail, gate)

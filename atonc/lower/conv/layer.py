@@ -19,11 +19,12 @@ from atonc.ir import Op
 from atonc.lower.conv.chains import Mode
 from atonc.lower.conv.coefficients import coefficients
 from atonc.lower.conv.engines import SHIFT_CODES
-from atonc.lower.conv.kernel_parts import Phase, Ring, Sides, phases, stepped
+from atonc.lower.conv.kernel_parts import Phase, Ring, Sides, Sliding, phases, stepped
 from atonc.lower.conv.passes_2x import Form, channels_a_pass
 from atonc.lower.conv.reach import ends, expected, possible
 from atonc.lower.conv.reading import modes
 from atonc.lower.conv.requantise import (
+    Accumulated,
     Requantisation,
     TwoSteps,
     ariths_behind,
@@ -189,11 +190,12 @@ class Layer:
         usual = self._usual_codes()[some]
         scale, offset, needed = self._problem(subtracted, roundings, first, sum(counts))
         within = coefficients(self.made_for.trust)
-        rules = best_rules(scale, offset, needed, usual, roundings, self.clip, counts, within)
+        acc = Accumulated(scale, offset, needed, usual, roundings)
+        rules = best_rules(acc, self.clip, counts, within)
         if roundings == 1:
             return rules
-        worst = self.possible(subtracted)[some]
-        safe = best_rules(scale, offset, worst, usual, roundings, self.clip, counts, within)
+        worst = replace(acc, needed=self.possible(subtracted)[some])
+        safe = best_rules(worst, self.clip, counts, within)
         if self.all_inputs:
             return safe
         return [b if b.mean_error <= max(a.mean_error, SAFE_ERROR) else a for a, b in zip(rules, safe, strict=True)]
@@ -325,10 +327,10 @@ class Layer:
             return transposed_phases(self.area, self.weights, self.stride, cut, size)
         if self.cut == TOGETHER and has_pairs(self.weights, self.stride, self.dilation, self.padding):
             return paired_phases(self.area, self.weights, self.padding, size, self.border)
-        geometry = (self.stride, self.dilation, self.padding, size)
+        sliding = Sliding(self.stride, self.dilation, self.padding, size, self.border)
         if self.by_taps:
-            return tap_phases(self.area, self.weights, *geometry)
-        return phases(self.area, self.weights, *geometry, self.cut, self.native, self.border)
+            return tap_phases(self.area, self.weights, sliding)
+        return phases(self.area, self.weights, sliding, self.cut, self.native)
 
     def outputs_of(self, phase: Phase) -> Area:
         """Where the outputs of a phase lie."""

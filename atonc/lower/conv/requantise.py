@@ -81,26 +81,30 @@ def requantisation(
     """
     needed = largest if sums > 1 else np.minimum(largest, matters(scale, offset))
     usual = offset if usual is None else usual
-    return best_rules(scale, offset, needed, usual, sums, clip, [scale.size])[0]
+    return best_rules(Accumulated(scale, offset, needed, usual, sums), clip, [scale.size])[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulated:
+    """Sums of some channels, and what they mean: codes = scale[c] * sum + offset[c]."""
+
+    scale: Real
+    offset: Real
+    needed: Real  # up to where sums may not saturate
+    usual: Real  # typical codes of the results
+    sums: int  # how often a partial result is rounded to 16 bits on the way
 
 
 def best_rules(
-    scale: Real,
-    offset: Real,
-    needed: Real,
-    usual: Real,
-    sums: int,
-    clip: tuple[int, int] | None,
-    counts: Sequence[int],
-    within: Coefficients = WHOLE_FORMAT,
+    acc: Accumulated, clip: tuple[int, int] | None, counts: Sequence[int], within: Coefficients = WHOLE_FORMAT
 ) -> list[Requantisation]:
-    """The same for stretches of so many channels, one behind the other. `needed`: up to where sums may not saturate."""
-    require_usable(scale, offset)
-    stretches, first = [], 0
+    """The same for stretches of so many channels, one behind the other."""
+    require_usable(acc.scale, acc.offset)
+    stretches, first, sums = [], 0, acc.sums
     for count in counts:
         some = slice(first, first + count)
         room = PARTIAL_LIMIT - (sums if sums > 1 else 0)  # roundings on the way add up
-        fits = max(0, ceil(log2(max(float(needed[some].max()), 1.0) / room)))  # nothing saturates from here on
+        fits = max(0, ceil(log2(max(float(acc.needed[some].max()), 1.0) / room)))  # nothing saturates from here on
         least = fits if sums > 1 else max(0, fits - 2)  # what is lost on the way never comes back
         shifts = range(min(least, MOST_OUT_SHIFT), min(fits + 2, MOST_OUT_SHIFT) + 1)
         stretches.append((some, shifts))
@@ -109,7 +113,7 @@ def best_rules(
     saturating = not within.clips(clip)
     if saturating:
         within = within._replace(spared=saturating_steps(clip)[0])
-    tried = with_shifts(scale, offset, needed, stretches, sums, usual, within)
+    tried = with_shifts(acc, stretches, within)
     return [replace(_best(one, clip), saturating=saturating) for one in tried]
 
 
@@ -151,16 +155,9 @@ class Tried:
 Stretches = Sequence[tuple[slice, Sequence[int]]]  # of channels, each with shifts to try
 
 
-def with_shifts(
-    scale: Real,
-    offset: Real,
-    needed: Real,
-    stretches: Stretches,
-    sums: int,
-    usual: Real,
-    within: Coefficients = WHOLE_FORMAT,
-) -> list[Tried]:
+def with_shifts(acc: Accumulated, stretches: Stretches, within: Coefficients = WHOLE_FORMAT) -> list[Tried]:
     """A rule for each shift. All of them at once, in few steps: layers have few channels and many rules are tried."""
+    scale, offset, needed, usual, sums = acc.scale, acc.offset, acc.needed, acc.usual, acc.sums
     size = np.abs(scale)
     fine = [
         _shifts(float(size[some].max()), float(np.abs(offset[some]).max()), shifts, within)

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from atonc.lower.conv.kernel_parts import Part, Phase, Sides, Weights, stepped
-from atonc.lower.registry import Refusal
+from atonc.lower.conv.kernel_parts import Part, Phase, Sliding, Weights, seeing, stepped
 from atonc.plan.streams import Area
 
 
@@ -24,22 +23,14 @@ class Stretch:
     inputs: tuple[tuple[int, int], ...]  # tap, input
 
 
-def tap_phases(
-    area: Area,
-    weights: Weights,
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-    padding: Sides,
-    out_size: tuple[int, int],
-) -> list[Phase]:
-    axes = zip((area.height, area.width), weights.shape[1:3], stride, dilation, padding[:2], out_size, strict=True)
+def tap_phases(area: Area, weights: Weights, sliding: Sliding) -> list[Phase]:
+    moves = sliding.stride, sliding.dilation, sliding.padding[:2], sliding.out_size
+    axes = zip((area.height, area.width), weights.shape[1:3], *moves, strict=True)
     rows, columns = (list(_stretches(*axis)) for axis in axes)
     found = []
     for row in rows:
         for column in columns:
-            parts = tuple(_parts(area, weights, row, column, stride))
-            if not parts:
-                raise Refusal("CONV-PADDING", "outputs that see only padding", "at least one input each", "pad first")
+            parts = seeing(_parts(area, weights, row, column, sliding.stride))
             found.append(Phase(row.first, column.first, 1, 1, row.count, column.count, parts))
     return found
 

@@ -91,24 +91,29 @@ class Tiling:
         return "" if self.passes == 1 else "ring" if self.configs[0].generate_first_sum else "memory"
 
 
+class Constraints(NamedTuple):
+    """What a tiling has to keep to."""
+
+    share: int | None = None  # that many channels in every pass
+    aligned: int = 1  # parts of the channels begin at multiples of this
+    whole: int = 1  # kernels that are left over begin at multiples of this
+    memory_loops: bool = True  # partial sums may return through memory
+    most_units: int = MAX_CHAIN
+
+
+FREE = Constraints()
+
+
 def choose(
     parts: tuple[Part, ...],
     channels: int,
     outputs: int,
     modes: list[Mode],
     target: Target,
-    memory_loops: bool = True,
-    share: int | None = None,
-    aligned: int = 1,
-    whole: int = 1,
+    constraints: Constraints = FREE,
 ) -> Tiling | None:
-    """The cheapest proven tiling of `outputs` kernels over `channels` inputs; None when there is none.
-
-    `share`: that many channels in every pass. `aligned`: parts of the channels begin at multiples of this. `whole`:
-    kernels that are left over begin at multiples of this.
-    """
-    outlines = tuple(map(_outline, parts))
-    return _chosen(outlines, channels, outputs, tuple(modes), target, memory_loops, share, aligned, whole)
+    """The cheapest proven tiling of `outputs` kernels over `channels` inputs; None when there is none."""
+    return _chosen(tuple(map(_outline, parts)), channels, outputs, tuple(modes), target, constraints)
 
 
 @memoise
@@ -124,16 +129,13 @@ def _chosen(
     outputs: int,
     modes: tuple[Mode, ...],
     target: Target,
-    memory_loops: bool,
-    share: int | None,
-    aligned: int,
-    whole: int,
+    within: Constraints,
 ) -> Tiling | None:
     if any(max(part.padding) > MAX_PADDING for part in parts):
         return None
-    asked = share, aligned, whole
-    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, target, *asked)]
-    candidates = [c for c in candidates if memory_loops or c.slots.passes == 1 or (c.form.ring and c.units == 1)]
+    loops, whole = within.memory_loops, within.whole
+    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, target, within)]
+    candidates = [c for c in candidates if loops or c.slots.passes == 1 or (c.form.ring and c.units == 1)]
     candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
     best = _first_trusted(candidates, _preference, parts, outputs, target)
     if best is None or not best[0].bank_bound:
@@ -192,7 +194,8 @@ def narrower(
     """Other units that compute the same: at most so many, with the same kernels a frame and the same roundings."""
     alike = tuple(mode for mode in modes if mode.offset == like.mode.offset)
     outlines = tuple(map(_outline, parts))
-    return _narrower(outlines, channels, like.passes, like.kernels, alike, target, most_units, aligned)
+    within = Constraints(aligned=aligned, most_units=most_units)
+    return _narrower(outlines, channels, like.passes, like.kernels, alike, target, within)
 
 
 @lru_cache(maxsize=4096)
@@ -203,11 +206,10 @@ def _narrower(
     kernels: int,
     modes: tuple[Mode, ...],
     target: Target,
-    most_units: int,
-    aligned: int,
+    within: Constraints,
 ) -> Tiling | None:
-    found = [c for mode in modes for c in _candidates(parts, channels, kernels, mode, target, None, aligned, 1)]
-    fitting = [c for c in found if c.units <= most_units and (c.slots.passes, c.kernels) == (passes, kernels)]
+    found = [c for mode in modes for c in _candidates(parts, channels, kernels, mode, target, within)]
+    fitting = [c for c in found if c.units <= within.most_units and (c.slots.passes, c.kernels) == (passes, kernels)]
     fitting = [c for c in fitting if c.slots.passes == 1 or c.form.ring]
     best = _first_trusted(fitting, lambda c: (c.cycles, c.units, -c.slots.batch), parts, kernels, target)
     return None if best is None else _tiled(*best)
@@ -233,10 +235,9 @@ def _candidates(
     outputs: int,
     mode: Mode,
     target: Target,
-    share: int | None,
-    aligned: int,
-    whole: int,
+    within: Constraints,
 ) -> Iterator[Candidate]:
+    aligned = within.aligned
     rows, columns = parts[0].window
     if (mode.deep and (rows, columns) != (1, 1)) or not pictures_trusted(parts, mode, target.trust):
         return
@@ -250,7 +251,7 @@ def _candidates(
         aligned = lcm(aligned, EVEN)
     for units in _unit_counts(parts, channels):
         beside = units if len(parts) == 1 else 1  # units that read different channels
-        for slots in _slots(channels, beside, min(most_batch, most_line // width), share, aligned):
+        for slots in _slots(channels, beside, min(most_batch, most_line // width), within.share, aligned):
             batch, passes = slots.batch, slots.passes
             if batch < least_batch(mode, rows):
                 continue
@@ -258,7 +259,7 @@ def _candidates(
                 continue
             if mode.deep and not mode.packed_frame and not all(_words_fit(part.area, batch) for part in parts):
                 continue
-            kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)), whole)
+            kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)), within.whole)
             if not kernels or passes > MOST_PASSES:
                 continue
             results = rows_out * columns_out * kernels

@@ -47,4 +47,4 @@ def _parts(
 
 
 def _axis(size: int, start: int, taps: int, outputs: int) -> Axis | None:
-    return axis_of(size, start, 1, 1, slice(0, taps), outputs, False)
+    return axis_of(size, start, 1, taps, 1, outputs)

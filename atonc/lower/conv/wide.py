@@ -20,7 +20,7 @@ from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.wide_windows import MOST_KERNELS, frame, joined, side_by_side, wide_parts
 from atonc.lower.registry import Refusal
 from atonc.lower.semantics.record import record
-from atonc.lower.semantics.sums import Chain, Term
+from atonc.lower.semantics.sums import Chain, Sums, Term
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Frames
 from atonc.plan.task import Task, TaskGroup
@@ -109,6 +109,6 @@ def _chain(
     codes = requantise(b, layer.code_units(rule.units(0, count, units.kernels, pixels)), joined(b, sums), {})
     b.write(codes, layer.target, output_engine(layer.out, units.kernels, first, groups))
     channels = layer.area.channels
-    chains = [Chain(((Term(part, 0, channels),),), units.mode.offset) for part in parts]
-    record(context, layer, chains, rule, layer.out, first, count)
+    chains = tuple(Chain(((Term(part, 0, channels),),), units.mode.offset) for part in parts)
+    record(context, layer, Sums(layer.stored, chains, rule, layer.out, first, count))
     return b.done()

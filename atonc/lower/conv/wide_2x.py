@@ -30,14 +30,15 @@ def paired_phases(
         parts = []
         for number, first in enumerate(range(0, weights.shape[1], WINDOW)):
             taps = slice(first, min(first + WINDOW, weights.shape[1]))
-            rows = axis_of(area.height, -padding[0], 1, 1, taps, out_size[0], False, border[::2])
+            high = taps.stop - taps.start
+            rows = axis_of(area.height, first - padding[0], 1, high, 1, out_size[0], border[::2])
             if rows is None:
                 continue  # these rows only ever meet padding
             some = weights[:, taps]
             pairs = some[:, :, :TOGETHER].reshape(*some.shape[:2], WINDOW, -1)
             views = ((_pairs(area, column, width), pairs), (_alone(area, column, width), some[:, :, TOGETHER:]))
             for kind, (view, own) in enumerate(views):
-                columns = axis_of(view.width, 0, 1, 1, slice(0, own.shape[2]), width, False)
+                columns = axis_of(view.width, 0, 1, own.shape[2], 1, width)
                 assert columns is not None
                 parts.append(replace(part_of(view, own, rows, columns, 1), group=(number, kind)))
         found.append(Phase(0, column, 1, 2, out_size[0], width, tuple(parts)))

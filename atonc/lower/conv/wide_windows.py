@@ -35,10 +35,9 @@ def wide_parts(layer: Layer) -> tuple[Part, ...]:
         return ()
     parts = []
     for taps in (slice(0, WINDOW), slice(WINDOW, WIDEST)):
-        rows = axis_of(layer.area.height, -layer.padding[0], 1, stride, taps, layer.out.height, stride == 2)
-        columns = axis_of(
-            layer.area.width, -layer.padding[1], 1, stride, slice(0, WIDEST), layer.out.width, stride == 2
-        )
+        high = taps.stop - taps.start
+        rows = axis_of(layer.area.height, taps.start - layer.padding[0], 1, high, stride, layer.out.height)
+        columns = axis_of(layer.area.width, -layer.padding[1], 1, WIDEST, stride, layer.out.width)
         if rows is None or columns is None:
             return ()
         part = part_of(layer.area, layer.weights[:, taps], rows, columns, stride)
@@ -72,7 +71,7 @@ def _config(part: Part, mode: Mode, batch: int, kernels: int) -> ConvaccConfig:
     above, below = part.cropped
     height = part.area.height + above + below
     return replace(
-        unit_config(part, mode, batch, kernels, 0, 1, 1, False),
+        unit_config(part, mode, batch, kernels),
         pad_top=top,
         pad_left=left,
         pad_bottom=bottom,

@@ -246,8 +246,9 @@ def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
         meaning.averages(y, _windows(op, target), area, lambda n: _line(op, x, y, 1.0, n / (area or n))),
         _line(op, x, y, 1.0).error(x.scale / y.scale),
     )
+    pooled = _Pooled(op, (x, y), source, target, geometry.stride, area)
     for rows, columns in product(*(window_classes(geometry, source.shape, target.shape, axis) for axis in (0, 1))):
-        for means in _window_means(source, target, rows, columns, geometry.stride, area, op, (x, y)):
+        for means in _window_means(pooled, rows, columns):
             if means.whole_frames:
                 found += [wiring for half in means.halves() for wiring in half.wirings()]
             else:
@@ -279,25 +280,29 @@ def window_classes(geometry: Geometry, size: Shape, out: Shape, axis: int) -> li
     return found
 
 
-def _window_means(
-    source: StridedView,
-    target: StridedView,
-    rows: WindowClass,
-    columns: WindowClass,
-    stride: Shape,
-    area: int,
-    op: Op,
-    ends: Ends,
-) -> Iterator[Means]:
-    near = source.cut(0, rows.start, 1).cut(1, columns.start, 1)
-    far = target.cut(0, rows.first, 1).cut(1, columns.first, 1)
+@dataclass(frozen=True)
+class _Pooled:
+    """A picture and the means of its windows."""
+
+    op: Op
+    ends: Ends
+    source: StridedView
+    target: StridedView
+    stride: Shape
+    area: int  # pixels that a mean is divided by; 0: those that its window sees
+
+
+def _window_means(pooled: _Pooled, rows: WindowClass, columns: WindowClass) -> Iterator[Means]:
+    area, stride = pooled.area, pooled.stride
+    near = pooled.source.cut(0, rows.start, 1).cut(1, columns.start, 1)
+    far = pooled.target.cut(0, rows.first, 1).cut(1, columns.first, 1)
     pixels = rows.size * columns.size
-    line = _line(op, *ends, 1.0, pixels / (area or pixels))
+    line = _line(pooled.op, *pooled.ends, 1.0, pixels / (area or pixels))
     down, right = near.strides[:2]
     window: tuple[Loop, ...] = ((rows.size, down), (columns.size, right))
     if columns.size * right == down or rows.size == 1:
         window = ((pixels, right),)
-    for first, batch, count in channel_groups(source.shape[2], 8):
+    for first, batch, count in channel_groups(pooled.source.shape[2], 8):
         kept = (
             (rows.count, stride[0] * down, far.strides[0]),
             (columns.count, stride[1] * right, far.strides[1]),

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
 from atonc.lower.context import Context
 from atonc.lower.conv.layer import Layer
 from atonc.lower.conv.reach import ends
-from atonc.lower.conv.requantise import Requantisation, TwoSteps
+from atonc.lower.conv.requantise import Requantisation
 from atonc.lower.registry import Refusal
 from atonc.lower.semantics.room import possible, room_seen
-from atonc.lower.semantics.sums import Chain, Layered, Sums
-from atonc.plan.streams import Area
+from atonc.lower.semantics.sums import Layered, Sums
 from atonc.select.policy import LEAST_ROOM
 
 
-def record(
-    context: Context,
-    layer: Layer,
-    chains: Sequence[Chain],
-    rule: Requantisation | TwoSteps,
-    target: Area,
-    first: int,
-    count: int,
-    multiplier: int = 0,
-) -> None:
+def record(context: Context, layer: Layer, piece: Sums) -> None:
     """One more piece of a layer."""
-    known = context.semantics.get(layer.op.name)
-    kept = (0, 0)
+    known, rule = context.semantics.get(layer.op.name), piece.rule
     if layer.ring is not None:
-        target, kept = layer.ring.out, layer.ring.step
-    target = replace(target, offset=target.offset + layer.skipped_bytes)
+        piece = replace(piece, target=layer.ring.out, kept=layer.ring.step)
+    piece = replace(piece, target=replace(piece.target, offset=piece.target.offset + layer.skipped_bytes))
     pieces = known.codes.pieces if known and isinstance(known.codes, Layered) else []
-    piece = Sums(layer.stored, tuple(chains), rule, target, first, count, multiplier, kept)
     # a new list: what a recipe tried before it was refused must not stay
     layered = Layered(context.tensor(layer.op.outputs[0]).shape, [*pieces, piece])
     error = rule.error if isinstance(rule, Requantisation) else 1.0

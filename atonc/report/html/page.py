@@ -22,16 +22,21 @@ _SCRIPTS = (
 _COMPARE_SCRIPTS = ("base.js", "compare.js")
 _SWEEP_SCRIPTS = ("base.js", "sweep.js")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-_HEAD = f"""<!doctype html>
+_HEAD = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>{{title}}</title>
-<style>{{style}}</style>
+{more}
+<title>{title}</title>
+{looks}
 </head>"""
+_FOOT = """<div id="tip" role="tooltip" hidden></div>
+<script id="data" type="application/json">@@DATA@@</script>
+<script>@@SCRIPT@@</script>
+</body>
+</html>"""
 
 
 def html_page(network: NetworkView) -> bytes:
@@ -59,6 +64,7 @@ def sweep_page(found: Sweep) -> bytes:
 def _page(template: str, title: str, scripts: Sequence[str], data: Mapping[str, Any]) -> bytes:
     text = json.dumps(data, separators=(",", ":"), sort_keys=False)
     parts = {
+        "FOOT": _FOOT,
         "SCRIPT": "\n".join(_asset(name) for name in scripts),
         "DATA": text.replace("<", "\\u003c"),  # no text of the model can end the script element
         "HEAD": head(title),  # the last one, since a title may look like a name of these
@@ -70,8 +76,18 @@ def _page(template: str, title: str, scripts: Sequence[str], data: Mapping[str, 
 
 
 def head(title: str, style: str = "") -> str:
-    """The start of every page. A policy forbids to load anything from elsewhere, whatever names of a model say."""
-    return _HEAD.format(title=html.escape(title), style=_asset("style.css") + style)
+    """The start of a page in one file. A policy forbids to load anything from elsewhere, whatever names of a model
+    say."""
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    return _HEAD.format(more=policy, title=html.escape(title), looks=f"<style>{_asset('style.css')}{style}</style>")
+
+
+def served_head(title: str, script: str) -> str:
+    """The start of a page of the server, which sends the policy itself, and style and scripts as files."""
+    icon = '<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">'
+    style = '<link rel="stylesheet" href="/assets/style.css">'
+    looks = f'{style}\n<script type="module" src="/assets/{script}"></script>'
+    return _HEAD.format(more=icon, title=html.escape(title), looks=looks)
 
 
 def _asset(name: str) -> str:

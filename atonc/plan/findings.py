@@ -1,0 +1,12 @@
+"""What an independent check of a plan says: which rule does not hold, where, and what was seen there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    rule: str
+    where: str
+    seen: str
