@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -45,6 +46,16 @@ def test_a_row_more_is_in_every_view(shown: Shown) -> None:
     assert pair["a_weight_of_names_grams"] == pair["b_weight_of_names_grams"] > 0
     assert '["grams","7.25"]' in compare_page(found).decode()
     assert b"weight_of_names_grams" in annotate.annotated(network)
+
+
+def test_every_figure_of_a_layer_is_shown() -> None:
+    """A number that is worked out and that no view reads is a row forgotten in report/columns.py."""
+    members = {name: member.fget for name, member in vars(LayerView).items() if isinstance(member, property)}
+    found = {name: get_type_hints(function)["return"] for name, function in members.items() if function}
+    found |= {member.name: {"int": int, "float": float}.get(str(member.type), object) for member in fields(LayerView)}
+    sources = "".join(Path(file).read_text() for file in (columns.__file__, explain_text.__file__))
+    hidden = [n for n, kind in found.items() if kind in (int, float) and f"layer.{n}" not in sources]
+    assert not hidden, f"{', '.join(hidden)} of LayerView has no row in atonc/report/columns.py"
 
 
 def test_pages_name_no_column_themselves() -> None:
