@@ -14,7 +14,7 @@ from atonc.plan.streams import Area, Loop
 
 
 @dataclass(frozen=True)
-class Band:
+class LineFrames:
     """Frames of some lines of a picture, each with `depth` channels."""
 
     first: int  # line
@@ -26,7 +26,7 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Walk:
+class Scan:
     """Bytes of a buffer in the order in which an engine takes them."""
 
     first: int
@@ -39,24 +39,21 @@ class Walk:
         """Behind the last byte."""
         return self.first + sum((count - 1) * step for count, step in self.loops) + self.element_bytes
 
-    def band(self, picture: Area) -> Band | None:
+    def line_frames(self, picture: Area) -> LineFrames | None:
         """The lines that come of a picture whose pixels have no gaps: whole ones of some channels, frame by frame;
         None if the bytes come in another order."""
         loops = list(self.loops)
-        depth = loops.pop()[0] if loops and loops[-1][1] == 1 else 1
-        pixels, rest = divmod(depth, picture.pixel)
-        if pixels:
-            depth = picture.pixel
-        elif loops and loops[-1][1] == picture.pixel:
-            pixels, rest = loops.pop()[0], 0
-        else:
-            pixels, rest = 1, 0
+        run = loops.pop()[0] if loops and loops[-1][1] == 1 else 1
+        depth = min(run, picture.pixel)
+        pixels, rest = divmod(run, depth)
+        if depth < picture.pixel and loops and loops[-1][1] == picture.pixel:
+            pixels, _ = loops.pop()
         frames, step = loops.pop() if loops else (1, depth)
         lines, left = divmod(pixels * picture.pixel, picture.line)
         first, channel = divmod(self.first, picture.line)
         whole = self.element_bytes == 1 and self.elements == frames * pixels * depth and not (rest or left or loops)
         inside = step > 0 and channel + (frames - 1) * step + depth <= picture.pixel
-        return Band(first, lines, channel, depth, frames, step) if whole and inside else None
+        return LineFrames(first, lines, channel, depth, frames, step) if whole and inside else None
 
 
 @dataclass(frozen=True)
@@ -71,9 +68,9 @@ class EachChannel:
     picture: Area
     frame: tuple[int, int]  # height and width that the unit would rather be told
 
-    def takes(self, band: Band) -> bool:
+    def takes(self, found: LineFrames) -> bool:
         """Whether all of the picture comes, and channels without gaps."""
-        return band.lines == self.picture.height and band.step == band.depth
+        return found.lines == self.picture.height and found.step == found.depth
 
 
 @dataclass(frozen=True)
@@ -86,18 +83,18 @@ class EachWindow:
     window: int
     stride: int
 
-    def takes(self, band: Band) -> bool:
+    def takes(self, found: LineFrames) -> bool:
         """Whether its windows lie in these lines, and no line or pixel is left over."""
         if self.picture.line != self.picture.width * self.picture.pixel:
             return False
-        apart = self.window == self.stride and not (band.first % self.stride or band.lines % self.stride)
-        all_of_it = (band.first, band.lines) == (0, self.picture.height)
-        return all_of_it or (apart and band.first + band.lines <= self.picture.height)
+        apart = self.window == self.stride and not (found.first % self.stride or found.lines % self.stride)
+        all_of_it = (found.first, found.lines) == (0, self.picture.height)
+        return all_of_it or (apart and found.first + found.lines <= self.picture.height)
 
-    def result_of(self, band: Band) -> Area:
+    def result_of(self, found: LineFrames) -> Area:
         """What becomes of the first frame."""
-        area = self.result.rows(band.first // self.stride, (band.lines - self.window) // self.stride + 1)
-        return area.channels_from(band.channel, band.depth)
+        area = self.result.rows(found.first // self.stride, (found.lines - self.window) // self.stride + 1)
+        return area.channels_from(found.channel, found.depth)
 
 
 @dataclass(frozen=True)
@@ -107,5 +104,5 @@ class Unfollowing:
     why: str
 
 
-Flow = EachElement | EachChannel | EachWindow | Unfollowing
+TaskFlow = EachElement | EachChannel | EachWindow | Unfollowing
 EACH_ELEMENT = EachElement()

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from atonc.hw.fields import UnitConfig
 from atonc.hw.units.stream_engine import StrengConfig
-from atonc.plan.flow import Flow, Walk
+from atonc.plan.flow import Scan, TaskFlow
 from atonc.plan.streams import merged
 
 ENGINE = "STRENG"
@@ -58,10 +58,10 @@ class EngineUse:
         return bool(self.config.to_memory)
 
     @cached_property
-    def walk(self) -> Walk:
+    def scan(self) -> Scan:
         """Which bytes of the buffer come in which order: the engine's own loops, so that the fact stands once."""
         loops = (*self.config.frame_loops(), *zip(self.config.shape, self.config.steps, strict=True))
-        return Walk(self.config.address, tuple(merged(loops)), self.config.elements, self.config.element_bytes)
+        return Scan(self.config.address, tuple(merged(loops)), self.config.elements, self.config.element_bytes)
 
     def __str__(self) -> str:
         return f"{self.buffer} ({self.order})"
@@ -111,7 +111,7 @@ class TaskGroup:
 
     tasks: tuple[Task, ...]
     band: int = 0  # of rows, from 1 on, where several operators compute their rows in turn
-    flow: Flow | None = None  # what they make together of what flows through them, said by the recipe; None: unsaid
+    flow: TaskFlow | None = None  # what they make together of what flows through them, said by the recipe; None: unsaid
 
     @staticmethod
     def of(*tasks: Task) -> TaskGroup:

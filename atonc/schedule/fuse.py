@@ -154,14 +154,14 @@ def _follow(state: State, place: Place, name: str, producers: Sequence[Place]) -
 
 def _taller(network: Network, target: str, writers: Iterable[EngineUse]) -> Buffer | None:
     """What the consumer's result needs instead of its own buffer, where the producer writes more than it has."""
-    more = max(use.walk.end for use in writers) - network.buffers[target].size_bytes
+    more = max(use.scan.end for use in writers) - network.buffers[target].size_bytes
     return taller_buffer(network.buffers[target], more) if more > 0 else None
 
 
 def _same_walk(task: Task, root: str, other: str, network: Network) -> bool:
     """Whether the task writes both buffers in the same order."""
     one, two = writers_of(task, root, network), writers_of(task, other, network)
-    return len(one) == len(two) == 1 and task.engines[one[0]].walk == task.engines[two[0]].walk
+    return len(one) == len(two) == 1 and task.engines[one[0]].scan == task.engines[two[0]].scan
 
 
 def _proven_chain(
@@ -169,7 +169,7 @@ def _proven_chain(
 ) -> Task | str:
     """The longer task; or the chain that no published program has."""
     writers = writers_of(task, root, network)
-    if len(writers) != 1 or task.engines[writers[0]].walk.element_bytes != 1:
+    if len(writers) != 1 or task.engines[writers[0]].scan.element_bytes != 1:
         return "several writers or wide elements"
     if not only_writer(task, root, network):
         return "a gate in front of the writer"
@@ -193,5 +193,5 @@ def _inside_flash(task: Task, network: Network) -> str:
     """A constant operand that would be read from a place on where no published reader starts: by a lane of rows, or
     behind a part of a concatenation. Nothing if there is none."""
     constants = (use for use in task.engines.values() if network.buffers[use.buffer].kind == BufferKind.CONSTANT)
-    starts = (use for use in constants if use.walk.first % FLASH_ALIGNMENT)
-    return next((f"{use.buffer} in flash from byte {use.walk.first} on" for use in starts), "")
+    starts = (use for use in constants if use.scan.first % FLASH_ALIGNMENT)
+    return next((f"{use.buffer} in flash from byte {use.scan.first} on" for use in starts), "")

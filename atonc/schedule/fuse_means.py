@@ -36,15 +36,15 @@ def _chain(network: Network, flow: EachChannel, work: Task, task: Task, keep: bo
     writer = only_writer(task, network.root(source.buffer), network)
     if not writer:
         return "several writers or a gate in front of one"
-    band = task.engines[writer].walk.band(flow.picture)
-    if band is None or not flow.takes(band):
+    lines = task.engines[writer].scan.line_frames(flow.picture)
+    if lines is None or not flow.takes(lines):
         return "frames that are not whole pictures"
     streams = {source.buffer: sender(task, writer)}
-    result = EngineUse(target.buffer, contiguous(band.frames * band.depth, write=True, offset=band.channel))
+    result = EngineUse(target.buffer, contiguous(lines.frames * lines.depth, write=True, offset=lines.channel))
     frames = dict.fromkeys((flow.frame, (flow.picture.height, flow.picture.width)))
     seen = ""
     for before, after, (height, width) in product(range(MOST_SPACERS + 1), (0, 1), frames):
-        sized = on_frames(inserted(work, last, [IDENTITY] * after), height, width, band.depth)
+        sized = on_frames(inserted(work, last, [IDENTITY] * after), height, width, lines.depth)
         chained = follow(task, writer, [IDENTITY] * before, sized, streams, result, keep)
         seen = missing_evidence(chained, network.trust) if fits(chained) else TOO_MANY
         if not seen:

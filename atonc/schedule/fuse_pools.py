@@ -46,15 +46,15 @@ def _chain(network: Network, flow: EachWindow, work: Task, task: Task, keep: boo
     writer = only_writer(task, network.root(source.buffer), network)
     if not writer:
         return "several writers or a gate in front of one"
-    band = task.engines[writer].walk.band(flow.picture)
-    if band is None:
+    lines = task.engines[writer].scan.line_frames(flow.picture)
+    if lines is None:
         return "pixels in another order than line by line"
-    if not flow.takes(band):
-        return f"windows across the edge of {band.lines} lines from {band.first} on, or pixels that none sees"
-    area, streams = flow.result_of(band), {source.buffer: sender(task, writer)}
-    looped = band.frames > 1 and not area.contiguous  # as a convolution writes groups of channels
-    result = EngineUse(target.buffer, engine(area, Frames(band.frames, band.step), write=True, looped=looped))
-    sized = on_frames(work, band.lines, flow.picture.width, band.depth)
+    if not flow.takes(lines):
+        return f"windows across the edge of {lines.lines} lines from {lines.first} on, or pixels that none sees"
+    area, streams = flow.result_of(lines), {source.buffer: sender(task, writer)}
+    looped = lines.frames > 1 and not area.contiguous  # as a convolution writes groups of channels
+    result = EngineUse(target.buffer, engine(area, Frames(lines.frames, lines.step), write=True, looped=looped))
+    sized = on_frames(work, lines.lines, flow.picture.width, lines.depth)
     seen = ""
     for ariths, activs, turns in product(range(MOST_SPACERS + 1), (1, 0), (False, True)):
         between = (*[IDENTITY] * ariths, *[UNCHANGED] * activs)

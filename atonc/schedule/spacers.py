@@ -62,5 +62,5 @@ def _writer(task: Task) -> str:
     writers = [name for name, use in task.engines.items() if use.writes]
     into = [wire for wire in task.wires if wire.target == writers[0]]
     plain = len(writers) == len(into) == 1 and not (into[0].keep or into[0].stop_after)
-    codes = task.engines[writers[0]].walk.element_bytes == 1
+    codes = task.engines[writers[0]].scan.element_bytes == 1
     return writers[0] if plain and codes and into[0].source.startswith(MAKE_CODES) else ""

@@ -24,7 +24,7 @@ from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring
 from atonc.plan.build import TaskBuilder
 from atonc.plan.evidence import untrusted_unit
-from atonc.plan.flow import EachWindow, Flow, Unfollowing
+from atonc.plan.flow import EachWindow, TaskFlow, Unfollowing
 from atonc.plan.streams import Area, engine
 from atonc.select.policy import WORTH_SPLITTING
 
@@ -75,7 +75,7 @@ class Windows:
     units: Units = ()  # behind a single stage
 
     @property
-    def flow(self) -> Flow:
+    def flow(self) -> TaskFlow:
         if any(self.pads):
             return Unfollowing("a CONVACC in front of the POOL, which pads")
         if len(self.stages) > 1:

@@ -12,7 +12,7 @@ from atonc.ir import Op
 from atonc.lower.context import Context
 from atonc.lower.registry import Recipe, Refusal
 from atonc.plan.build import TaskBuilder
-from atonc.plan.flow import Flow
+from atonc.plan.flow import TaskFlow
 from atonc.plan.task import EngineUse, Purpose, Task, TaskGroup
 from atonc.schedule.pack import packed
 
@@ -30,7 +30,7 @@ def pack(
     origin: tuple[str, ...],
     title: str,
     purpose: Purpose = Purpose.COMPUTE,
-    flow: Flow | None = None,
+    flow: TaskFlow | None = None,
 ) -> list[TaskGroup]:
     """One group of tasks, the longest first; none without chains. `flow`: what they do together."""
     tasks = []
