@@ -45,13 +45,13 @@ class Scan:
         loops = list(self.loops)
         run = loops.pop()[0] if loops and loops[-1][1] == 1 else 1
         depth = min(run, picture.pixel)
-        pixels, rest = divmod(run, depth)
+        pixels = run // depth
         if depth < picture.pixel and loops and loops[-1][1] == picture.pixel:
             pixels, _ = loops.pop()
         frames, step = loops.pop() if loops else (1, depth)
         lines, left = divmod(pixels * picture.pixel, picture.line)
         first, channel = divmod(self.first, picture.line)
-        whole = self.element_bytes == 1 and self.elements == frames * pixels * depth and not (rest or left or loops)
+        whole = self.element_bytes == 1 and self.elements == frames * pixels * depth and not left  # nothing else comes
         inside = step > 0 and channel + (frames - 1) * step + depth <= picture.pixel
         return LineFrames(first, lines, channel, depth, frames, step) if whole and inside else None
 

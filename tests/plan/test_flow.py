@@ -75,10 +75,17 @@ def test_no_other_order_is_taken_for_lines(
         (contiguous(5 * 8, write=True, word_bytes=2), "words of two bytes"),
         (engine(replace(PICTURE, line=80, height=3), write=True), "every other line"),
         (engine(PICTURE.channels_from(0, 4), Frames(2, 5), write=True), "channels of the next pixel"),
+        (engine(PICTURE.channels_from(0, 4), Frames(2, 0), write=True), "the same lines again"),
+        (contiguous(5 * 8 + 4, write=True, offset=40), "a line and a half pixel further down"),
     ],
 )
 def test_what_are_no_whole_lines(config: StrengConfig, why: str) -> None:
     assert scan(config).line_frames(PICTURE) is None, why
+
+
+def test_words_are_no_channels() -> None:
+    assert scan(contiguous(20, write=True, word_bytes=2)).line_frames(Area.whole(2, 5, 2)) is None
+    assert scan(contiguous(20, write=True)).line_frames(Area.whole(2, 5, 2)) == LineFrames(0, 2, 0, 2, 1, 2)
 
 
 @given(sizes, sizes, sizes, sizes, st.integers(0, 40))
