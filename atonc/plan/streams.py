@@ -202,6 +202,19 @@ def in_frames(config: StrengConfig) -> StrengConfig:
     )
 
 
+def in_turns(config: StrengConfig) -> StrengConfig:
+    """The same walk as several frames in a loop."""
+    if config.raw:
+        return config
+    found = in_frames(config)
+    return changed(found, frame_repeat=found.frame_repeat or found.frames)
+
+
+def as_reader(config: StrengConfig) -> StrengConfig:
+    """Reads what the writer writes, in the same order. Rasters are read in the frame loop."""
+    return in_turns(changed(config, to_memory=0))
+
+
 def contiguous(size_bytes: int, *, write: bool = False, word_bytes: int = 1, offset: int = 0) -> StrengConfig:
     """One frame of bytes in a row."""
     return engine(

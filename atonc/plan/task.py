@@ -4,11 +4,14 @@ first, `place` the second."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
 from atonc.hw.fields import UnitConfig
 from atonc.hw.units.stream_engine import StrengConfig
+from atonc.plan.flow import Scan, TaskFlow
+from atonc.plan.streams import merged
 
 ENGINE = "STRENG"
 
@@ -50,6 +53,16 @@ class EngineUse:
     def order(self) -> Order:
         return Order(self.config.frames, *self.config.shape, self.config.element_bytes)
 
+    @property
+    def writes(self) -> bool:
+        return bool(self.config.to_memory)
+
+    @cached_property
+    def scan(self) -> Scan:
+        """Which bytes of the buffer come in which order: the engine's own loops, so that the fact stands once."""
+        loops = (*self.config.frame_loops(), *zip(self.config.shape, self.config.steps, strict=True))
+        return Scan(self.config.address, tuple(merged(loops)), self.config.elements, self.config.element_bytes)
+
     def __str__(self) -> str:
         return f"{self.buffer} ({self.order})"
 
@@ -79,10 +92,10 @@ class Task:
     cost: int = 0  # elements of its longest stream, roughly: the longest task of a group comes first
 
     def readers(self) -> list[EngineUse]:
-        return [use for use in self.engines.values() if not use.config.to_memory]
+        return [use for use in self.engines.values() if not use.writes]
 
     def writers(self) -> list[EngineUse]:
-        return [use for use in self.engines.values() if use.config.to_memory]
+        return [use for use in self.engines.values() if use.writes]
 
     def kinds(self) -> list[str]:
         return [config.KIND for config in self.units.values()]
@@ -98,10 +111,18 @@ class TaskGroup:
 
     tasks: tuple[Task, ...]
     band: int = 0  # of rows, from 1 on, where several operators compute their rows in turn
+    flow: TaskFlow | None = None  # what they make together of what flows through them, said by the recipe; None: unsaid
 
     @staticmethod
     def of(*tasks: Task) -> TaskGroup:
         return TaskGroup(tasks)
+
+    def longer(self, became: Mapping[int, Task]) -> TaskGroup:
+        """With tasks that do more in the place of some, which are named by their ids: what all do together is unsaid
+        then."""
+        same = became.keys().isdisjoint(map(id, self.tasks))
+        tasks = tuple(became.get(id(task), task) for task in self.tasks)
+        return replace(self, tasks=tasks, flow=self.flow if same else None)
 
 
 def tasks_of(groups: Iterable[TaskGroup]) -> list[Task]:

@@ -4,7 +4,7 @@ cut: means want whole pictures of some channels, windows whole lines that begin 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from atonc.plan.task import Task, TaskGroup
@@ -17,7 +17,9 @@ from atonc.schedule.merging import (
     Place,
     Recut,
     State,
+    is_chainable,
     saved_cycles,
+    touching,
     writers_of,
 )
 from atonc.schedule.types import Apart, Merge
@@ -27,24 +29,38 @@ Cut = tuple[Recut | None, dict[Place, TaskGroup]]
 
 @dataclass(frozen=True)
 class Follower:
-    """A group that turns one buffer into another, and how a task of the producer does that on the way."""
+    """How a task of the producer does on the way what a task of the consumer does, which reads one buffer."""
 
-    source: str
-    target: str
-    longer: Callable[[Task, bool], Task | str]  # from a task and whether its writer stays; or why there is no such task
-    tiny: bool = False  # the target: a few bytes more at the peak do not count
+    longer: Callable[[Task, Task, bool], Task | str]  # consumer, producer, whether its writer stays; or why not
+    tiny: bool = False  # the result: a few bytes more at the peak do not count
     ends: bool = False  # nothing may follow it in the same chain
 
 
-def behind(state: State, place: Place, work: Follower, producers: Sequence[Place]) -> Candidate | Apart:
+def after_frames(state: State, place: Place, work: Follower) -> Iterator[Candidate | Apart]:
+    source, target = _ends(state, place)
+    producers = state.writers[state.network.root(source)]
+    early = any(other < place for other in touching(state, target))
+    if not early and is_chainable(state, source, producers, place):
+        yield _behind(state, place, work, sorted(producers))
+
+
+def _ends(state: State, place: Place) -> tuple[str, str]:
+    """The buffers that a consumer reads and writes."""
+    task = state.group(place).tasks[0]
+    (source,), (target,) = task.readers(), task.writers()
+    return source.buffer, target.buffer
+
+
+def _behind(state: State, place: Place, work: Follower, producers: Sequence[Place]) -> Candidate | Apart:
     """What is between may be written even if nobody reads it: some chains were seen with fewer ARITHs that way."""
-    number, root = producers[0][0], state.network.root(work.source)
+    source, target = _ends(state, place)
+    number, root = producers[0][0], state.network.root(source)
     names = state.works[number].op, state.works[place[0]].op
     needed = bool(state.readers[root] - {place}) or any(state.network.root(n) == root for n in state.network.outputs)
-    spare = 0 if needed else state.sizes[work.source]
+    spare = 0 if needed else state.sizes[source]
     found: list[Candidate] = []
     seen = ""
-    grows = state.lives.grows(*state.earlier(work.target, producers[0], place))
+    grows = state.lives.grows(*state.earlier(target, producers[0], place))
     keeps = (True,) if needed else (False, True) if work.tiny or not grows else (False,)
     for cut, keep in product(_cuts(state, number, producers, spare), keeps):
         one = _candidate(state, place, work, cut, keep)
@@ -58,7 +74,7 @@ def behind(state: State, place: Place, work: Follower, producers: Sequence[Place
     if best.merge.saved_cycles <= 0:
         return Apart(*names, NO_GAIN, f"{-best.merge.saved_cycles:,} cycles more")
     if needed and grows:
-        return Apart(*names, NO_ROOM, f"{work.source} is kept for others beside {work.target}")
+        return Apart(*names, NO_ROOM, f"{source} is kept for others beside {target}")
     return best
 
 
@@ -91,18 +107,17 @@ def _scratch(state: State, groups: Iterable[TaskGroup]) -> int:
 def _candidate(state: State, place: Place, work: Follower, cut: Cut, keep: bool) -> Candidate | str:
     """The candidate, or why there is none: no evidence, or frames of another kind."""
     recut, before = cut
-    network, root = state.network, state.network.root(work.source)
+    source, target = _ends(state, place)
+    network, consumer = state.network, state.group(place).tasks[0]
     pairs: list[tuple[Task, Task]] = []
-    for task in (task for group in before.values() for task in group.tasks if writers_of(task, root, network)):
-        chained = work.longer(task, keep)
-        if isinstance(chained, str):
-            return chained
-        pairs.append((task, chained))
-    longer = {id(task): chained for task, chained in pairs}
-    groups = {
-        at: replace(group, tasks=tuple(longer.get(id(task), task) for task in group.tasks))
-        for at, group in before.items()
-    }
+    for task in (task for group in before.values() for task in group.tasks):
+        if writers_of(task, network.root(source), network):
+            chained = work.longer(consumer, task, keep)
+            if isinstance(chained, str):
+                return chained
+            pairs.append((task, chained))
+    became = {id(task): chained for task, chained in pairs}
+    groups = {at: group.longer(became) for at, group in before.items()}
     ops = state.works[next(iter(before))[0]].op, state.works[place[0]].op
-    merge = Merge(*ops, work.source, keep, state.group(place), tuple(pairs), saved_cycles(state, place, groups))
-    return Candidate(merge, place, work.target, groups, recut=recut, ends=work.ends)
+    merge = Merge(*ops, source, keep, state.group(place), tuple(pairs), saved_cycles(state, place, groups))
+    return Candidate(merge, place, target, groups, recut=recut, ends=work.ends)

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from atonc.hw.limits import FLASH_ALIGNMENT
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.plan.task import Task
+from atonc.plan.flow import EachChannel, EachElement, EachWindow, Unfollowing
+from atonc.plan.longer import IDENTITY, alike, follow, mirrored, sender
+from atonc.plan.task import EngineUse, Task
 from atonc.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.schedule.fuse_means import after_means
-from atonc.schedule.fuse_pools import after_pools
+from atonc.schedule.fuse_pools import after_pools, never_behind
 from atonc.schedule.merging import (
     MOST_SPACERS,
     NO_CHAIN,
@@ -34,11 +35,11 @@ from atonc.schedule.merging import (
     fits,
     is_chainable,
     missing_evidence,
+    only_writer,
     saved_cycles,
     touching,
     writers_of,
 )
-from atonc.schedule.pointwise import Pointwise, follow, mirrored, pointwise
 from atonc.schedule.types import Apart, Merge, Work
 
 
@@ -92,89 +93,93 @@ def _candidates(state: State, place: Place) -> Iterator[Candidate | Apart]:
     network = state.network
     if state.works[place[0]].op in network.apart:
         return
-    work = pointwise(state.group(place), state.sizes)
-    if work is None:
-        yield from after_means(state, place)
-        yield from after_pools(state, place) if network.pools else ()
+    match state.group(place).flow:
+        case EachElement():
+            yield from _after_elements(state, place)
+        case EachChannel() as flow:
+            yield from after_means(state, place, flow)
+        case EachWindow() as flow if network.pools:
+            yield from after_pools(state, place, flow)
+        case Unfollowing() as flow if network.pools:
+            yield from never_behind(state, place, flow)
+
+
+def _after_elements(state: State, place: Place) -> Iterator[Candidate | Apart]:
+    network, work = state.network, state.group(place).tasks[0]
+    target = work.writers()[0].buffer
+    if any(other < place for other in touching(state, target)):
         return
-    if any(other < place for other in touching(state, work.target)):
-        return
-    for name in dict.fromkeys(work.readers.values()):
+    for name in dict.fromkeys(use.buffer for use in work.readers()):
         root = network.root(name)
         producers = state.writers[root]
-        whole = network.buffers[root].size_bytes == network.buffers[work.target].size_bytes  # not a slice of it
+        whole = network.buffers[root].size_bytes == network.buffers[target].size_bytes  # not a slice of it
         if whole and is_chainable(state, name, producers, place):
-            yield _follow(state, place, work, name, sorted(producers))
+            yield _follow(state, place, name, sorted(producers))
 
 
-def _follow(state: State, place: Place, work: Pointwise, name: str, producers: Sequence[Place]) -> Candidate | Apart:
-    network = state.network
-    root = network.root(name)
+def _follow(state: State, place: Place, name: str, producers: Sequence[Place]) -> Candidate | Apart:
+    network, work = state.network, state.group(place).tasks[0]
+    root, target = network.root(name), work.writers()[0].buffer
     consumer, producer = state.works[place[0]].op, state.works[producers[0][0]].op
-    others = [network.root(n) for n in work.readers.values() if network.root(n) != root]
+    others = [found for use in work.readers() if (found := network.root(use.buffer)) != root]
     tasks = [(at, task) for at in producers for task in state.group(at).tasks if writers_of(task, root, network)]
     inner = {n for n in others if all(_same_walk(task, root, n, network) for _, task in tasks)}
     late = [n for n in others if n not in inner and any(other >= producers[0] for other in state.writers[n])]
     if late:
         return Apart(producer, consumer, NO_ORDER, f"{late[0]} is written later")
-    writers = (task.engines[writer].config for _, task in tasks for writer in writers_of(task, root, network))
-    taller = _taller(network, work.target, writers)
+    writers = (task.engines[writer] for _, task in tasks for writer in writers_of(task, root, network))
+    taller = _taller(network, target, writers)
     if taller is not None:
-        if network.buffers[work.target].kind != BufferKind.ACTIVATION or set(others) - inner:
-            return Apart(producer, consumer, NO_MORE, f"{name} is written with more rows than {work.target} has")
-        network.buffers[taller.name], network.aliases[taller.name] = taller, work.target
+        if network.buffers[target].kind != BufferKind.ACTIVATION or set(others) - inner:
+            return Apart(producer, consumer, NO_MORE, f"{name} is written with more rows than {target} has")
+        network.buffers[taller.name], network.aliases[taller.name] = taller, target
     keep = bool(state.readers[root] - {place}) or any(network.root(n) == root for n in network.outputs)
     pairs = []
     for at, task in tasks:
-        chained = _proven_chain(task, root, replace(work, target=taller.name) if taller else work, inner, keep, network)
+        result = taller.name if taller else target
+        chained = _proven_chain(task, root, work, inner, result, keep, network)
         if isinstance(chained, str):
             return Apart(producer, consumer, NO_CHAIN, chained)
         pairs.append((at, task, chained))
     became = {id(task): chained for _, task, chained in pairs}
-    groups = {
-        at: replace(state.group(at), tasks=tuple(became.get(id(task), task) for task in state.group(at).tasks))
-        for at in producers
-    }
+    groups = {at: state.group(at).longer(became) for at in producers}
     saved = saved_cycles(state, place, groups)
     if saved <= 0:
         return Apart(producer, consumer, NO_GAIN, f"{-saved:,} cycles more")
-    if keep and state.lives.grows(*state.earlier(work.target, producers[0], place)):
-        return Apart(producer, consumer, NO_ROOM, f"{name} is kept for others beside {work.target}")
+    if keep and state.lives.grows(*state.earlier(target, producers[0], place)):
+        return Apart(producer, consumer, NO_ROOM, f"{name} is kept for others beside {target}")
     merge = Merge(producer, consumer, name, keep, state.group(place), tuple((t, c) for _, t, c in pairs), saved)
-    return Candidate(merge, place, work.target, groups, taller)
+    return Candidate(merge, place, target, groups, taller)
 
 
-def _taller(network: Network, target: str, writers: Iterable[StrengConfig]) -> Buffer | None:
+def _taller(network: Network, target: str, writers: Iterable[EngineUse]) -> Buffer | None:
     """What the consumer's result needs instead of its own buffer, where the producer writes more than it has."""
-    more = max(config.span()[1] for config in writers) - network.buffers[target].size_bytes
+    more = max(use.scan.end for use in writers) - network.buffers[target].size_bytes
     return taller_buffer(network.buffers[target], more) if more > 0 else None
 
 
 def _same_walk(task: Task, root: str, other: str, network: Network) -> bool:
     """Whether the task writes both buffers in the same order."""
     one, two = writers_of(task, root, network), writers_of(task, other, network)
-    return len(one) == len(two) == 1 and task.engines[one[0]].config == task.engines[two[0]].config
+    return len(one) == len(two) == 1 and task.engines[one[0]].scan == task.engines[two[0]].scan
 
 
 def _proven_chain(
-    task: Task, root: str, work: Pointwise, inner: Collection[str], keep: bool, network: Network
+    task: Task, root: str, work: Task, inner: Collection[str], result: str, keep: bool, network: Network
 ) -> Task | str:
     """The longer task; or the chain that no published program has."""
     writers = writers_of(task, root, network)
-    if len(writers) != 1 or task.engines[writers[0]].config.element_bytes != 1:
+    if len(writers) != 1 or task.engines[writers[0]].scan.element_bytes != 1:
         return "several writers or wide elements"
-    into = {wire.target: wire for wire in task.wires}
-    if into[writers[0]].keep or into[writers[0]].stop_after:
+    if not only_writer(task, root, network):
         return "a gate in front of the writer"
-    streams = {
-        name: into[writers_of(task, network.root(name), network)[0]].source
-        for name in work.readers.values()
-        if network.root(name) == root or network.root(name) in inner
-    }
+    known = [use.buffer for use in work.readers() if network.root(use.buffer) in {root, *inner}]
+    streams = {name: sender(task, writers_of(task, network.root(name), network)[0]) for name in known}
     ways = [way for way in (work, mirrored(work)) if way is not None]
     seen = TOO_MANY
     for turns, spacers, way in product((False, True), range(MOST_SPACERS + 1), ways):
-        chained = follow(task, writers[0], way, streams, keep, spacers, turns)
+        written = alike(task.engines[writers[0]], result, turns)
+        chained = follow(task, writers[0], [IDENTITY] * spacers, way, streams, written, keep)
         if not fits(chained):
             continue
         missing = _inside_flash(chained, network) or missing_evidence(chained, network.trust)
@@ -188,5 +193,5 @@ def _inside_flash(task: Task, network: Network) -> str:
     """A constant operand that would be read from a place on where no published reader starts: by a lane of rows, or
     behind a part of a concatenation. Nothing if there is none."""
     constants = (use for use in task.engines.values() if network.buffers[use.buffer].kind == BufferKind.CONSTANT)
-    starts = (use for use in constants if use.config.address % FLASH_ALIGNMENT)
-    return next((f"{use.buffer} in flash from byte {use.config.address} on" for use in starts), "")
+    starts = (use for use in constants if use.scan.first % FLASH_ALIGNMENT)
+    return next((f"{use.buffer} in flash from byte {use.scan.first} on" for use in starts), "")

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import product
 
-from atonc.plan.task import Task
-from atonc.schedule.averages import Averages, averages, follow_average
-from atonc.schedule.behind import Follower, behind
+from atonc.plan.flow import EachChannel
+from atonc.plan.longer import IDENTITY, follow, inserted, on_frames, sender
+from atonc.plan.streams import contiguous
+from atonc.plan.task import EngineUse, Task
+from atonc.schedule.behind import Follower, after_frames
 from atonc.schedule.merging import (
     MOST_SPACERS,
     TOO_MANY,
@@ -17,34 +19,34 @@ from atonc.schedule.merging import (
     Place,
     State,
     fits,
-    is_chainable,
     missing_evidence,
     only_writer,
-    touching,
 )
 from atonc.schedule.types import Apart
 
 
-def after_means(state: State, place: Place) -> Iterator[Candidate | Apart]:
-    work = averages(state.group(place), state.sizes)
-    if work is None or any(other < place for other in touching(state, work.target)):
-        return
-    producers = state.writers[state.network.root(work.source)]
-    if is_chainable(state, work.source, producers, place):
-        longer = partial(_chain, state.network, work)
-        yield behind(state, place, Follower(work.source, work.target, longer, tiny=True), sorted(producers))
+def after_means(state: State, place: Place, flow: EachChannel) -> Iterator[Candidate | Apart]:
+    return after_frames(state, place, Follower(partial(_chain, state.network, flow), tiny=True))
 
 
-def _chain(network: Network, work: Averages, task: Task, keep: bool) -> Task | str:
+def _chain(network: Network, flow: EachChannel, work: Task, task: Task, keep: bool) -> Task | str:
     """The longer task, or what of it has no evidence."""
-    root = network.root(work.source)
-    writer = only_writer(task, root, network)
+    (source,), (target,) = work.readers(), work.writers()
+    last = next(name for name, use in work.engines.items() if use.writes)
+    writer = only_writer(task, network.root(source.buffer), network)
     if not writer:
         return "several writers or a gate in front of one"
-    seen, size = "frames that are not whole pictures", network.buffers[root].size_bytes
-    for spacers in product(range(MOST_SPACERS + 1), (0, 1)):
-        for chained in follow_average(task, writer, work, size, keep, spacers):
-            seen = missing_evidence(chained, network.trust) if fits(chained) else TOO_MANY
-            if not seen:
-                return chained
+    lines = task.engines[writer].scan.line_frames(flow.picture)
+    if lines is None or not flow.takes(lines):
+        return "frames that are not whole pictures"
+    streams = {source.buffer: sender(task, writer)}
+    result = EngineUse(target.buffer, contiguous(lines.frames * lines.depth, write=True, offset=lines.channel))
+    frames = dict.fromkeys((flow.frame, (flow.picture.height, flow.picture.width)))
+    seen = ""
+    for before, after, (height, width) in product(range(MOST_SPACERS + 1), (0, 1), frames):
+        sized = on_frames(inserted(work, last, [IDENTITY] * after), height, width, lines.depth)
+        chained = follow(task, writer, [IDENTITY] * before, sized, streams, result, keep)
+        seen = missing_evidence(chained, network.trust) if fits(chained) else TOO_MANY
+        if not seen:
+            return chained
     return seen

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import product
 
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.hw.units.pool import PoolConfig
-from atonc.plan.task import Task
-from atonc.schedule.behind import Follower, behind
+from atonc.plan.flow import EachWindow, Unfollowing
+from atonc.plan.longer import IDENTITY, UNCHANGED, alike, follow, on_frames, sender
+from atonc.plan.streams import Frames, engine
+from atonc.plan.task import EngineUse, Task
+from atonc.schedule.behind import Follower, after_frames
 from atonc.schedule.merging import (
     MOST_SPACERS,
     NO_CHAIN,
@@ -22,57 +23,42 @@ from atonc.schedule.merging import (
     is_chainable,
     missing_evidence,
     only_writer,
-    touching,
 )
 from atonc.schedule.types import Apart
-from atonc.schedule.windows import Windows, band_of, follow_windows, is_whole, windows
 
 
-def after_pools(state: State, place: Place) -> Iterator[Candidate | Apart]:
-    work = windows(state.group(place))
-    if work is None:
-        yield from _not_plain(state, place)
-        return
-    if any(other < place for other in touching(state, work.target)):
-        return
-    producers = state.writers[state.network.root(work.source)]
-    if is_chainable(state, work.source, producers, place):
-        longer = partial(_chain, state.network, work)
-        yield behind(state, place, Follower(work.source, work.target, longer, ends=True), sorted(producers))
+def after_pools(state: State, place: Place, flow: EachWindow) -> Iterator[Candidate | Apart]:
+    return after_frames(state, place, Follower(partial(_chain, state.network, flow), ends=True))
 
 
-def _not_plain(state: State, place: Place) -> Iterator[Apart]:
-    """Windows that never follow anything, said of the first group of a pooling."""
-    if place[1] or not state.group(place).tasks:
-        return
-    task = state.group(place).tasks[0]
-    units = list(task.units.values())
-    features = {wire.source for wire in task.wires if wire.port == 0}
-    names = [use.buffer for name, use in task.engines.items() if name in features]
-    windowed = any(isinstance(unit, PoolConfig) and not unit.is_global for unit in units)
-    if not windowed or len(names) != 1:
-        return
-    producers = state.writers[state.network.root(names[0])]
-    if is_chainable(state, names[0], producers, place):
-        padded = any(isinstance(unit, ConvaccConfig) for unit in units)
-        seen = "a CONVACC in front of the POOL, which pads" if padded else "windows in several stages or parts"
-        yield Apart(state.works[min(producers)[0]].op, state.works[place[0]].op, NO_CHAIN, seen)
+def never_behind(state: State, place: Place, flow: Unfollowing) -> Iterator[Apart]:
+    """Said of the first group of an operator."""
+    source = state.group(place).tasks[0].readers()[0].buffer
+    producers = state.writers[state.network.root(source)]
+    if not place[1] and is_chainable(state, source, producers, place):
+        yield Apart(state.works[min(producers)[0]].op, state.works[place[0]].op, NO_CHAIN, flow.why)
 
 
-def _chain(network: Network, work: Windows, task: Task, keep: bool) -> Task | str:
+def _chain(network: Network, flow: EachWindow, work: Task, task: Task, keep: bool) -> Task | str:
     """The longer task, or what of it has no evidence. Nearly all published chains have an ACTIV in front of the POOL,
     so one that changes nothing stands there where the work has none."""
-    writer = only_writer(task, network.root(work.source), network)
+    (source,), (target,) = work.readers(), work.writers()
+    writer = only_writer(task, network.root(source.buffer), network)
     if not writer:
         return "several writers or a gate in front of one"
-    band = band_of(task.engines[writer].config, work)
-    if band is None:
+    lines = task.engines[writer].scan.line_frames(flow.picture)
+    if lines is None:
         return "pixels in another order than line by line"
-    if not is_whole(band, work):
-        return f"windows across the edge of {band.lines} lines from {band.first} on, or pixels that none sees"
+    if not flow.takes(lines):
+        return f"windows across the edge of {lines.lines} lines from {lines.first} on, or pixels that none sees"
+    area, streams = flow.result_of(lines), {source.buffer: sender(task, writer)}
+    looped = lines.frames > 1 and not area.contiguous  # as a convolution writes groups of channels
+    result = EngineUse(target.buffer, engine(area, Frames(lines.frames, lines.step), write=True, looped=looped))
+    sized = on_frames(work, lines.lines, flow.picture.width, lines.depth)
     seen = ""
     for ariths, activs, turns in product(range(MOST_SPACERS + 1), (1, 0), (False, True)):
-        chained = follow_windows(task, writer, work, band, keep, (ariths, activs), turns)
+        between = (*[IDENTITY] * ariths, *[UNCHANGED] * activs)
+        chained = follow(task, writer, between, sized, streams, alike(result, target.buffer, turns), keep)
         if not fits(chained):
             continue
         missing = missing_evidence(chained, network.trust)

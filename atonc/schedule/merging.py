@@ -135,7 +135,7 @@ class State:
         """Yields, for each buffer that the tasks touch, who reads it or who writes it."""
         for task in group.tasks:
             for use in task.engines.values():
-                yield (self.writers if use.config.to_memory else self.readers)[self.network.root(use.buffer)]
+                yield (self.writers if use.writes else self.readers)[self.network.root(use.buffer)]
 
 
 def _touched(works: Iterable[Work]) -> Iterator[tuple[Place, list[str]]]:
@@ -162,7 +162,7 @@ def is_chainable(state: State, name: str, producers: set[Place], place: Place) -
 
 
 def writers_of(task: Task, root: str, network: Network) -> list[str]:
-    return [n for n, use in task.engines.items() if use.config.to_memory and network.root(use.buffer) == root]
+    return [n for n, use in task.engines.items() if use.writes and network.root(use.buffer) == root]
 
 
 def only_writer(task: Task, root: str, network: Network) -> str:

@@ -12,10 +12,10 @@ from atonc.hw.memoise import memoise
 from atonc.hw.safety.evidence import Trust
 from atonc.plan.beside import may_share_epoch
 from atonc.plan.evidence import untrusted
-from atonc.plan.task import Task, TaskGroup, Wire
+from atonc.plan.longer import IDENTITY, inserted
+from atonc.plan.task import Task, TaskGroup
 from atonc.schedule.merging import MOST_SPACERS
 from atonc.schedule.pack import fewer, in_epochs
-from atonc.schedule.pointwise import IDENTITY, next_name
 
 MAKE_CODES = ("ARITH", "ACTIV", "POOL")
 
@@ -54,23 +54,13 @@ def _longer(tasks: Sequence[Task]) -> Iterator[tuple[Task, ...]]:
 @memoise
 def _with_spacers(task: Task, count: int) -> Task:
     """Always the same object: its evidence is remembered by it."""
-    if not count:
-        return task
-    writer = _writer(task)
-    units, wires = dict(task.units), [wire for wire in task.wires if wire.target != writer]
-    last = next(wire.source for wire in task.wires if wire.target == writer)
-    for _ in range(count):
-        name = next_name(IDENTITY.KIND, units)
-        units[name] = IDENTITY
-        wires.append(Wire(last, name, 0))
-        last = name
-    return replace(task, units=units, wires=(*wires, Wire(last, writer, 0)))
+    return inserted(task, _writer(task), [IDENTITY] * count) if count else task
 
 
 def _writer(task: Task) -> str:
     """The only writer of a task, if it takes all codes of one byte from a unit that makes codes; or nothing."""
-    writers = [name for name, use in task.engines.items() if use.config.to_memory]
+    writers = [name for name, use in task.engines.items() if use.writes]
     into = [wire for wire in task.wires if wire.target == writers[0]]
     plain = len(writers) == len(into) == 1 and not (into[0].keep or into[0].stop_after)
-    codes = task.engines[writers[0]].config.element_bytes == 1
+    codes = task.engines[writers[0]].scan.element_bytes == 1
     return writers[0] if plain and codes and into[0].source.startswith(MAKE_CODES) else ""

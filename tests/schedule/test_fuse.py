@@ -18,10 +18,10 @@ from atonc.layer_checks import Layers
 from atonc.lower.move.copies import SAME
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
+from atonc.plan.longer import IDENTITY
 from atonc.plan.task import EngineUse, Task, TaskGroup, Wire
 from atonc.schedule import FUSE
 from atonc.schedule.check import MERGED, ONCE, check
-from atonc.schedule.pointwise import IDENTITY
 from atonc.schedule.types import Merge
 from tests.compiler.golden_graphs import Sketch
 from tests.compiler.random_graphs import random_graph, random_inputs

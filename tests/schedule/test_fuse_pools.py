@@ -17,6 +17,8 @@ from atonc.insight.chained import of_schedule
 from atonc.ir import Graph
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
+from atonc.plan.flow import EachWindow
+from atonc.plan.longer import UNCHANGED
 from atonc.plan.task import Task
 from atonc.schedule import POOLS
 from atonc.schedule.check import MERGED
@@ -24,7 +26,6 @@ from atonc.schedule.fuse import _costs_more
 from atonc.schedule.fuse_pools import after_pools
 from atonc.schedule.merging import Candidate, Network, State
 from atonc.schedule.types import Merge
-from atonc.schedule.windows import UNCHANGED
 from atonc.select.cycles import cycles_of
 from tests.compiler.golden_graphs import Sketch
 from tests.lower.harness import TARGET
@@ -170,7 +171,9 @@ def test_what_could_follow_the_pooling_alone_counts_too() -> None:
     network = Network(mapped.context.buffers, mapped.context.aliases, ("conv2",), partial(cycles_of, target=TARGET))
     state = State(list(mapped.works), network)
     place = next((k, 0) for k, work in enumerate(state.works) if work.op == "max_pool1")
-    (found,) = after_pools(state, place)
+    flow = state.group(place).flow
+    assert isinstance(flow, EachWindow)
+    (found,) = after_pools(state, place, flow)
     assert isinstance(found, Candidate) and not _costs_more(state, found)
     assert _costs_more(state, replace(found, merge=replace(found.merge, saved_cycles=1)))
 

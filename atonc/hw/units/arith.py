@@ -78,6 +78,14 @@ class ArithConfig(fields.UnitConfig):
     def is_vector(self) -> bool:
         return bool(self.vector_a or self.vector_b or self.vector_c)
 
+    @property
+    def turned(self) -> ArithConfig | None:
+        """The same sum of two streams of bytes with its operands at the other ports; None for anything else."""
+        one_way = self.is_vector or self.combine_bc or (self.bytes_x, self.bytes_y) != (1, 1)
+        if self.operation != AFFINE or not self.dual_input or one_way:
+            return None
+        return fields.changed(self, a=self.b, b=self.a, shift_a=self.shift_b, shift_b=self.shift_a)
+
     def rows(self) -> NDArray[np.int16]:
         return np.frombuffer(self.table, "<i2").reshape(-1, 3)
 

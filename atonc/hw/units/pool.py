@@ -67,6 +67,16 @@ class PoolConfig(fields.UnitConfig):
     def out_elements(self) -> int:
         return self.batch if self.is_global else self.out_width * self.out_height * self.batch
 
+    def on_frames(self, height: int, width: int, batch: int) -> PoolConfig:
+        """The same windows over frames of this size, all of which is kept. One pixel comes out of a global average, but
+        all public programs set OUTDIMS to one more than the frame."""
+        frame = {"batch": batch, "line_elements": width * batch, "height": height}
+        crop = {"crop_enable": 1, "crop_right": width * batch - 1, "crop_bottom": height - 1}
+        wide, tall = (width, height) if self.is_global else (width - self.window_x, height - self.window_y)
+        return fields.changed(
+            self, **frame, **crop, out_width=wide // self.stride_x + 1, out_height=tall // self.stride_y + 1
+        )
+
 
 def decode(words: Mapping[int, int]) -> PoolConfig:
     return fields.decode(PoolConfig, words)

@@ -19,6 +19,7 @@ from atonc.lower.conv.typical_sums import Codes
 from atonc.lower.registry import Refusal
 from atonc.lower.units.parts import parts
 from atonc.plan.build import TaskBuilder
+from atonc.plan.flow import EACH_ELEMENT
 from atonc.plan.streams import contiguous
 from atonc.plan.task import Purpose, TaskGroup
 from atonc.select.policy import MANY_CHANNELS, WINDOW_CHANNELS, WINDOW_OUTPUTS
@@ -71,7 +72,7 @@ def _flipped(layer: Layer, copy: str) -> TaskGroup:
         shifted = b.unit(SHIFT_CODES, b.read(layer.source, contiguous(count, offset=offset)))
         b.write(shifted, copy, contiguous(count, offset=offset, write=True))
         tasks.append(b.done())
-    return TaskGroup(tuple(tasks))
+    return TaskGroup(tuple(tasks), flow=EACH_ELEMENT)
 
 
 def needs_shifting(layer: Layer) -> bool:

@@ -51,6 +51,7 @@ from atonc.ops.registry import evaluate
 from atonc.ops.rounding import ONCE, Rounding, lift, rounding_of
 from atonc.plan.build import TaskBuilder
 from atonc.plan.evidence import untrusted_unit
+from atonc.plan.flow import EACH_ELEMENT
 from atonc.plan.streams import contiguous
 from atonc.plan.task import TaskGroup
 from atonc.select.choose import choose, in_order
@@ -306,7 +307,9 @@ def lower_extreme(op: Op, context: Context) -> list[TaskGroup]:
         return _sum(epoch, last, (positive, read(x if op.kind == "maximum" else y)), trust)
 
     _explain(op, context, (x, y), partial(extreme_codes, op.kind))
-    return [*pack(before, _origin(op), "requantize"), *_steps(op, context, (x, y), wire, 2, 3)]
+    alone = sum(bool(operand.source) for operand in operands) == 1
+    first = pack(before, _origin(op), "requantize", flow=EACH_ELEMENT if alone else None)
+    return [*first, *_steps(op, context, (x, y), wire, 2, 3)]
 
 
 def _sum(epoch: TaskBuilder, pair: Pair, streams: tuple[str, str], trust: Trust) -> str:
@@ -363,7 +366,8 @@ def _steps(
 
     cuts = parts(elements, ways, block)
     wirings = [Wiring(partial(build, cut), cost=cut[1]) for cut in cuts]
-    return pack(wirings, _origin(op), op.kind)
+    same_places = all(operand.repeats.plain and operand.element_bytes == 1 for operand in operands)
+    return pack(wirings, _origin(op), op.kind, flow=EACH_ELEMENT if same_places else None)
 
 
 def _clip_units(op: Op, ariths: int, trust: Trust) -> list[UnitConfig]:

@@ -20,6 +20,7 @@ from atonc.lower.units.affine import CODES, FULL_RANGE, Array
 from atonc.lower.units.wiring import pack
 from atonc.ops.registry import evaluate
 from atonc.ops.values import same_codes
+from atonc.plan.flow import EACH_ELEMENT
 from atonc.plan.task import TaskGroup
 
 MOST_ERROR = 1  # codes
@@ -60,7 +61,7 @@ def lower_quotient(op: Op, context: Context) -> list[TaskGroup]:
     inverted = replace(
         y, buffer=scratch, scale=inverse.scale, zero_point=inverse.zero_point, source=divisor.name, table=found.codes
     )
-    first = pack(before, op.origin or (op.name,), "reciprocal")
+    first = pack(before, op.origin or (op.name,), "reciprocal", flow=EACH_ELEMENT)
     return [*first, *_product(op, context, x, inverted, form)]
 
 

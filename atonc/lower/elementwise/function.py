@@ -26,6 +26,7 @@ from atonc.lower.units.wiring import Wiring, pack
 from atonc.ops.registry import evaluate
 from atonc.plan.build import TaskBuilder
 from atonc.plan.evidence import untrusted_unit
+from atonc.plan.flow import EACH_ELEMENT
 from atonc.plan.streams import contiguous
 from atonc.plan.task import TaskGroup
 
@@ -141,7 +142,8 @@ def _by_table(fitted: FunctionTable) -> Function:
 def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, ...]) -> list[TaskGroup]:
     """The whole tensor through a chain of units, in parallel parts."""
     elements, target = context.tensor(op.outputs[0]).elements, context.buffer(op.outputs[0])
-    return pack(chain_wirings(context.buffer(source), target, elements, units), op.origin or (op.name,), op.kind)
+    work = chain_wirings(context.buffer(source), target, elements, units)
+    return pack(work, op.origin or (op.name,), op.kind, flow=EACH_ELEMENT)
 
 
 def lower_rows(op: Op, source: str, target: str, at: tuple[int, int], size: int, context: Context) -> list[TaskGroup]:
@@ -149,7 +151,8 @@ def lower_rows(op: Op, source: str, target: str, at: tuple[int, int], size: int,
     trust = context.facts.target.trust
     units = (edge_unit(),) if op.kind in EDGES else function_for(table_of(op, context, 0), trust).units
     work = chain_wirings(source, target, size, units, at)
-    return pack(work, op.origin or (op.name,), op.kind)
+    whole = at == (0, 0) and size == context.buffers[target].size_bytes
+    return pack(work, op.origin or (op.name,), op.kind, flow=EACH_ELEMENT if whole else None)
 
 
 def chain_wirings(

@@ -29,6 +29,7 @@ from atonc.lower.units.wiring import Wiring, pack
 from atonc.ops.values import to_codes
 from atonc.plan.build import TaskBuilder
 from atonc.plan.evidence import untrusted_unit
+from atonc.plan.flow import EACH_ELEMENT
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.task import TaskGroup
 from atonc.select.policy import MOST_MOVES, WORTH_SPLITTING
@@ -78,15 +79,23 @@ class Move:
 def copy(context: Context, moves: Iterable[Move], origin: tuple[str, ...], title: str) -> list[TaskGroup]:
     """Epochs for moves that do not depend on each other. Where no engine takes scattered codes from an ARITH, they are
     changed first and scattered by copies; where none takes them from a reader, an ARITH hands them on."""
-    moves = list(moves)
+    moves, done = list(moves), partial(_packed, context, origin, title)
     try:
-        return pack(wirings(context, moves), origin, title)
+        return done(moves)
     except Refusal:
         if not any(move.units for move in moves):
-            return pack(wirings(context, [replace(move, units=SAME) for move in moves]), origin, title)
+            return done([replace(move, units=SAME) for move in moves])
     changed = [_changed_first(context, move) if move.units else (None, move) for move in moves]
-    first = pack(wirings(context, [move for move, _ in changed if move is not None]), origin, title)
-    return [*first, *pack(wirings(context, [move for _, move in changed]), origin, title)]
+    return [*done([move for move, _ in changed if move is not None]), *done([move for _, move in changed])]
+
+
+def _packed(context: Context, origin: tuple[str, ...], title: str, moves: Iterable[Move]) -> list[TaskGroup]:
+    walks = walked(context, moves)
+    ends = {(one.source.buffer, one.target.buffer, one.units) for one in walks}
+    sizes = [context.buffers[target].size_bytes for _, target, _ in ends]
+    all_of_one = sizes == [sum(one.cost for one in walks)]
+    whole = all_of_one and all(one.keeps_places for one in walks)
+    return pack([one.wiring() for one in walks], origin, title, flow=EACH_ELEMENT if whole else None)
 
 
 def _changed_first(context: Context, move: Move) -> tuple[Move, Move]:
@@ -97,6 +106,10 @@ def _changed_first(context: Context, move: Move) -> tuple[Move, Move]:
 
 
 def wirings(context: Context, moves: Iterable[Move]) -> list[Wiring]:
+    return [one.wiring() for one in walked(context, moves)]
+
+
+def walked(context: Context, moves: Iterable[Move]) -> list[Walk]:
     """Long moves are cut so that the engines share the work."""
     judge = Judge(context.facts.target)
     walks = [found for move in moves for found in _walks(move.source, move.target, nest_of(move), move.units, judge)]
@@ -107,7 +120,7 @@ def wirings(context: Context, moves: Iterable[Move]) -> list[Wiring]:
             f"{MOST_MOVES}",
             "arrange the data so that it moves in larger blocks",
         )
-    return [part.wiring() for found in _share(walks, context) for part in found]
+    return [part for found in _share(walks, context) for part in found]
 
 
 @dataclass(frozen=True)
@@ -125,6 +138,12 @@ class Walk:
     @property
     def cost(self) -> int:
         return self.reader.elements
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether bytes in a row go to the same places."""
+        in_a_row = all(loop[1:] == (1, 1) for loop in self.nest)
+        return in_a_row and self.word == 1 and self.source.offset == self.target.offset
 
     def trusted(self, judge: Judge) -> bool:
         """Whether its engines may be relied on; chains are judged where they are whole."""

@@ -24,6 +24,7 @@ from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring
 from atonc.plan.build import TaskBuilder
 from atonc.plan.evidence import untrusted_unit
+from atonc.plan.flow import EachWindow, TaskFlow, Unfollowing
 from atonc.plan.streams import Area, engine
 from atonc.select.policy import WORTH_SPLITTING
 
@@ -72,6 +73,14 @@ class Windows:
     pads: Pads = NO_PADS
     average: bool = False
     units: Units = ()  # behind a single stage
+
+    @property
+    def flow(self) -> TaskFlow:
+        if any(self.pads):
+            return Unfollowing("a CONVACC in front of the POOL, which pads")
+        if len(self.stages) > 1:
+            return Unfollowing("windows in several stages or parts")
+        return EachWindow(_area(self.source), _area(self.target), *self.stages[0])
 
     def wirings(self, context: Context) -> list[Wiring]:
         parts = [part for strip in self._strips() for part in strip._by_channels(context.room.half_bytes)]
@@ -172,6 +181,11 @@ class Windows:
             builder.write(stream, far.buffer, writer)
 
         return Wiring(build, reader.elements)
+
+
+def _area(view: StridedView) -> Area:
+    (height, width, channels), (line, pixel, _) = view.shape, view.strides
+    return Area(height, width, channels, line, pixel, view.offset)
 
 
 def _frames(view: StridedView, role: str, trust: Trust) -> StrengConfig:

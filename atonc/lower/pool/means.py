@@ -16,16 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.fixed import finish, shift_right_rounded
-from atonc.hw.limits import BUS_BYTES, MOST_TABLE_SHIFT
+from atonc.hw.limits import BUS_BYTES, MOST_TABLE_SHIFT, POOL_CHANNELS
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context
 from atonc.lower.registry import Refusal
 from atonc.lower.units.access_patterns import walk
 from atonc.lower.units.arith import clip_unit
-from atonc.lower.units.pool import MOST_PIXELS, division, frame_of, global_unit
+from atonc.lower.units.pool import MOST_PIXELS, channel_groups, division, frame_of, global_unit
 from atonc.lower.units.wiring import Wiring, pack
 from atonc.plan.build import TaskBuilder
+from atonc.plan.flow import EachChannel
 from atonc.plan.streams import Area, Loop, engine
 from atonc.plan.task import TaskGroup
 from atonc.select.policy import MOST_PARTS, WORTH_SPLITTING
@@ -177,6 +178,12 @@ class Means:
         rest = (*self.kept[:axis], *self.kept[axis + 1 :])
         for k in range(count):
             yield replace(self, kept=rest, near=self.near + k * near, far=self.far + k * far)
+
+
+def all_pixels(picture: Area) -> EachChannel:
+    """What the means of a whole picture are, as long as one average holds its pixels."""
+    pixels, (_, batch, _) = picture.height * picture.width, next(channel_groups(picture.channels, POOL_CHANNELS))
+    return EachChannel(picture, frame_of(pixels, batch) or (picture.height, picture.width))
 
 
 def parts_of(pixels: int, batch: int) -> list[int]:

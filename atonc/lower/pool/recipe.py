@@ -18,7 +18,7 @@ from atonc.lower.move.padding import borders, inside, pad_view
 from atonc.lower.move.recipe import change_between
 from atonc.lower.pool.addends import with_best_addend
 from atonc.lower.pool.maxima import LOWEST, NO_PADS, Pads, Windows, after, cascade, line_wirings
-from atonc.lower.pool.means import Kept, Line, Means, in_parts
+from atonc.lower.pool.means import Kept, Line, Means, all_pixels, in_parts
 from atonc.lower.pool.pair_maxima import widen
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.semantics import means as meaning
@@ -27,7 +27,7 @@ from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring, computable, pack
 from atonc.ops.rounding import lift, rounding_of
 from atonc.ops.windows import Geometry, pair
-from atonc.plan.streams import Loop
+from atonc.plan.streams import Area, Loop
 from atonc.plan.task import TaskGroup
 from atonc.select.choose import attempt
 from atonc.select.form import Refused
@@ -186,7 +186,7 @@ class Cascade:
             shape = (after(height + top + bottom, list(two)), after(width + left + right, list(two)), channels)
             result = self.target if last and start + 2 >= len(stages) else self._scratch(shape)
             windows = Windows(self.now, result, two, self.pads)
-            self.steps += pack(windows.wirings(self.context), self.op.origin, self.title)
+            self.steps += pack(windows.wirings(self.context), self.op.origin, self.title, flow=windows.flow)
             self.now, self.pads = result, NO_PADS
 
     def _along(self, axis: int, window: int, last: bool) -> None:
@@ -237,7 +237,7 @@ def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
         context.explain(op, meaning.average_of_four(op, x, y, _windows(op, target)), 0.5 * x.scale / y.scale)
         near, _ = _needed(source, target.shape, geometry)
         windows = Windows(near, target, ((2, 2),), average=True, units=change_between(op, x, y))
-        return pack(windows.wirings(context), op.origin, title)
+        return pack(windows.wirings(context), op.origin, title, flow=windows.flow)
     groups: list[TaskGroup] = []
     found: list[Wiring] = []
     area = geometry.kernel[0] * geometry.kernel[1] if op.attrs.get("count_include_pad", False) else 0
@@ -247,13 +247,16 @@ def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
         _line(op, x, y, 1.0).error(x.scale / y.scale),
     )
     pooled = _Pooled(op, (x, y), source, target, geometry.stride, area)
-    for rows, columns in product(*(window_classes(geometry, source.shape, target.shape, axis) for axis in (0, 1))):
+    classes = [window_classes(geometry, source.shape, target.shape, axis) for axis in (0, 1)]
+    whole = classes == [[WindowClass(0, 1, 0, size)] for size in source.shape[:2]]
+    for rows, columns in product(*classes):
         for means in _window_means(pooled, rows, columns):
             if means.whole_frames:
                 found += [wiring for half in means.halves() for wiring in half.wirings()]
             else:
                 groups += in_parts(means, context, op.origin, title)
-    return pack(found, op.origin, title) + groups
+    flow = all_pixels(Area.whole(*source.shape)) if whole and not groups else None
+    return pack(found, op.origin, title, flow=flow) + groups
 
 
 @dataclass(frozen=True)
@@ -353,7 +356,9 @@ def lower_mean(op: Op, context: Context) -> list[TaskGroup]:
             found += [wiring for half in means.halves() for wiring in half.wirings()]
         else:
             groups += in_parts(means, context, op.origin, title)
-    return pack(found, op.origin, title) + groups
+    width = prod(x.shape[axis] for axis in sorted(axes)[-1:])
+    picture = Area.whole(pixels // width, width, channels)
+    return pack(found, op.origin, title, flow=None if kept or groups else all_pixels(picture)) + groups
 
 
 def _stretches(shape: Shape, axes: set[int]) -> tuple[tuple[Kept, ...], tuple[Loop, ...], int]:

@@ -3,57 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from atonc.hw.fields import changed
 from atonc.hw.limits import POOL_CHANNELS, POOL_LINE
 from atonc.hw.units.pool import AVERAGE, GLOBAL_AVERAGE, MAX, PoolConfig
 
 MOST_HEIGHT = 0xFFF
 MOST_PIXELS = 5625  # of a global average, as seen
 _USUAL_LINE, _USUAL_WIDTH, _USUAL_HEIGHT = 600, 75, 128  # of global averages, as seen
+_USUAL = PoolConfig(
+    dual_line=1, feature_bytes=1, feature_out_bytes=1, rounded=1, saturated=1, round_mode=1, stride_x=1, stride_y=1
+)
 
 
 def windows_unit(height: int, width: int, batch: int, window: int, stride: int, average: bool = False) -> PoolConfig:
     """Square windows over frames without padding. Averages are of 2x2 windows."""
-    return PoolConfig(
-        type=AVERAGE if average else MAX,
-        multiplier=1 << 14 if average else PoolConfig().multiplier,
-        out_shift=16 if average else 0,
-        window_x=window,
-        window_y=window,
-        stride_x=stride,
-        stride_y=stride,
-        out_width=(width - window) // stride + 1,
-        out_height=(height - window) // stride + 1,
-        **_common(height, width, batch, 1),
-    )
+    mean = {"type": AVERAGE, "multiplier": 1 << 14, "out_shift": 16} if average else {"type": MAX}
+    square = {"window_x": window, "window_y": window, "stride_x": stride, "stride_y": stride}
+    return changed(_USUAL, out_bytes=1, **mean, **square).on_frames(height, width, batch)
 
 
 def global_unit(height: int, width: int, batch: int, divisor: int) -> PoolConfig:
-    """Sums of whole frames divided by `divisor`, with 8 fractional bits.
-
-    One pixel comes out, but all public programs set OUTDIMS to one more than the frame.
-    """
+    """Sums of whole frames divided by `divisor`, with 8 fractional bits."""
     multiplier, shift = division(divisor)
-    return PoolConfig(
-        type=GLOBAL_AVERAGE,
-        multiplier=multiplier,
-        out_shift=shift,
-        stride_x=1,
-        stride_y=1,
-        out_width=width + 1,
-        out_height=height + 1,
-        **_common(height, width, batch, 2),
-    )
-
-
-def _common(height: int, width: int, batch: int, out_bytes: int) -> dict[str, Any]:
-    return {
-        **{"batch": batch, "line_elements": width * batch, "height": height, "dual_line": 1},
-        **{"crop_enable": 1, "crop_right": width * batch - 1, "crop_bottom": height - 1},  # all is kept
-        **{"feature_bytes": 1, "feature_out_bytes": 1, "out_bytes": out_bytes},
-        **{"rounded": 1, "saturated": 1, "round_mode": 1},
-    }
+    unit = changed(_USUAL, out_bytes=2, type=GLOBAL_AVERAGE, multiplier=multiplier, out_shift=shift)
+    return unit.on_frames(height, width, batch)
 
 
 def division(divisor: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from atonc.ir import Op
 from atonc.lower.context import Context
 from atonc.lower.registry import Recipe, Refusal
 from atonc.plan.build import TaskBuilder
+from atonc.plan.flow import TaskFlow
 from atonc.plan.task import EngineUse, Purpose, Task, TaskGroup
 from atonc.schedule.pack import packed
 
@@ -25,9 +26,13 @@ class Wiring:
 
 
 def pack(
-    wirings: Iterable[Wiring], origin: tuple[str, ...], title: str, purpose: Purpose = Purpose.COMPUTE
+    wirings: Iterable[Wiring],
+    origin: tuple[str, ...],
+    title: str,
+    purpose: Purpose = Purpose.COMPUTE,
+    flow: TaskFlow | None = None,
 ) -> list[TaskGroup]:
-    """One group of tasks, the longest first; none without chains."""
+    """One group of tasks, the longest first; none without chains. `flow`: what they do together."""
     tasks = []
     for wiring in sorted(wirings, key=lambda p: -p.cost):
         b = TaskBuilder(origin, title, purpose)
@@ -35,7 +40,7 @@ def pack(
         for use in b.engines.values():
             require_seen(use.config)
         tasks.append(b.done(wiring.cost))
-    return [TaskGroup(tuple(tasks))] if tasks else []
+    return [TaskGroup(tuple(tasks), flow=flow)] if tasks else []
 
 
 def require_seen(config: StrengConfig) -> StrengConfig:
