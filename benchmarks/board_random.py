@@ -1,12 +1,8 @@
-"""Random networks as Arm code on the virtual board, data cache included: every output byte against the emulator.
-
-python benchmarks/board_random.py FIRST LAST [--no-epoch-controller] [--runtime DIR]
-"""
+"""Random networks as Arm code on the virtual board, data cache included: every output byte against the emulator."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -21,18 +17,19 @@ from atonc.firmware import image as firmware
 from atonc.firmware.image import Runtime
 from atonc.ir import Graph
 from atonc.options import Options
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.shared.declare import RUNTIME, Report, argument
 from tests.compiler.random_graphs import random_graph, random_inputs
 
+GROUP = "board"
+ARGUMENTS = (
+    argument("first", type=int),
+    argument("last", type=int),
+    argument("--no-epoch-controller", action="store_true"),
+    RUNTIME,
+)
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("first", type=int)
-    parser.add_argument("last", type=int)
-    parser.add_argument("--no-epoch-controller", action="store_true")
-    parser.add_argument("--runtime", type=Path)
-    arguments = parser.parse_args()
+
+def run(arguments: argparse.Namespace) -> Report:
     runtime = boarding.choose_runtime(arguments.runtime)
     options = Options(verify=False, epoch_controller=not arguments.no_epoch_controller)
     outcomes = Counter[str]()
@@ -45,7 +42,7 @@ def main() -> int:
             if outcome != "equal":
                 print(f"{seed}: {outcome}: {detail}", flush=True)
     print(", ".join(f"{count} {name}" for name, count in outcomes.most_common()))
-    return 1 if outcomes["different"] or outcomes["failed"] else 0
+    return Report(failed=bool(outcomes["different"] or outcomes["failed"]))
 
 
 def _try(seed: int, options: Options, runtime: Runtime, common: list[Path], work: Path) -> tuple[str, str]:
@@ -67,7 +64,3 @@ def _view(graph: Graph, options: Options) -> CompileView:
     compiled, board = pipeline.compile_graph(graph, options), pipeline.memories(options)
     cost = compiled.cost
     return CompileView("random.tflite", "network", board, compiled, cost, graph_macs(compiled.graph), options)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

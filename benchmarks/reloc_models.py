@@ -1,13 +1,11 @@
-"""Corpus models as relocatable images: built, loaded by our loader at three places, in place and copied, split and not;
-every output byte against the emulator. Also what an image for the Cortex-M55 takes beside weights and programs.
+"""Does our loader run corpus models as relocatable images at any place, byte for byte?
 
-    python benchmarks/reloc_models.py [--out FILE] [model ...]
+Three places, in place and copied, split and not; every output byte against the emulator. Also what an image for the Cortex-M55 takes beside weights and programs.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
@@ -22,9 +20,11 @@ from atonc.options import Options
 from atonc.reloc.build import Built, RelocOptions, build
 from atonc.reloc.image import Image
 from atonc.report.compile_text import counts
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import MODEL_FILES, WRITE, Report
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fetched import corpus_dir
+GROUP = "board"
+ARGUMENTS = (MODEL_FILES, WRITE)
 
 MODELS = (
     "mobilenet_v1_0.25_96_tfs_int8.tflite",
@@ -44,15 +44,13 @@ SPOTS = (
 )
 INTRODUCTION = """# Relocatable images of corpus models
 
-`python benchmarks/reloc_models.py`: each model compiled with `-r`, its image built for its processor and installed by
+Each model compiled with `-r`, its image built for its processor and installed by
 our loader on the virtual board (data cache on): three places of file, parameters and RAM, code in place (XIP) and
 copied, split and not, twelve installations with one inference each. Every output byte compared with the emulator.
 
 The sizes are those of images for the Cortex-M55. Overhead: the file without parameters and without the programs of the
 epoch controller, that is header, code, tables, relocations. RAM in place is data and the copies of programs whose
 addresses are patched; the last column is RAM without these copies.
-
-2026-11-15, 2-core aarch64 Linux.
 """
 HEADER = (
     "| model | NPU epochs | CPU steps | installations | bytes compared | different | image | parameters | programs | "
@@ -93,21 +91,15 @@ class Row:
         )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", default=list(MODELS))
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         loader = loading.build_loader(loading.loader_runtime(), work / "loader")
-        for name in arguments.models:
-            rows.append(_one(corpus_dir() / "models" / name, loader, work / f"{len(rows)}"))
+        for model in chosen(arguments, MODELS):
+            rows.append(_one(model, loader, work / f"{len(rows)}"))
             print(rows[-1].text(), flush=True)
-    if arguments.out:
-        arguments.out.write_text(_page(rows))
-    return 0 if all(not row.failure and not row.different for row in rows) else 1
+    return Report(_page(rows), failed=any(row.failure or row.different for row in rows))
 
 
 def _page(rows: list[Row]) -> str:
@@ -165,7 +157,3 @@ def _measure(row: Row, folder: Path) -> None:
     row.programs = sum(4 * len(container.words()) for container in stored)
     row.patched = sum(4 * len(container.blob.words()) for container in stored if container.relocations)
     row.xip, row.copy = built.image.xip_bytes, built.image.copy_bytes
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""The page of benchmarks/quantize.py: figures of every quantiser, and what they do not say by themselves."""
+"""The page of `quantize`: figures of every quantiser, and what they do not say by themselves."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _cell(found: dict[str, Any] | None) -> str:
 
 INTRODUCTION = """# `atonc quantize` against other quantisers
 
-Written by `benchmarks/quantize.py` (2026-11-16, 2-core aarch64 Linux). Each quantiser gets the same 100 samples and its
+Each quantiser gets the same 100 samples and its
 default settings (int8 activations, int8 weights by channel). Each cell: mean signal to noise of the outputs against
 float on held samples, and cycles that this compiler predicts for the quantised model with float inputs and outputs
 (float parts run on the CPU). All cells of a row are of one state of the compiler and the quantiser; mobilenet_v1 and
