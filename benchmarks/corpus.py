@@ -48,7 +48,7 @@ from benchmarks.shared.corpus_report import (
     report,
     row,
 )
-from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report, argument, hidden
+from benchmarks.shared.declare import FRESH, KEEP, LIMIT, MODEL_FILES, ONLY, WRITE, Report, argument, hidden
 from benchmarks.shared.kept import HOME, write
 
 GROUP = "truth"
@@ -57,7 +57,7 @@ ARGUMENTS = (
     ONLY,
     KEEP.but(default=HOME / "atonc_corpus", metavar="DIR"),
     FRESH,
-    argument("--limit", type=float, default=600.0, help="seconds per model"),
+    LIMIT.but(default=600.0),
     argument("--top1", type=int, default=0, metavar="N", help="inputs for the agreement of classifiers"),
     argument("--numerics", default="best", choices=["best", "2.x"]),
     WRITE,

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from atonc.emit.c.kernels import SOURCE, kernel_files
 from atonc.emu.board.elf import read_firmware
-from benchmarks.shared.declare import WRITE, Report, argument
+from benchmarks.shared.declare import WORK, WRITE, Report
 
 GROUP = "time"
-ARGUMENTS = (argument("--work", type=Path, metavar="DIR", help="where to build"), WRITE)
+ARGUMENTS = (WORK, WRITE)
 
 HERE = Path(__file__).parent
 FLAGS = ["-mcpu=cortex-m55", "-mfpu=fpv5-d16", "-mfloat-abi=hard", "-mthumb", "-std=gnu11", "-O2"]

@@ -32,15 +32,15 @@ from typing import Any
 from atonc.deploy import journal
 from atonc.deploy.plan import STATE
 from benchmarks.shared.corpus import corpus_dir
-from benchmarks.shared.declare import ONE_FETCHED, SEED, WRITE, Report, argument
+from benchmarks.shared.declare import KILLS, ONE_FETCHED, SEED, WORK, WRITE, Report, argument
 from benchmarks.shared.kept import read, write
 
 GROUP = "deployment"
 ARGUMENTS = (
     ONE_FETCHED,
-    argument("--work", type=Path, required=True, metavar="DIR", help="where copies and findings lie"),
+    WORK.but(required=True),
     argument("--parts", nargs="*", default=(), metavar="PART"),
-    argument("--kills", type=int, default=20),
+    KILLS.but(default=20),
     argument("--longest", type=float, default=1e9, metavar="S", help="no run is killed later than this"),
     SEED,
     WRITE,

@@ -22,13 +22,13 @@ from atonc.ir import Array
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file, compile_graph
 from benchmarks.shared.corpus import by_size, chosen
-from benchmarks.shared.declare import KEEP, SECONDS, WRITE, Report, argument
+from benchmarks.shared.declare import KEEP, RANDOM, SECONDS, WRITE, Report, argument
 from benchmarks.shared.kept import append, read_lines
 from tests.compiler.random_graphs import random_graph, random_inputs
 
 GROUP = "quantising"
 ARGUMENTS = (
-    argument("--random", type=int, default=500),
+    RANDOM.but(default=500),
     argument("--random-first", action="store_true"),
     SECONDS.but(default=540),
     KEEP.but(required=True),

@@ -16,12 +16,12 @@ import numpy as np
 from PIL import Image
 
 from atonc import evaluate
-from benchmarks.shared.declare import Report, argument
+from benchmarks.shared.declare import COUNT, Report, argument
 
 GROUP = "tools"
 ARGUMENTS = (
     argument("model", type=Path),
-    argument("--count", type=int, default=2000),
+    COUNT.but(default=2000),
     argument("--classes", type=int, default=5),
 )
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from atonc.emu.board.elf import read_firmware
-from benchmarks.shared.declare import ONLY, SEED, WRITE, Report, argument
+from benchmarks.shared.declare import ONLY, SEED, WORK, WRITE, Report, argument
 from benchmarks.shared.instruction_cases import AIM, Case, Maker
 from tests.board import instructions
 from tests.board.instructions import (
@@ -38,7 +38,7 @@ GROUP = "board"
 ARGUMENTS = (
     argument("--cases", type=int, default=24, help="of every instruction (default 24)"),
     SEED,
-    argument("--work", type=Path, metavar="DIR", help="where to build"),
+    WORK,
     ONLY,
     argument("--for-tests", type=Path, metavar="FILE.npz", help="write cases for the tests"),
     WRITE,

@@ -24,10 +24,10 @@ from atonc.ir import Graph
 from atonc.ops import evaluate, run_graph
 from atonc.passes import order
 from benchmarks.shared.corpus import chosen
-from benchmarks.shared.declare import ONLY, WRITE, Report, argument
+from benchmarks.shared.declare import INPUTS, ONLY, WRITE, Report
 
 GROUP = "truth"
-ARGUMENTS = (argument("--inputs", type=int, default=2), ONLY, WRITE)
+ARGUMENTS = (INPUTS.but(default=2), ONLY, WRITE)
 
 FLOAT_STEP = 1e-6  # of the largest value: floats are added in another order
 

@@ -19,11 +19,11 @@ from atonc.app.generating import analyze
 from atonc.options import Options
 from benchmarks.shared.children import run_again
 from benchmarks.shared.corpus import ROOT, chosen
-from benchmarks.shared.declare import ONLY, WRITE, Report, argument, hidden
+from benchmarks.shared.declare import BEFORE, ONLY, WRITE, Report, hidden
 
 GROUP = "speed"
 ARGUMENTS = (
-    argument("--before", type=Path, required=True, metavar="CHECKOUT", help="the other one"),
+    BEFORE.but(required=True, metavar="CHECKOUT", help="the other one"),
     ONLY,
     WRITE,
     hidden("--child", nargs="+", type=Path),

@@ -18,16 +18,16 @@ from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from benchmarks.shared.declare import JOBS, KEEP, SEED, WRITE, Report, argument
+from benchmarks.shared.declare import COUNT, FIRST, JOBS, KEEP, SEED, WRITE, Report, argument
 from benchmarks.shared.kept import append, read_lines
 from tests.mutations import KINDS, SECONDS, Outcome, attempt
 
 GROUP = "tools"
 ARGUMENTS = (
-    argument("--count", type=int, default=20_000, help="of each kind"),
+    COUNT.but(default=20_000, help="of each kind"),
     argument("--kind", action="append", choices=list(KINDS), help="only this one (repeatable)"),
     SEED,
-    argument("--first", type=int, default=0),
+    FIRST,
     JOBS,
     KEEP,
     WRITE,

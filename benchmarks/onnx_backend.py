@@ -41,7 +41,7 @@ OUTCOMES = ("right", "refused", "wrong", "traceback")
 GROUP = "truth"
 ARGUMENTS = (
     ONLY,
-    argument("--list", default="", choices=["", *OUTCOMES], help="print the cases with this outcome"),
+    argument("--show", default="", choices=["", *OUTCOMES], help="print the cases with this outcome"),
     WRITE,
 )
 
@@ -148,7 +148,7 @@ def run(arguments: argparse.Namespace) -> Report:
     started = time.perf_counter()
     found = [judge(case) for case in cases() if asked_for(arguments.only, case.name)]
     for outcome in found:
-        if outcome.outcome in ("wrong", "traceback", arguments.list):
+        if outcome.outcome in ("wrong", "traceback", arguments.show):
             print(outcome.name, outcome.outcome, outcome.detail, sep=" | ", file=sys.stderr)
     print(f"{time.perf_counter() - started:.0f} s", file=sys.stderr)
     bad = any(outcome.outcome in ("wrong", "traceback") for outcome in found)

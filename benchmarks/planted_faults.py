@@ -24,12 +24,12 @@ from atonc.ir import Graph, Op, Quantisation
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
 from benchmarks.shared.corpus import model
-from benchmarks.shared.declare import WRITE, Report, argument
+from benchmarks.shared.declare import ONE_MODEL, WRITE, Report
 from benchmarks.shared.tables import head
 
 MODEL = "mobilenet_v1_0.25_96_tfs_int8.tflite"
 GROUP = "quantising"
-ARGUMENTS = (argument("--model", default=MODEL, metavar="FILE", help="another network, int8"), WRITE)
+ARGUMENTS = (ONE_MODEL.but(default=MODEL), WRITE)
 
 SEEDS = (0, 1)
 Plant = Callable[[Graph, Op], Graph]

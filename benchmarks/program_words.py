@@ -16,7 +16,7 @@ from atonc.hw.ec import encode, merge_writes
 from atonc.options import Options
 from atonc.pipeline import compile_file
 from benchmarks.shared.corpus import chosen
-from benchmarks.shared.declare import BEFORE, MODEL_FILES, ONLY, WRITE, Report, argument
+from benchmarks.shared.declare import BEFORE, MODEL_FILES, ONLY, SAVE, WRITE, Report, argument
 from benchmarks.shared.kept import read, write
 
 FEW = (  # single layers, and some small networks
@@ -27,7 +27,7 @@ GROUP = "speed"
 ARGUMENTS = (
     MODEL_FILES,
     ONLY.but(default=FEW),
-    argument("--save", type=Path, metavar="FILE", help="count the words of this tree"),
+    SAVE,
     BEFORE,
     argument("--after", type=Path, metavar="FILE", help="the counts to compare with those of --before"),
     WRITE,

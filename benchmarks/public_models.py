@@ -35,7 +35,7 @@ from atonc.options import Options
 from benchmarks.corpus import figures, kernels_of, layers, outputs, references, sensitivity
 from benchmarks.shared.corpus import asked_for, corpus_dir, models_in
 from benchmarks.shared.corpus_report import Record
-from benchmarks.shared.declare import FOLDERS, KEEP, ONLY, SECONDS, WRITE, Report, argument
+from benchmarks.shared.declare import FOLDERS, KEEP, LIMIT, ONLY, SECONDS, WRITE, Report, argument
 from benchmarks.shared.kept import HOME, KeptLines
 from benchmarks.shared.public_models_report import INPUTS, Model, close, one_line, outcome, report, row
 
@@ -45,7 +45,7 @@ ARGUMENTS = (
     ONLY,
     KEEP.but(default=HOME / "atonc_public_models.jsonl"),
     argument("--again", nargs="*", default=[], metavar="OUTCOME", help="do these of what is kept once more"),
-    argument("--limit", type=float, default=240.0, help="seconds of processor time per model"),
+    LIMIT.but(default=240.0),
     SECONDS,
     WRITE,
 )

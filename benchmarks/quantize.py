@@ -25,16 +25,16 @@ from atonc.quantizing.price import Price, price
 from atonc.quantizing.run import quantize
 from atonc.quantizing.types import Candidate, Settings
 from benchmarks.shared.corpus import asked_for
-from benchmarks.shared.declare import KEEP, ONLY, WRITE, Report, argument
+from benchmarks.shared.declare import KEEP, ONLY, SAVE, WRITE, Report, argument
 from benchmarks.shared.kept import read, write
 from benchmarks.shared.quantize_table import table
 
 GROUP = "quantising"
 ARGUMENTS = (
-    argument("--folder", type=Path, metavar="DIR", help="measure the float models that lie there"),
+    argument("--floats", type=Path, metavar="DIR", help="measure the float models that lie there"),
     ONLY,
     KEEP.but(required=True),
-    argument("--save", type=Path, metavar="DIR", help="write our quantised models there"),
+    SAVE.but(metavar="DIR", help="our quantised models go there"),
     argument("--made-before", type=Path, metavar="DIR", help="take them from there, if they are there"),
     WRITE,
 )
@@ -357,9 +357,9 @@ def _measured(key: str, path: Path, folder: Path, keep: Path | None, made_before
 
 def run(arguments: argparse.Namespace) -> Report:
     rows = read(arguments.keep)
-    if arguments.folder:
+    if arguments.floats:
         for key in (key for key in MODELS if asked_for(arguments.only, key)):
             with threads(1):  # other work runs beside it
-                rows[key] = measure(key, arguments.folder, arguments.save, arguments.made_before)
+                rows[key] = measure(key, arguments.floats, arguments.save, arguments.made_before)
             write(arguments.keep, rows)
     return Report(table(rows, MODELS))

@@ -23,7 +23,7 @@ from typing import Any
 
 from atonc.ir import text
 from benchmarks.shared.corpus import ROOT
-from benchmarks.shared.declare import KEEP, SECONDS, WRITE, Report, argument
+from benchmarks.shared.declare import COUNT, FIRST, KEEP, SECONDS, SEED, SHARD, WRITE, Report, argument
 from benchmarks.shared.kept import append, read_lines
 from tests.compiler.cases import Verdict, describe, judge
 from tests.compiler.layer_checks import WITHIN, Layer, Output
@@ -34,15 +34,15 @@ from tests.compiler.strategies import Case, try_cases
 
 GROUP = "truth"
 ARGUMENTS = (
-    argument("--count", type=int, default=300, help="plain networks"),
+    COUNT.but(default=300, help="plain networks"),
     argument("--steep-count", type=int, default=60),
-    argument("--first", type=int, default=0),
+    FIRST,
     SECONDS,
     KEEP,
     argument("--accept", nargs="*", default=[], metavar="CODE", help="earlier states of the code that count"),
     WRITE,
-    argument("--seed", type=int),
-    argument("--shard", type=int),
+    SEED.but(default=None, help="of the one network to look at"),
+    SHARD.but(type=int, default=None, metavar="NUMBER", help="of the test that failed"),
     argument("--steep", action="store_true", help="the class of --seed or --shard"),
     argument("--keep-as", metavar="NAME"),
 )

@@ -18,12 +18,12 @@ from pathlib import Path
 
 from atonc.app import relocating
 from atonc.reloc.build import RelocOptions
-from benchmarks.shared.declare import JOBS, ONE_FETCHED, WRITE, Report, argument
+from benchmarks.shared.declare import COUNT, JOBS, ONE_FETCHED, WRITE, Report, argument
 from tests.reloc import fuzzing, images
 
 GROUP = "board"
 ARGUMENTS = (
-    argument("--count", type=int, default=100_000),
+    COUNT.but(default=100_000),
     argument("--libfuzzer", type=int, default=0, metavar="SECONDS"),
     ONE_FETCHED.but(required=False),
     JOBS.but(default=2),

@@ -1,6 +1,7 @@
 """Does our loader run corpus models as relocatable images at any place, byte for byte?
 
-Three places, in place and copied, split and not; every output byte against the emulator. Also what an image for the Cortex-M55 takes beside weights and programs.
+Three places, in place and copied, split and not; every output byte against the emulator. Also what an image
+for the Cortex-M55 takes beside weights and programs.
 """
 
 from __future__ import annotations

@@ -23,13 +23,13 @@ from atonc.errors import AtoncError
 from atonc.insight.ours import network_view
 from atonc.options import Options
 from benchmarks.shared.corpus import chosen
-from benchmarks.shared.declare import MODEL_FILES, ONLY, SHARD, Report, argument
+from benchmarks.shared.declare import MODEL_FILES, ONLY, SAVE, SHARD, Report, argument
 from benchmarks.shared.kept import read
 from benchmarks.shared.kept import write as keep
 
 GROUP = "speed"
 ARGUMENTS = (
-    argument("--save", type=Path, metavar="FILE", help="write the hashes there"),
+    SAVE,
     argument("--against", type=Path, metavar="FILE", help="compare with those there"),
     argument("--quick", action="store_true", help="eight small models"),
     MODEL_FILES,

@@ -13,11 +13,11 @@ from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file
 from atonc.schedule import PASSES
 from benchmarks.shared.corpus import ROOT, model
-from benchmarks.shared.declare import Report, argument
+from benchmarks.shared.declare import ONE_MODEL, Report
 
 MODEL = "cifar10__resnet_v1_8_32_tfs_int8.tflite"
 GROUP = "speed"
-ARGUMENTS = (argument("--model", default=MODEL, metavar="FILE", help="another network"),)
+ARGUMENTS = (ONE_MODEL.but(default=MODEL),)
 
 PICTURE = ROOT / "docs" / "images" / "schedule.svg"
 COLOURS = {"CONVACC": "#2c6fbb", "ARITH": "#d9822b", "ACTIV": "#8e5ea2", "POOL": "#3a9d5d", "STRENG": "#999999"}

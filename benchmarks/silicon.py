@@ -37,7 +37,19 @@ from atonc.schedule import PREFETCH
 from atonc.target import trust_of
 from benchmarks.shared import kept
 from benchmarks.shared.corpus import chosen
-from benchmarks.shared.declare import BEFORE, FEW, FRESH, KEEP, MODEL_FILES, ONLY, SHARD, WRITE, Report, argument
+from benchmarks.shared.declare import (
+    BEFORE,
+    FEW,
+    FRESH,
+    KEEP,
+    MODEL_FILES,
+    ONLY,
+    RANDOM,
+    SHARD,
+    WRITE,
+    Report,
+    argument,
+)
 from tests.compiler.random_graphs import random_graph
 
 ANY = "any"
@@ -69,7 +81,7 @@ ARGUMENTS = (
     KEEP.but(default=kept.HOME / "atonc_silicon", metavar="DIR"),
     FRESH,
     BEFORE,
-    argument("--random", type=int, default=0, metavar="N", help="also so many random networks"),
+    RANDOM,
     argument("--list", action="store_true", help="print every form that is not simply seen"),
     WRITE,
 )

@@ -15,7 +15,7 @@ from pathlib import Path
 from atonc.app.generating import analyze
 from atonc.options import Options
 from benchmarks.shared.corpus import corpus_dir
-from benchmarks.shared.declare import BEFORE, WRITE, Report, argument
+from benchmarks.shared.declare import BEFORE, SAVE, WRITE, Report, argument
 from benchmarks.shared.kept import read, write
 from benchmarks.shared.tables import geometric_mean
 
@@ -23,7 +23,7 @@ GROUP = "speed"
 ARGUMENTS = (
     argument("--more", type=Path, metavar="DIR", help="the two models that are not in the corpus"),
     BEFORE,
-    argument("--save", type=Path, metavar="FILE", help="the figures, for --before of a later run"),
+    SAVE,
     WRITE,
 )
 

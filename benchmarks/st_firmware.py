@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.shared.declare import ONE_FETCHED, WRITE, Report, argument
+from benchmarks.shared.declare import ONE_FETCHED, SAMPLES, WRITE, Report
 from benchmarks.shared.st_session import session
 
 GROUP = "board"
-ARGUMENTS = (ONE_FETCHED, argument("--samples", type=int, default=4000), WRITE)
+ARGUMENTS = (ONE_FETCHED, SAMPLES.but(default=4000), WRITE)
 
 _RUN = "76EHwan+ANN_GMPPT/.ai/run/run-1"
 RECORDING = f"{_RUN}/.ai/st_ai_output/network_val_io.npz"

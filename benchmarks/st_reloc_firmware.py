@@ -24,11 +24,11 @@ from atonc.options import Options
 from atonc.reloc.build import RelocOptions, build
 from atonc.report.compile_text import counts
 from benchmarks.shared.corpus import asked_for, corpus_dir
-from benchmarks.shared.declare import ONE_FETCHED, ONLY, WRITE, Report, argument
+from benchmarks.shared.declare import ONE_FETCHED, ONLY, SAMPLES, WRITE, Report
 from benchmarks.shared.st_session import RELOC_FIRMWARES, Answer, session
 
 GROUP = "board"
-ARGUMENTS = (ONE_FETCHED, argument("--samples", type=int, default=2), ONLY, WRITE)
+ARGUMENTS = (ONE_FETCHED, SAMPLES.but(default=2), ONLY, WRITE)
 
 MODELS = (
     "ad01_int8.tflite",

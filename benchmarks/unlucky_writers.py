@@ -17,12 +17,12 @@ from atonc import build_folder
 from atonc.app import generating
 from atonc.options import Options
 from benchmarks.shared.corpus import ROOT
-from benchmarks.shared.declare import SEED, WRITE, Report, argument
+from benchmarks.shared.declare import KILLS, SEED, WRITE, Report, argument
 from tests import unlucky_writers as unlucky
 
 GROUP = "tools"
 ARGUMENTS = (
-    argument("--kills", type=int, default=200),
+    KILLS.but(default=200),
     argument("--pairs", type=int, default=60),
     SEED,
     argument("--folder", type=Path, metavar="DIR", help="where, instead of the place for temporary files"),

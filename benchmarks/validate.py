@@ -19,11 +19,11 @@ from atonc.errors import AtoncError
 from atonc.options import Options
 from atonc.pipeline import compile_file
 from benchmarks.shared.corpus import chosen
-from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report, argument
+from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, SAMPLES, WRITE, Report
 from benchmarks.shared.kept import Kept
 
 GROUP = "truth"
-ARGUMENTS = (argument("--samples", type=int, default=10), MODEL_FILES, ONLY, KEEP, FRESH, WRITE)
+ARGUMENTS = (SAMPLES.but(default=10), MODEL_FILES, ONLY, KEEP, FRESH, WRITE)
 
 LARGE_BYTES, FEW = 2 << 20, 2
 

@@ -27,7 +27,7 @@ from atonc.wire.client import Client
 from atonc.wire.links import open_link
 from benchmarks.shared.corpus import ROOT
 from benchmarks.shared.corpus import model as path_of
-from benchmarks.shared.declare import MODEL_FILES, ONE_FETCHED, WRITE, Report, argument
+from benchmarks.shared.declare import INPUTS, MODEL_FILES, ONE_FETCHED, WRITE, Report, argument
 from tests.wire.served import served
 
 MODELS = ("digits.tflite", "ad01_int8.tflite", "kws_ref_model.tflite")
@@ -35,7 +35,7 @@ GROUP = "board"
 ARGUMENTS = (
     ONE_FETCHED,
     argument("--python", type=Path, metavar="PROGRAM", help="an interpreter for ST's clients"),
-    argument("--inputs", type=int, default=20),
+    INPUTS.but(default=20),
     argument("--recorded", type=int, default=100, help="inputs for ST's firmware (100)"),
     WRITE,
     MODEL_FILES.but(default=MODELS),

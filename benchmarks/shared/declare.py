@@ -36,7 +36,8 @@ class Argument:
             return self.flag
         values = value if isinstance(value, list | tuple) else [value]
         said = self.settings.get("metavar") or self.attribute.upper()
-        words = [said] * len(values) if self.settings.get("type") is Path else [_PLACE.sub(r"\1", str(v)) for v in values]
+        place = self.settings.get("type") is Path
+        words = [said if place else _PLACE.sub(r"\1", str(one)) for one in values]
         return " ".join([self.flag, *words] if self.flag.startswith("-") else words)
 
 
@@ -64,6 +65,16 @@ KEEP = argument(
 BEFORE = argument("--before", type=Path, metavar="FILE", help="records of an earlier run to compare with")
 SECONDS = argument("--seconds", type=float, default=float("inf"), help="begin nothing after so many")
 SEED = argument("--seed", type=int, default=1)
+LIMIT = argument("--limit", type=float, help="seconds for one model")
+COUNT = argument("--count", type=int, metavar="N", help="so many")
+FIRST = argument("--first", type=int, default=0, metavar="NUMBER", help="from this one on")
+SAMPLES = argument("--samples", type=int, metavar="N", help="so many for each model")
+INPUTS = argument("--inputs", type=int, metavar="N", help="so many for each model")
+RANDOM = argument("--random", type=int, default=0, metavar="N", help="also so many random networks")
+KILLS = argument("--kills", type=int, metavar="N", help="so many processes are killed")
+SAVE = argument("--save", type=Path, metavar="FILE", help="what was found, for a later run to compare with")
+WORK = argument("--work", type=Path, metavar="DIR", help="where to build and to keep what was found")
+ONE_MODEL = argument("--model", metavar="FILE", help="another one: a path, or a name in the corpus")
 JOBS = argument("--jobs", type=int, default=1, help="so many at the same time")
 MODEL_FILES = argument("--models", nargs="+", default=(), metavar="FILE", help="these: a path, or a name in the corpus")
 FOLDERS = argument("folders", nargs="+", type=Path, metavar="FOLDER", help="folders with .tflite and .onnx files")
