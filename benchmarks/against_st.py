@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,14 +25,15 @@ from atonc.workers.unit import code_version
 from benchmarks.schedule import RECORDS, measure, published
 from benchmarks.shared import kept as kept_records
 from benchmarks.shared.corpus import asked_for, corpus_dir
-from benchmarks.shared.declare import FETCHED, FRESH, ONLY, WRITE, Report
+from benchmarks.shared.declare import FETCHED, FRESH, KEEP, ONLY, WRITE, Report
 from benchmarks.shared.pages import RESULTS
+from benchmarks.shared.tables import geometric_mean
 
 GROUP = "st"
-ARGUMENTS = (FETCHED.but(required=False, default=()), ONLY, FRESH, WRITE)
+KEPT = RESULTS / "against_st.json"
+ARGUMENTS = (FETCHED.but(required=False, default=()), ONLY, KEEP.but(default=KEPT), FRESH, WRITE)
 
 PAIRS = Path(__file__).with_name("zoo_400.csv")
-KEPT = RESULTS / "against_st.json"
 NEWEST = "4.0.0"
 _MODEL = re.compile(r"([\w.-]+)/([\w.-]+)(@\w+):(.+)")
 Row = dict[str, Any]
@@ -125,23 +125,18 @@ def _default_records() -> Mapping[str, Row]:
 
 def summary(groups: Mapping[str, Sequence[Row]]) -> Row:
     """Networks count once, whatever number of rows they have."""
-    ratios = {name: mean(row["ms"] / row["st_ms"] for row in rows) for name, rows in groups.items()}
+    ratios = {name: geometric_mean(row["ms"] / row["st_ms"] for row in rows) for name, rows in groups.items()}
     inside = {name: ratio for name, ratio in ratios.items() if not any(row["external_kib"] for row in groups[name])}
-    upper = [mean(row["high_ms"] / row["st_ms"] for row in groups[name]) for name in inside]
+    upper = [geometric_mean(row["high_ms"] / row["st_ms"] for row in groups[name]) for name in inside]
     return {
-        "networks": len(ratios), "mean": round(mean(ratios.values()), 4),
-        "on_chip": len(inside), "on_chip_mean": round(mean(inside.values()), 4),
+        "networks": len(ratios), "mean": round(geometric_mean(ratios.values()), 4),
+        "on_chip": len(inside), "on_chip_mean": round(geometric_mean(inside.values()), 4),
         "on_chip_median": round(median(inside.values()), 4) if inside else 0.0,
-        "on_chip_high": round(mean(upper), 4),  # if every prediction were as slow as its band allows
+        "on_chip_high": round(geometric_mean(upper), 4),  # if every prediction were as slow as its band allows
         "slower": {name: round(ratio, 4) for name, ratio in ratios.items() if ratio > 1},
         "weakest": sorted(((round(r, 4), n) for n, r in inside.items()), reverse=True)[:5],
         "strongest": sorted((round(r, 4), n) for n, r in inside.items())[:5],
     }  # fmt: skip
-
-
-def mean(ratios: Iterable[float]) -> float:
-    found = list(ratios)
-    return math.exp(sum(map(math.log, found)) / len(found)) if found else 0.0
 
 
 def by_network(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -212,13 +207,13 @@ def _same_line(row: Row) -> str:
 
 
 def run(arguments: argparse.Namespace) -> Report:
-    old = [] if arguments.fresh else kept_records.read(KEPT).get("newest", {}).get("rows", [])
+    old = [] if arguments.fresh else kept_records.read(arguments.keep).get("newest", {}).get("rows", [])
     kept, rows = {key_of(row): row for row in old}, {}
     for row in newest(arguments.fetched, kept, arguments.only):
         print(row["network"], row["resolution"], row.get("ms", row.get("refused")), row["st_ms"], flush=True)
         rows[key_of(row)] = row
-        kept_records.write(KEPT, document(list((kept | rows).values())))  # for the next run
+        kept_records.write(arguments.keep, document(list((kept | rows).values())))  # for the next run
     found = document(list(rows.values()))
-    kept_records.write(KEPT, found)
+    kept_records.write(arguments.keep, found)
     text = page(found)
     return Report(text)

@@ -9,17 +9,16 @@ in a folder. `--write` also keeps arguments.json, from which
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from atonc.hw.safety.evidence.arguments import ARGUMENTS as ARGUED
 from atonc.options import Options
-from benchmarks.shared import kept
+from benchmarks.shared import kept, tables
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import FEW, FRESH, KEEP, MODEL_FILES, ONLY, SHARD, WRITE, Report, argument
+from benchmarks.shared.tables import geometric_mean
 from benchmarks.silicon import Record, judge
 
 DEFAULT = "default"
@@ -78,7 +77,7 @@ def row(records: Records, argument: str) -> Record:
         "to_cpu": sum(map(len, moved.values())),
         "left": sum(rests_on(found[argument], argument) for found in rest.values()),
         "refused": sorted(name for name, found in rest.items() if "refused" in found[argument]),
-        "price": mean(known.values()),
+        "price": geometric_mean(known.values()),
         "worst": known.get(worst, 1.0),
         "worst_model": worst,
         "moved": {name: names for name, names in moved.items() if names},
@@ -89,12 +88,6 @@ def price(found: Mapping[str, Record], argument: str) -> float:
     """Predicted cycles without the argument, of those by default; none where nothing is predicted."""
     default, without = found[DEFAULT], found.get(argument, found[DEFAULT])
     return float(without.get("cycles", 0) / default["cycles"]) if default.get("npu_cycles") else 0.0
-
-
-def mean(ratios: Any) -> float:
-    """Geometric."""
-    found = list(ratios)
-    return math.exp(sum(map(math.log, found)) / len(found)) if found else 1.0
 
 
 def moved_without(found: Mapping[str, Record], argument: str) -> list[str]:
@@ -112,7 +105,7 @@ def lines(rows: list[Record], models: int) -> Iterator[str]:
     for found in rows:
         worst = f"{found['worst']:.3f} {found['worst_model']}" if found["worst"] > 1 else ""
         cells = (found["argument"], found["epochs"], found["models"], found["to_cpu"], f"{found['price']:.4f}", worst)
-        yield f"| {' | '.join(map(str, cells))} |"
+        yield tables.row(cells)
     yield ""
     for found in rows:
         yield from (f"- without {found['argument']}, {m}: {', '.join(names)}" for m, names in found["moved"].items())

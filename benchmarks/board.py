@@ -19,9 +19,10 @@ from atonc.firmware import image as firmware
 from atonc.firmware.image import ImageNetwork, Runtime
 from atonc.options import Options
 from atonc.report.compile_text import counts
-from benchmarks.shared.corpus import chosen
+from benchmarks.shared.corpus import ON_THE_BOARD, chosen
 from benchmarks.shared.declare import LABEL, MODEL_FILES, RUNTIME, WRITE, Report, argument
 from benchmarks.shared.pages import result
+from benchmarks.shared.tables import in_a_cell, short
 
 GROUP = "board"
 ARGUMENTS = (
@@ -33,16 +34,8 @@ ARGUMENTS = (
 )
 
 MODELS = (
-    "mobilenet_v1_0.25_96_tfs_int8.tflite",
-    "vww_96_int8.tflite",
-    "person_detect.tflite",
-    "ad01_int8.tflite",
-    "face_detection_front_128_integer_quant.tflite",
-    "cifar10__resnet_v1_8_32_tfs_int8.tflite",
-    "fomo_face_detection.tflite",
-    "kws_ref_model.tflite",
+    *ON_THE_BOARD,
     "mnist_int8_io_i8.tflite",
-    "spatial_cnn_int8.tflite",
     "coco_2017_person__st_yolo_x_nano_192_0.33_0.25_int8.tflite",
     "closed__kai_jiang__code__vww__K1_BOARD_614.4MHz_V1.0__models__mobilenet_v1.onnx",
 )
@@ -104,7 +97,7 @@ def run(arguments: argparse.Namespace) -> Report:
 
 
 def _one(model: Path, controller: bool, runtime: Runtime, common: list[Path], work: Path) -> Row:
-    name = model.name if len(model.name) < 60 else f"{model.name[:20]}...{model.name[-20:]}"
+    name = short(model.name)
     try:
         view = generating.analyze(model, Options(verify=False, epoch_controller=controller))
         network = boarding.image_network(view, work / "network")
@@ -113,7 +106,7 @@ def _one(model: Path, controller: bool, runtime: Runtime, common: list[Path], wo
         started = time.perf_counter()
         found = boarding.compare(view, _samples(view), Rig(elf, [network]), runtime.label)
     except AtoncError as error:
-        return Row(name, controller, failure=error.what[:200].replace("|", "/"))
+        return Row(name, controller, failure=in_a_cell(error.what))
     steps = counts(view.compiled.program.steps)
     return Row(
         name,
@@ -142,7 +135,7 @@ def _strict(network: ImageNetwork, runtime: Runtime, work: Path) -> str:
     try:
         building.compile_units(building.find_toolchain(), [unit], folder, cpu="cortex-m55")
     except AtoncError as error:
-        return error.what[:200].replace("|", "/")
+        return in_a_cell(error.what)
     return "clean"
 
 

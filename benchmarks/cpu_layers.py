@@ -21,6 +21,7 @@ from atonc.lower.rules import rule_of
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file
 from benchmarks.public_models import distinct
+from benchmarks.shared import tables as markdown
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import FOLDERS, FRESH, KEEP, ONLY, SECONDS, WRITE, Report, argument
 from benchmarks.shared.kept import KeptLines
@@ -164,7 +165,7 @@ def _costs(tables: Tables) -> Iterator[str]:
         rule = rule_of(key)
         cells = (kind, rule.id, line.layers, line.models, f"{line.milliseconds:.2f}",
                  f"{line.milliseconds / total:.2%}", f"{share:.1%}", name, rule.remedy)  # fmt: skip
-        yield f"| {' | '.join(map(str, cells))} |"
+        yield markdown.row(cells)
 
 
 def run(arguments: argparse.Namespace) -> Report:

@@ -31,6 +31,7 @@ from typing import Any
 
 from atonc.deploy import journal
 from atonc.deploy.plan import STATE
+from benchmarks.shared import tables
 from benchmarks.shared.corpus import corpus_dir
 from benchmarks.shared.declare import KILLS, ONE_FETCHED, SEED, WORK, WRITE, Report, argument
 from benchmarks.shared.kept import read, write
@@ -140,7 +141,7 @@ def undisturbed(place: Place, source: Path, name: str) -> dict[str, Any]:
     times = ", ".join(f"{step['step']} {step['seconds']:.0f}" for step in steps)
     cells = (name, APPLICATIONS[name][0], f"{image.stat().st_size:,}", times, "nothing changes" if same else "CHANGES")
     return {
-        "row": f"| {' | '.join(cells)} |\n",
+        "row": tables.row(cells) + "\n",
         "wanted": wanted,
         "before": before,
         "seconds": seconds,

@@ -26,6 +26,7 @@ from atonc.deploy.app_config.render import meaning
 from atonc.deploy.config import class_names, read_config
 from atonc.deploy.model_facts import ModelFacts, read_facts
 from atonc.errors import AtoncError
+from benchmarks.shared import tables
 from benchmarks.shared.corpus import corpus_dir
 from benchmarks.shared.declare import ONE_FETCHED, WRITE, Report
 from tests.deploy.stand_ins import stand_in
@@ -296,7 +297,7 @@ def today(fetched: Path, scratch: Path) -> str:
             str(len(shared) - len(other)),
             *(", ".join(f"`{n}`" for n in names) or "-" for names in lists),
         )
-        text += f"| {' | '.join(cells)} |\n"
+        text += tables.row(cells) + "\n"
     return text
 
 
@@ -314,7 +315,7 @@ def run(arguments: argparse.Namespace) -> Report:
         files = sorted(services.glob("*/src/config_file_examples/deployment*.yaml"))
         rows = [compare(services, file, fetched, Path(scratch)) for file in files]
         current = today(fetched, Path(scratch))
-    text = HEAD + "".join(f"| {' | '.join((row.file, *row.cells))} |\n" for row in rows)
+    text = HEAD + "".join(tables.row((row.file, *row.cells)) + "\n" for row in rows)
     read = sum(row.cells[-1] != "not read" for row in rows)
     equal = sum(row.cells[-1] == "equal" for row in rows)
     text += f"\n{read} of {len(rows)} files are read; {equal} headers equal ST's.\n"

@@ -30,6 +30,7 @@ from atonc.hw.ec import (
     read_header_file,
     relocate,
 )
+from benchmarks.shared import tables
 from benchmarks.shared.declare import FETCHED, WRITE, Report
 
 GROUP = "silicon"
@@ -195,7 +196,7 @@ def table(results: list[Result], notes: list[str]) -> str:
 def _row(r: Result, kinds: list[str]) -> str:
     cells = [r.title, r.generation, str(r.epochs), f"{r.same_programs} / {r.blobs}"]
     cells += [f"{r.equal[k]} / {r.compared[k]}" for k in kinds]
-    return "| " + " | ".join(cells) + " |"
+    return tables.row(cells)
 
 
 def run(arguments: argparse.Namespace) -> Report:

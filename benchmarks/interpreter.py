@@ -23,6 +23,7 @@ from atonc.frontends.read import read
 from atonc.ir import Graph
 from atonc.ops import evaluate, run_graph
 from atonc.passes import order
+from benchmarks.shared import tables
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import INPUTS, ONLY, WRITE, Report
 
@@ -99,4 +100,4 @@ def report(rows: list[tuple[Any, ...]], inputs: int) -> str:
         outputs, same = sum(row[1] for row in some), sum(row[2] for row in some)
         lines.append(f"- {title}: {len(some)} models, {same} of {outputs} outputs equal in every value.")
     lines += ["", "| model | outputs | exact | exact % | cosine | operators |", "|---|---|---|---|---|---|"]
-    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows), ""])
+    return "\n".join([*lines, *(tables.row(row) for row in rows), ""])

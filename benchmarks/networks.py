@@ -25,6 +25,7 @@ from atonc.emu.files.types import BufferInfo
 from atonc.emu.network import EmulatedNetwork
 from atonc.errors import AtoncError
 from atonc.ir import Graph
+from benchmarks.shared import tables
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import IMAGES, ONE_FETCHED, ONLY, WRITE, Report
 from benchmarks.shared.fetched import Compilation, compilations
@@ -171,7 +172,7 @@ def line(r: Row) -> str:
     cosines, spread = (" / ".join(f"{v:.5f}" for v in values[:2]) for values in (r.cosines, r.spread))
     cells = [r.title, r.epochs, r.cpu, r.layers, f"{r.worst:.3g}", f"{r.differ:.2f}", cosines, spread]
     cells += [f"{r.close} of {len(r.cosines)}", f"{r.seconds:.2f}", f"{r.reference_seconds:.2f}"]
-    return f"| {' | '.join(map(str, cells))} |\n"
+    return tables.row(cells) + "\n"
 
 
 def table(rows: list[Row]) -> str:

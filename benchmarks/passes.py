@@ -18,6 +18,7 @@ from atonc.ir import Graph
 from atonc.ops import run_graph
 from atonc.passes import PASSES
 from atonc.passes import run as run_passes
+from benchmarks.shared import tables
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import MODEL_FILES, ONLY, WRITE, Report, argument
 
@@ -78,7 +79,7 @@ def row(path: Path, each: bool) -> str:
         check_each(graph)
     wrong = "; ".join(differences(graph, canonical)) or "yes"
     cells = (path.name, len(graph.ops), len(canonical.ops), wrong, f"{seconds:.2f}", kinds(canonical))
-    return f"| {' | '.join(map(str, cells))} |"
+    return tables.row(cells)
 
 
 def run(arguments: argparse.Namespace) -> Report:

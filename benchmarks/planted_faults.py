@@ -157,7 +157,7 @@ def short_table(source: Graph, original: Graph, inputs: Samples) -> list[str]:
     for op in sites(source, "conv"):
         options = Options(verify=False)
         compiled = compile_graph(source, options)
-        meanings = compiled.mapped.context.meanings
+        meanings = compiled.mapped.context.semantics
         node = next(o for o in compiled.graph.ops if op.name in o.origin and o.name in meanings and o.kind == op.kind)
         whole, zero = meanings[node.name], compiled.graph.tensors[node.outputs[0]].zero_point
 

@@ -24,6 +24,7 @@ from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import Compiled, compile_graph
 from atonc.schedule import POOLS
+from benchmarks.shared import tables
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report
 from benchmarks.shared.kept import append, read_lines
@@ -87,7 +88,7 @@ def report(records: Sequence[Record]) -> Iterator[str]:
     some = [one for one in done if one["merged"]]
     for key, what in (("cycles", "time"), ("words", "program words"), ("bytes", "bytes of activations")):
         ratios = [one["on"][key] / one["off"][key] for one in some]
-        mean = float(np.exp(np.mean(np.log(ratios)))) if ratios else 1.0
+        mean = tables.geometric_mean(ratios)
         worst = max(ratios, default=1)
         yield f"* {what}: {mean:.3f} of without on the {len(some)} with a chain (geometric mean), worst {worst:.3f}."
     yield "\n| model | layers | chained | ms | of without | words | epochs | RAM | why not |"
@@ -98,7 +99,7 @@ def report(records: Sequence[Record]) -> Iterator[str]:
         ms, epochs = f"{off['cycles'] / 1e6:.3f} → {on['cycles'] / 1e6:.3f}", f"{off['epochs']} → {on['epochs']}"
         why = "; ".join(dict.fromkeys(seen[:90] for seen in one["apart"]))
         cells = (one["model"], one["layers"], one["merged"], ms, time, words, epochs, ram, why)
-        yield f"| {' | '.join(map(str, cells))} |"
+        yield tables.row(cells)
 
 
 def run(arguments: argparse.Namespace) -> Report:

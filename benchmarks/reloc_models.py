@@ -21,23 +21,13 @@ from atonc.options import Options
 from atonc.reloc.build import Built, RelocOptions, build
 from atonc.reloc.image import Image
 from atonc.report.compile_text import counts
-from benchmarks.shared.corpus import chosen
+from benchmarks.shared.corpus import ON_THE_BOARD, chosen
 from benchmarks.shared.declare import MODEL_FILES, WRITE, Report
+from benchmarks.shared.tables import in_a_cell, short
 
 GROUP = "board"
 ARGUMENTS = (MODEL_FILES, WRITE)
 
-MODELS = (
-    "mobilenet_v1_0.25_96_tfs_int8.tflite",
-    "vww_96_int8.tflite",
-    "person_detect.tflite",
-    "ad01_int8.tflite",
-    "face_detection_front_128_integer_quant.tflite",
-    "cifar10__resnet_v1_8_32_tfs_int8.tflite",
-    "fomo_face_detection.tflite",
-    "kws_ref_model.tflite",
-    "spatial_cnn_int8.tflite",
-)
 SPOTS = (
     Spot(),
     Spot(file=0x7123_4560, params=0x7400_0040, exec_ram=0x3404_1020, exec_ram_bytes=0xB_E000),
@@ -97,7 +87,7 @@ def run(arguments: argparse.Namespace) -> Report:
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         loader = loading.build_loader(loading.loader_runtime(), work / "loader")
-        for model in chosen(arguments, MODELS):
+        for model in chosen(arguments, ON_THE_BOARD):
             rows.append(_one(model, loader, work / f"{len(rows)}"))
             print(rows[-1].text(), flush=True)
     return Report(_page(rows), failed=any(row.failure or row.different for row in rows))
@@ -112,8 +102,7 @@ def _page(rows: list[Row]) -> str:
 
 
 def _one(model: Path, loader: Path, work: Path) -> Row:
-    name = model.name if len(model.name) < 60 else f"{model.name[:20]}...{model.name[-20:]}"
-    row, started = Row(name), time.perf_counter()
+    row, started = Row(short(model.name)), time.perf_counter()
     try:
         view = generating.analyze(model, Options(verify=False, relocatable=True))
         generating.generate(view, work)
@@ -132,7 +121,7 @@ def _one(model: Path, loader: Path, work: Path) -> Row:
                     row.compared += found.bytes_compared
                     row.different += found.bytes_different
     except AtoncError as error:
-        row.failure = error.what[:200].replace("|", "/")
+        row.failure = in_a_cell(error.what)
     row.seconds = time.perf_counter() - started
     return row
 

@@ -24,7 +24,9 @@ from atonc.insight.folder import folder_view
 from atonc.insight.ours import network_view
 from atonc.insight.types import BufferView, LayerView, NetworkView, OperatorView, PoolView, StepView, TensorView
 from atonc.options import Options
+from atonc.place.usage import MemoryUse, Row, Use
 from atonc.report.html import compare_page, html_page
+from benchmarks.shared import tables
 from benchmarks.shared.corpus import corpus_dir
 from benchmarks.shared.declare import WRITE, Report
 
@@ -85,10 +87,11 @@ def made_up(count: int = 1000) -> NetworkView:
         for k, one in enumerate(layers)
     )
     pools = (PoolView("npuRAM3", 0x34200000, 448 << 10, 400 << 10, external=False),)
+    memory = MemoryUse((Row("npuRAM3", Use.ACTIVATIONS, 400 << 10, ram=True),), 1 << 20)
     edges = (tensors["image"],), (tensors[outputs[-1]],)
     return NetworkView(
         "network", "a thousand layers", "atonc", "stm32n6570-dk", 1000.0, 800.0, steps, tuple(layers), buffers, pools,
-        400 << 10, 1 << 20, inputs=edges[0], outputs=edges[1], tensors=tensors,
+        memory, inputs=edges[0], outputs=edges[1], tensors=tensors,
     )  # fmt: skip
 
 
@@ -177,7 +180,7 @@ def measure(browser: Any, name: str, file: Path, made: float) -> list[str]:
                 cells += [f"{frames:.0f}", f"{work:.1f}"]
         else:
             cells += ["-"] * 4
-        rows.append("| " + " | ".join(cells) + " |")
+        rows.append(tables.row(cells))
         tab.page.close()
     return rows
 

@@ -19,6 +19,7 @@ from atonc.options import Options
 from atonc.pipeline import compile_file
 from benchmarks.shared.corpus import model
 from benchmarks.shared.declare import MODEL_FILES, WRITE, Report, argument
+from benchmarks.shared.tables import geometric_mean
 from tests.compiler.saturating import Verdict, judge, saturating_graph
 
 GROUP = "truth"
@@ -85,7 +86,7 @@ def models(files: Sequence[Path]) -> Iterator[str]:
 def cycles(before: Path, after: Path) -> str:
     old, new = (json.loads(path.read_text()) for path in (before, after))
     ratios = [new[name]["npu"] / old[name]["npu"] for name in old if old[name].get("npu") and new[name].get("npu")]
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    mean = geometric_mean(ratios)
     return (
         f"\nPrice: predicted cycles of the NPU over {len(ratios)} models of the corpus are {mean:.4f} of those before "
         f"(geometric mean; from {min(ratios):.4f} to {max(ratios):.4f}).\n"

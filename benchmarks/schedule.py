@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import math
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +22,7 @@ from atonc.hw.ec import ec_program
 from atonc.options import Options
 from atonc.pipeline import compile_file
 from benchmarks.shared import kept as records_of
+from benchmarks.shared import tables
 from benchmarks.shared.corpus import chosen, corpus_dir
 from benchmarks.shared.declare import BEFORE, FEW, FRESH, KEEP, MODEL_FILES, ONLY, SHARD, WRITE, Report, argument
 from benchmarks.shared.pages import RESULTS
@@ -120,7 +120,7 @@ def of_facts(name: str) -> bool:
 
 def mean(ratios: Iterable[float]) -> str:
     found = list(ratios)
-    return f"{math.exp(sum(map(math.log, found)) / len(found)):.3f} on {len(found)}" if found else "none"
+    return f"{tables.geometric_mean(found):.3f} on {len(found)}" if found else "none"
 
 
 def ratio(new: Record, old: Record | None, key: str) -> float | None:
@@ -157,7 +157,7 @@ def default_lines(now: Mapping[str, Record], before: Mapping[str, Record]) -> It
             was = f"{old['ms']:.3f}" if old and "ms" in old else ""
             cells += [was, cell(changed.get(name)), *(cell(ratio(record, old, key)) for key in ("words", "peak_bytes"))]
         cells += [_pair(record, old, "epochs"), f"{record['words']:,}", f"{record['peak_bytes']:,}"]
-        yield "| " + " | ".join(map(str, [*cells, record["cpu_steps"], record["seconds"]])) + " |"
+        yield tables.row([*cells, record["cpu_steps"], record["seconds"]])
     for name, record in sorted(now.items()):
         if "refused" in record:
             yield f"\n{name}: {record['refused']}"
@@ -188,7 +188,7 @@ def variant_lines(variant: str, now: Mapping[str, Record], default: Records, bef
         weights = record.get("resident_bytes", 0) + record.get("prefetched_bytes", 0)
         was, less = ([cell(older[name])], [cell(smaller[name])]) if before else ([], [])
         cells = [name, f"{record['ms']:.3f}", cell(times[name]), *was, f"{record['peak_bytes']:,}"]
-        yield "| " + " | ".join([*cells, cell(sizes[name]), *less, f"{weights:,}"]) + " |"
+        yield tables.row([*cells, cell(sizes[name]), *less, f"{weights:,}"])
     yield ""
     against = [f"{what} {mean(v for v in found.values() if v)}" for what, found in
                (("time to default", times), ("to before", older), ("activations to default", sizes),

@@ -11,7 +11,6 @@ every run). `--random`: also so many random networks of the tests, half of them 
 from __future__ import annotations
 
 import argparse
-import math
 import re
 import sys
 from collections import Counter
@@ -35,7 +34,7 @@ from atonc.pipeline import Compiled, compile_file, compile_graph
 from atonc.place import board
 from atonc.schedule import PREFETCH
 from atonc.target import trust_of
-from benchmarks.shared import kept
+from benchmarks.shared import kept, tables
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import (
     BEFORE,
@@ -177,7 +176,7 @@ def form_lines(records: Mapping[str, Record]) -> Iterator[str]:
     yield "| grade | argument | form | in role | value | seen | behind it | units | epochs | models | first |"
     yield "|---|---|---|---|---|---|---|---:|---:|---:|---|"
     for row in merged(records):
-        yield "| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |"
+        yield tables.row(str(cell).replace("|", "\\|") for cell in row)
 
 
 def price_lines(records: Mapping[str, Record], before: Mapping[str, Record]) -> Iterator[str]:
@@ -198,7 +197,7 @@ def price_lines(records: Mapping[str, Record], before: Mapping[str, Record]) -> 
         cells += [len(record["moved"]), *record["grades"].values()]
         yield f"| {model} | " + " | ".join(map(str, cells)) + " |"
     if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        mean = tables.geometric_mean(ratios)
         yield f"\nGeometric mean of the ratio over {len(ratios)} models: {mean:.4f}; worst {max(ratios):.3f}."
 
 

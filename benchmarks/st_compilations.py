@@ -27,6 +27,7 @@ from atonc.emu import tensors
 from atonc.emu.files import header_comment
 from atonc.emu.network import Step
 from atonc.errors import AtoncError
+from benchmarks.shared import tables
 from benchmarks.shared.children import run_again
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import ONLY, SECONDS, WRITE, Report, argument, hidden
@@ -294,7 +295,7 @@ def _line(key: str, found: Verdict, v: Verdict) -> str:
         causes = ", ".join(filter(None, (causes, f"weights longer by {v['cut']} bytes, cut")))
     cells = (found["origin"], v.get("compiler", ""), _driver(v), v.get("epochs", ""), v.get("cpu", ""), v["result"],
              v["seconds"], layers, worst, differ, causes)  # fmt: skip
-    return f"| {' | '.join(map(str, cells))} |"
+    return tables.row(cells)
 
 
 def _other(key: str, found: Verdict, v: Verdict) -> str:
@@ -305,7 +306,7 @@ def _other(key: str, found: Verdict, v: Verdict) -> str:
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         why += f"; absent here: {absent[0].split(':', 1)[1]}{more}"
     cells = (found["origin"], v.get("compiler", ""), _driver(v), v["result"], why)
-    return f"| {' | '.join(map(str, cells))} |"
+    return tables.row(cells)
 
 
 def run(arguments: argparse.Namespace) -> Report:

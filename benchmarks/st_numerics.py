@@ -28,6 +28,7 @@ from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import target_of, typical_runs
 from benchmarks.networks import complete, make_input
+from benchmarks.shared import tables as markdown
 from benchmarks.shared.declare import IMAGES, ONE_FETCHED, ONLY, WRITE, Report, argument
 from benchmarks.shared.fetched import Compilation, compilations
 
@@ -184,7 +185,7 @@ def table(rows: Iterable[Row], title: str) -> str:
     for family, own in sorted(families.items()):
         cells = [family, len(own), sum(not r.different for r in own), f"{sum(r.values for r in own):,}"]
         cells += [f"{sum(r.different for r in own):,}", f"{max(r.most for r in own):.3g}"]
-        lines.append(f"| {' | '.join(map(str, cells))} |\n")
+        lines.append(markdown.row(cells) + "\n")
     return "".join(lines)
 
 
@@ -195,7 +196,7 @@ def report(networks: list[Network], photos: list[Path]) -> str:
         rows = network.rows
         cells = [network.title, len(rows), sum(not r.different for r in rows), f"{sum(r.values for r in rows):,}"]
         cells += [f"{sum(r.different for r in rows):,}", f"{network.outputs:,}", f"{network.outputs_different:,}"]
-        text += f"| {' | '.join(map(str, cells))} |\n"
+        text += markdown.row(cells) + "\n"
     releases = sorted({network.tool for network in networks})
     for release in releases:
         rows = [row for network in networks if network.tool == release for row in network.rows]

@@ -26,6 +26,7 @@ from atonc.report.compile_text import counts
 from benchmarks.shared.corpus import asked_for, corpus_dir
 from benchmarks.shared.declare import ONE_FETCHED, ONLY, SAMPLES, WRITE, Report
 from benchmarks.shared.st_session import RELOC_FIRMWARES, Answer, session
+from benchmarks.shared.tables import short
 
 GROUP = "board"
 ARGUMENTS = (ONE_FETCHED, SAMPLES.but(default=2), ONLY, WRITE)
@@ -75,8 +76,7 @@ class Row:
     seconds: float
 
     def text(self) -> str:
-        name = self.model if len(self.model) < 60 else f"{self.model[:20]}...{self.model[-20:]}"
-        what = f"{name} | {self.npu} | {self.cpu} | {self.mode} | {self.image} | {self.samples}"
+        what = f"{short(self.model)} | {self.npu} | {self.cpu} | {self.mode} | {self.image} | {self.samples}"
         each = self.seconds / self.samples
         return f"| {what} | {self.compared:,} | {self.different} | {self.boot_s:.0f} | {each:.1f} |"
 

@@ -18,6 +18,7 @@ from atonc.app.references import References
 from atonc.errors import AtoncError
 from atonc.options import Options
 from atonc.pipeline import compile_file
+from benchmarks.shared import tables
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, SAMPLES, WRITE, Report
 from benchmarks.shared.kept import Kept
@@ -70,7 +71,7 @@ def row(name: str, record: Record) -> str:
     verdict = "; ".join(record["complaints"])[:160] or worst["verdict"]
     cells = [record["samples"], f"{worst['cos']:.5f}", f"{worst['kernels']:.5f}", ratio, f"{record['layer']:g}"]
     cells += [f"{record['operator']:g} of {record['operators']}", verdict, record["seconds"]]
-    return "| " + " | ".join(map(str, (name, *cells))) + " |"
+    return tables.row((name, *cells))
 
 
 def report(records: dict[str, Record]) -> str:

@@ -31,6 +31,7 @@ from atonc.ops.run import start_values
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file
 from benchmarks.public_models import fingerprint
+from benchmarks.shared import tables
 from benchmarks.shared.corpus import asked_for, models_in
 from benchmarks.shared.declare import FOLDERS, FRESH, KEEP, ONLY, WRITE, Report
 from benchmarks.shared.kept import Kept
@@ -234,7 +235,7 @@ def row(name: str, record: Record) -> str:
     few = "kernels equal" if record["few"] is None else f"{record['few']:.2f}"
     most = ", ".join(f"{layer} {share:.2f}" for layer, share in record["alone"][:3])
     cosines = f"{record['cos']:.5f}", f"{record['kernels']:.5f}"
-    return "| " + " | ".join((name, few, *cosines, times, record["verdict"], most, cause(name, record))) + " |"
+    return tables.row((name, few, *cosines, times, record["verdict"], most, cause(name, record)))
 
 
 def report(records: dict[str, Record], missing: list[str]) -> str:

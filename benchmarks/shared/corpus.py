@@ -29,6 +29,18 @@ FEW = (  # of every family one or two, none that takes minutes
     "split_concat",
 )
 
+ON_THE_BOARD = (  # small enough to run as Arm code on the virtual board
+    "mobilenet_v1_0.25_96_tfs_int8.tflite",
+    "vww_96_int8.tflite",
+    "person_detect.tflite",
+    "ad01_int8.tflite",
+    "face_detection_front_128_integer_quant.tflite",
+    "cifar10__resnet_v1_8_32_tfs_int8.tflite",
+    "fomo_face_detection.tflite",
+    "kws_ref_model.tflite",
+    "spatial_cnn_int8.tflite",
+)
+
 
 def corpus_dir() -> Path:
     return Path(os.environ.get("ATONC_CORPUS") or ROOT.parent / "shared" / "corpus")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.shared import tables as markdown
 from benchmarks.shared.corpus import corpus_dir
 
 INPUTS = 12
@@ -43,13 +43,13 @@ def row(name: str, r: Record) -> str:
     older = "" if r.get("exact_2x") is None else f"{r['exact_2x']:.1f}"
     cells += [f"{worst['cosine']:.5f}", f"{worst['spread']:.5f}", passes, f"{same:.1f}", older, top1]
     cells += [f"{r['seconds']:.2f}"]
-    return "| " + " | ".join(map(str, cells)) + " |"
+    return markdown.row(cells)
 
 
 def table(records: dict[str, Record]) -> list[str]:
     head = ["model", "epochs", "CPU ops", "ST est. cycles", "NPU cycles", "ms", "activations", "ratio", "layer max"]
     head += ["above limit", "cosine", "kernels", "outputs close", "exact %", "with 2.x", "top-1", "compile s"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines = [markdown.row(head), "|" + "---|" * len(head)]
     return lines + [row(name, r) for name, r in records.items() if "outputs" in r]
 
 
@@ -74,7 +74,7 @@ def baseline(records: dict[str, Record]) -> list[str]:
                 f"{found['activations']:,} | {on_cpu} | {found['cpu']} |"
             )
     if ratios:
-        mean = math.exp(float(np.mean(np.log(ratios))))
+        mean = markdown.geometric_mean(ratios)
         lines += ["", f"Geometric mean {mean:.3f}, largest {max(ratios):.3f}, {len(ratios)} models."]
     return lines
 

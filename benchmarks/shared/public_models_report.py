@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from atonc.app.judging import CLOSE_PERCENT, MIN_COSINE
+from benchmarks.shared import tables
 from benchmarks.shared.corpus_report import NOISE, Record
 
 INPUTS = 2
@@ -92,7 +93,7 @@ def row(model: Model, record: Record) -> str:
         f"{record['seconds']:.1f}",
         record["megabytes"],
     ]
-    return f"| {' | '.join(map(str, cells))} |"
+    return tables.row(cells)
 
 
 def _words(value: object) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.shared import tables
+
 OTHERS = {"ort_minmax": "onnxruntime min-max", "ort_entropy": "onnxruntime entropy", "ai_edge": "ai-edge-quantizer"}
 
 
@@ -21,7 +23,7 @@ def table(rows: dict[str, Any], models: Mapping[str, Any]) -> str:
     lines = [*INTRODUCTION.splitlines(), "", counted]
     if missing:
         lines.append(f"Not measured for want of processor time: {', '.join(missing)}.")
-    lines += ["", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    lines += ["", tables.row(heads), "|---" * len(heads) + "|"]
     for key in names:
         cells = [_cell(rows[key].get(label)) for label in ("atonc", *OTHERS)]
         lines.append(f"| {key}{' *' if rows[key].get('made_before') else ''} | {' | '.join(cells)} |")

@@ -26,6 +26,11 @@ def in_a_cell(text: object, most: int = 200) -> str:
     return " ".join(str(text).split())[:most].replace("|", "/")
 
 
+def short(name: str, most: int = 60) -> str:
+    """Of a long name both ends."""
+    return name if len(name) < most else f"{name[: most // 3]}...{name[-most // 3 :]}"
+
+
 def geometric_mean(ratios: Iterable[float]) -> float:
     """1 where there is nothing to compare."""
     logs = [math.log(ratio) for ratio in ratios]
