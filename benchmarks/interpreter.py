@@ -25,10 +25,10 @@ from atonc.ops import evaluate, run_graph
 from atonc.passes import order
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import chosen
-from benchmarks.shared.declare import INPUTS, ONLY, WRITE, Report
+from benchmarks.shared.declare import INPUTS, MODEL_FILES, ONLY, WRITE, Report
 
 GROUP = "truth"
-ARGUMENTS = (INPUTS.but(default=2), ONLY, WRITE)
+ARGUMENTS = (INPUTS.but(default=2), MODEL_FILES, ONLY, WRITE)
 
 FLOAT_STEP = 1e-6  # of the largest value: floats are added in another order
 

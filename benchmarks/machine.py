@@ -19,11 +19,12 @@ from atonc.app.generating import analyze
 from atonc.options import Options
 from benchmarks.shared.children import run_again
 from benchmarks.shared.corpus import ROOT, chosen
-from benchmarks.shared.declare import BEFORE, ONLY, WRITE, Report, hidden
+from benchmarks.shared.declare import BEFORE, MODEL_FILES, ONLY, WRITE, Report, hidden
 
 GROUP = "speed"
 ARGUMENTS = (
     BEFORE.but(required=True, metavar="CHECKOUT", help="the other one"),
+    MODEL_FILES,
     ONLY,
     WRITE,
     hidden("--child", nargs="+", type=Path),

@@ -1,4 +1,4 @@
-"""What does it cost to do only what ST does? `--silicon seen` against ST's best published figure for the same file.
+"""What does it cost to do only what ST does, `--silicon seen` against ST's best published figure for the same file?
 
 By default the models of the corpus that ST published a figure for. One record a model, kept in
 results/silicon_seen.json as they come: predicted ms, operators that are on the CPU only so, each with the reason.

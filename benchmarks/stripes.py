@@ -21,10 +21,11 @@ from atonc.passes import order
 from atonc.pipeline import Compiled, compile_canonical, memories, read_model
 from atonc.striping import PASS
 from benchmarks.shared.corpus import chosen
-from benchmarks.shared.declare import ONLY, WRITE, Report, argument
+from benchmarks.shared.declare import MODEL_FILES, ONLY, WRITE, Report, argument
 
 GROUP = "speed"
 ARGUMENTS = (
+    MODEL_FILES,
     ONLY,
     argument("--verify", action="store_true", help="every layer against exact arithmetic as well"),
     WRITE,
