@@ -125,7 +125,8 @@ def table(outcomes: Sequence[Outcome]) -> str:
 def summary(outcomes: Sequence[Outcome]) -> str:
     wrong = sum(bool(one.wrong) for one in outcomes)
     codes = ", ".join(f"{sum(o.code == code for o in outcomes)} with code {code}" for code in (0, 2, 3))
-    slowest, largest = max(o.seconds for o in outcomes), max(o.megabytes for o in outcomes)
+    slowest = max((one.seconds for one in outcomes), default=0.0)
+    largest = max((one.megabytes for one in outcomes), default=0.0)
     return (
         f"{len(outcomes)} trials, {wrong} not as expected; {codes}; at most {slowest:.1f} s of the processor and "
         f"{largest:.0f} MB.\n"
