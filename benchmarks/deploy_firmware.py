@@ -198,15 +198,15 @@ def load(work: Path, part: str) -> dict[str, Any]:
     return read(work / f"{part}.json")
 
 
-def run_part(part: str, options: argparse.Namespace) -> dict[str, Any]:
+def run_part(part: str, arguments: argparse.Namespace) -> dict[str, Any]:
     name, _, what = part.partition("-")
-    place = place_for(options.work, name)
-    source = options.fetched.resolve() / f"STM32N6-GettingStarted-{name}"
+    place = place_for(arguments.work, name)
+    source = arguments.fetched.resolve() / f"STM32N6-GettingStarted-{name}"
     if not what:
         return undisturbed(place, source, name)
-    known = load(options.work, name)
+    known = load(arguments.work, name)
     return (
-        kill(place, source, known, options.kills, options.longest, options.seed)
+        kill(place, source, known, arguments.kills, arguments.longest, arguments.seed)
         if what == "kill"
         else end(place, known)
     )

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from atonc.emu.board.elf import read_firmware
+from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import ONLY, SEED, WORK, WRITE, Report, argument
 from benchmarks.shared.instruction_cases import AIM, Case, Maker
 from tests.board import instructions
@@ -258,10 +259,10 @@ def _refused_unchanged(program: Program, answers: bytes, refused: list[int]) -> 
     return bytes(changed)
 
 
-def make_cases(options: argparse.Namespace) -> list[Case]:
-    maker, count = Maker(options.seed), options.cases
+def make_cases(arguments: argparse.Namespace) -> list[Case]:
+    maker, count = Maker(arguments.seed), arguments.cases
     cases = [*maker.vector_cases(count), *maker.scalar_cases(count), *maker.loop_cases(8 * count)]
-    return [case for case in cases if options.only in case.name]
+    return [case for case in cases if asked_for(arguments.only, case.name)]
 
 
 def accepted(cases: list[Case], folder: Path, most: int) -> list[Case]:

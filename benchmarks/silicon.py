@@ -250,8 +250,8 @@ def random_section(records: Mapping[str, Record]) -> Iterator[str]:
     refused = [f"{name}: {record['refused']}" for name, record in records.items() if "refused" in record]
     yield f"Epochs: {totals(records.values())}. Refused: {len(refused)}.\n"
     yield from refused
-    arguments = Counter(form[1] for record in records.values() for form in record.get("forms", ()) if form[1])
-    yield "Arguments: " + ", ".join(f"{name} in {count} forms" for name, count in sorted(arguments.items())) + ".\n"
+    carried = Counter(form[1] for record in records.values() for form in record.get("forms", ()) if form[1])
+    yield "Arguments: " + ", ".join(f"{name} in {count} forms" for name, count in sorted(carried.items())) + ".\n"
     yield from (*moved_lines(records), "")
 
 

@@ -3,6 +3,7 @@ ones are found."""
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from benchmarks.shared.declare import Report, argument
 
 ENTRIES = door.entries()
 NAMES = [entry.name for entry in ENTRIES]
+OF_THE_WALK = ("models", "only", "few", "shard")  # shared/corpus.py reads them
 WHY_IT_MAY_NOT_IMPORT = "an optional package of this benchmark is not installed"
 
 
@@ -48,6 +50,12 @@ def test_each_can_be_started(entry: door.Entry) -> None:
         pytest.skip(f"{WHY_IT_MAY_NOT_IMPORT}: {error}")
     assert door.parser_of(entry, module.ARGUMENTS).format_help()
     assert callable(module.run)
+    declared = {argument.attribute for argument in module.ARGUMENTS}
+    nodes = ast.walk(ast.parse((door.HERE / f"{entry.name}.py").read_text()))
+    read = (node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name))
+    used = {node.attr for node in read if node.value.id == "arguments"}
+    assert used <= declared, f"read, but not declared: {used - declared}"
+    assert declared <= used | {"write", *OF_THE_WALK}, f"declared, but read by nobody: {declared - used}"
 
 
 def test_each_leaves_parsing_and_writing_to_the_door() -> None:
