@@ -1,13 +1,11 @@
 """Our programs beside ST's published times: first its newest release, then its best figure for the same file.
 
-    python benchmarks/against_st.py --fetched DIR [DIR ...] [--only TEXT] [--fresh] [--write]
-
 `zoo_400.csv` pairs rows of ST's zoo for release 4.0.0 with public files of the same architecture and resolution (the
 zoo has retrained its files since; those behind the figures are not public). Left out: MoveNet, whose 4.0.0 files have
 2304 KiB of weights where the public ones have 2757, so that it is another network; OSNet 1.0 and 0.25 of 3.0.0, which
 are MobileNetV2 (results/hw_cycles.md); and networks without a public file. The folders hold them as
 `owner+name@commit/path`; rows of the corpus need no folder. Figures for the same file come from what
-`benchmarks/schedule.py` measured (results/schedule.json), so that both tables are of the same programs: run that first.
+`schedule` measured (results/schedule.json), so that both tables are of the same programs: run that first.
 What is compiled here is kept in results/against_st.json by the version of the code, so that a run can be interrupted.
 Ours are predicted, ST's are measured by ST; nothing of ours has run on a board.
 """
@@ -17,25 +15,25 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import math
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from fetched import corpus_dir
-from schedule import RECORDS, measure, published
-
 from atonc.workers.unit import code_version
+from benchmarks.schedule import RECORDS, measure, published
+from benchmarks.shared import kept as kept_records
+from benchmarks.shared.corpus import asked_for, corpus_dir
+from benchmarks.shared.declare import FETCHED, FRESH, KEEP, ONLY, WRITE, Report
+from benchmarks.shared.pages import RESULTS
+from benchmarks.shared.tables import geometric_mean
 
-HERE = Path(__file__).parent
-PAIRS = HERE / "zoo_400.csv"
-RESULTS = HERE / "results" / "against_st.md"
-KEPT = RESULTS.with_suffix(".json")
+GROUP = "st"
+KEPT = RESULTS / "against_st.json"
+ARGUMENTS = (FETCHED.but(required=False, default=()), ONLY, KEEP.but(default=KEPT), FRESH, WRITE)
+
+PAIRS = Path(__file__).with_name("zoo_400.csv")
 NEWEST = "4.0.0"
 _MODEL = re.compile(r"([\w.-]+)/([\w.-]+)(@\w+):(.+)")
 Row = dict[str, Any]
@@ -44,7 +42,7 @@ Row = dict[str, Any]
 # ------------------------------------------------------------------------------------------------------------- newest
 
 
-def newest(roots: Sequence[Path], kept: Mapping[str, Row], only: str) -> Iterator[Row]:
+def newest(roots: Sequence[Path], kept: Mapping[str, Row], only: Sequence[str]) -> Iterator[Row]:
     """A row for every pair; what was compiled by the same code is taken over."""
     with PAIRS.open(newline="") as file:
         pairs = list(csv.DictReader(file))
@@ -52,7 +50,7 @@ def newest(roots: Sequence[Path], kept: Mapping[str, Row], only: str) -> Iterato
         row: Row = {key: pair[key] for key in ("network", "resolution", "file", "dataset", "model")}
         row |= {"st_ms": float(pair["ms"]), "external_kib": float(pair["external_kib"])}
         known, path = kept.get(key_of(row)), place(pair["model"], roots)
-        if known is not None and (only not in pair["model"] or path is None):
+        if known is not None and (not asked_for(only, pair["model"]) or path is None):
             yield known
         elif path is None:
             yield row | {"refused": "not fetched"}
@@ -127,23 +125,18 @@ def _default_records() -> Mapping[str, Row]:
 
 def summary(groups: Mapping[str, Sequence[Row]]) -> Row:
     """Networks count once, whatever number of rows they have."""
-    ratios = {name: mean(row["ms"] / row["st_ms"] for row in rows) for name, rows in groups.items()}
+    ratios = {name: geometric_mean(row["ms"] / row["st_ms"] for row in rows) for name, rows in groups.items()}
     inside = {name: ratio for name, ratio in ratios.items() if not any(row["external_kib"] for row in groups[name])}
-    upper = [mean(row["high_ms"] / row["st_ms"] for row in groups[name]) for name in inside]
+    upper = [geometric_mean(row["high_ms"] / row["st_ms"] for row in groups[name]) for name in inside]
     return {
-        "networks": len(ratios), "mean": round(mean(ratios.values()), 4),
-        "on_chip": len(inside), "on_chip_mean": round(mean(inside.values()), 4),
+        "networks": len(ratios), "mean": round(geometric_mean(ratios.values()), 4),
+        "on_chip": len(inside), "on_chip_mean": round(geometric_mean(inside.values()), 4),
         "on_chip_median": round(median(inside.values()), 4) if inside else 0.0,
-        "on_chip_high": round(mean(upper), 4),  # if every prediction were as slow as its band allows
+        "on_chip_high": round(geometric_mean(upper), 4),  # if every prediction were as slow as its band allows
         "slower": {name: round(ratio, 4) for name, ratio in ratios.items() if ratio > 1},
         "weakest": sorted(((round(r, 4), n) for n, r in inside.items()), reverse=True)[:5],
         "strongest": sorted((round(r, 4), n) for n, r in inside.items())[:5],
     }  # fmt: skip
-
-
-def mean(ratios: Iterable[float]) -> float:
-    found = list(ratios)
-    return math.exp(sum(map(math.log, found)) / len(found)) if found else 0.0
 
 
 def by_network(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -174,8 +167,8 @@ def page(found: Row) -> str:
     seconds = sum(row.get("seconds", 0.0) for row in found["newest"]["rows"])
     lines = [
         "# Against ST's published times", "",
-        f"`python benchmarks/against_st.py`, {seconds:.0f} s of compiling; ours predicted, ST's published. Nothing of",
-        "ours has run on a board. *may be*: the band around the prediction. A network counts once, as the mean of its",
+        f"{seconds:.0f} s of compiling; ours predicted, ST's published. Nothing of ours has run on a board.",
+        " *may be*: the band around the prediction. A network counts once, as the mean of its",
         "rows. All means are geometric.",
         "", f"## Release {NEWEST}, same architecture and resolution", "", said(found["newest"]["summary"]), "",
         "| network | resolution | data | ours, ms | may be | ST, ms | ours / ST | ST's external RAM, KiB | our file |",
@@ -213,27 +206,14 @@ def _same_line(row: Row) -> str:
     return f"| {row['model']} | {_times(row)} | {row['release']} | {ratio} | {row['external_kib']:g} |"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fetched", nargs="+", type=Path, default=[], metavar="DIR")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only files whose place has this text")
-    parser.add_argument("--fresh", action="store_true", help="compile what is kept already, too")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
-    old = json.loads(KEPT.read_text())["newest"]["rows"] if KEPT.is_file() and not options.fresh else []
+def run(arguments: argparse.Namespace) -> Report:
+    old = [] if arguments.fresh else kept_records.read(arguments.keep).get("newest", {}).get("rows", [])
     kept, rows = {key_of(row): row for row in old}, {}
-    for row in newest(options.fetched, kept, options.only):
+    for row in newest(arguments.fetched, kept, arguments.only):
         print(row["network"], row["resolution"], row.get("ms", row.get("refused")), row["st_ms"], flush=True)
         rows[key_of(row)] = row
-        KEPT.write_text(json.dumps(document(list((kept | rows).values())), indent=1) + "\n")  # for the next run
+        kept_records.write(arguments.keep, document(list((kept | rows).values())))  # for the next run
     found = document(list(rows.values()))
-    KEPT.write_text(json.dumps(found, indent=1) + "\n")
+    kept_records.write(arguments.keep, found)
     text = page(found)
-    print(text)
-    if options.write:
-        RESULTS.write_text(text)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report(text)

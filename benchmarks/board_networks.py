@@ -1,13 +1,10 @@
 """Networks compiled by ST, unchanged, as Arm code on the virtual board with our runtime: every output byte against
 `atonc run`.
-
-    python benchmarks/board_networks.py --fetched DIR [--only TEXT] [--out FILE] [--runtime DIR] [--polling]
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -20,9 +17,12 @@ from atonc.emu import network as emulator
 from atonc.errors import AtoncError
 from atonc.firmware import image as firmware
 from atonc.firmware.image import Runtime
+from benchmarks.shared.corpus import asked_for
+from benchmarks.shared.declare import LABEL, ONE_FETCHED, ONLY, RUNTIME, WRITE, Report, argument
+from benchmarks.shared.fetched import Compilation, compilations
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fetched import Compilation, compilations
+GROUP = "board"
+ARGUMENTS = (ONE_FETCHED, ONLY, RUNTIME, LABEL, argument("--polling", action="store_true"), WRITE)
 
 HEADER = (
     "| network | outputs | bytes | different | NPU cycles | CPU instructions | seconds |\n"
@@ -30,31 +30,19 @@ HEADER = (
 )
 
 
-def main() -> int:
-    arguments = _arguments()
+def run(arguments: argparse.Namespace) -> Report:
     runtime = boarding.choose_runtime(arguments.runtime, arguments.polling)
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         common = firmware.compile_runtime(runtime, work / "runtime")
         for one in compilations(arguments.fetched):
-            if arguments.only in one.title and one.network_c and one.verified_pair and _together(one):
+            if asked_for(arguments.only, one.title) and one.network_c and one.verified_pair and _together(one):
                 rows.append(_row(one, runtime, common, work / f"{len(rows)}"))
                 print(rows[-1], flush=True)
-    if arguments.out:
-        arguments.out.write_text(_page(rows, arguments.label or runtime.label))
-    return 0
+    return Report(_page(rows, arguments.label or runtime.label))
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fetched", type=Path, required=True)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--runtime", type=Path)
-    parser.add_argument("--label", default="")
-    parser.add_argument("--polling", action="store_true")
-    parser.add_argument("--out", type=Path)
-    return parser.parse_args()
 
 
 def _together(one: Compilation) -> bool:
@@ -92,7 +80,7 @@ def _page(rows: list[str], label: str) -> str:
         [
             "# Networks compiled by ST on the virtual board",
             "",
-            f"`python benchmarks/board_networks.py`. Runtime: {label}. The published C files unchanged, compiled for "
+            f"Runtime: {label}. The published C files unchanged, compiled for "
             "Cortex-M33; one random input each, every output byte compared with the emulator (`atonc run`).",
             "",
             HEADER,
@@ -100,7 +88,3 @@ def _page(rows: list[str], label: str) -> str:
             "",
         ]
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

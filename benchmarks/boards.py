@@ -1,8 +1,6 @@
 """Board files against what ST publishes: pool files reproduced, and applications checked for overlaps.
 
-    python benchmarks/boards.py FETCHED [--build] [--output FILE]
-
-`FETCHED` holds copies of public repositories as OWNER+NAME. Every `.mpool` file of ST in it is compared with the pool
+Every `.mpool` file of ST in the copies is compared with the pool
 sets of our board files; every application that is built there (`--build` builds those that are not, through an edited
 twin of their Makefile as in getting_started.py) is checked with its own pools.
 """
@@ -12,12 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
-
-import getting_started
 
 from atonc.app.profiles import read_profile
 from atonc.boards.checking import Checked, CheckRequest, check
@@ -30,6 +25,11 @@ from atonc.hw.machine import stm32n6
 from atonc.hw.mpool import parse_mpool, read_mpool
 from atonc.hw.tolerant_json import read_json
 from atonc.place import read_board
+from benchmarks import getting_started
+from benchmarks.shared.declare import ONE_FETCHED, WRITE, Report, argument
+
+GROUP = "deployment"
+ARGUMENTS = (ONE_FETCHED, argument("--build", action="store_true"), WRITE)
 
 OWNER = "STMicroelectronics+"
 
@@ -135,18 +135,11 @@ def _row(project: Path, board: str, pools: list[Path], found: Checked) -> str:
     return f"| {name} | {board} | {len(sections)} | {taken:,} | {image:,} | {size} | {len(found.wrong)} | {notes} |"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("fetched", type=Path)
-    parser.add_argument("--build", action="store_true")
-    parser.add_argument("--output", type=Path, metavar="FILE")
-    options = parser.parse_args()
-    pools, missed = pool_rows(options.fetched)
-    rows, images, wrong = checked_rows(options.fetched, options.build)
+def run(arguments: argparse.Namespace) -> Report:
+    pools, missed = pool_rows(arguments.fetched)
+    rows, images, wrong = checked_rows(arguments.fetched, arguments.build)
     lines = [
         "# Board files against ST's applications",
-        "",
-        "2026-11-15, 2-core aarch64 Linux; `benchmarks/boards.py`.",
         "",
         "## Pool files",
         "",
@@ -159,11 +152,11 @@ def main() -> int:
         *pools,
         "",
         "`atonc board import` of every pool file there, alone and with each linker script for the chip beside it:",
-        import_figures(options.fetched),
+        import_figures(arguments.fetched),
         "",
         "## Profiles",
         "",
-        profile_figures(options.fetched),
+        profile_figures(arguments.fetched),
         "",
         "## Applications",
         "",
@@ -175,11 +168,4 @@ def main() -> int:
         *rows,
     ]
     text = "\n".join(lines) + "\n"
-    if options.output:
-        options.output.write_text(text)
-    print(text)
-    return int(bool(missed or wrong or not pools))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report(text, failed=bool(missed or wrong or not pools))

@@ -1,28 +1,18 @@
 """Does any predicted epoch lie below what the chip can do at best, and do programs use both interfaces to the bus?
 
-    python benchmarks/bounds.py [--fetched DIR ...] [--only TEXT] [--kept FILE] [--write]
-
 Every epoch of the published programs in the folders and of ours for the corpus (default, and with all weights in RAM
 that fit, resident or fetched ahead) is priced without its programming and compared with the bounds of
-`atonc.hw.cycles.bounds`. `--kept` keeps the rows of ours as they come, so that a run can go on. `--write`:
-results/bounds.md.
+`atonc.hw.cycles.bounds`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from fetched import corpus_dir
-from published import Reading, read_programs
-from schedule import INPUTS, VARIANTS
 
 from atonc.errors import AtoncError
 from atonc.hw.cycles import hardware
@@ -31,15 +21,21 @@ from atonc.hw.epoch import Epoch
 from atonc.hw.machine import Machine, stm32n6
 from atonc.options import Options
 from atonc.pipeline import compile_file
+from benchmarks.schedule import INPUTS, VARIANTS
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import FETCHED, FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report
+from benchmarks.shared.kept import Kept
+from benchmarks.shared.published import Reading, read_programs
 
-RESULTS = Path(__file__).parent / "results" / "bounds.md"
+GROUP = "time"
+ARGUMENTS = (FETCHED.but(required=False, default=()), MODEL_FILES, ONLY, KEEP, FRESH, WRITE)
+
 OURS = ("default", "resident and prefetch")
 HEAD = """# Predictions against bounds from first principles
 
-`python benchmarks/bounds.py --fetched DIR --write`, 2026-11-16, 2-core aarch64 Linux. Epochs without their programming;
-*below*: predicted faster than units, engines, banks, interfaces or external memory can be (`hw/cycles/bounds.py`);
-*one interface*: epochs with two or more engines that all hang on one; *interface binds*: what bounds the prediction;
-*nearest*: the smallest prediction by its bound. Predicted, not yet run on a board.
+Epochs without their programming; *below*: predicted faster than units, engines, banks, interfaces or external memory
+can be (`hw/cycles/bounds.py`); *one interface*: epochs with two or more engines that all hang on one; *interface
+binds*: what bounds the prediction; *nearest*: the smallest prediction by its bound. Predicted, not yet run on a board.
 
 | programs | epochs | below | one interface | interface binds | nearest |
 |---|---:|---:|---:|---:|---:|
@@ -81,42 +77,24 @@ def ours(model: Path, variant: str) -> Row | None:
     return judged(compiled.program.epochs, compiled.target.machine)
 
 
-def our_rows(only: str, kept: Path | None) -> dict[str, Row]:
-    rows: dict[str, Row] = json.loads(kept.read_text()) if kept and kept.is_file() else {}
-    for model in sorted((corpus_dir() / "models").glob("*")):
-        for variant in OURS if model.suffix in (".tflite", ".onnx") and only in model.name else ():
-            key = f"{model.name}, {variant}"
-            row = rows.get(key) or ours(model, variant)
-            if row is not None and row["epochs"]:
-                rows[key] = row
-                if kept:
-                    kept.write_text(json.dumps(rows, indent=1) + "\n")
-    return rows
+def our_rows(arguments: argparse.Namespace) -> dict[str, Row]:
+    rows = Kept(arguments.keep, arguments.fresh)
+    wanted = [(f"{model.name}, {variant}", model, variant) for model in chosen(arguments) for variant in OURS]
+    found = {key: rows.of(key, partial(ours, model, variant)) for key, model, variant in wanted}
+    return {key: row for key, row in found.items() if row is not None and row["epochs"]}
 
 
 def line(name: str, row: Row) -> str:
     return f"| {name} | {row['epochs']:,} | {row['below']} | {row['one']} | {row['binds']} | {row['nearest']:.3f} |"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--fetched", type=Path, nargs="*", default=[])
-    parser.add_argument("--only", default="")
-    parser.add_argument("--kept", type=Path)
-    parser.add_argument("--write", action="store_true")
-    args = parser.parse_args()
-    theirs, found = list(published_rows(args.fetched)), our_rows(args.only, args.kept)
+def run(arguments: argparse.Namespace) -> Report:
+    theirs, found = list(published_rows(arguments.fetched)), our_rows(arguments)
     lines = [line(f"**{len(theirs)} published programs**", together(theirs))] if theirs else []
     for variant in OURS:
         some = [row for name, row in found.items() if name.endswith(f", {variant}")]
         lines.append(line(f"**{len(some)} of ours, {variant}**", together(some)))
     lines += [line(name, row) for name, row in sorted(found.items())]
     text = HEAD + "\n".join(lines) + "\n"
-    print(text)
-    if args.write:
-        RESULTS.write_text(text)
-    return int(any(row["below"] for row in [*theirs, *found.values()]) or any(row["one"] for row in found.values()))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    missed = any(row["below"] for row in [*theirs, *found.values()]) or any(row["one"] for row in found.values())
+    return Report(text, failed=missed)

@@ -1,10 +1,8 @@
-"""Compile generated networks for the Cortex-M55, against our runtime's headers and any others that are given.
+"""Does generated C compile for the Cortex-M55 without a warning, with our headers and with those that are given?
 
 Each model is compiled with and without the epoch controller; each C file must pass `-O2 -Wall -Wextra -Werror` with
 every set of headers. Warnings that arise inside foreign headers do not count (they are system headers here), warnings
 about the generated files do.
-
-    python benchmarks/compile_c.py --headers 1.1.0=DIR 1.1.3=DIR ... [--models FILE ...] [--output FILE]
 
 A folder of headers is a firmware project or a part of one: LL_ATON, the NPU device headers, HAL and CMSIS are searched
 in it, however deep.
@@ -16,7 +14,6 @@ import argparse
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +24,11 @@ from atonc.compile_view import CompileView
 from atonc.errors import AtoncError
 from atonc.firmware import building
 from atonc.options import Options
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import MODEL_FILES, WRITE, Report, argument
+
+GROUP = "board"
+ARGUMENTS = (argument("--headers", nargs="+", default=(), metavar="NAME=DIR"), MODEL_FILES, WRITE)
 
 MODELS = (
     "st_yolo_x_nano_480_1.0_0.25_3_st_int8.tflite",
@@ -158,27 +160,12 @@ def document(found: Sequence[Row], sets: Sequence[Headers], compiler: str) -> st
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--headers", nargs="*", default=[], metavar="NAME=DIR")
-    parser.add_argument("--models", nargs="*", type=Path, metavar="FILE")
-    parser.add_argument("--output", type=Path, metavar="FILE")
-    options = parser.parse_args()
-    corpus = Path(os.environ.get("ATONC_CORPUS", Path(__file__).resolve().parents[2] / "shared" / "corpus"))
-    models = options.models or [corpus / "models" / name for name in MODELS]
-    sets = [*(headers_of(text) for text in options.headers), ours()]
+def run(arguments: argparse.Namespace) -> Report:
+    sets = [*(headers_of(text) for text in arguments.headers), ours()]
     compiler = subprocess.run([building.GCC, "--version"], capture_output=True, text=True).stdout.splitlines()[0]
     found = []
-    for row in rows(models, sets):
+    for row in rows(chosen(arguments, MODELS), sets):
         found.append(row)
         print(row.model, row.form, row.problems or "clean", flush=True)
     text = document(found, sets, compiler)
-    if options.output:
-        options.output.write_text(text)
-    else:
-        print(text)
-    return int(any(row.problems for row in found))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report(text, failed=any(row.problems for row in found))

@@ -1,41 +1,45 @@
 """Does the time of a compilation grow with the operators of the network, or faster?
 
-    OMP_NUM_THREADS=1 python benchmarks/compile_growth.py [--sizes 100,300,1000,3000] [--keep FILE] [--write]
-
 Inverted residual blocks (1x1, depthwise 3x3, 1x1, sum) on 16 x 16 pictures, as many as it takes; each size in a process
-of its own. `--keep`: sizes measured earlier are kept there. `--write`: results/compile_growth.md and
-docs/images/compile_growth.svg.
+of its own. `--write` also draws docs/images/compile_growth.svg.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from atonc.ir import Graph
 from atonc.options import STAGES, Options
 from atonc.pipeline import compile_graph
 from atonc.verify import verify
+from benchmarks.shared.children import run_again
+from benchmarks.shared.declare import FRESH, KEEP, WRITE, Report, argument, hidden
+from benchmarks.shared.kept import Kept
 from tests.compiler.golden_graphs import Sketch
 
 SIZES = (100, 300, 1000, 3000)
-RESULTS = Path(__file__).parent / "results" / "compile_growth.md"
+GROUP = "tools"
+ARGUMENTS = (
+    argument("--sizes", nargs="+", type=int, default=SIZES, help="operators"),
+    KEEP,
+    FRESH,
+    WRITE,
+    hidden("--one", type=int),
+)
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "compile_growth.svg"
 WIDTH, HEIGHT, MARGIN = 640, 400, 60
 CHECKS, VERIFY = "checks", "verify"
 PARTS = (*STAGES, CHECKS, VERIFY)
 HEAD = """# Time of a compilation against operators
 
-`python benchmarks/compile_growth.py --write`, 2026-11-16, 2-core aarch64 Linux that others used too. Inverted residual
-blocks on 16 x 16 pictures; seconds of processor time from the graph to the verified program by stage, default options,
-each size in a process of its own that has compiled a small network before. Picture: docs/images/compile_growth.svg.
+Inverted residual blocks on 16 x 16 pictures; seconds of processor time from the graph to the verified program by stage,
+default options, each size in a process of its own that has compiled a small network before. Picture:
+docs/images/compile_growth.svg.
 
 """
 
@@ -120,29 +124,19 @@ def picture(rows: Sequence[Row]) -> str:
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *body, "</svg>", ""])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.one:
-        print(json.dumps(measure(args.one)))
-        return
-    known: dict[str, Row] = json.loads(args.keep.read_text()) if args.keep and args.keep.exists() else {}
-    for size in args.sizes.split(","):
-        if size not in known:
-            done = subprocess.run([sys.executable, __file__, "--one", size], capture_output=True, text=True, check=True)
-            known[size] = json.loads(done.stdout.splitlines()[-1])
-        if args.keep:
-            args.keep.write_text(json.dumps(known))
+def run(arguments: argparse.Namespace) -> Report:
+    if arguments.one:
+        print(json.dumps(measure(arguments.one)))
+        return Report()
+    known = Kept(arguments.keep, arguments.fresh)
+    for size in arguments.sizes:
+        known.of(str(size), partial(in_a_process, size))
     rows = sorted(known.values(), key=lambda row: row["operators"])
-    print(table(rows), flush=True)
-    if args.write:
-        RESULTS.write_text(HEAD + table(rows))
+    if arguments.write:
         PICTURE.write_text(picture(rows))
+    return Report(HEAD + table(rows))
 
 
-if __name__ == "__main__":
-    main()
+def in_a_process(size: int) -> Row:
+    done = run_again("compile_growth", "--one", size, check=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))

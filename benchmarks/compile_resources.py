@@ -1,8 +1,6 @@
 """Time and memory of `atonc generate`, each model in a process of its own, and beside Arm's compiler for its NPUs.
 
-    OMP_NUM_THREADS=1 python benchmarks/compile_resources.py [--only TEXT] [--vela PROGRAM] [--cache FILE] [--write]
-
-The corpus is $ATONC_CORPUS or ../shared/corpus. Vela is no dependency: `python -m venv DIR` and
+Vela is no dependency: `python -m venv DIR` and
 `DIR/bin/pip install ethos-u-vela` in a folder to throw away, then `--vela DIR/bin/vela`.
 """
 
@@ -10,64 +8,45 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import median
 
-from corpus_report import CORPUS
+from benchmarks.shared.children import Usage, measure
+from benchmarks.shared.corpus import by_size, chosen
+from benchmarks.shared.corpus import model as path_of
+from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report, argument
+from benchmarks.shared.kept import HOME, Kept
 
-RESULTS = Path(__file__).parent / "results" / "compile_resources.md"
+GROUP = "tools"
+ARGUMENTS = (
+    MODEL_FILES,
+    ONLY,
+    argument("--vela", type=Path, help="the program to compare with"),
+    KEEP.but(default=HOME / "atonc_resources.json"),
+    FRESH,
+    WRITE,
+)
+
 MODEL_FOR_VELA = "st_yolo_x_nano_480_1.0_0.25_3_st_int8.tflite"
 ROUNDS = 3
 VELA, VELA_IN_PYTHON, OURS = "vela", "vela --debug-force-legacy-core", "atonc generate --no-verify"
 MOST_MEGABYTES, MEDIAN_SECONDS, MOST_SECONDS, MOST_TIMES = 1500, 2.0, 30.0, 3.0
 MODES = {"compile": ("--no-verify",), "verified": ()}
 REFUSED = 2
-MEASURED = "2026-11-16, 2-core aarch64 Linux that others used too, one thread"
-HEAD = f"""# Time and memory of a compilation
+HEAD = """# Time and memory of a compilation
 
-{MEASURED}. Script:
-`benchmarks/compile_resources.py`. Every figure is of a whole process, from its start to the last file written:
-`atonc generate MODEL --no-verify` (*compile*) and `atonc generate MODEL` (*verified*: the program also runs on the
-emulator, with two inputs). *s*: seconds on the clock, which shows the load of the machine; *CPU s*: of the
+One thread, on a machine that others used too. Every figure is of a whole process, from its start to the last file
+written: `atonc generate MODEL --no-verify` (*compile*) and `atonc generate MODEL` (*verified*: the program also runs on
+the emulator, with two inputs). *s*: seconds on the clock, which shows the load of the machine; *CPU s*: of the
 processor, against which the limits are held; *MB*: largest resident memory.
 
 """
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What one process took."""
-
-    code: int
-    seconds: float
-    cpu_seconds: float
-    megabytes: float
-    said: str
-
-
-def measure(command: Sequence[str]) -> Usage:
-    """wait4 gives the figures of this one child."""
-    with tempfile.TemporaryFile() as said:
-        started = time.perf_counter()
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, env=as_installed())
-        _, status, used = os.wait4(child.pid, 0)
-        seconds = time.perf_counter() - started
-        child.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        text = said.read().decode(errors="replace").strip()
-    return Usage(child.returncode, seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, text)
-
-
-def as_installed() -> dict[str, str]:
-    """Installed packages have their byte code beside them: from the second process on, so has this checkout."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def generate(model: Path, folder: Path, more: Sequence[str]) -> Usage:
@@ -98,15 +77,13 @@ def model_row(model: Path) -> Row:
     return row
 
 
-def corpus_rows(only: str, cache: Path) -> dict[str, Row]:
-    kept: dict[str, Row] = json.loads(cache.read_text()) if cache.exists() else {}
-    models = sorted((CORPUS / "models").iterdir(), key=lambda path: path.stat().st_size)
-    for model in (m for m in models if only in m.name):
-        if model.name not in kept:
-            kept[model.name] = model_row(model)
-            cache.write_text(json.dumps(kept))
-        print(line(model.name, kept[model.name]), file=sys.stderr, flush=True)
-    return dict(sorted((name, row) for name, row in kept.items() if only in name))
+def corpus_rows(arguments: argparse.Namespace) -> dict[str, Row]:
+    kept = Kept(arguments.keep, arguments.fresh)
+    rows = {}
+    for model in by_size(chosen(arguments)):
+        rows[model.name] = kept.of(model.name, partial(model_row, model))
+        print(line(model.name, rows[model.name]), file=sys.stderr, flush=True)
+    return dict(sorted(rows.items()))
 
 
 def line(name: str, row: Row) -> str:
@@ -160,15 +137,15 @@ def summary(rows: Mapping[str, Row]) -> str:
 
 def against_vela(vela: Path) -> str:
     """Both on the same file, in turns."""
-    model = CORPUS / "models" / MODEL_FOR_VELA
+    path = path_of(MODEL_FOR_VELA)
     found: dict[str, list[Usage]] = {VELA: [], VELA_IN_PYTHON: [], OURS: []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        plain = [str(vela), str(model), "--output-dir", str(folder / "vela")]
+        plain = [str(vela), str(path), "--output-dir", str(folder / "vela")]
         for _ in range(ROUNDS):
             found[VELA].append(measure(plain))
             found[VELA_IN_PYTHON].append(measure([*plain, "--debug-force-legacy-core"]))
-            found[OURS].append(generate(model, folder / "atonc", ("--no-verify",)))
+            found[OURS].append(generate(path, folder / "atonc", ("--no-verify",)))
     version = subprocess.run([vela, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     return vela_text(version, found)
 
@@ -195,21 +172,8 @@ def vela_text(version: str, found: Mapping[str, Sequence[Usage]]) -> str:
     return "\n".join(lines) + f"\n\nAsked: at most {MOST_TIMES:g} times Vela's time: {verdict}.\n\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="models whose name contains this")
-    parser.add_argument("--vela", type=Path, help="the program to compare with")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "atonc_resources.json")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
-    rows = corpus_rows(options.only, options.cache)
-    beside = against_vela(options.vela) if options.vela else ""
+def run(arguments: argparse.Namespace) -> Report:
+    rows = corpus_rows(arguments)
+    beside = against_vela(arguments.vela) if arguments.vela else ""
     text = HEAD + summary(rows) + beside + "## Models\n\n" + table(rows)
-    if options.write:
-        RESULTS.write_text(text)
-    else:
-        print(text)
-
-
-if __name__ == "__main__":
-    main()
+    return Report(text)

@@ -1,10 +1,8 @@
 """Cycles of the CPU kernels, with vectors and without: instructions counted on QEMU's Cortex-M55, weighted.
 
-    python benchmarks/cpu_kernels.py [--work DIR]
-
 No board has measured them: the weights below are those of a core that works on half a vector at a time, without waits
-for memory and without two instructions at once. Needs Debian's qemu-system-arm and gcc-arm-none-eabi. Writes
-results/cpu_kernels.md; the constants of atonc/emu/cpu/atonc_costs.py are rounded up from it.
+for memory and without two instructions at once. Needs Debian's qemu-system-arm and gcc-arm-none-eabi. The
+constants of atonc/emu/cpu/atonc_costs.py are rounded up from the page.
 """
 
 from __future__ import annotations
@@ -12,18 +10,19 @@ from __future__ import annotations
 import argparse
 import re
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from atonc.emit.c.kernels import SOURCE, kernel_files
 from atonc.emu.board.elf import read_firmware
+from benchmarks.shared.declare import WORK, WRITE, Report
+
+GROUP = "time"
+ARGUMENTS = (WORK, WRITE)
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "cpu_kernels.md"
 FLAGS = ["-mcpu=cortex-m55", "-mfpu=fpv5-d16", "-mfloat-abi=hard", "-mthumb", "-std=gnu11", "-O2"]
 MACHINE = ["qemu-system-arm", "-M", "mps3-an547", "-nographic", "-monitor", "none", "-serial", "none"]
 MACHINE += ["-semihosting-config", "enable=on,target=native", "-singlestep", "-d", "exec,nochain"]
@@ -100,15 +99,13 @@ def _totals(total: Counter[int], image: bytes) -> tuple[int, int]:
     return sum(total.values()), sum(n * weight(half(at), half(at + 2)) for at, n in total.items())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path)
-    work = parser.parse_args().work or Path(tempfile.mkdtemp())
+def run(arguments: argparse.Namespace) -> Report:
+    work = arguments.work or Path(tempfile.mkdtemp())
     work.mkdir(parents=True, exist_ok=True)
     vectors, plain = counted(work), counted(work, "-DATONC_NO_VECTORS")
     lines = [
-        "# Cycles of the CPU kernels (2026-11-16)\n",
-        "`benchmarks/cpu_kernels.py`: GCC 12 -O2, QEMU's Cortex-M55 counts, weights as the script says. Emulated,",
+        "# Cycles of the CPU kernels\n",
+        "GCC 12 -O2, QEMU's Cortex-M55 counts, weights as the script says. Emulated,",
         "not yet run on a board. Per unit: elements, or multiply-adds where two numbers are named.\n",
         "| kernel | units | instructions a unit | cycles a unit | without vectors |",
         "|---|---|---|---|---|",
@@ -117,9 +114,4 @@ def main() -> None:
         units = int(re.findall(r"\d{2,}", name)[0])
         row = f"{instructions / units:.2f} | {cycles / units:.2f} | {plain[name][1] / units:.2f}"
         lines.append(f"| {name.replace('_', ' ')} | {units} | {row} |")
-    RESULTS.write_text("\n".join(lines) + "\n")
-    print(RESULTS.read_text())
-
-
-if __name__ == "__main__":
-    main()
+    return Report("\n".join(lines) + "\n")

@@ -1,39 +1,49 @@
 """Which layers of many models run on the processor, by which rule, what they cost, and how to avoid it.
 
-    OMP_NUM_THREADS=1 python benchmarks/cpu_layers.py FOLDER... --survey CACHE [--cache FILE] [--only TEXT]
-                                                      [--seconds S] [--write]
-
-Folders and CACHE are those of public_models.py, which compiles and verifies every model and notes what ran on the CPU.
+Folders and FILE are those of `public_models`, which compiles and verifies every model and notes what ran on the CPU.
 Models with more there than their ends are compiled here once more, without verification, to see what each layer costs;
-nothing is downloaded. The cache keeps what is done, so that a run may be stopped.
+nothing is downloaded.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-from public_models import cached, distinct
-from public_models_report import Model
 
 from atonc.errors import AtoncError
 from atonc.lower.rules import rule_of
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file
+from benchmarks.public_models import distinct
+from benchmarks.shared import tables as markdown
+from benchmarks.shared.corpus import asked_for
+from benchmarks.shared.declare import FOLDERS, FRESH, KEEP, ONLY, SECONDS, WRITE, Report, argument
+from benchmarks.shared.kept import KeptLines
+from benchmarks.shared.public_models_report import Model
 
-RESULTS = Path(__file__).parent / "results" / "cpu_layers.md"
+GROUP = "speed"
+ARGUMENTS = (
+    FOLDERS,
+    argument("--survey", type=Path, required=True, metavar="FILE", help="what public_models kept"),
+    KEEP.but(default=Path("cpu_layers.jsonl")),
+    FRESH,
+    ONLY,
+    SECONDS.but(default=570.0),
+    WRITE,
+)
+
 ENDS = ("quantize", "dequantize", "softmax", "log_softmax", "arg_max", "arg_min")
 FLOAT = "CPU-FLOAT"  # operators that the model itself has in float or wide integers
 ZOO = "STMicroelectronics/stm32ai-modelzoo"
 HEAD = """# Layers on the CPU
 
-Date 2026-11-16, 2-core aarch64 Linux. Script: `benchmarks/cpu_layers.py`; the models are those of
+The models are those of
 [public_models.md](public_models.md), and are not part of this repository. Times are predicted by the cycle model, never
 measured.
 
@@ -155,37 +165,23 @@ def _costs(tables: Tables) -> Iterator[str]:
         rule = rule_of(key)
         cells = (kind, rule.id, line.layers, line.models, f"{line.milliseconds:.2f}",
                  f"{line.milliseconds / total:.2%}", f"{share:.1%}", name, rule.remedy)  # fmt: skip
-        yield f"| {' | '.join(map(str, cells))} |"
+        yield markdown.row(cells)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", type=Path, nargs="+")
-    parser.add_argument("--survey", type=Path, required=True, metavar="CACHE")
-    parser.add_argument("--cache", type=Path, default=Path("cpu_layers.jsonl"))
-    parser.add_argument("--only", default="")
-    parser.add_argument("--seconds", type=float, default=570.0)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    survey, known = cached(options.survey), cached(options.cache)
-    models = distinct(options.folders)
+def run(arguments: argparse.Namespace) -> Report:
+    survey, known = KeptLines(arguments.survey), KeptLines(arguments.keep, arguments.fresh)
+    models = distinct(arguments.folders)
     verified = {m: survey[m.mark] for m in models if "outputs" in survey.get(m.mark, {})}
     wanted = [model for model, record in verified.items() if inner(record)]
-    end = time.monotonic() + options.seconds
+    end = time.monotonic() + arguments.seconds
     for model in wanted:
-        if model.mark in known or options.only not in model.source or time.monotonic() > end:
+        if model.mark in known or not asked_for(arguments.only, model.source) or time.monotonic() > end:
             continue
-        known[model.mark] = judge(model)
-        with options.cache.open("a") as file:
-            file.write(json.dumps({model.mark: known[model.mark]}) + "\n")
+        known.of(model.mark, partial(judge, model))
     tables = Tables(
         {model: on_cpu(record) for model, record in verified.items()},
         {model: known[model.mark] for model in wanted if model.mark in known},
         sorted(model.source for model in wanted if model.mark not in known),
         sum(model.repository == ZOO and model.mark not in survey for model in models),
     )
-    RESULTS.write_text(report(tables)) if options.write else print(report(tables))
-
-
-if __name__ == "__main__":
-    main()
+    return Report(report(tables))

@@ -1,35 +1,33 @@
 """What a processor's kernels wait for memory: ST's kernels counted, and what boards measured of them beyond that.
 
-    python benchmarks/cpu_waits.py LIBRARY [--out FILE]
-
-LIBRARY is the archive of ST's CPU kernels that was built for a Cortex-M55 with GCC, such as
+The library is the archive of ST's CPU kernels that was built for a Cortex-M55 with GCC, such as
 Middlewares/ST/AI/Lib/NetworkRuntime1010_CM55_GCC.a of AlexGraefe/STM32N6Example. Its loops are read as instructions and
-weighted like those of our own kernels (benchmarks/cpu_kernels.py); what a measured element takes beyond that is fitted
+weighted like those of our own kernels (`cpu_kernels`); what a measured element takes beyond that is fitted
 to the bytes that it reads and writes. Two weightings bound the answer, the constants of stm32n6.toml lie between them.
-Writes results/cpu_waits.md, with our kernels (results/cpu_kernels.md) beside ST's figures.
+Our kernels (results/cpu_kernels.md) stand beside ST's figures.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from cpu_kernels import RESULTS as COUNTED
-from cpu_kernels import weight
-
 from atonc.emu.cpu import cycles as measured
 from atonc.hw.elf import read_elf
 from atonc.hw.machine import stm32n6
+from benchmarks.cpu_kernels import weight
+from benchmarks.shared.declare import WRITE, Report, argument
+from benchmarks.shared.pages import result
 
-RESULTS = Path(__file__).parent / "results" / "cpu_waits.md"
+GROUP = "time"
+ARGUMENTS = (argument("library", type=Path), WRITE)
+
+COUNTED = result("cpu_kernels")
 AS_OURS, LIGHTER = "as ours", "lighter"
 LINE_BYTES = 32  # of the processor's cache
 
@@ -152,15 +150,15 @@ def ours() -> Iterator[tuple[str, float, float]]:
             yield found[1], float(found[2]), float(found[3])
 
 
-PAGE = """# What kernels of the processor wait for memory (2026-11-16)
+PAGE = """# What kernels of the processor wait for memory
 
-`benchmarks/cpu_waits.py`, on ST's `{library}`; cycles of a Cortex-M55 at 800 MHz with its bus at
+On ST's `{library}`; cycles of a Cortex-M55 at 800 MHz with its bus at
 400 MHz, an element. Measured figures are of boards, from ST's own tables (`atonc/emu/cpu/cycles.py`, +-10 %); counts
 are instructions with weights. Nothing of ours has run on a board.
 
 ## ST's kernels: counted, and what is left of the measured time
 
-Weights *as ours*: those of `benchmarks/cpu_kernels.py`. *Lighter*: one cycle for VPST, VCTP and a branch that is not
+Weights *as ours*: those of [cpu_kernels](cpu_kernels.md). *Lighter*: one cycle for VPST, VCTP and a branch that is not
 taken. The truth of a core that hides some of these lies between them.
 
 | kernel | bytes read | written | instructions | cycles, as ours | lighter | measured | left |
@@ -220,14 +218,5 @@ def report(archive: bytes, library: str) -> str:
     return PAGE.format(library=library, **{name: "\n".join(lines) for name, lines in rows.items()})
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library", type=Path)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    arguments = parser.parse_args()
-    arguments.out.write_text(report(arguments.library.read_bytes(), arguments.library.name))
-    print(arguments.out.read_text())
-
-
-if __name__ == "__main__":
-    main()
+def run(arguments: argparse.Namespace) -> Report:
+    return Report(report(arguments.library.read_bytes(), arguments.library.name))

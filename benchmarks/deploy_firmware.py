@@ -1,8 +1,6 @@
 """`atonc deploy` on copies of ST's applications: to a linked image, again, and killed at random points.
 
-    python benchmarks/deploy_firmware.py FETCHED WORK PART...
-
-FETCHED holds complete copies `STM32N6-GettingStarted-ObjectDetection`, `-ImageClassification` and `-PoseEstimation`;
+DIR holds complete copies `STM32N6-GettingStarted-ObjectDetection`, `-ImageClassification` and `-PoseEstimation`;
 models come from the corpus. The copies that are worked on lie in WORK, always at the same place, because images
 contain the paths of their sources. The parts can run one after the other, as time allows:
 
@@ -10,7 +8,8 @@ contain the paths of their sources. The parts can run one after the other, as ti
     NAME-kill   SIGKILL to a run and everything that it started, --kills times in a row, at random times; behind each,
                 every file is as before or as after its step, or a commit is pending that the next run ends
     NAME-end    the run behind that: are its bytes those of the undisturbed one?
-    table       what was found, as results/deploy_firmware.md
+
+The page is of what was found so far.
 """
 
 from __future__ import annotations
@@ -30,12 +29,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fetched import corpus_dir
-
 from atonc.deploy import journal
 from atonc.deploy.plan import STATE
+from benchmarks.shared import tables
+from benchmarks.shared.corpus import corpus_dir
+from benchmarks.shared.declare import KILLS, ONE_FETCHED, SEED, WORK, WRITE, Report, argument
+from benchmarks.shared.kept import read, write
 
-RESULTS = Path(__file__).parent / "results" / "deploy_firmware.md"
+GROUP = "deployment"
+ARGUMENTS = (
+    ONE_FETCHED,
+    WORK.but(required=True),
+    argument("--parts", nargs="*", default=(), metavar="PART"),
+    KILLS.but(default=20),
+    argument("--longest", type=float, default=1e9, metavar="S", help="no run is killed later than this"),
+    SEED,
+    WRITE,
+)
+
 BOARD = "STM32N6570-DK"
 APPLICATIONS = {
     "ObjectDetection": (
@@ -60,8 +71,8 @@ deployment: {c_project_path: PROJECT, hardware_setup: {serie: STM32N6, board: ST
 """
 HEAD = """# Deployment into ST's applications
 
-Date 2026-11-15, 2-core aarch64 Linux that others used too (times are long and mean little), Debian's arm-none-eabi-gcc.
-Script: `benchmarks/deploy_firmware.py`, `--no-verify`. Each application as published, one command from model to image.
+Others used the machine too (times are long and mean little); Debian's arm-none-eabi-gcc, `--no-verify`. Each
+application as published, one command from model to image.
 
 """
 
@@ -130,7 +141,7 @@ def undisturbed(place: Place, source: Path, name: str) -> dict[str, Any]:
     times = ", ".join(f"{step['step']} {step['seconds']:.0f}" for step in steps)
     cells = (name, APPLICATIONS[name][0], f"{image.stat().st_size:,}", times, "nothing changes" if same else "CHANGES")
     return {
-        "row": f"| {' | '.join(cells)} |\n",
+        "row": tables.row(cells) + "\n",
         "wanted": wanted,
         "before": before,
         "seconds": seconds,
@@ -184,44 +195,28 @@ def table(work: Path) -> str:
 
 
 def load(work: Path, part: str) -> dict[str, Any]:
-    path = work / f"{part}.json"
-    return json.loads(path.read_text()) if path.is_file() else {}
+    return read(work / f"{part}.json")
 
 
-def run_part(part: str, options: argparse.Namespace) -> dict[str, Any]:
+def run_part(part: str, arguments: argparse.Namespace) -> dict[str, Any]:
     name, _, what = part.partition("-")
-    place = place_for(options.work, name)
-    source = options.fetched.resolve() / f"STM32N6-GettingStarted-{name}"
+    place = place_for(arguments.work, name)
+    source = arguments.fetched.resolve() / f"STM32N6-GettingStarted-{name}"
     if not what:
         return undisturbed(place, source, name)
-    known = load(options.work, name)
+    known = load(arguments.work, name)
     return (
-        kill(place, source, known, options.kills, options.longest, options.seed)
+        kill(place, source, known, arguments.kills, arguments.longest, arguments.seed)
         if what == "kill"
         else end(place, known)
     )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("fetched", type=Path)
-    parser.add_argument("work", type=Path)
-    parser.add_argument("parts", nargs="+", metavar="PART")
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--longest", type=float, default=1e9, metavar="S", help="no run is killed later than this")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    options.work.mkdir(parents=True, exist_ok=True)
-    for part in options.parts:
-        if part == "table":
-            RESULTS.write_text(table(options.work))
-        else:
-            found = run_part(part, options)
-            (options.work / f"{part}.json").write_text(json.dumps(found))
-            print(found.get("row", found.get("line")), flush=True)
-    text = table(options.work)
-    return int("CHANGES" in text or "OTHER BYTES" in text)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(arguments: argparse.Namespace) -> Report:
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    for part in arguments.parts:
+        found = run_part(part, arguments)
+        write(arguments.work / f"{part}.json", found)
+        print(found.get("row", found.get("line")), flush=True)
+    text = table(arguments.work)
+    return Report(text, failed="CHANGES" in text or "OTHER BYTES" in text)

@@ -1,8 +1,6 @@
-"""ST's `external_memory_mgt.py` and ours on copies of both STM32H747I-DISCO applications.
+"""Does our patch do what ST's `external_memory_mgt.py` does to copies of both STM32H747I-DISCO applications?
 
-    python benchmarks/deploy_h747.py FETCHED [--write]
-
-FETCHED holds `STMicroelectronics+stm32ai-modelzoo-services`. Every case starts from the published files. ST's script
+DIR holds `STMicroelectronics+stm32ai-modelzoo-services`. Every case starts from the published files. ST's script
 runs unchanged, its reader of models replaced by the shape of the case. Our patched `main.c` goes through the cross
 compiler with the headers of the project; those which ST's tool generates for a network are written here.
 """
@@ -31,9 +29,12 @@ from atonc.deploy.config import read_config
 from atonc.deploy.h747 import INTERFACE_H, MAIN_C, MAIN_H, plan_patch, read_project
 from atonc.deploy.model_facts import Edge, ModelFacts
 from atonc.errors import AtoncError
+from benchmarks.shared.declare import ONE_FETCHED, WRITE, Report
+
+GROUP = "deployment"
+ARGUMENTS = (ONE_FETCHED, WRITE)
 
 SERVICES = "STMicroelectronics+stm32ai-modelzoo-services"
-RESULTS = Path(__file__).parent / "results" / "deploy_h747.md"
 APPLICATIONS = ("image_classification", "object_detection")
 FILES = (MAIN_H, MAIN_C, INTERFACE_H)
 AXIRAM = 415_000
@@ -51,7 +52,7 @@ WHY = {
 }
 HEAD = """# Patching the STM32H747I-DISCO applications
 
-Date 2026-11-15, 2-core aarch64 Linux. Script: `benchmarks/deploy_h747.py`; ST's script ran unchanged, locally.
+ST's script ran unchanged, locally.
 
 Cases: 2 applications x 3 aspect ratios x QVGA, VGA and above x grey and RGB x 4 sets of memory pools. *Equal*: the
 three files are the same line by line, but for spaces and empty lines. *Twice*: applying ours again changes nothing.
@@ -124,7 +125,7 @@ def copy(source: Path, target: Path) -> None:
         shutil.copyfile(source / file, target / file)
 
 
-def run(case: Case, services: Path, script: Any, scratch: Path, count: Count, compiled: set[str]) -> None:
+def try_case(case: Case, services: Path, script: Any, scratch: Path, count: Count, compiled: set[str]) -> None:
     source = services / "application_code" / case.application / "STM32H7"
     info = scratch / "network_c_info.json"
     info.write_text(json.dumps(c_info(POOLS[case.pools])))
@@ -253,16 +254,12 @@ def model_config(case: Case, folder: Path) -> str:
     return text_of(header_of(read_config(path), model, ZOO))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("fetched", type=Path)
-    parser.add_argument("--write", action="store_true", help=f"to {RESULTS.name}")
-    options = parser.parse_args()
-    services = options.fetched.resolve() / SERVICES
+def run(arguments: argparse.Namespace) -> Report:
+    services = arguments.fetched.resolve() / SERVICES
     script, count, compiled = theirs(services), Count(), set[str]()
     with tempfile.TemporaryDirectory() as scratch:
         for cells in itertools.product(APPLICATIONS, ("crop", "padding", "fit"), SIZES, (1, 3), POOLS):
-            run(Case(*cells), services, script, Path(scratch), count, compiled)
+            try_case(Case(*cells), services, script, Path(scratch), count, compiled)
     patched = count.cases - count.refused_by_both
     text = (
         HEAD
@@ -275,11 +272,4 @@ def main() -> int:
     text += "- all cases: ST reads and writes text, so that CRLF becomes LF; ours keeps bytes, modes and comments.\n"
     text += f"\nDifferences without a reason: {len(count.unexplained)}.\n"
     text += "".join(f"- {line}\n" for line in count.unexplained[:10])
-    print(text)
-    if options.write:
-        RESULTS.write_text(text)
-    return int(bool(count.unexplained or count.twice != patched or count.compiled != patched))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report(text, failed=bool(count.unexplained or count.twice != patched or count.compiled != patched))

@@ -1,8 +1,6 @@
 """Every deployment file of ST's model zoo: is it read, and is our header what ST's generator writes?
 
-    python benchmarks/deploy_headers.py FETCHED [--write]
-
-FETCHED holds `STMicroelectronics+stm32ai-modelzoo-services` and `stm32-hotspot+ultralytics` (as `owner+name/path`);
+DIR holds `STMicroelectronics+stm32ai-modelzoo-services` and `stm32-hotspot+ultralytics` (as `owner+name/path`);
 other models come from the corpus. ST's `gen_h_file.py` runs as published, its TensorFlow replaced by the LiteRT
 interpreter and its configuration library by a plain tree; what its `parse_config.py` adds to a file is added here.
 Models that are only published as large-file pointers have a stand-in of the same inputs and outputs.
@@ -22,19 +20,22 @@ from typing import Any
 
 import numpy as np
 import yaml
-from fetched import corpus_dir
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from atonc.deploy.app_config import CURRENT, ZOO, header_of, text_of
 from atonc.deploy.app_config.render import meaning
 from atonc.deploy.config import class_names, read_config
 from atonc.deploy.model_facts import ModelFacts, read_facts
 from atonc.errors import AtoncError
+from benchmarks.shared import tables
+from benchmarks.shared.corpus import corpus_dir
+from benchmarks.shared.declare import ONE_FETCHED, WRITE, Report
 from tests.deploy.stand_ins import stand_in
+
+GROUP = "deployment"
+ARGUMENTS = (ONE_FETCHED, WRITE)
 
 SERVICES = "STMicroelectronics+stm32ai-modelzoo-services"
 YOLO = "stm32-hotspot+ultralytics/examples/YOLOv8-STEdgeAI/stedgeai_models"
-RESULTS = Path(__file__).parent / "results" / "deploy_headers.md"
 # model of a file -> where it lies here (the corpus, or FETCHED)
 STORED = {
     "st_ssd_mobilenet_v1_025_256_int8.tflite": "corpus:coco_2017_person__st_ssd_mobilenet_v1_025_256_int8.tflite",
@@ -111,7 +112,7 @@ both (numbers count as numbers), names that only one of them has.
 """
 HEAD = """# Headers for the deployment files of ST's model zoo
 
-Date 2026-11-15, 2-core aarch64 Linux. Script: `benchmarks/deploy_headers.py`; ST's generator ran unchanged, locally.
+ST's generator ran unchanged, locally.
 
 - *model*: **published**: the file itself; **stand-in**: a small model with the inputs and outputs of the published one,
   which is only to be had from a large-file store (a header depends on nothing else).
@@ -296,7 +297,7 @@ def today(fetched: Path, scratch: Path) -> str:
             str(len(shared) - len(other)),
             *(", ".join(f"`{n}`" for n in names) or "-" for names in lists),
         )
-        text += f"| {' | '.join(cells)} |\n"
+        text += tables.row(cells) + "\n"
     return text
 
 
@@ -306,19 +307,15 @@ def plain(value: str) -> list[str]:
     return [f"{float(word):.4f}" if word[:1].isdigit() else word for word in words]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("fetched", type=Path)
-    parser.add_argument("--write", action="store_true", help=f"to {RESULTS.name}")
-    options = parser.parse_args()
-    fetched = options.fetched.resolve()
+def run(arguments: argparse.Namespace) -> Report:
+    fetched = arguments.fetched.resolve()
     services = fetched / SERVICES
     with tempfile.TemporaryDirectory() as scratch:
         stub_modules(services, Path(scratch))
         files = sorted(services.glob("*/src/config_file_examples/deployment*.yaml"))
         rows = [compare(services, file, fetched, Path(scratch)) for file in files]
         current = today(fetched, Path(scratch))
-    text = HEAD + "".join(f"| {' | '.join((row.file, *row.cells))} |\n" for row in rows)
+    text = HEAD + "".join(tables.row((row.file, *row.cells)) + "\n" for row in rows)
     read = sum(row.cells[-1] != "not read" for row in rows)
     equal = sum(row.cells[-1] == "equal" for row in rows)
     text += f"\n{read} of {len(rows)} files are read; {equal} headers equal ST's.\n"
@@ -326,11 +323,4 @@ def main() -> int:
         if row.notes:
             text += f"\n## {row.file}\n\n" + "".join(f"- {note}\n" for note in row.notes)
     text += current
-    print(text)
-    if options.write:
-        RESULTS.write_text(text)
-    return 0 if all(row.good for row in rows) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report(text, failed=not (all(row.good for row in rows)))

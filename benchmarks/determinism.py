@@ -1,26 +1,20 @@
-"""Compiles models of the corpus twice, in processes with another hash seed, folder, locale and time zone.
-
-    python benchmarks/determinism.py [MODEL ...] [--write]
-
-The corpus is $ATONC_CORPUS or ../shared/corpus.
-"""
+"""Are the files of two compilations the same bytes, in processes of another hash seed, folder, locale, time zone?"""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import MODEL_FILES, WRITE, Report
 from tests.compiler.twice import compile_twice
 
-RESULTS = Path(__file__).parent / "results" / "determinism.md"
-CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
+GROUP = "truth"
+ARGUMENTS = (MODEL_FILES, WRITE)
+
 MODELS = (
     "ad01_int8.tflite",
     "cifar10__resnet_v1_8_32_tfs_int8.tflite",
@@ -47,25 +41,14 @@ def row(model: Path) -> tuple[str, bool]:
     return f"| {model.name} | {verdict} | {len(first)} | {together[:16]} |", not different
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", type=Path)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    models = options.models or [CORPUS / "models" / name for name in MODELS]
+def run(arguments: argparse.Namespace) -> Report:
     rows = []
-    for model in models:
+    for model in chosen(arguments, MODELS):
         rows.append(row(model))
         print(rows[-1][0], flush=True)
     same = sum(good for _, good in rows)
-    lines = ["# Two compilations", "", "Written by `benchmarks/determinism.py`: other hash seed, folder, locale and"]
+    lines = ["# Two compilations", "", "With another hash seed, folder, locale and"]
     lines += ["time zone; every written file except the report for people is compared byte by byte.", ""]
     lines += [f"{same} of {len(rows)} models give identical files.", ""]
     lines += ["| model | files | number | sha256 of all |", "|---|---|---|---|", *(text for text, _ in rows)]
-    if options.write:
-        RESULTS.write_text("\n".join(lines) + "\n")
-    return 0 if same == len(rows) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report("\n".join(lines) + "\n", failed=same != len(rows))

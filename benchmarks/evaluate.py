@@ -1,25 +1,18 @@
 """The engine of `atonc evaluate` against the emulator, bit for bit: models of the corpus and random networks.
 
-    OMP_NUM_THREADS=1 python benchmarks/evaluate.py [--random 500] [--seconds N] --keep FILE [--write]
-
-Every tensor that the emulator holds is compared, on three inputs for a model and two for a random network. Verdicts
-are lines of the kept file; an interrupted run goes on behind the last one.
+Every tensor that the emulator holds is compared, on three inputs for a model and two for a random network.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from atonc.compare.inputs import make_inputs, make_noise
 from atonc.emulation import Emulation
@@ -28,15 +21,25 @@ from atonc.evaluating.engine import Engine
 from atonc.ir import Array
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file, compile_graph
+from benchmarks.shared.corpus import by_size, chosen
+from benchmarks.shared.declare import KEEP, RANDOM, SECONDS, WRITE, Report, argument
+from benchmarks.shared.kept import append, read_lines
 from tests.compiler.random_graphs import random_graph, random_inputs
 
-RESULTS = Path(__file__).parent / "results" / "evaluate.md"
-CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
+GROUP = "quantising"
+ARGUMENTS = (
+    RANDOM.but(default=500),
+    argument("--random-first", action="store_true"),
+    SECONDS.but(default=540),
+    KEEP.but(required=True),
+    WRITE,
+)
+
 MOST_BYTES = 40 << 20  # of a model
 
 HEAD = """# The engine of `atonc evaluate` against the emulator
 
-Date 2026-11-16, 2-core aarch64 Linux, one thread. Script: `benchmarks/evaluate.py`. Every tensor that the emulator
+One thread. Every tensor that the emulator
 holds after its step is compared value for value: three inputs for each model of the corpus (two natural-looking ones
 and noise), two for each random network. *s*: processor seconds for one sample, the engine in a batch of three. Other
 work ran on the machine at the same time.
@@ -90,35 +93,22 @@ def of_random(seed: int) -> dict[str, Any]:
     return compare(compiled, [random_inputs(compiled.graph, 2 * seed + k) for k in range(2)])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--random", type=int, default=500)
-    parser.add_argument("--random-first", action="store_true")
-    parser.add_argument("--seconds", type=float, default=540)
-    parser.add_argument("--keep", type=Path, required=True)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    lines = [json.loads(line) for line in options.keep.read_text().splitlines()] if options.keep.exists() else []
+def run(arguments: argparse.Namespace) -> Report:
+    lines = read_lines(arguments.keep)
     known = {line["name"] for line in lines}
-    found = [p for p in (CORPUS / "models").iterdir() if p.suffix in (".tflite", ".onnx")]
-    models = sorted(found, key=lambda path: (path.stat().st_size, path.name))  # the quick ones first
-    work = [(p.name, lambda p=p: of_model(p)) for p in models if p.stat().st_size < MOST_BYTES]
-    work += [(f"random {seed}", lambda seed=seed: of_random(seed)) for seed in range(options.random)]
+    work = [(p.name, partial(of_model, p)) for p in by_size(chosen(arguments)) if p.stat().st_size < MOST_BYTES]
+    work += [(f"random {seed}", partial(of_random, seed)) for seed in range(arguments.random)]
     started = time.perf_counter()
-    for name, action in reversed(work) if options.random_first else work:
-        if name in known or time.perf_counter() - started > options.seconds:
+    for name, action in reversed(work) if arguments.random_first else work:
+        if name in known or time.perf_counter() - started > arguments.seconds:
             continue
         line = {"name": name, **action()}
         lines.append(line)
-        with options.keep.open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        append(arguments.keep, line)
         if line.get("unlike"):
             print("UNLIKE", line, flush=True)
     left = [name for name, _ in work if name not in {line["name"] for line in lines}]
-    text = table(lines, left)
-    print(*text.splitlines()[-3:], sep="\n")
-    if options.write:
-        RESULTS.write_text(text)
+    return Report(table(lines, left))
 
 
 def table(lines: list[dict[str, Any]], left: list[str]) -> str:
@@ -143,7 +133,3 @@ def sentence(what: str, lines: list[dict[str, Any]]) -> str:
     tensors, unlike = sum(line["tensors"] for line in done), sum(bool(line["unlike"]) for line in done)
     counted = f"{len(done)} {what} ({len(lines) - len(done)} not compiled), {tensors} tensors"
     return f"{counted}: {unlike} {what} with a difference."
-
-
-if __name__ == "__main__":
-    main()

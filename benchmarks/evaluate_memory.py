@@ -1,8 +1,6 @@
 """Does the memory of `atonc evaluate` grow? 2,000 pictures on two processes, their resident memory all the while.
 
-    python benchmarks/evaluate_memory.py MODEL [--count 2000]
-
-MODEL takes pictures and has five classes or as many as --classes says. The pictures are made here.
+The model takes pictures and has five classes or as many as --classes says. The pictures are made here.
 """
 
 from __future__ import annotations
@@ -18,6 +16,14 @@ import numpy as np
 from PIL import Image
 
 from atonc import evaluate
+from benchmarks.shared.declare import COUNT, Report, argument
+
+GROUP = "tools"
+ARGUMENTS = (
+    argument("model", type=Path),
+    COUNT.but(default=2000),
+    argument("--classes", type=int, default=5),
+)
 
 
 def children() -> list[int]:
@@ -52,28 +58,20 @@ def make_pictures(folder: Path, count: int, classes: int) -> None:
         Image.fromarray(pixels).resize((112, 96)).save(folder / f"class_{number % classes}" / f"{number:05d}.png")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--classes", type=int, default=5)
-    options = parser.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     with tempfile.TemporaryDirectory() as place:
-        make_pictures(Path(place, "data"), options.count, options.classes)
+        make_pictures(Path(place, "data"), arguments.count, arguments.classes)
         seen: list[tuple[float, float, float]] = []
         ended = threading.Event()
         watcher = threading.Thread(target=watch, args=(seen, ended))
         watcher.start()
-        found = evaluate(options.model, Path(place, "data"), output=Path(place, "out"), processes=2, int8=False)
+        found = evaluate(arguments.model, Path(place, "data"), output=Path(place, "out"), processes=2, int8=False)
         ended.set()
         watcher.join()
     busy = [row for row in seen if row[1] > 0]
     quarters = [busy[len(busy) * k // 4 : len(busy) * (k + 1) // 4] for k in range(4)]
-    print(f"{options.model.name}, {found.samples} pictures on two processes, {busy[-1][0]:.0f} s")
+    print(f"{arguments.model.name}, {found.samples} pictures on two processes, {busy[-1][0]:.0f} s")
     largest = [[f"{max(row[column] for row in quarter):.0f}" for quarter in quarters] for column in (1, 2)]
     print("largest resident MB by quarter of the time, worker: " + " ".join(largest[0]))
     print("the same of the process that adds up: " + " ".join(largest[1]))
-
-
-if __name__ == "__main__":
-    main()
+    return Report()

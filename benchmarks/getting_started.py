@@ -1,6 +1,4 @@
-"""Put a generated network into ST's object detection example, build the whole firmware, and look for overlaps.
-
-    python benchmarks/getting_started.py --projects DIR[=MODEL] ... [--board STM32N6570-DK] [--output FILE]
+"""Does a generated network in ST's object detection example link, and overlap nothing?
 
 Each `DIR` is a copy of STM32N6-GettingStarted-ObjectDetection: its model files are replaced, and its Makefile is used
 through an edited twin (one option that other compilers lack is dropped, four macros and our kernels are added).
@@ -10,10 +8,8 @@ Everything else, the runtime too, stays as published.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,6 +20,15 @@ from atonc.compile_view import CompileView
 from atonc.emit.c import memories
 from atonc.emit.c.pool_comments import file_postfix
 from atonc.options import Options
+from benchmarks.shared.corpus import model
+from benchmarks.shared.declare import WRITE, Report, argument
+
+GROUP = "deployment"
+ARGUMENTS = (
+    argument("--projects", nargs="+", required=True, metavar="DIR[=MODEL]"),
+    argument("--board", default="STM32N6570-DK"),
+    WRITE,
+)
 
 MODEL = "st_yolo_x_nano_480_1.0_0.25_3_st_int8.tflite"
 EXTRA = "-Dfloat_t=float -Ddouble_t=double -DPRIx64='\"llx\"' -DPRIu64='\"llu\"'"
@@ -127,13 +132,7 @@ def try_project(project: Path, model: Path, board: str) -> tuple[list[str], bool
     return lines, bool(said or bad)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--projects", nargs="+", required=True, metavar="DIR[=MODEL]")
-    parser.add_argument("--board", default="STM32N6570-DK")
-    parser.add_argument("--output", type=Path, metavar="FILE")
-    options = parser.parse_args()
-    corpus = Path(os.environ.get("ATONC_CORPUS", Path(__file__).resolve().parents[2] / "shared" / "corpus"))
+def run(arguments: argparse.Namespace) -> Report:
     lines = [
         "# A generated network in STM32N6-GettingStarted-ObjectDetection",
         "",
@@ -141,16 +140,9 @@ def main() -> int:
         "",
     ]
     wrong = False
-    for text in options.projects:
+    for text in arguments.projects:
         project, _, name = text.partition("=")
-        found, bad = try_project(Path(project), corpus / "models" / (name or MODEL), options.board)
+        found, bad = try_project(Path(project), model(name or MODEL), arguments.board)
         lines, wrong = [*lines, *found], wrong or bad
     text = "\n".join(lines).rstrip() + "\n"
-    if options.output:
-        options.output.write_text(text)
-    print(text)
-    return int(wrong)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report(text, failed=bool(wrong))

@@ -1,36 +1,37 @@
 """Damaged and hostile files on the command line: exit code, one paragraph, seconds and memory of each.
 
-    python benchmarks/hostile_trials.py [--only TEXT] [--write]
-
-The files are those of $ATONC_TRIALS or ../shared/trials: `damaged` (models, memory pools, folders of networks) and
-`inputs` (.npy and .npz files for `run --input` and `validate --input`). Each is tried in a process of its own.
+The files are those of $ATONC_TRIALS or of trials beside the corpus: `damaged` (models, memory pools, folders of
+networks) and `inputs` (.npy and .npz files for `run --input` and `validate --input`). Each is tried in a process of its
+own.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import resource
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-TRIALS = Path(os.environ.get("ATONC_TRIALS", ROOT.parent / "shared" / "trials"))
-RESULTS = ROOT / "benchmarks" / "results" / "hostile_trials.md"
+from benchmarks.shared.children import measure
+from benchmarks.shared.corpus import ROOT, asked_for, trials_dir
+from benchmarks.shared.declare import ONLY, WRITE, Report
+
+GROUP = "tools"
+ARGUMENTS = (ONLY, WRITE)
+
+TRIALS = trials_dir()
 DIGITS, FIRST = ROOT / "examples" / "digits" / "digits.tflite", ROOT / "examples" / "first"
 COMPILED, REFUSED, TOO_LARGE = 0, 2, 3
 GIVE_UP_SECONDS, GIVE_UP_BYTES = 120, 8 << 30  # so that a trial that fails does not take the machine along
 HEAD = """# Damaged and hostile files on the command line
 
-Date 2026-11-15, 2-core aarch64 Linux that others used too, one thread. Script: `benchmarks/hostile_trials.py`. Each
-line is one process of its own; *CPU s*: seconds of the processor (the clock depends on the neighbours); *MB*: largest
-resident memory. Expected of `damaged`: exit code 2, or 3 where a model does not fit, or a verified program (0) where
-the model is a good one after all; one paragraph; 20 s, 1500 MB. Of `inputs`: exit code 2, one paragraph, 5 s, 500 MB.
+One thread, on a machine that others used too. Each line is one process of its own; *CPU s*: seconds of the processor
+(the clock depends on the neighbours); *MB*: largest resident memory. Expected of `damaged`: exit code 2, or 3 where a
+model does not fit, or a verified program (0) where the model is a good one after all; one paragraph; 20 s, 1500 MB. Of
+`inputs`: exit code 2, one paragraph, 5 s, 500 MB.
 
 """
 
@@ -105,18 +106,10 @@ def attempt(trial: Trial) -> Outcome:
         resource.setrlimit(resource.RLIMIT_CPU, (GIVE_UP_SECONDS, GIVE_UP_SECONDS))
 
     command = [sys.executable, "-m", "atonc.cli", *trial.words]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryFile() as said:
-        child = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=said, cwd=home, env=environment, preexec_fn=limit
-        )
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        text = said.read().decode(errors="replace").strip()
+    with tempfile.TemporaryDirectory() as home:
+        used = measure(command, Path(home), limit)
         left = tuple(sorted(str(path.relative_to(home)) for path in Path(home).rglob("*") if path.is_file()))
-    seconds = used.ru_utime + used.ru_stime
-    return Outcome(trial, child.returncode, seconds, used.ru_maxrss / 1024, text, left)
+    return Outcome(trial, used.code, used.cpu_seconds, used.megabytes, used.said, left)
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -132,34 +125,21 @@ def table(outcomes: Sequence[Outcome]) -> str:
 def summary(outcomes: Sequence[Outcome]) -> str:
     wrong = sum(bool(one.wrong) for one in outcomes)
     codes = ", ".join(f"{sum(o.code == code for o in outcomes)} with code {code}" for code in (0, 2, 3))
-    slowest, largest = max(o.seconds for o in outcomes), max(o.megabytes for o in outcomes)
+    slowest = max((one.seconds for one in outcomes), default=0.0)
+    largest = max((one.megabytes for one in outcomes), default=0.0)
     return (
         f"{len(outcomes)} trials, {wrong} not as expected; {codes}; at most {slowest:.1f} s of the processor and "
         f"{largest:.0f} MB.\n"
     )
 
 
-def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--only", default="", help="only files with this in their name")
-    options.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    chosen = options.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     outcomes = []
     for trial in trials():
-        if chosen.only in trial.name:
-            started = time.perf_counter()
+        if asked_for(arguments.only, trial.name):
             outcomes.append(attempt(trial))
             one = outcomes[-1]
-            print(
-                f"{trial.name}: {one.code} {one.seconds:.1f} s {one.megabytes:.0f} MB "
-                f"{time.perf_counter() - started:.1f} s {one.wrong or ''} {one.said[:300]}",
-                flush=True,
-            )
-    print(summary(outcomes))
-    if chosen.write:
-        RESULTS.write_text(HEAD + summary(outcomes) + "\n" + table(outcomes))
-    return int(any(one.wrong for one in outcomes))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            used = f"{one.code} {one.seconds:.1f} s {one.megabytes:.0f} MB"
+            print(f"{trial.name}: {used} {one.wrong or ''} {one.said[:300]}", flush=True)
+    page = HEAD + summary(outcomes) + "\n" + table(outcomes)
+    return Report(page, failed=any(one.wrong for one in outcomes))

@@ -1,16 +1,13 @@
 """What `--schedule-with tables` brings: words, time, and the same outputs from the words as a chip would read them.
 
-    python benchmarks/kept_tables.py [--only TEXT,TEXT] [--write]
-
-Models are those of the corpus ($ATONC_CORPUS or ../shared/corpus) whose name contains one of the texts. Every program
-of the epoch controller is decoded by itself, with empty coefficient memories, and run on the emulator; `--write`:
-results/kept_tables.md.
+Every program
+of the epoch controller is decoded by itself, with empty coefficient memories, and run on the emulator.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,14 +21,16 @@ from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import ec_program, instructions
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import MODEL_FILES, ONLY, WRITE, Report
 
-CORPUS = Path(os.environ.get("ATONC_CORPUS") or Path(__file__).parents[2] / "shared" / "corpus")
-RESULTS = Path(__file__).parent / "results" / "kept_tables.md"
-ONLY = "deeplab,ssd_mobilenet_v3,nano_192_0.33_0.25_int8"
+GROUP = "speed"
+ARGUMENTS = (MODEL_FILES, ONLY.but(default=("deeplab", "ssd_mobilenet_v3", "nano_192_0.33_0.25_int8")), WRITE)
+
 PLAIN, TABLES = Options(verify=False), Options(verify=False, schedule_with=("tables",))
 HEAD = """# Tables of coefficients that stay in their units
 
-`python benchmarks/kept_tables.py --write`, 2026-11-16, 2-core aarch64 Linux. `--schedule-with tables`, which is off by
+`--schedule-with tables`, which is off by
 default: each of the 9,762 tables of ARITHs and 1,650 of ACTIVs in 132 published programs is loaded in the epoch that
 uses it (feature *table* in [silicon](../../docs/silicon.md)), so that a released unit keeps its memory is likely, and
 nobody has shown it. `atonc probe kept-table` asks a board.
@@ -71,19 +70,9 @@ def row(model: Path) -> str:
     return f"| {model.name} | {kept} | {old:,} > {new:,} | {new / old:.3f} | {times} | {'yes' if same else 'NO'} |\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default=ONLY)
-    parser.add_argument("--write", action="store_true")
-    args = parser.parse_args()
-    models = [p for p in sorted((CORPUS / "models").iterdir()) if any(t in p.name for t in args.only.split(","))]
+def run(arguments: argparse.Namespace) -> Report:
     text = HEAD
-    for model in models:
+    for model in chosen(arguments):
         text += row(model)
-        print(text.splitlines()[-1], flush=True)
-    if args.write:
-        RESULTS.write_text(text)
-
-
-if __name__ == "__main__":
-    main()
+        print(text.splitlines()[-1], file=sys.stderr, flush=True)
+    return Report(text)

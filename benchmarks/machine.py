@@ -1,9 +1,7 @@
 """Do programs follow the machine of the options? Two checkouts compile the same models for other clocks and another
 flash; both programs are priced on that machine.
 
-    python benchmarks/machine.py --before CHECKOUT [--only TEXT] [--output FILE]
-
-Every build of `CHECKOUT` runs in a process of its own, with PYTHONPATH at it. Cycles are predicted. Forms: operators on
+The builds of each checkout run in a process of their own. Cycles are predicted. Forms: operators on
 the NPU whose units or engines differ from those that the same checkout gives them on the default machine.
 """
 
@@ -11,9 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -22,8 +17,19 @@ from typing import Any
 
 from atonc.app.generating import analyze
 from atonc.options import Options
+from benchmarks.shared.children import run_again
+from benchmarks.shared.corpus import ROOT, chosen
+from benchmarks.shared.declare import BEFORE, MODEL_FILES, ONLY, WRITE, Report, hidden
 
-CORPUS = Path(os.environ.get("ATONC_CORPUS") or Path(__file__).parents[2] / "shared" / "corpus") / "models"
+GROUP = "speed"
+ARGUMENTS = (
+    BEFORE.but(required=True, metavar="CHECKOUT", help="the other one"),
+    MODEL_FILES,
+    ONLY,
+    WRITE,
+    hidden("--child", nargs="+", type=Path),
+)
+
 DEFAULT = "default"
 MACHINES: dict[str, dict[str, float]] = {
     DEFAULT: {},
@@ -70,10 +76,8 @@ def _settings(form: Any) -> str:
 
 def built_by(checkout: Path, models: list[Path]) -> dict[str, dict[str, Built]]:
     """By model and machine."""
-    command = [sys.executable, __file__, "--child", *map(str, models)]
-    environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    text = subprocess.run(command, env=environment, cwd=checkout, check=True, capture_output=True, text=True).stdout
-    rows = json.loads(text.splitlines()[-1])
+    done = run_again("machine", "--before", checkout, "--child", *models, tree=checkout, check=True)
+    rows = json.loads(done.stdout.splitlines()[-1])
     return {model: {machine: Built(**row) for machine, row in found.items()} for model, found in rows.items()}
 
 
@@ -108,7 +112,7 @@ def page(before: dict[str, dict[str, Built]], after: dict[str, dict[str, Built]]
     lines = [
         "# Programs for another machine, before and after choices were made for it",
         "",
-        "Made by `benchmarks/machine.py`. Before: f623736, which chose forms, chains, cuts and copies for the default",
+        "Before: f623736, which chose forms, chains, cuts and copies for the default",
         "machine (NPU 1000 MHz, flash 400 MB/s) whatever the options said. Cycles of both are predicted on the machine",
         "of the row; none of it was run on a board. Rows above 1: a form that is closer to exact arithmetic became",
         "worth its cycles (person_detect: 0.23 codes of error before, 0.01 now), or candidates were ranked by a bound,",
@@ -121,25 +125,11 @@ def page(before: dict[str, dict[str, Built]], after: dict[str, dict[str, Built]]
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--before", type=Path, help="another checkout")
-    parser.add_argument("--only", default="", help="models whose names contain this")
-    parser.add_argument("--output", type=Path)
-    parser.add_argument("--child", nargs="+", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        rows = {model.name: {name: vars(build(model, name)) for name in MACHINES} for model in options.child}
+def run(arguments: argparse.Namespace) -> Report:
+    if arguments.child:
+        rows = {model.name: {name: vars(build(model, name)) for name in MACHINES} for model in arguments.child}
         print(json.dumps(rows))
-        return 0
-    models = [CORPUS / name for name in MODELS if options.only in name]
-    here = Path(__file__).resolve().parents[1]
-    text = page(*(built_by(checkout.resolve(), models) for checkout in (options.before, here)))
-    if options.output:
-        options.output.write_text(text)
-    print(text)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return Report()
+    models = chosen(arguments, MODELS)
+    text = page(*(built_by(checkout.resolve(), models) for checkout in (arguments.before, ROOT)))
+    return Report(text)

@@ -1,21 +1,15 @@
 """Damaged files of every kind in great numbers: only clear refusals, within seconds and memory.
 
-    nice python benchmarks/mutations.py [--count 20000] [--kind KIND]... [--seed 1] [--first N] [--workers 1]
-                                        [--state FILE] [--write]
-
 Kinds: tflite, onnx, mpool, network, arrays, pictures, programs (see tests/mutations). What failed is printed with its
-kind, seed and number; `--kind KIND --seed S --first N --count 1` tries it again. `--state`: a file that remembers what
-was done, so that the same call goes on where it stopped. Where the small models of the trials are ($ATONC_TRIALS or
-../shared/trials), they are damaged too.
+kind, seed and number; `--kind KIND --seed S --first N --count 1` tries it again. Where the
+small models of the trials are ($ATONC_TRIALS or beside the corpus), they are damaged too.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,21 +18,29 @@ from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from benchmarks.shared.declare import COUNT, FIRST, JOBS, KEEP, SEED, WRITE, Report, argument
+from benchmarks.shared.kept import append, read_lines
+from tests.mutations import KINDS, SECONDS, Outcome, attempt
 
-from tests.mutations import KINDS, SECONDS, Outcome, attempt  # noqa: E402
+GROUP = "tools"
+ARGUMENTS = (
+    COUNT.but(default=20_000, help="of each kind"),
+    argument("--kind", action="append", choices=list(KINDS), help="only this one (repeatable)"),
+    SEED,
+    FIRST,
+    JOBS,
+    KEEP,
+    WRITE,
+)
 
-RESULTS = ROOT / "benchmarks" / "results" / "mutations.md"
 CHUNK = 500
 MEMORY = 1500 << 20  # more than the process has before
 HANGS_SECONDS = 300.0  # on the clock, without an answer; the limit on one file is in seconds of the processor
 HEAD = f"""# Damaged files in great numbers
 
-Date 2026-11-15, 2-core aarch64 Linux that others used too, one thread each. Script: `benchmarks/mutations.py`; what is
-damaged and how is in `tests/mutations`. *Failed*: any other exception than an `AtoncError`, an error that is not one
-printable paragraph, a program against our own safety rules, more than {SECONDS:.0f} s of the processor or more than
-{MEMORY >> 20} MB beyond what the process had before.
+Others used the machine too; one thread each. What is damaged and how is in `tests/mutations`. *Failed*: any other
+exception than an `AtoncError`, an error that is not one printable paragraph, a program against our own safety rules,
+more than {SECONDS:.0f} s of the processor or more than {MEMORY >> 20} MB beyond what the process had before.
 
 | kind | files | refused | read | failed | s each | slowest s |
 |---|---|---|---|---|---|---|
@@ -105,38 +107,19 @@ def table(rows: list[dict[str, object]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--count", type=int, default=20_000, help="of each kind")
-    options.add_argument("--kind", action="append", choices=list(KINDS), help="only this one (repeatable)")
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--first", type=int, default=0)
-    options.add_argument("--workers", type=int, default=1)
-    options.add_argument("--state", type=Path, help="remembers what was done")
-    options.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    chosen = options.parse_args()
-    rows = [json.loads(line) for line in chosen.state.read_text().splitlines()] if _exists(chosen.state) else []
+def run(arguments: argparse.Namespace) -> Report:
+    rows = read_lines(arguments.keep)
     done = {(row["kind"], row["seed"], row["first"], row["count"]) for row in rows}
-    numbers = range(chosen.first, chosen.first + chosen.count)
+    numbers = range(arguments.first, arguments.first + arguments.count)
     parts = [numbers[k : k + CHUNK] for k in range(0, len(numbers), CHUNK)]
-    wanted = [(kind, chosen.seed, part) for part in parts for kind in chosen.kind or KINDS]
+    wanted = [(kind, arguments.seed, part) for part in parts for kind in arguments.kind or KINDS]
     started = time.perf_counter()
-    with ThreadPoolExecutor(chosen.workers) as pool:
+    with ThreadPoolExecutor(arguments.jobs) as pool:
         todo = [job for job in wanted if (job[0], job[1], job[2][0], len(job[2])) not in done]
         for row in pool.map(lambda job: chunk(*job), todo):
             rows.append(row)
-            if chosen.state:
-                with chosen.state.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
-    print(table(rows), f"{time.perf_counter() - started:.0f} s")
-    if chosen.write:
-        RESULTS.write_text(HEAD + table(rows))
-    return int(any(row["failed"] for row in rows))
+            append(arguments.keep, row)
+    print(f"{time.perf_counter() - started:.0f} s")
+    return Report(HEAD + table(rows), failed=any(row["failed"] for row in rows))
 
 
-def _exists(state: Path | None) -> bool:
-    return state is not None and state.is_file()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,5 @@
 """ONNX's own test suite for operators (`onnx.backend.test`, kind node): how much of it the compiler gets right.
 
-    OMP_NUM_THREADS=1 python benchmarks/onnx_backend.py [--only TEXT] [--list OUTCOME] [--write]
-
 Each case is a model of one operator, or of the nodes that a composed operator expands to, with inputs and expected
 outputs. It is compiled and verified as `atonc generate --allow-float` does and runs on the emulator, CPU steps as
 calls of our C kernels (by their twins in the emulator, which the tests hold equal to the C code byte for byte).
@@ -25,7 +23,6 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,9 +34,16 @@ from atonc.frontends.onnx_qdq import read_onnx
 from atonc.ir import Array
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
+from benchmarks.shared.corpus import asked_for
+from benchmarks.shared.declare import ONLY, WRITE, Report, argument
 
-RESULTS = Path(__file__).parent / "results" / "onnx_backend.md"
 OUTCOMES = ("right", "refused", "wrong", "traceback")
+GROUP = "truth"
+ARGUMENTS = (
+    ONLY,
+    argument("--show", default="", choices=["", *OUTCOMES], help="print the cases with this outcome"),
+    WRITE,
+)
 
 
 @dataclass(frozen=True)
@@ -124,8 +128,7 @@ def report(found: Sequence[Outcome], version: str) -> str:
     lines = [
         "# ONNX's backend suite, operators",
         "",
-        f"Date 2026-11-15, 2-core x86-64 Linux, one thread; onnx {version}. Script: `benchmarks/onnx_backend.py`,",
-        "which says what the words mean.",
+        f"onnx {version}, one thread; what the words mean: `python -m benchmarks onnx_backend --help`.",
         "",
         f"Of {len(found)} cases {', '.join(f'{counts[outcome]} are {outcome}' for outcome in OUTCOMES)}.",
         "",
@@ -139,24 +142,14 @@ def report(found: Sequence[Outcome], version: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def main() -> None:
+def run(arguments: argparse.Namespace) -> Report:
     import onnx
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="cases with this in their name")
-    parser.add_argument("--list", default="", choices=["", *OUTCOMES], help="print the cases with this outcome")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
     started = time.perf_counter()
-    found = [judge(case) for case in cases() if options.only in case.name]
+    found = [judge(case) for case in cases() if asked_for(arguments.only, case.name)]
     for outcome in found:
-        if outcome.outcome in ("wrong", "traceback", options.list):
+        if outcome.outcome in ("wrong", "traceback", arguments.show):
             print(outcome.name, outcome.outcome, outcome.detail, sep=" | ", file=sys.stderr)
-    print(report(found, onnx.__version__))
     print(f"{time.perf_counter() - started:.0f} s", file=sys.stderr)
-    if options.write:
-        RESULTS.write_text(report(found, onnx.__version__))
-
-
-if __name__ == "__main__":
-    main()
+    bad = any(outcome.outcome in ("wrong", "traceback") for outcome in found)
+    return Report(report(found, onnx.__version__), failed=bad)

@@ -1,25 +1,18 @@
 """What pooling behind the convolution brings: every network with such a layer, with and without the pass.
 
-    python benchmarks/pools.py [MODEL ...] [--keep FILE] [--write]
-
-Without MODELs those of the corpus. A network counts where a 2x2 pooling directly follows a convolution, in the graph as
+A network counts where a 2x2 pooling directly follows a convolution, in the graph as
 it is compiled. Both programs run on the emulator with one input; outputs must have the same bytes.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from fetched import corpus_dir
 
 from atonc.compare.inputs import make_inputs
 from atonc.emulation import Emulation
@@ -31,9 +24,14 @@ from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import Compiled, compile_graph
 from atonc.schedule import POOLS
+from benchmarks.shared import tables
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report
+from benchmarks.shared.kept import append, read_lines
 
-RESULTS = Path(__file__).parent / "results" / "pools.md"
-MEASURED = "2026-11-16, 2-core aarch64 Linux"
+GROUP = "speed"
+ARGUMENTS = (MODEL_FILES, ONLY, KEEP, FRESH, WRITE)
+
 KINDS = ("max_pool", "average_pool")
 Record = dict[str, Any]
 
@@ -83,14 +81,14 @@ def measure(path: Path) -> Record | None:
 
 def report(records: Sequence[Record]) -> Iterator[str]:
     yield "# Pooling behind the convolution\n"
-    yield f"`python benchmarks/pools.py`, {MEASURED}. Predicted by the calibrated model, with and without `pools`.\n"
+    yield "Predicted by the calibrated model, with and without `pools`.\n"
     done = [one for one in records if "refused" not in one]
     unlike = [one["model"] for one in done if not one["same"]]
     yield f"* {len(done)} networks with a pooling directly behind a convolution; outputs unlike: {unlike or 'none'}."
     some = [one for one in done if one["merged"]]
     for key, what in (("cycles", "time"), ("words", "program words"), ("bytes", "bytes of activations")):
         ratios = [one["on"][key] / one["off"][key] for one in some]
-        mean = float(np.exp(np.mean(np.log(ratios)))) if ratios else 1.0
+        mean = tables.geometric_mean(ratios)
         worst = max(ratios, default=1)
         yield f"* {what}: {mean:.3f} of without on the {len(some)} with a chain (geometric mean), worst {worst:.3f}."
     yield "\n| model | layers | chained | ms | of without | words | epochs | RAM | why not |"
@@ -101,28 +99,16 @@ def report(records: Sequence[Record]) -> Iterator[str]:
         ms, epochs = f"{off['cycles'] / 1e6:.3f} → {on['cycles'] / 1e6:.3f}", f"{off['epochs']} → {on['epochs']}"
         why = "; ".join(dict.fromkeys(seen[:90] for seen in one["apart"]))
         cells = (one["model"], one["layers"], one["merged"], ms, time, words, epochs, ram, why)
-        yield f"| {' | '.join(map(str, cells))} |"
+        yield tables.row(cells)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", type=Path)
-    parser.add_argument("--keep", type=Path, default=Path("pools.jsonl"))
-    parser.add_argument("--write", action="store_true", help="the table, from what was kept")
-    options = parser.parse_args()
-    kept = [json.loads(line) for line in options.keep.read_text().splitlines()] if options.keep.exists() else []
-    models = options.models or sorted((corpus_dir() / "models").iterdir())
-    for path in models:
-        if path.suffix in (".tflite", ".onnx") and name_of(path) not in {one["model"] for one in kept}:
-            record = measure(path)
-            if record is not None:
-                kept.append(record)
-                with options.keep.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
-                print(record["model"], record.get("merged"), record.get("same"), flush=True)
-    if options.write:
-        RESULTS.write_text("\n".join(report(sorted(kept, key=lambda one: str(one["model"])))) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+def run(arguments: argparse.Namespace) -> Report:
+    kept = [] if arguments.fresh else read_lines(arguments.keep)
+    known = {one["model"] for one in kept}
+    for path in chosen(arguments):
+        record = measure(path) if name_of(path) not in known else None
+        if record is not None:
+            kept.append(record)
+            append(arguments.keep, record)
+            print(record["model"], record.get("merged"), record.get("same"), file=sys.stderr, flush=True)
+    return Report("\n".join(report(sorted(kept, key=lambda one: str(one["model"])))) + "\n")

@@ -1,19 +1,13 @@
 """What the words of epoch-controller programs are for, beside those of another commit.
 
-    python benchmarks/program_words.py --count FILE [--only TEXT,TEXT]      words of this tree
-    python benchmarks/program_words.py --before FILE --after FILE [--write]   the table, from the counts of two trees
-
-For the counts of another commit run this file with PYTHONPATH at a tree of it. Models are those of the corpus
-($ATONC_CORPUS or ../shared/corpus) whose name contains one of the texts; by default the single layers and some small
-networks. `--write`: results/program_words.md.
+Words of this tree: `--save FILE`; of another commit: the same with `--tree` at a checkout of it, and then
+`--before FILE --after FILE` makes the page from both.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -21,19 +15,30 @@ from typing import Any
 from atonc.hw.ec import encode, merge_writes
 from atonc.options import Options
 from atonc.pipeline import compile_file
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import BEFORE, MODEL_FILES, ONLY, SAVE, WRITE, Report, argument
+from benchmarks.shared.kept import read, write
 
-CORPUS = Path(os.environ.get("ATONC_CORPUS") or Path(__file__).parents[2] / "shared" / "corpus")
-RESULTS = Path(__file__).parent / "results" / "program_words.md"
-ONLY = (
-    "baseline_conv2d,mnist_int8,fomo_face,person_detect,mobilenet_v1_0.25_96_tfs,resnet_v1_8,pretrainedResnet,xinet,"
-    "pose_coco,nano_320,nano_480_1.0_0.25_3_st,deeplabv3_mnv2"
+FEW = (  # single layers, and some small networks
+    "baseline_conv2d", "mnist_int8", "fomo_face", "person_detect", "mobilenet_v1_0.25_96_tfs", "resnet_v1_8",
+    "pretrainedResnet", "xinet", "pose_coco", "nano_320", "nano_480_1.0_0.25_3_st", "deeplabv3_mnv2",
+)  # fmt: skip
+GROUP = "speed"
+ARGUMENTS = (
+    MODEL_FILES,
+    ONLY.but(default=FEW),
+    SAVE,
+    BEFORE,
+    argument("--after", type=Path, metavar="FILE", help="the counts to compare with those of --before"),
+    WRITE,
 )
+
 KINDS = ("STRENG", "CONVACC", "ARITH", "POOL", "ACTIV")
 UNITS, TABLES = "units", "tables"
 COLUMNS = (*(f"configure {kind}" for kind in KINDS), TABLES, "wire and unwire", "start and wait", "release", "begin")
 HEAD = """# What the words of programs are for
 
-`python benchmarks/program_words.py`, 2026-11-16, 2-core aarch64 Linux. Before: commit 7616abc, which had no lanes.
+Before: commit 7616abc, which had no lanes.
 *units*: those that all epochs configure together; *tables*: rows of coefficients and functions; *words a unit*:
 without tables; every column: before > after.
 
@@ -99,23 +104,8 @@ def table(before: dict[str, Counts], after: dict[str, Counts]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=Path)
-    parser.add_argument("--only", default=ONLY)
-    parser.add_argument("--before", type=Path)
-    parser.add_argument("--after", type=Path)
-    parser.add_argument("--write", action="store_true")
-    args = parser.parse_args()
-    if args.count:
-        models = [p for p in sorted((CORPUS / "models").iterdir()) if any(t in p.name for t in args.only.split(","))]
-        args.count.write_text(json.dumps({model.name: count(model) for model in models}))
-        return
-    text = table(*(json.loads(path.read_text()) for path in (args.before, args.after)))
-    print(text)
-    if args.write:
-        RESULTS.write_text(HEAD + text)
-
-
-if __name__ == "__main__":
-    main()
+def run(arguments: argparse.Namespace) -> Report:
+    if arguments.save:
+        write(arguments.save, {model.name: count(model) for model in chosen(arguments)})
+        return Report()
+    return Report(HEAD + table(read(arguments.before), read(arguments.after)))

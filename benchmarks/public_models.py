@@ -1,13 +1,10 @@
-"""Compiles quantised models that are not in the corpus, and says what came of each.
-
-    OMP_NUM_THREADS=1 python benchmarks/public_models.py FOLDER... [--only TEXT] [--cache FILE] [--again OUTCOME...]
-                                                         [--limit SECONDS] [--seconds TOTAL] [--write]
+"""What comes of quantised models that are not in the corpus?
 
 Each FOLDER holds .tflite and .onnx files, itself or in folders below, beside a manifest.csv (file, repository:path
 where it is published, options as JSON): nothing is downloaded. Files with the same content count once, those of the
 corpus not at all. Each model is generated with verification in a process of its own, with a limit of time and memory,
-then compared with the reference kernels. The cache has a line of JSON for each, so that a run may be stopped and taken
-up again; `--again refused failed differs` does once more what a mended compiler may do better.
+then compared with the reference kernels. `--again refused failed differs` does
+once more what a mended compiler may do better.
 """
 
 from __future__ import annotations
@@ -24,13 +21,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NoReturn
-
-from compile_corpus import figures, kernels_of, layers, outputs, references, sensitivity
-from corpus_report import CORPUS, Record
-from public_models_report import INPUTS, Model, close, one_line, outcome, report, row
 
 import atonc.app.references
 from atonc.app import validating
@@ -40,8 +32,24 @@ from atonc.emulation import Emulation
 from atonc.errors import AtoncError
 from atonc.ir import Array
 from atonc.options import Options
+from benchmarks.corpus import figures, kernels_of, layers, outputs, references, sensitivity
+from benchmarks.shared.corpus import asked_for, corpus_dir, models_in
+from benchmarks.shared.corpus_report import Record
+from benchmarks.shared.declare import FOLDERS, KEEP, LIMIT, ONLY, SECONDS, WRITE, Report, argument
+from benchmarks.shared.kept import HOME, KeptLines
+from benchmarks.shared.public_models_report import INPUTS, Model, close, one_line, outcome, report, row
 
-RESULTS = Path(__file__).parent / "results" / "public_models.md"
+GROUP = "truth"
+ARGUMENTS = (
+    FOLDERS,
+    ONLY,
+    KEEP.but(default=HOME / "atonc_public_models.jsonl"),
+    argument("--again", nargs="*", default=[], metavar="OUTCOME", help="do these of what is kept once more"),
+    LIMIT.but(default=240.0),
+    SECONDS,
+    WRITE,
+)
+
 MEMORY_BYTES = 8 << 30  # address space of one model's process
 DIED = "its process was ended by a signal"
 
@@ -131,19 +139,15 @@ def fingerprint(model: Path) -> str:
 
 def distinct(folders: list[Path]) -> list[Model]:
     """Each content once, small ones first."""
-    seen = {fingerprint(path) for path in _models(CORPUS / "models")}
+    seen = {fingerprint(path) for path in models_in(corpus_dir() / "models")}
     found = list[Model]()
     for folder in folders:
-        for path in _models(folder):
+        for path in models_in(folder):
             mark = fingerprint(path)
             if mark not in seen:
                 seen.add(mark)
                 found.append(Model(path, mark, *_published(path)))
     return sorted(found, key=lambda model: (model.path.stat().st_size, model.mark))
-
-
-def _models(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.rglob("*")) if path.suffix in (".tflite", ".onnx"))
 
 
 def _published(path: Path) -> tuple[str, Record]:
@@ -157,50 +161,26 @@ def _published(path: Path) -> tuple[str, Record]:
     return f"{path.parent.name}:{path.name}", {}
 
 
-def cached(file: Path) -> dict[str, Record]:
-    """By fingerprint; a later line replaces an earlier one."""
-    lines = file.read_text().splitlines() if file.exists() else []
-    return {mark: record for line in lines for mark, record in json.loads(line).items()}
-
-
-def survey(models: list[Model], options: argparse.Namespace) -> dict[str, Record]:
+def survey(models: list[Model], arguments: argparse.Namespace) -> dict[str, Record]:
     for library in ("ai_edge_litert.interpreter", "onnx", "onnxruntime"):  # once for all children
         importlib.import_module(library)
-    records, started = cached(options.cache), time.monotonic()
+    records, started = KeptLines(arguments.keep), time.monotonic()
     for model in models:
         known = records.get(model.mark)
-        if options.only not in model.source or (known and outcome(known) not in options.again):
+        if not asked_for(arguments.only, model.source) or (known and outcome(known) not in arguments.again):
             continue
-        if time.monotonic() - started > options.seconds:
+        if time.monotonic() - started > arguments.seconds:
             break
-        records[model.mark] = bounded(model, options.limit)
-        with options.cache.open("a") as file:
-            file.write(json.dumps({model.mark: records[model.mark]}) + "\n")
+        records[model.mark] = bounded(model, arguments.limit)
+        records.add(model.mark)
         print(row(model, records[model.mark]), file=sys.stderr, flush=True)
         if "outputs" not in records[model.mark]:
             print("    ", one_line(records[model.mark])[:400], file=sys.stderr, flush=True)
     return records
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", type=Path, nargs="+")
-    parser.add_argument("--only", default="", help="models whose repository and path contain this")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "atonc_public_models.jsonl")
-    parser.add_argument("--again", nargs="*", default=[], metavar="OUTCOME", help="do these of the cache once more")
-    parser.add_argument("--limit", type=float, default=240.0, help="seconds of processor time per model")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no model after so many")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
-    models = distinct(options.folders)
-    records = survey(models, options)
-    done = {model: records[model.mark] for model in models if model.mark in records and options.only in model.source}
-    text = report(done)
-    if options.write:
-        RESULTS.write_text(text)
-    else:
-        print(text)
-
-
-if __name__ == "__main__":
-    main()
+def run(arguments: argparse.Namespace) -> Report:
+    models = distinct(arguments.folders)
+    records = survey(models, arguments)
+    done = [model for model in models if model.mark in records and asked_for(arguments.only, model.source)]
+    return Report(report({model: records[model.mark] for model in done}))

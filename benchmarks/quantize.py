@@ -1,17 +1,14 @@
 """`atonc quantize` against onnxruntime's quantize_static and ai-edge-quantizer on the same samples.
 
-    python benchmarks/quantize.py --models DIR --only NAME --results FILE.json   # one model, adds to the file
-    python benchmarks/quantize.py --results FILE.json --table benchmarks/results/quantize.md
-
-DIR holds the float models (see MODELS for where they are published) and the folders `pictures` and `held_pictures`. 100
-samples calibrate. Two other sets judge, which no quantiser sees: `dev`, printed, to work on the quantiser with, and
-`held` (other pictures, other windows and mixtures), which is written to the file only and is what the table shows.
+The folder holds the float models (see MODELS for where they are published) and the folders `pictures` and
+`held_pictures`. 100 samples calibrate. Two other sets judge, which no quantiser sees: `dev`, printed, to work on the
+quantiser with, and `held` (other pictures, other windows and mixtures), which is written to the file only and is what
+the table shows.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 import wave
@@ -20,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from quantize_table import table
 
 from atonc.quantizing.graph import FloatGraph
 from atonc.quantizing.loading import load
@@ -28,6 +24,20 @@ from atonc.quantizing.observe import mean_snr_db, outputs, threads
 from atonc.quantizing.price import Price, price
 from atonc.quantizing.run import quantize
 from atonc.quantizing.types import Candidate, Settings
+from benchmarks.shared.corpus import asked_for
+from benchmarks.shared.declare import KEEP, ONLY, SAVE, WRITE, Report, argument
+from benchmarks.shared.kept import read, write
+from benchmarks.shared.quantize_table import table
+
+GROUP = "quantising"
+ARGUMENTS = (
+    argument("--floats", type=Path, metavar="DIR", help="measure the float models that lie there"),
+    ONLY,
+    KEEP.but(required=True),
+    SAVE.but(metavar="DIR", help="our quantised models go there"),
+    argument("--made-before", type=Path, metavar="DIR", help="take them from there, if they are there"),
+    WRITE,
+)
 
 SAMPLES = 100
 SMALL, LARGE = 50_000, 400_000  # values of an input
@@ -345,24 +355,11 @@ def _measured(key: str, path: Path, folder: Path, keep: Path | None, made_before
     return row
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=Path)
-    parser.add_argument("--only", action="append", default=[], choices=list(MODELS))
-    parser.add_argument("--results", type=Path, required=True)
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument("--made-before", type=Path)
-    parser.add_argument("--table", type=Path)
-    options = parser.parse_args()
-    rows = json.loads(options.results.read_text()) if options.results.exists() else {}
-    if options.models:
-        for key in options.only or MODELS:
+def run(arguments: argparse.Namespace) -> Report:
+    rows = read(arguments.keep)
+    if arguments.floats:
+        for key in (key for key in MODELS if asked_for(arguments.only, key)):
             with threads(1):  # other work runs beside it
-                rows[key] = measure(key, options.models, options.keep, options.made_before)
-            options.results.write_text(json.dumps(rows, indent=1))
-    if options.table:
-        options.table.write_text(table(rows, MODELS))
-
-
-if __name__ == "__main__":
-    main()
+                rows[key] = measure(key, arguments.floats, arguments.save, arguments.made_before)
+            write(arguments.keep, rows)
+    return Report(table(rows, MODELS))

@@ -1,11 +1,8 @@
-"""Compiles and runs many random networks and judges them at three levels: emulator, mapped semantics, exact arithmetic.
-Each is also compiled without any pass of the schedule, and with weights in RAM: the outputs have the same bytes.
+"""Many random networks, judged at three levels: emulator, mapped semantics, exact arithmetic. Each is also compiled
+without any pass of the schedule, and with weights in RAM: the outputs have the same bytes.
 
-    python benchmarks/random_graphs.py [--count N] [--steep-count N] [--first SEED] [--keep FILE] [--write]
-    python benchmarks/random_graphs.py --seed NUMBER [--steep] --keep-as NAME      # a network of this run that failed
-    python benchmarks/random_graphs.py --shard NUMBER [--steep] --keep-as NAME     # a shard of the tests that failed
-
-The last two make the network as small as it goes and write it as text to tests/golden/regress, where tests find it.
+`--seed` or `--shard` with `--keep-as NAME` makes the network that fails as small as it goes and writes it as text to
+tests/golden/regress, where tests find it.
 Networks follow from their seeds (tests/compiler/random_graphs.py). Every verdict is one line of the kept file; a run
 that was interrupted goes on behind the last one, as long as the code is the same.
 """
@@ -15,9 +12,7 @@ from __future__ import annotations
 import argparse
 import gc
 import hashlib
-import json
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -26,9 +21,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from atonc.ir import text
+from benchmarks.shared.corpus import ROOT
+from benchmarks.shared.declare import COUNT, FIRST, KEEP, SECONDS, SEED, SHARD, WRITE, Report, argument
+from benchmarks.shared.kept import append, read_lines
 from tests.compiler.cases import Verdict, describe, judge
 from tests.compiler.layer_checks import WITHIN, Layer, Output
 from tests.compiler.other_schedules import Other
@@ -36,8 +32,21 @@ from tests.compiler.random_graphs import random_graph
 from tests.compiler.shrink import shrink
 from tests.compiler.strategies import Case, try_cases
 
-ROOT = Path(__file__).parents[1]
-RESULTS = Path(__file__).parent / "results" / "random_graphs.md"
+GROUP = "truth"
+ARGUMENTS = (
+    COUNT.but(default=300, help="plain networks"),
+    argument("--steep-count", type=int, default=60),
+    FIRST,
+    SECONDS,
+    KEEP,
+    argument("--accept", nargs="*", default=[], metavar="CODE", help="earlier states of the code that count"),
+    WRITE,
+    SEED.but(default=None, help="of the one network to look at"),
+    SHARD.but(type=int, default=None, metavar="NUMBER", help="of the test that failed"),
+    argument("--steep", action="store_true", help="the class of --seed or --shard"),
+    argument("--keep-as", metavar="NAME"),
+)
+
 REGRESS = ROOT / "tests" / "golden" / "regress"
 EXAMPLES = 16
 CLASSES = ("plain", "steep")
@@ -50,11 +59,11 @@ Line = Mapping[str, Any]
 # -------------------------------------------------------------------------------------------------------------- running
 
 
-def run(wanted: list[tuple[str, int]], seconds: float, keep: Path | None, accepted: list[str]) -> list[Line]:
+def verdicts(wanted: list[tuple[str, int]], seconds: float, keep: Path | None, accepted: list[str]) -> list[Line]:
     """Verdicts of networks by class and seed; those without a problem of accepted earlier states count too."""
     code, started = digest(), time.perf_counter()
-    before = [line for line in kept(keep) if line["code"] in accepted and not line["problem"]]
-    now = [line for line in kept(keep) if line["code"] == code]
+    before = [line for line in read_lines(keep) if line["code"] in accepted and not line["problem"]]
+    now = [line for line in read_lines(keep) if line["code"] == code]
     known = {(line["class"], line["seed"]): line for line in (*before, *now)}
     lines = []
     gc.disable()  # one collection for many networks: a tenth of the time
@@ -63,18 +72,12 @@ def run(wanted: list[tuple[str, int]], seconds: float, keep: Path | None, accept
             if time.perf_counter() - started > seconds:
                 break
             known[key] = {"code": code, "commit": commit(), **verdict_line(*key)}
-            if keep is not None:
-                with keep.open("a") as file:
-                    file.write(json.dumps(known[key]) + "\n")
+            append(keep, known[key])
         lines.append(known[key])
         if len(lines) % 100 == 0:
             gc.collect()
             print(f"{len(lines)} networks, problems: {sum(bool(line['problem']) for line in lines)}", flush=True)
     return lines
-
-
-def kept(keep: Path | None) -> list[Line]:
-    return [] if keep is None or not keep.exists() else [json.loads(line) for line in keep.read_text().splitlines()]
 
 
 @cache
@@ -185,7 +188,7 @@ def total(lines: Iterable[Line], name: str) -> Counter[str]:
 def table(lines: list[Line]) -> str:
     columns = [[line for line in lines if line["class"] == kind] for kind in CLASSES]
     rows = zip(*(_figures(column) for column in columns), strict=True)
-    page = ["# Random networks", "", "Written by `benchmarks/random_graphs.py`.", "", state(lines), "", ABOUT, ""]
+    page = ["# Random networks", "", state(lines), "", ABOUT, ""]
     page += ["| | plain | steep |", "|---|---|---|"]
     page += [f"| {left[0]} | {left[1]} | {right[1]} |" for left, right in rows]
     for kind, column in zip(CLASSES, columns, strict=True):
@@ -302,34 +305,14 @@ def _list(counter: Counter[str]) -> str:
     return ", ".join(f"{key}: {number}" for key, number in sorted(counter.items(), key=order)) or "none"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=300, help="plain networks")
-    parser.add_argument("--steep-count", type=int, default=60)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--keep", type=Path, help="file of verdicts, one line each; what it holds is not run again")
-    parser.add_argument("--accept", nargs="*", default=[], metavar="CODE", help="earlier states of the code that count")
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--shard", type=int)
-    parser.add_argument("--steep", action="store_true", help="the class of --seed or --shard")
-    parser.add_argument("--keep-as", metavar="NAME")
-    options = parser.parse_args()
-    if options.keep_as:
-        plain = not options.steep
-        seed = options.seed
-        case = failing(options.shard, plain) if seed is None else Case(random_graph(seed, plain), seed)
-        print(keep_case(case, options.keep_as))
-        return 0
-    seeds = [("plain", k) for k in range(options.count)] + [("steep", k) for k in range(options.steep_count)]
-    lines = run([(kind, options.first + k) for kind, k in seeds], options.seconds, options.keep, options.accept)
-    page = table(lines)
-    print(page)
-    if options.write:
-        RESULTS.write_text(page)
-    return 1 if any(line["problem"] for line in lines) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(arguments: argparse.Namespace) -> Report:
+    if arguments.keep_as:
+        plain = not arguments.steep
+        seed = arguments.seed
+        case = failing(arguments.shard, plain) if seed is None else Case(random_graph(seed, plain), seed)
+        print(keep_case(case, arguments.keep_as))
+        return Report()
+    seeds = [("plain", k) for k in range(arguments.count)] + [("steep", k) for k in range(arguments.steep_count)]
+    wanted = [(kind, arguments.first + k) for kind, k in seeds]
+    lines = verdicts(wanted, arguments.seconds, arguments.keep, arguments.accept)
+    return Report(table(lines), failed=any(line["problem"] for line in lines))

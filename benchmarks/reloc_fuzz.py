@@ -1,7 +1,5 @@
 """Damaged images through our loader, compiled for this machine with AddressSanitizer and UBSan.
 
-    python benchmarks/reloc_fuzz.py [--count 100000] [--libfuzzer SECONDS] [--fetched DIR] [--out FILE]
-
 Images: the example network with constants in flash, in external RAM and in the chip's own RAM, with parameters inside
 and apart, for three releases; with --fetched also the public image of ne301. --libfuzzer needs clang.
 """
@@ -9,27 +7,34 @@ and apart, for three releases; with --fetched also the public image of ne301. --
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from atonc.app import relocating
 from atonc.reloc.build import RelocOptions
+from benchmarks.shared.declare import COUNT, JOBS, ONE_FETCHED, WRITE, Report, argument
 from tests.reloc import fuzzing, images
+
+GROUP = "board"
+ARGUMENTS = (
+    COUNT.but(default=100_000),
+    argument("--libfuzzer", type=int, default=0, metavar="SECONDS"),
+    ONE_FETCHED.but(required=False),
+    JOBS.but(default=2),
+    WRITE,
+)
 
 PACKAGE = "harryhua-ai+ne301/bin/ne301_Model_pkg.bin"
 SLOW_SHARE = 500  # the public image has 3 MB of parameters to check
 INTRODUCTION = """# Damaged images through the loader
 
-`python benchmarks/reloc_fuzz.py`: mutated images (words of the header, context, tables, lists and anywhere; single
+Mutated images (words of the header, context, tables, lists and anywhere; single
 bits; cut off; seven of eight with their checksums made right again) through get_info, the check and the installation,
 on the host with AddressSanitizer and UBSan. Memory that the loader may not touch is poisoned; after a refusal nothing
 may have been written.
@@ -37,28 +42,16 @@ may have been written.
 Seed = tuple[str, Path, Path | None]
 
 
-def main() -> int:
-    arguments = _arguments()
+def run(arguments: argparse.Namespace) -> Report:
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         seeds = _seeds(work, arguments.fetched)
-        lines = _mutations(work, seeds, arguments.count)
+        lines = _mutations(work, seeds, arguments.count, arguments.jobs)
         if arguments.libfuzzer:
             lines += _libfuzzer(work, seeds, arguments.libfuzzer)
-    if arguments.out:
-        machine = f"2026-11-15, {os.cpu_count()}-core {os.uname().machine} Linux."
-        arguments.out.write_text("\n".join([INTRODUCTION, machine, "", *lines, ""]))
-    return 0
+    return Report("\n".join([INTRODUCTION, *lines, ""]))
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100_000)
-    parser.add_argument("--libfuzzer", type=int, default=0, metavar="SECONDS")
-    parser.add_argument("--fetched", type=Path)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path)
-    return parser.parse_args()
 
 
 def _seeds(work: Path, fetched: Path | None) -> list[Seed]:
@@ -82,7 +75,7 @@ def _seeds(work: Path, fetched: Path | None) -> list[Seed]:
     return found
 
 
-def _mutations(work: Path, seeds: list[Seed], count: int) -> list[str]:
+def _mutations(work: Path, seeds: list[Seed], count: int, jobs: int) -> list[str]:
     program = fuzzing.build(work, fuzzing.compiler() or "cc")
     quick = [seed for seed in seeds if seed[0] != "ne301 (ST)"]
     share = -(-count // len(quick))
@@ -95,7 +88,7 @@ def _mutations(work: Path, seeds: list[Seed], count: int) -> list[str]:
         print(f"{name}: {accepted} accepted, {refused} refused", flush=True)
         return name, accepted, refused, time.perf_counter() - started
 
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(jobs) as pool:
         rows = list(pool.map(one, enumerate(seeds)))
     total = sum(row[1] + row[2] for row in rows)
     return [
@@ -129,7 +122,3 @@ def _libfuzzer(work: Path, seeds: list[Seed], seconds: int) -> list[str]:
     edges = cover[-1][0] if cover else "?"
     print(f"libFuzzer: {number:,} runs in {seconds} s, clean", flush=True)
     return ["", f"libFuzzer (clang, both sanitizers): {seconds} s, {number:,} runs, {edges} edges, no finding."]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,11 +1,10 @@
-"""`atonc reloc --inspect` against ST's own reader of images (binary_mgr.py of the N6_reloc package), field by field: on
-the two images that are public, and on images of ours.
+"""Does `atonc reloc --inspect` read of an image what ST's own reader does, field by field?
 
-    pip install colorama tabulate
-    python benchmarks/reloc_inspect.py --fetched DIR [--out FILE]
+The reader is binary_mgr.py of the N6_reloc package; the images are the two that are public, and some of ours.
 
 DIR holds SeongMin1000+N6_cusotm_validation/scripts/N6_reloc, harryhua-ai+ne301/bin/ne301_Model_pkg.bin and
-rishi-latchmepersad+embedded-gauge-reading-tinyml/firmware/stm32/n657/Appli/Src/obb_*_rel_bin.inc.
+rishi-latchmepersad+embedded-gauge-reading-tinyml/firmware/stm32/n657/Appli/Src/obb_*_rel_bin.inc. Needs
+`pip install colorama tabulate`.
 """
 
 from __future__ import annotations
@@ -24,6 +23,11 @@ from atonc.firmware import building
 from atonc.options import Options
 from atonc.reloc.build import RelocOptions, build
 from atonc.reloc.image import Image, read_image
+from benchmarks.shared.declare import ONE_FETCHED, WRITE, Report
+from benchmarks.shared.tables import head
+
+GROUP = "board"
+ARGUMENTS = (ONE_FETCHED, WRITE)
 
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "digits" / "digits.tflite"
 READER = "SeongMin1000+N6_cusotm_validation/scripts/N6_reloc"
@@ -34,16 +38,12 @@ ARRAY = (
 )
 INTRODUCTION = """# Images as we read them and as ST does
 
-`python benchmarks/reloc_inspect.py --fetched DIR`: every field that ST's `binary_mgr.py` (N6_reloc 1.3) takes from an
-image, against the same field of `atonc reloc --inspect`. 2026-11-15.
+Every field that ST's `binary_mgr.py` (N6_reloc 1.3) takes from an
+image, against the same field of `atonc reloc --inspect`.
 """
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fetched", type=Path, required=True)
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     sys.path.insert(0, str(arguments.fetched / READER))
     theirs = importlib.import_module("binary_mgr").RelocBinaryImage
     lines, bad = [], 0
@@ -53,10 +53,8 @@ def main() -> int:
         bad += len(wrong)
         lines.append(f"| {label} | {len(image.data):,} | {len(pairs)} | {len(wrong)} | {'; '.join(wrong[:5])} |")
         print(lines[-1], flush=True)
-    if arguments.out:
-        head = "| image | bytes | fields | different | which |\n|---|---:|---:|---:|---|"
-        arguments.out.write_text("\n".join([INTRODUCTION, head, *lines, ""]))
-    return 1 if bad else 0
+    page = [INTRODUCTION, *head("image", ">bytes", ">fields", ">different", "which"), *lines, ""]
+    return Report("\n".join(page), failed=bool(bad))
 
 
 def _images(fetched: Path) -> Iterator[tuple[str, Image]]:
@@ -106,7 +104,3 @@ def _fields(theirs: Any, ours: Image) -> Iterator[tuple[str, object, object]]:
     for k, (one, other) in enumerate(zip(pools, ours.pools, strict=True)):
         found = [other.name or "<undefined>", other.name_address, other.flags, other.label()]
         yield f"pool {k}", one, [*found, other.file_offset, other.destination, other.size_bytes]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
-"""Images of ours under ST's own loaders: their published sources of four releases, compiled as firmware for the virtual
-board, install the example network and run it; every output byte against the emulator.
+"""Do ST's own loaders install and run images of ours?
 
-    python benchmarks/reloc_loaders.py --fetched DIR [--out FILE]
+Their published sources of four releases, compiled as firmware for the virtual board, install the example network and
+run it; every output byte against the emulator.
 
 DIR holds the LL_ATON sources with CMSIS and HAL headers of the repositories below, as owner+name/path, and the network
 of 76EHwan+ANN_GMPPT with what a board answered: as an image of ours, under our loader, it gives the same.
@@ -10,7 +10,6 @@ of 76EHwan+ANN_GMPPT with what a board answered: as an image of ours, under our 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,12 +17,16 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from atonc.app import boarding, loading, validating
 from atonc.app.loading import CLEAR, COPY, XIP, InstallError, LoaderRig, Spot
 from atonc.errors import AtoncError
+from benchmarks.shared.declare import ONE_FETCHED, WRITE, Report
+from benchmarks.shared.tables import head
 from tests.reloc import images
 from tests.reloc.images import FOR_BOARD
+
+GROUP = "board"
+ARGUMENTS = (ONE_FETCHED, WRITE)
 
 LOADERS = {
     "1.1.0-31": "STMicroelectronics+STM32N6-GettingStarted-ObjectDetection",
@@ -36,10 +39,10 @@ INPUTS = 500
 MODES = {"XIP": XIP, "COPY": COPY, "COPY, CLEAR": COPY | CLEAR}
 INTRODUCTION = """# Images of ours under ST's loaders
 
-`python benchmarks/reloc_loaders.py --fetched DIR`: ST's published loader and runtime of each release as a firmware for
+ST's published loader and runtime of each release as a firmware for
 the virtual board (no data cache), images of the example network built for that release. Constants in flash, in
 external RAM and in the chip's own RAM; split and not; code in place, copied, copied with cleared memories; programs
-among the parameters. Every output byte compared with the emulator. 2026-11-15.
+among the parameters. Every output byte compared with the emulator.
 
 The second table: images for one release under the loader of another. ST's loaders compare three numbers of the release;
 the two that call themselves 1.1.3 have different tables of functions. An image of ours calls only functions that both
@@ -50,11 +53,7 @@ outputs were recorded on a board (NUCLEO-N657X0-Q).
 """
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fetched", type=Path, required=True)
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     with tempfile.TemporaryDirectory() as temporary:
         rigs = {}
         for release, repository in LOADERS.items():
@@ -63,11 +62,10 @@ def main() -> int:
         rows = list(_own(rigs))
         others = list(_others(rigs))
         recorded = _recorded(arguments.fetched / RECORDED)
-    if arguments.out:
-        head = "| loader | images | installed | bytes compared | different | refused |\n|---|---|---:|---:|---:|---:|"
-        cross = "| loader | image for | result |\n|---|---|---|"
-        arguments.out.write_text("\n".join([INTRODUCTION, head, *rows, "", cross, *others, "", recorded, ""]))
-    return 1 if any("| 0 | 0 |" not in row for row in rows) else 0
+    own = (*head("loader", "images", ">installed", ">bytes compared", ">different", ">refused"), *rows)
+    cross = (*head("loader", "image for", "result"), *others)
+    page = "\n".join([INTRODUCTION, *own, "", *cross, "", recorded, ""])
+    return Report(page, failed=any("| 0 | 0 |" not in row for row in rows))
 
 
 def _own(rigs: dict[str, LoaderRig]) -> Iterator[str]:
@@ -123,7 +121,3 @@ def _others(rigs: dict[str, LoaderRig]) -> Iterator[str]:
                 result = "refused"
             yield f"| {release} | {other} | {result} |"
             print(release, other, result, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

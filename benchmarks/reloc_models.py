@@ -1,7 +1,7 @@
-"""Corpus models as relocatable images: built, loaded by our loader at three places, in place and copied, split and not;
-every output byte against the emulator. Also what an image for the Cortex-M55 takes beside weights and programs.
+"""Does our loader run corpus models as relocatable images at any place, byte for byte?
 
-    python benchmarks/reloc_models.py [--out FILE] [model ...]
+Three places, in place and copied, split and not; every output byte against the emulator. Also what an image
+for the Cortex-M55 takes beside weights and programs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import argparse
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
 from atonc.app import boarding, generating, loading, validating
@@ -22,21 +24,13 @@ from atonc.options import Options
 from atonc.reloc.build import Built, RelocOptions, build
 from atonc.reloc.image import Image
 from atonc.report.compile_text import counts
+from benchmarks.shared.corpus import ON_THE_BOARD, chosen
+from benchmarks.shared.declare import MODEL_FILES, WRITE, Report
+from benchmarks.shared.tables import in_a_cell, row, short
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fetched import corpus_dir
+GROUP = "board"
+ARGUMENTS = (MODEL_FILES, WRITE)
 
-MODELS = (
-    "mobilenet_v1_0.25_96_tfs_int8.tflite",
-    "vww_96_int8.tflite",
-    "person_detect.tflite",
-    "ad01_int8.tflite",
-    "face_detection_front_128_integer_quant.tflite",
-    "cifar10__resnet_v1_8_32_tfs_int8.tflite",
-    "fomo_face_detection.tflite",
-    "kws_ref_model.tflite",
-    "spatial_cnn_int8.tflite",
-)
 SPOTS = (
     Spot(),
     Spot(file=0x7123_4560, params=0x7400_0040, exec_ram=0x3404_1020, exec_ram_bytes=0xB_E000),
@@ -44,15 +38,13 @@ SPOTS = (
 )
 INTRODUCTION = """# Relocatable images of corpus models
 
-`python benchmarks/reloc_models.py`: each model compiled with `-r`, its image built for its processor and installed by
+Each model compiled with `-r`, its image built for its processor and installed by
 our loader on the virtual board (data cache on): three places of file, parameters and RAM, code in place (XIP) and
 copied, split and not, twelve installations with one inference each. Every output byte compared with the emulator.
 
 The sizes are those of images for the Cortex-M55. Overhead: the file without parameters and without the programs of the
 epoch controller, that is header, code, tables, relocations. RAM in place is data and the copies of programs whose
 addresses are patched; the last column is RAM without these copies.
-
-2026-11-15, 2-core aarch64 Linux.
 """
 HEADER = (
     "| model | NPU epochs | CPU steps | installations | bytes compared | different | image | parameters | programs | "
@@ -61,87 +53,84 @@ HEADER = (
 )
 
 
-@dataclass
-class Row:
-    model: str
-    npu: int = 0
-    cpu: int = 0
-    installed: int = 0
-    compared: int = 0
-    different: int = 0
-    image: int = 0
-    params: int = 0
-    programs: int = 0
-    patched: int = 0
-    xip: int = 0
-    copy: int = 0
-    seconds: float = 0.0
-    failure: str = ""
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of an image for the Cortex-M55."""
+
+    image: int
+    params: int
+    programs: int
+    patched: int  # of the programs, those that are copied into RAM
+    xip: int
+    copy: int
 
     @property
     def overhead(self) -> int:
         return self.image - self.params - self.programs
 
+    def cells(self) -> Iterator[str]:
+        beside = self.xip - self.patched
+        numbers = (self.image, self.params, self.programs, self.overhead, self.xip, self.copy, beside)
+        return (f"{number:,}" for number in numbers)
+
+
+@dataclass
+class Row:
+    """What became of one model."""
+
+    model: str
+    steps: Mapping[str, int]
+    sizes: Sizes
+    found: list[boarding.BoardValidation] = field(default_factory=list)  # of every installation
+    seconds: float = 0.0
+
+    @property
+    def different(self) -> int:
+        return sum(one.bytes_different for one in self.found)
+
     def text(self) -> str:
-        if self.failure:
-            return f"| {self.model} | {self.failure} |" + " |" * 12
-        numbers = (self.image, self.params, self.programs, self.overhead, self.xip, self.copy, self.xip - self.patched)
-        sizes = " | ".join(f"{number:,}" for number in numbers)
-        return (
-            f"| {self.model} | {self.npu} | {self.cpu} | {self.installed} | {self.compared:,} | {self.different} | "
-            f"{sizes} | {self.seconds:.0f} |"
-        )
+        compared = sum(one.bytes_compared for one in self.found)
+        what = (self.model, self.steps["npu"], self.steps["cpu"], len(self.found), f"{compared:,}", self.different)
+        return row((*what, *self.sizes.cells(), f"{self.seconds:.0f}"))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", default=list(MODELS))
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
-    rows = []
+def refused(model: str, error: AtoncError) -> str:
+    return f"| {model} | {in_a_cell(error.what)} |" + " |" * 12
+
+
+def run(arguments: argparse.Namespace) -> Report:
+    rows, lines = list[Row](), list[str]()
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         loader = loading.build_loader(loading.loader_runtime(), work / "loader")
-        for name in arguments.models:
-            rows.append(_one(corpus_dir() / "models" / name, loader, work / f"{len(rows)}"))
-            print(rows[-1].text(), flush=True)
-    if arguments.out:
-        arguments.out.write_text(_page(rows))
-    return 0 if all(not row.failure and not row.different for row in rows) else 1
-
-
-def _page(rows: list[Row]) -> str:
-    good = sum(not row.failure and not row.different for row in rows)
-    pure = [row.overhead for row in rows if not row.failure and not row.cpu]
+        for model in chosen(arguments, ON_THE_BOARD):
+            try:
+                rows.append(_one(model, loader, work / f"{len(lines)}"))
+                lines.append(rows[-1].text())
+            except AtoncError as error:
+                lines.append(refused(short(model.name), error))
+            print(lines[-1], file=sys.stderr, flush=True)
+    good = sum(not found.different for found in rows)
+    pure = [found.sizes.overhead for found in rows if not found.steps["cpu"]]
     largest = f"{max(pure):,}" if pure else "-"
-    said = f"{good} of {len(rows)} models: all bytes equal. Largest overhead without CPU layers: {largest} bytes.\n"
-    return "\n".join([INTRODUCTION, said, HEADER, *(row.text() for row in rows), ""])
+    said = f"{good} of {len(lines)} models: all bytes equal. Largest overhead without CPU layers: {largest} bytes.\n"
+    return Report("\n".join([INTRODUCTION, said, HEADER, *lines, ""]), failed=good != len(lines))
 
 
 def _one(model: Path, loader: Path, work: Path) -> Row:
-    name = model.name if len(model.name) < 60 else f"{model.name[:20]}...{model.name[-20:]}"
-    row, started = Row(name), time.perf_counter()
-    try:
-        view = generating.analyze(model, Options(verify=False, relocatable=True))
-        generating.generate(view, work)
-        steps = counts(view.compiled.program.steps)
-        row.npu, row.cpu = steps["npu"], steps["cpu"]
-        _measure(row, work)
-        samples = validating.synthetic_samples(view.compiled.source, 1)
-        for split in (False, True):
-            image = _build(work, RelocOptions(cpu=loading.board_cpu(), split=split))
-            for spot in SPOTS:
-                for mode in (XIP, COPY):
-                    rig = LoaderRig(loader)
-                    rig.install(image.image, image.params, _roomy(replace(spot, mode=mode), image.image))
-                    found = boarding.compare(view, samples, rig)
-                    row.installed += 1
-                    row.compared += found.bytes_compared
-                    row.different += found.bytes_different
-    except AtoncError as error:
-        row.failure = error.what[:200].replace("|", "/")
-    row.seconds = time.perf_counter() - started
-    return row
+    started = time.perf_counter()
+    view = generating.analyze(model, Options(verify=False, relocatable=True))
+    generating.generate(view, work)
+    made = Row(short(model.name), counts(view.compiled.program.steps), _sizes(work))
+    samples = validating.synthetic_samples(view.compiled.source, 1)
+    for split in (False, True):
+        image = _build(work, RelocOptions(cpu=loading.board_cpu(), split=split))
+        for spot, mode in product(SPOTS, (XIP, COPY)):
+            rig = LoaderRig(loader)
+            rig.install(image.image, image.params, _roomy(replace(spot, mode=mode), image.image))
+            made.found.append(boarding.compare(view, samples, rig))
+    made.seconds = time.perf_counter() - started
+    return made
 
 
 def _roomy(spot: Spot, image: Image) -> Spot:
@@ -157,15 +146,15 @@ def _build(folder: Path, options: RelocOptions) -> Built:
         return build(building.find_toolchain(), folder, options, Path(temporary))
 
 
-def _measure(row: Row, folder: Path) -> None:
+def _sizes(folder: Path) -> Sizes:
     built = _build(folder, RelocOptions())
     network: CompiledNetwork = built.prepared.network
     stored = list(network.blobs.values())
-    row.image, row.params = len(built.image.data), built.image.params_bytes
-    row.programs = sum(4 * len(container.words()) for container in stored)
-    row.patched = sum(4 * len(container.blob.words()) for container in stored if container.relocations)
-    row.xip, row.copy = built.image.xip_bytes, built.image.copy_bytes
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Sizes(
+        len(built.image.data),
+        built.image.params_bytes,
+        sum(4 * len(container.words()) for container in stored),
+        sum(4 * len(container.blob.words()) for container in stored if container.relocations),
+        built.image.xip_bytes,
+        built.image.copy_bytes,
+    )

@@ -1,7 +1,5 @@
 """The page as a reader meets it: size, time until it can be used, frames a second while the graph is dragged.
 
-    python benchmarks/report_page.py [--write]
-
 Pages: a detector of the corpus as compiled here, that build beside ST's, and a network of 1,000 layers made up here.
 Each is opened in Chromium without a graphics card, in a wide window and in a phone's. Seconds of the processor, over
 all processes of the browser, do not depend on what else the machine does. The clock does: so of a drag the best second
@@ -37,13 +35,15 @@ from atonc.insight.types import (
 from atonc.options import Options
 from atonc.place.usage import Bank, memory_use
 from atonc.report.html import compare_page, html_page
+from benchmarks.shared import tables
+from benchmarks.shared.corpus import corpus_dir
+from benchmarks.shared.declare import WRITE, Report
 
-ROOT = Path(__file__).parent.parent
-CORPUS = Path(os.environ.get("ATONC_CORPUS", ROOT.parent / "shared" / "corpus"))
-MODEL = CORPUS / "models" / "coco_2017_person__st_yolo_x_nano_480_1.0_0.25_3_int8.tflite"
-ST = CORPUS / "st" / "st_yolo_x_nano_480_1.0_0.25_3_st_int8__3.0.0"
-RESULTS = Path(__file__).parent / "results" / "report_page.md"
-MEASURED = "Measured 2026-11-15, 2-core aarch64 Linux, Chromium 156 without a graphics card"
+GROUP = "tools"
+ARGUMENTS = (WRITE,)
+
+MODEL = corpus_dir() / "models" / "coco_2017_person__st_yolo_x_nano_480_1.0_0.25_3_int8.tflite"
+ST = corpus_dir() / "st" / "st_yolo_x_nano_480_1.0_0.25_3_st_int8__3.0.0"
 WINDOWS = {"wide": (1400, 900), "phone": (390, 800)}
 FRAMES, SECOND = 300, 60  # of a drag
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
@@ -191,17 +191,14 @@ def measure(browser: Any, name: str, file: Path, made: float) -> list[str]:
                 cells += [f"{frames:.0f}", f"{work:.1f}"]
         else:
             cells += ["-"] * 4
-        rows.append("| " + " | ".join(cells) + " |")
+        rows.append(tables.row(cells))
         tab.page.close()
     return rows
 
 
-def main() -> None:
+def run(arguments: argparse.Namespace) -> Report:
     from playwright.sync_api import sync_playwright
 
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
     rows: list[str] = []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         files = pages(Path(folder))
@@ -209,12 +206,13 @@ def main() -> None:
         for name, (file, made) in files.items():
             rows += measure(browser, name, file, made)
             print("\n".join(rows[-2:]), flush=True)
+        version = browser.version
         browser.close()
     head = [
         "# The page",
         "",
-        f"{MEASURED}; `python benchmarks/report_page.py --write`.",
-        f"A drag of {FRAMES} frames near, where names can be read, and with the whole graph in sight: frames in",
+        f"Chromium {version} without a graphics card."
+        f" A drag of {FRAMES} frames near, where names can be read, and with the whole graph in sight: frames in",
         "its best second (the screen takes 60, and others used the machine), milliseconds of the processor a frame",
         "over all processes of the browser, of which a frame may take 16.7 in each of several that work side by side.",
         "",
@@ -223,10 +221,4 @@ def main() -> None:
         "|" + "---|" * 10,
     ]
     text = "\n".join([*head, *rows]) + "\n"
-    if options.write:
-        RESULTS.write_text(text)
-    print(text)
-
-
-if __name__ == "__main__":
-    main()
+    return Report(text)

@@ -1,11 +1,8 @@
 """Are programs, memory images, generated C and explanations the same bytes as at another commit?
 
-    python benchmarks/same_programs.py --write FILE [--quick] [--only TEXT]      hashes of this tree
-    python benchmarks/same_programs.py --against FILE [--quick] [--only TEXT] [--shard 1/3]    compares with them
-
-Every model of the corpus ($ATONC_CORPUS or ../shared/corpus) with the default options and with `--numerics 2.x`; ten of
-them with `--prefer memory` and `--no-epoch-controller` too. `--quick`: eight small models. For the hashes of another
-commit, run this file with PYTHONPATH at a tree of it. Explanations (decisions of layers) are compared apart from what
+Every model of the corpus with the default options and with `--numerics 2.x`; ten of them with `--prefer memory` and
+`--no-epoch-controller` too. `--quick`: eight small models. Hashes of another commit: `--tree` at a checkout of it, with
+`--save FILE`; then `--against FILE` here. Explanations (decisions of layers) are compared apart from what
 the chip runs.
 """
 
@@ -13,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,8 +22,21 @@ from atonc.emit.c.files import files
 from atonc.errors import AtoncError
 from atonc.insight.ours import network_view
 from atonc.options import Options
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import MODEL_FILES, ONLY, SAVE, SHARD, Report, argument
+from benchmarks.shared.kept import read
+from benchmarks.shared.kept import write as keep
 
-CORPUS = Path(os.environ.get("ATONC_CORPUS") or Path(__file__).parents[2] / "shared" / "corpus")
+GROUP = "speed"
+ARGUMENTS = (
+    SAVE,
+    argument("--against", type=Path, metavar="FILE", help="compare with those there"),
+    argument("--quick", action="store_true", help="eight small models"),
+    MODEL_FILES,
+    ONLY,
+    SHARD,
+)
+
 QUICK = (
     "baseline_conv2d_32f_5x5", "baseline_conv2d_pool", "cifar10__resnet", "fomo_face", "micro_speech", "mnist_int8",
     "spatial_cnn", "split_concat",
@@ -60,11 +68,9 @@ def hashes(model: Path, options: Options) -> Hashes:
     return {name: sha256(content).hexdigest() for name, content in sorted(found.items())}
 
 
-def cases(quick: bool, only: str, shard: str) -> Iterator[tuple[str, Path, Options]]:
-    models = sorted(path for path in (CORPUS / "models").iterdir() if path.suffix in (".tflite", ".onnx"))
-    number, shards = map(int, shard.split("/"))
-    for model in models[number - 1 :: shards]:
-        if only not in model.name or (quick and not model.name.startswith(QUICK)):
+def cases(arguments: argparse.Namespace) -> Iterator[tuple[str, Path, Options]]:
+    for model in chosen(arguments):
+        if arguments.quick and not model.name.startswith(QUICK):
             continue
         ways = ALWAYS | (SOMETIMES if model.name.startswith(MORE) else {})
         for way, options in ways.items():
@@ -75,23 +81,16 @@ def different(before: Hashes, after: Hashes) -> list[str]:
     return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", type=Path)
-    parser.add_argument("--against", type=Path)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", default="")
-    parser.add_argument("--shard", default="1/1")
-    args = parser.parse_args()
-    before: dict[str, Hashes] = json.loads(args.against.read_text()) if args.against else {}
+def run(arguments: argparse.Namespace) -> Report:
+    before: dict[str, Hashes] = read(arguments.against)
     found: dict[str, Hashes] = {}
     programs = explanations = 0
-    for label, model, options in cases(args.quick, args.only, args.shard):
+    for label, model, options in cases(arguments):
         started = time.process_time()
         found[label] = hashes(model, options)
         seconds = time.process_time() - started
-        if args.write:
-            args.write.write_text(json.dumps(found, indent=1))
+        if arguments.save:
+            keep(arguments.save, found)
         if label not in before:
             print(f"{seconds:5.1f} s  {label}: {len(found[label])} hashes", flush=True)
             continue
@@ -99,10 +98,6 @@ def main() -> int:
         programs += changed not in ([], [EXPLANATION])
         explanations += EXPLANATION in changed
         print(f"{seconds:5.1f} s  {label}: {', '.join(changed) or 'same'}", flush=True)
-    if args.against:
+    if arguments.against:
         print(f"{len(found)} compilations, {programs} with other programs, {explanations} with other explanations")
-    return int(programs > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report(failed=programs > 0)

@@ -1,7 +1,5 @@
 """Networks built to saturate: is any layer wrong in silence?
 
-    python benchmarks/saturating.py [--networks 300] [--models FILES ...] [--cycles BEFORE.json AFTER.json] [--write]
-
 Each network of `tests/compiler/saturating.py` is compiled with its verification and compared with exact arithmetic on
 fifteen further inputs. `--models`: real ones as well, as verified. `--cycles`: predicted cycles of the NPU by model,
 before and after ({"model": {"npu": cycles}}), whose ratio goes into the page.
@@ -12,30 +10,34 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import platform
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from atonc.errors import AtoncError
+from atonc.options import Options
+from atonc.pipeline import compile_file
+from benchmarks.shared.corpus import model
+from benchmarks.shared.declare import MODEL_FILES, WRITE, Report, argument
+from benchmarks.shared.tables import geometric_mean
+from tests.compiler.saturating import Verdict, judge, saturating_graph
 
-from atonc.errors import AtoncError  # noqa: E402
-from atonc.options import Options  # noqa: E402
-from atonc.pipeline import compile_file  # noqa: E402
-from tests.compiler.saturating import Verdict, judge, saturating_graph  # noqa: E402
+GROUP = "truth"
+ARGUMENTS = (
+    argument("--networks", type=int, default=300),
+    MODEL_FILES,
+    argument("--cycles", type=Path, nargs=2, metavar="FILE"),
+    WRITE,
+)
 
-RESULTS = ROOT / "benchmarks" / "results" / "saturating.md"
 HEAD = """# Networks built to saturate
 
-Date 2026-11-16, 2-core {machine} Linux that others used too. Script: `benchmarks/saturating.py`. {networks} networks:
-dense layers with 2,000 to 12,000 inputs, convolutions over up to 4,096 channels, windows of 3x3 to 7x7, depthwise ones;
-weights of one sign, of one sign for the first half of the channels, rows of taps against each other; features that are
-all positive, zero points far out, channels whose scales differ a thousandfold, outputs whose codes show all sums, a
-tenth or a thousandth of them. Each is compiled with its verification (three inputs on the emulator) and compared with
-exact arithmetic on 15 further inputs: natural ones, noise, values at the ends of their range, flat ones. *Wrong* is a
-layer more than 2 codes off.
+{networks} networks: dense layers with 2,000 to 12,000 inputs, convolutions over up to 4,096 channels, windows of 3x3 to
+7x7, depthwise ones; weights of one sign, of one sign for the first half of the channels, rows of taps against each
+other; features that are all positive, zero points far out, channels whose scales differ a thousandfold, outputs whose
+codes show all sums, a tenth or a thousandth of them. Each is compiled with its verification (three inputs on the
+emulator) and compared with exact arithmetic on 15 further inputs: natural ones, noise, values at the ends of their
+range, flat ones. *Wrong* is a layer more than 2 codes off.
 
 | what became of the layer | networks | most codes off | least room |
 |---|---|---|---|
@@ -84,30 +86,17 @@ def models(files: Sequence[Path]) -> Iterator[str]:
 def cycles(before: Path, after: Path) -> str:
     old, new = (json.loads(path.read_text()) for path in (before, after))
     ratios = [new[name]["npu"] / old[name]["npu"] for name in old if old[name].get("npu") and new[name].get("npu")]
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    mean = geometric_mean(ratios)
     return (
         f"\nPrice: predicted cycles of the NPU over {len(ratios)} models of the corpus are {mean:.4f} of those before "
         f"(geometric mean; from {min(ratios):.4f} to {max(ratios):.4f}).\n"
     )
 
 
-def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--networks", type=int, default=300)
-    options.add_argument("--models", type=Path, nargs="+", default=[])
-    options.add_argument("--cycles", type=Path, nargs=2)
-    options.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    chosen = options.parse_args()
-    price = cycles(*chosen.cycles) if chosen.cycles else ""  # first: a wrong file shows before the long part
-    verdicts = judged(chosen.networks)
-    text = HEAD.format(machine=platform.machine(), networks=len(verdicts)) + "\n".join(rows(verdicts)) + "\n"
+def run(arguments: argparse.Namespace) -> Report:
+    price = cycles(*arguments.cycles) if arguments.cycles else ""  # first: a wrong file shows before the long part
+    verdicts = judged(arguments.networks)
+    text = HEAD.format(networks=len(verdicts)) + "\n".join(rows(verdicts)) + "\n"
     text += price
-    text += "\n".join(models(chosen.models)) + "\n" if chosen.models else ""
-    print(text)
-    if chosen.write:
-        RESULTS.write_text(text)
-    return int(any(v.wrong for v in verdicts))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    text += "\n".join(models([model(name) for name in arguments.models])) + "\n" if arguments.models else ""
+    return Report(text, failed=any(v.wrong for v in verdicts))

@@ -1,8 +1,5 @@
 """How fast are our programs: against ST's published figures, against our own programs of before, lever by lever.
 
-    python benchmarks/schedule.py [--variant default ...] [--only TEXT] [--facts] [--shard K/N] [--keep FILE]
-                                  [--before FILE] [--fresh] [--write]
-
 One record a model and variant, kept in FILE as they come (so that runs can be interrupted and split): by default
 results/schedule.json, from which `tools/gen_reference.py` fills the figures of the documents. `--before` names such a
 file of an earlier commit; without it there are no such columns. Times are the calibrated model's on every side but
@@ -13,28 +10,23 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
-import math
 import re
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from fetched import corpus_dir
-
 from atonc.errors import AtoncError
 from atonc.hw.ec import ec_program
 from atonc.options import Options
 from atonc.pipeline import compile_file
+from benchmarks.shared import kept as records_of
+from benchmarks.shared import tables
+from benchmarks.shared.corpus import chosen, corpus_dir
+from benchmarks.shared.declare import BEFORE, FEW, FRESH, KEEP, MODEL_FILES, ONLY, SHARD, WRITE, Report, argument
+from benchmarks.shared.pages import RESULTS
 
-RESULTS = Path(__file__).parent / "results" / "schedule.md"
-RECORDS = RESULTS.with_suffix(".json")
-MEASURED = "2026-11-16, 2-core aarch64 Linux"
 FIGURE = re.compile(r"([\d.]+):([\d.]+)ms(?:/[\d.]*\+([\d.]*)KiB)?")  # release, ms, KiB of external RAM
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "default": {},
@@ -44,6 +36,20 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "resident and prefetch": {"resident": "all", "schedule_with": ("prefetch",)},
     "memory and resident": {"prefer": "memory", "resident": "all"},
 }
+RECORDS = RESULTS / "schedule.json"
+GROUP = "speed"
+ARGUMENTS = (
+    argument("--variant", nargs="+", default=["default"], choices=list(VARIANTS)),
+    MODEL_FILES,
+    ONLY,
+    FEW,
+    argument("--facts", action="store_true", help="only the models of the facts"),
+    SHARD,
+    KEEP.but(default=RECORDS),
+    BEFORE,
+    FRESH,
+    WRITE,
+)
 FACTS = (  # the twelve models whose room per lever was measured before anything was built
     "st_yolo_x_nano_480_1.0_0.25_3_st_int8",
     "033_hand_landmark_full_quant_pc_uf_handl",
@@ -114,7 +120,7 @@ def of_facts(name: str) -> bool:
 
 def mean(ratios: Iterable[float]) -> str:
     found = list(ratios)
-    return f"{math.exp(sum(map(math.log, found)) / len(found)):.3f} on {len(found)}" if found else "none"
+    return f"{tables.geometric_mean(found):.3f} on {len(found)}" if found else "none"
 
 
 def ratio(new: Record, old: Record | None, key: str) -> float | None:
@@ -151,7 +157,7 @@ def default_lines(now: Mapping[str, Record], before: Mapping[str, Record]) -> It
             was = f"{old['ms']:.3f}" if old and "ms" in old else ""
             cells += [was, cell(changed.get(name)), *(cell(ratio(record, old, key)) for key in ("words", "peak_bytes"))]
         cells += [_pair(record, old, "epochs"), f"{record['words']:,}", f"{record['peak_bytes']:,}"]
-        yield "| " + " | ".join(map(str, [*cells, record["cpu_steps"], record["seconds"]])) + " |"
+        yield tables.row([*cells, record["cpu_steps"], record["seconds"]])
     for name, record in sorted(now.items()):
         if "refused" in record:
             yield f"\n{name}: {record['refused']}"
@@ -182,7 +188,7 @@ def variant_lines(variant: str, now: Mapping[str, Record], default: Records, bef
         weights = record.get("resident_bytes", 0) + record.get("prefetched_bytes", 0)
         was, less = ([cell(older[name])], [cell(smaller[name])]) if before else ([], [])
         cells = [name, f"{record['ms']:.3f}", cell(times[name]), *was, f"{record['peak_bytes']:,}"]
-        yield "| " + " | ".join([*cells, cell(sizes[name]), *less, f"{weights:,}"]) + " |"
+        yield tables.row([*cells, cell(sizes[name]), *less, f"{weights:,}"])
     yield ""
     against = [f"{what} {mean(v for v in found.values() if v)}" for what, found in
                (("time to default", times), ("to before", older), ("activations to default", sizes),
@@ -193,7 +199,7 @@ def variant_lines(variant: str, now: Mapping[str, Record], default: Records, bef
 def report(records: Mapping[str, Mapping[str, Record]], before: Mapping[str, Mapping[str, Record]]) -> str:
     default = records.get("default", {})
     said = "Times are predicted by the calibrated model, ST's are published; nothing of ours has run on a board."
-    lines = ["# Speed of our programs", "", f"`python benchmarks/schedule.py`, {MEASURED}.", said, ""]
+    lines = ["# Speed of our programs", "", said, ""]
     lines += ["## As by default", "", *default_lines(default, before.get("default", {}))]
     for variant in VARIANTS:
         if variant != "default" and records.get(variant):
@@ -202,35 +208,14 @@ def report(records: Mapping[str, Mapping[str, Record]], before: Mapping[str, Map
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--variant", nargs="+", default=["default"], choices=list(VARIANTS))
-    parser.add_argument("--only", default="")
-    parser.add_argument("--facts", action="store_true", help="only the models of the facts")
-    parser.add_argument("--shard", default="0/1", help="K/N, from 0")
-    parser.add_argument("--keep", type=Path, default=RECORDS)
-    parser.add_argument("--before", type=Path)
-    parser.add_argument("--fresh", action="store_true", help="measure what is kept already, too")
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    shard, shards = map(int, options.shard.split("/"))
-    records: dict[str, dict[str, Record]] = json.loads(options.keep.read_text()) if options.keep.is_file() else {}
-    models = sorted(p for p in (corpus_dir() / "models").iterdir() if p.suffix in (".tflite", ".onnx"))
-    chosen = [p for i, p in enumerate(models) if i % shards == shard and options.only in p.name]
-    chosen = [p for p in chosen if of_facts(p.name)] if options.facts else chosen
-    for variant in options.variant:
+def run(arguments: argparse.Namespace) -> Report:
+    records: dict[str, dict[str, Record]] = records_of.read(arguments.keep)
+    models = [p for p in chosen(arguments) if of_facts(p.name) or not arguments.facts]
+    for variant in arguments.variant:
         kept = records.setdefault(variant, {})
-        for model in chosen:
-            if options.fresh or model.name not in kept:
+        for model in models:
+            if arguments.fresh or model.name not in kept:
                 kept[model.name] = measure(model, VARIANTS[variant])
-                options.keep.write_text(json.dumps(records, indent=1))
+                records_of.write(arguments.keep, records)
                 print(variant, model.name, kept[model.name], flush=True)
-    text = report(records, json.loads(options.before.read_text()) if options.before else {})
-    print(text)
-    if options.write:
-        RESULTS.write_text(text)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report(report(records, records_of.read(arguments.before)))

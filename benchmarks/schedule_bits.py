@@ -1,27 +1,19 @@
 """Do the passes of the schedule change a value? Every network with all of them and without any, on the emulator.
 
-    python benchmarks/schedule_bits.py [--only TEXT] [--keep FILE] [--write] [--weights]
-
-The models of the corpus; random_graphs.py does the same for random networks. One line a network in FILE, so that runs
-can be interrupted and split. A network counts as equal when every output has the same bytes on one input and the same
-operators run on the NPU. What lanes cost decides between forms of a layer: where others would be chosen without them,
-lanes stay in both programs. `--weights` compares weights in RAM, kept there and fetched ahead, with those in flash.
+The models of the corpus; `random_graphs` does the same for random networks. A network counts as equal when every output
+has the same bytes on one input and the same operators run on the NPU. What lanes cost decides between forms of a layer:
+where others would be chosen without them, lanes stay in both programs. `--weights` compares weights in RAM, kept there
+and fetched ahead, with those in flash.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from fetched import corpus_dir
 
 from atonc.compare.inputs import make_inputs
 from atonc.emulation import Emulation
@@ -30,10 +22,21 @@ from atonc.frontends.read import read
 from atonc.ir import Graph
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report, argument
+from benchmarks.shared.kept import append, read_lines
 from tests.compiler.other_schedules import NO_PASSES, ONLY_LANES, other_forms
 
-RESULTS = Path(__file__).parent / "results" / "schedule_bits.md"
-MEASURED = "2026-11-16, 2-core aarch64 Linux"
+GROUP = "truth"
+ARGUMENTS = (
+    MODEL_FILES,
+    ONLY,
+    KEEP,
+    FRESH,
+    WRITE,
+    argument("--weights", action="store_true", help="weights in RAM against weights in flash"),
+)
+
 Record = dict[str, Any]
 WEIGHTS_IN_RAM = ({"schedule_with": ("prefetch",)}, {}), ({"schedule_with": ("prefetch",), "resident": "256k"}, {})
 
@@ -64,16 +67,13 @@ def _on_cpu(compiled: Compiled) -> set[str]:
     return {reason.node for reason in compiled.mapped.reasons}
 
 
-def networks(options: argparse.Namespace) -> Iterator[tuple[str, Graph]]:
-    models = sorted(p for p in (corpus_dir() / "models").iterdir() if p.suffix in (".tflite", ".onnx"))
-    for model in models:
-        if options.only in model.name:
-            yield model.name, read(model)
+def networks(arguments: argparse.Namespace) -> Iterator[tuple[str, Graph]]:
+    return ((model.name, read(model)) for model in chosen(arguments))
 
 
 def report(kept: Mapping[str, Record]) -> Iterator[str]:
     yield "# Schedules with and without passes: the same bits?\n"
-    yield f"`python benchmarks/schedule_bits.py`, {MEASURED}. All passes of the schedule on, against all off.\n"
+    yield "All passes of the schedule on, against all off.\n"
     done = [record for record in kept.values() if "refused" not in record]
     before, after = (sum(record["epochs"][k] for record in done) for k in (0, 1))
     unlike, moved = (sum(bool(record[what]) for record in done) for what in ("unlike", "moved"))
@@ -88,34 +88,16 @@ def report(kept: Mapping[str, Record]) -> Iterator[str]:
             yield f"* {name}: unlike {record['unlike']}, on the CPU in one of them {record['moved']}"
 
 
-def read_kept(lines: Iterable[str]) -> dict[str, Record]:
-    return {record.pop("network"): record for record in map(json.loads, lines)}
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--keep", type=Path, default=Path("schedule_bits.jsonl"))
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--weights", action="store_true")
-    options = parser.parse_args()
-    if options.weights:
-        found = [(name, compare(graph, pair)) for name, graph in networks(options) for pair in WEIGHTS_IN_RAM]
+def run(arguments: argparse.Namespace) -> Report:
+    if arguments.weights:
+        found = [(name, compare(graph, pair)) for name, graph in networks(arguments) for pair in WEIGHTS_IN_RAM]
         print(*found, sep="\n")
-        return int(any(record.get("unlike") or record.get("moved") for _, record in found))
-    kept = read_kept(options.keep.read_text().splitlines()) if options.keep.is_file() else {}
-    for name, graph in networks(options):
+        return Report(failed=any(record.get("unlike") or record.get("moved") for _, record in found))
+    lines = [] if arguments.fresh else read_lines(arguments.keep)
+    kept: dict[str, Record] = {line.pop("network"): line for line in lines}
+    for name, graph in networks(arguments):
         if name not in kept:
             kept[name] = with_and_without(graph)
-            with options.keep.open("a") as file:
-                file.write(json.dumps({"network": name, **kept[name]}) + "\n")
-            print(name, kept[name], flush=True)
-    text = "\n".join(report(kept)) + "\n"
-    print(text)
-    if options.write:
-        RESULTS.write_text(text)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            append(arguments.keep, {"network": name, **kept[name]})
+            print(name, kept[name], file=sys.stderr, flush=True)
+    return Report("\n".join(report(kept)) + "\n")

@@ -1,27 +1,25 @@
-"""Draws one network before and after the passes of the schedule: which unit is busy when.
-
-    python benchmarks/schedule_picture.py [MODEL]
+"""One network drawn before and after the passes of the schedule: which unit is busy when.
 
 Writes docs/images/schedule.svg. Every bar is a unit in an epoch, as wide as the epoch takes by the calibrated model.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from xml.sax.saxutils import escape
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from fetched import corpus_dir
 
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file
 from atonc.schedule import PASSES
+from benchmarks.shared.corpus import ROOT, model
+from benchmarks.shared.declare import ONE_MODEL, Report
 
 MODEL = "cifar10__resnet_v1_8_32_tfs_int8.tflite"
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "schedule.svg"
+GROUP = "speed"
+ARGUMENTS = (ONE_MODEL.but(default=MODEL),)
+
+PICTURE = ROOT / "docs" / "images" / "schedule.svg"
 COLOURS = {"CONVACC": "#2c6fbb", "ARITH": "#d9822b", "ACTIV": "#8e5ea2", "POOL": "#3a9d5d", "STRENG": "#999999"}
 ROWS = [f"CONVACC{k}" for k in range(4)] + [f"ARITH{k}" for k in range(4)] + ["ACTIV0", "ACTIV1", "POOL0", "POOL1"]
 ROWS += [f"STRENG{k}" for k in range(10)]
@@ -47,18 +45,14 @@ def panel(compiled: Compiled, title: str, top: int, cycles_wide: int) -> Iterato
         at += cycles
 
 
-def main() -> int:
-    model = Path(sys.argv[1]) if sys.argv[1:] else corpus_dir() / "models" / MODEL
-    plain = compile_file(model, Options(verify=False, schedule_without=tuple(PASSES)))
-    passed = compile_file(model, Options(verify=False))
+def run(arguments: argparse.Namespace) -> Report:
+    path = model(arguments.model)
+    plain = compile_file(path, Options(verify=False, schedule_without=tuple(PASSES)))
+    passed = compile_file(path, Options(verify=False))
     cost = plain.cost
     wide = sum(c.cycles for s, c in zip(plain.program.steps, cost.steps, strict=True) if s.epoch is not None)
     high = len(ROWS) * ROW + GAP + HEAD
     body = [*panel(plain, "without lanes, chains and packing", HEAD, wide), *panel(passed, "as by default", high, wide)]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {2 * high}" font-family="sans-serif">'
     PICTURE.write_text("\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *body, "</svg>", ""]))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report()

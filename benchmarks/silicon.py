@@ -1,31 +1,23 @@
-"""How near to published programs are ours? Compiles the corpus, grades every form, and states the price in cycles.
+"""How near to published programs are ours?
 
-    python benchmarks/silicon.py [--only TEXT] [--shard K/N] [--silicon composed seen any resident prefetch]
-                                 [--cache DIR] [--fresh] [--before FILE.json] [--random N] [--list] [--write]
-
-One record a model, kept in the cache: cycles of the hardware model, epochs by grade, how much stands behind them, every
-form that is not simply seen with its count and first place, and the operators that went to the CPU for want of
-evidence. Several gates are reported one after the other; `any` lets all forms pass, to see what the lowering would do;
-`resident` and `prefetch` are the default with weights in RAM. `--list` prints all forms;
-`--before` compares with an earlier `GATE.json` (written to the cache folder by every run). `--random`: also so many
-random networks of the tests, half of them with formats that fit badly.
+The corpus is compiled, every form graded, and the price in cycles stated. One record a model, kept in a folder: cycles
+of the hardware model, epochs by grade, how much stands behind them, every form that is not simply seen with its count
+and first place, and the operators that went to the CPU for want of evidence. Several gates are reported one after the
+other; `any` lets all forms pass, to see what the lowering would do; `resident` and `prefetch` are the default with
+weights in RAM. `--list` prints all forms; `--before` compares with an earlier `GATE.json` (written to that folder by
+every run). `--random`: also so many random networks of the tests, half of them with formats that fit badly.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from fetched import corpus_dir
 
 from atonc.emit.contexts import safety_contexts
 from atonc.errors import AtoncError
@@ -42,10 +34,23 @@ from atonc.pipeline import Compiled, compile_file, compile_graph
 from atonc.place import board
 from atonc.schedule import PREFETCH
 from atonc.target import trust_of
+from benchmarks.shared import kept, tables
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import (
+    BEFORE,
+    FEW,
+    FRESH,
+    KEEP,
+    MODEL_FILES,
+    ONLY,
+    RANDOM,
+    SHARD,
+    WRITE,
+    Report,
+    argument,
+)
 from tests.compiler.random_graphs import random_graph
 
-RESULTS = Path(__file__).parent / "results" / "silicon.md"
-MEASURED = "2026-11-16, 2-core aarch64 Linux"
 ANY = "any"
 FEW_MOVED = 50
 ARGUMENT = re.compile(r"argument S\d+")
@@ -65,6 +70,20 @@ CHANGES: dict[str, dict[str, Any]] = {
     FETCHED: {"schedule_with": (PREFETCH,)},
 }
 UNSEEN_ALLOWED = (ANY, FETCHED)
+GROUP = "silicon"
+ARGUMENTS = (
+    MODEL_FILES,
+    ONLY,
+    FEW,
+    SHARD,
+    argument("--silicon", nargs="+", choices=list(TITLES), default=["composed"]),
+    KEEP.but(default=kept.HOME / "atonc_silicon", metavar="DIR"),
+    FRESH,
+    BEFORE,
+    RANDOM,
+    argument("--list", action="store_true", help="print every form that is not simply seen"),
+    WRITE,
+)
 Record = dict[str, Any]
 
 
@@ -137,9 +156,9 @@ def merged(records: Mapping[str, Record]) -> list[list[Any]]:
     """Forms over all models: values of numbers that lie outside are put together as least..most."""
     groups: dict[tuple[str, ...], list[Any]] = {}
     for model, record in records.items():
-        for grade, argument, name, role, value, seen, rests, units, epochs, place in record.get("forms", ()):
+        for grade, carried, name, role, value, seen, rests, units, epochs, place in record.get("forms", ()):
             number = value.removeprefix("-").isdigit()
-            key = (grade, argument, name, role, "" if number else value, seen, rests)
+            key = (grade, carried, name, role, "" if number else value, seen, rests)
             group = groups.setdefault(key, [0, 0, set(), [], f"{model}, {place}"])
             group[0] += units
             group[1] += epochs
@@ -147,9 +166,9 @@ def merged(records: Mapping[str, Record]) -> list[list[Any]]:
             if number:
                 group[3].append(int(value))
     rows = []
-    for (grade, argument, name, role, word, seen, rests), (units, epochs, models, numbers, place) in groups.items():
+    for (grade, carried, name, role, word, seen, rests), (units, epochs, models, numbers, place) in groups.items():
         value = word or (f"{min(numbers)}..{max(numbers)}" if min(numbers) < max(numbers) else str(numbers[0]))
-        rows.append([grade, argument, name, role, value, seen, rests, units, epochs, len(models), place])
+        rows.append([grade, carried, name, role, value, seen, rests, units, epochs, len(models), place])
     return sorted(rows, key=lambda row: (-Grade(row[0]).rank, -row[7], row[2], row[3], row[4]))
 
 
@@ -157,7 +176,7 @@ def form_lines(records: Mapping[str, Record]) -> Iterator[str]:
     yield "| grade | argument | form | in role | value | seen | behind it | units | epochs | models | first |"
     yield "|---|---|---|---|---|---|---|---:|---:|---:|---|"
     for row in merged(records):
-        yield "| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |"
+        yield tables.row(str(cell).replace("|", "\\|") for cell in row)
 
 
 def price_lines(records: Mapping[str, Record], before: Mapping[str, Record]) -> Iterator[str]:
@@ -178,7 +197,7 @@ def price_lines(records: Mapping[str, Record], before: Mapping[str, Record]) -> 
         cells += [len(record["moved"]), *record["grades"].values()]
         yield f"| {model} | " + " | ".join(map(str, cells)) + " |"
     if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        mean = tables.geometric_mean(ratios)
         yield f"\nGeometric mean of the ratio over {len(ratios)} models: {mean:.4f}; worst {max(ratios):.3f}."
 
 
@@ -208,22 +227,15 @@ def totals(records: Iterable[Record]) -> str:
     return ", ".join(f"{count} {grade}" for grade, count in found.items())
 
 
-def run(arguments: argparse.Namespace, gate: str) -> dict[str, Record]:
+def gated(arguments: argparse.Namespace, gate: str) -> dict[str, Record]:
     """One record a model, made here or kept from before; other shards fill in the rest."""
-    shard, shards = (int(part) for part in arguments.shard.split("/"))
-    models = [m for m in sorted((corpus_dir() / "models").iterdir()) if arguments.only in m.name]
-    folder = arguments.cache / gate
-    folder.mkdir(parents=True, exist_ok=True)
-    options = Options(verify=False, **CHANGES[gate])
-    records = {}
-    for number, model in enumerate(models):
-        kept = folder / f"{model.name}.json"
-        if number % shards == shard and (arguments.fresh or not kept.is_file()):
-            kept.write_text(json.dumps(judge(model, options)))
-            print(model.name, totals([json.loads(kept.read_text())]), file=sys.stderr, flush=True)
-        if kept.is_file():
-            records[model.name] = json.loads(kept.read_text())
-    (arguments.cache / f"{gate}.json").write_text(json.dumps(records, indent=0))
+    options, folder = Options(verify=False, **CHANGES[gate]), arguments.keep / gate
+    for model in chosen(arguments):
+        found = kept.in_folder(folder, model.name, partial(judge, model, options), arguments.fresh)
+        print(model.name, totals([found]), file=sys.stderr, flush=True)
+    everything = argparse.Namespace(**vars(arguments) | {"shard": "0/1"})
+    records = {model.name: found for model in chosen(everything) if (found := kept.read(folder / f"{model.name}.json"))}
+    kept.write(arguments.keep / f"{gate}.json", records, indent=0)
     return records
 
 
@@ -238,8 +250,8 @@ def random_section(records: Mapping[str, Record]) -> Iterator[str]:
     refused = [f"{name}: {record['refused']}" for name, record in records.items() if "refused" in record]
     yield f"Epochs: {totals(records.values())}. Refused: {len(refused)}.\n"
     yield from refused
-    arguments = Counter(form[1] for record in records.values() for form in record.get("forms", ()) if form[1])
-    yield "Arguments: " + ", ".join(f"{name} in {count} forms" for name, count in sorted(arguments.items())) + ".\n"
+    carried = Counter(form[1] for record in records.values() for form in record.get("forms", ()) if form[1])
+    yield "Arguments: " + ", ".join(f"{name} in {count} forms" for name, count in sorted(carried.items())) + ".\n"
     yield from (*moved_lines(records), "")
 
 
@@ -253,32 +265,13 @@ def section(gate: str, records: Mapping[str, Record], before: Mapping[str, Recor
     yield ""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--only", default="", metavar="TEXT")
-    parser.add_argument("--shard", default="0/1", metavar="K/N")
-    parser.add_argument("--silicon", nargs="+", choices=list(TITLES), default=["composed"])
-    parser.add_argument("--cache", type=Path, default=Path("/tmp/atonc_silicon"), metavar="DIR")
-    parser.add_argument("--fresh", action="store_true", help="compile again what is in the cache")
-    parser.add_argument("--before", type=Path, metavar="FILE", help="GATE.json of an earlier run")
-    parser.add_argument("--random", type=int, default=0, metavar="N", help="also so many random networks")
-    parser.add_argument("--list", action="store_true", help="print every form that is not simply seen")
-    parser.add_argument("--write", action="store_true", help=f"also write {RESULTS.name}")
-    arguments = parser.parse_args()
-    before = json.loads(arguments.before.read_text()) if arguments.before else {}
-    found = {gate: run(arguments, gate) for gate in arguments.silicon}
+def run(arguments: argparse.Namespace) -> Report:
+    before = kept.read(arguments.before)
+    found = {gate: gated(arguments, gate) for gate in arguments.silicon}
     forms = arguments.list or arguments.write
     lines = [line for gate, records in found.items() for line in section(gate, records, before, forms)]
     found["random"] = random_records(arguments.random)
     lines += random_section(found["random"]) if arguments.random else []
-    text = "\n".join(lines)
-    print(text)
-    if arguments.write:
-        head = f"# Forms of our programs against published ones\n\n`python benchmarks/silicon.py`, {MEASURED}.\n\n"
-        RESULTS.write_text(head + text)
-    gated = (record for gate, records in found.items() if gate not in UNSEEN_ALLOWED for record in records.values())
-    return 1 if any(record.get("grades", {}).get("unseen") for record in gated) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    judged = (record for gate, records in found.items() if gate not in UNSEEN_ALLOWED for record in records.values())
+    page = "\n".join(["# Forms of our programs against published ones", "", *lines])
+    return Report(page, failed=any(record.get("grades", {}).get("unseen") for record in judged))

@@ -1,6 +1,4 @@
-"""What does it cost to do only what ST does? `--silicon seen` against ST's best published figure for the same file.
-
-    python benchmarks/silicon_seen.py [--only TEXT ...] [--files FILE ...] [--all] [--fresh] [--write]
+"""What does it cost to do only what ST does, `--silicon seen` against ST's best published figure for the same file?
 
 By default the models of the corpus that ST published a figure for. One record a model, kept in
 results/silicon_seen.json as they come: predicted ms, operators that are on the CPU only so, each with the reason.
@@ -9,24 +7,31 @@ results/silicon_seen.json as they come: predicted ms, operators that are on the 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from fetched import corpus_dir
-from schedule import INPUTS, RECORDS, mean, published
 
 from atonc.errors import AtoncError
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file
+from benchmarks.schedule import INPUTS, RECORDS, mean, published
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report, argument
+from benchmarks.shared.kept import Kept, read
+from benchmarks.shared.pages import RESULTS
 
-RESULTS = Path(__file__).parent / "results" / "silicon_seen.md"
-KEPT = RESULTS.with_suffix(".json")
+KEPT = RESULTS / "silicon_seen.json"
+GROUP = "st"
+ARGUMENTS = (
+    MODEL_FILES,
+    ONLY,
+    argument("--all", action="store_true", help="also models without a figure of ST's"),
+    FRESH,
+    KEEP.but(default=KEPT),
+    WRITE,
+)
 Record = dict[str, Any]
 
 
@@ -73,31 +78,14 @@ def lines(records: Mapping[str, Record]) -> Iterator[str]:
         yield f"| {count} | {kind} | {rule} | {why.replace('|', chr(92) + '|')} |"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", default=[], help="models whose name contains one of these")
-    parser.add_argument("--files", nargs="*", type=Path, default=[], help="these files instead of the corpus")
-    parser.add_argument("--all", action="store_true", help="also models without a figure of ST's")
-    parser.add_argument("--fresh", action="store_true", help="forget what is kept")
-    parser.add_argument("--keep", type=Path, default=KEPT)
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    args = parser.parse_args()
-    kept: dict[str, Record] = json.loads(args.keep.read_text()) if args.keep.exists() and not args.fresh else {}
-    names = json.loads(RECORDS.read_text())["default"] if args.all else published()
-    paths = {path.name: path for path in sorted((corpus_dir() / "models").rglob("*")) if path.name in names}
-    paths = {path.name: path for path in args.files} or paths
-    chosen = {n: p for n, p in paths.items() if not args.only or any(text in n for text in args.only)}
-    for name, path in chosen.items():
-        if name not in kept or args.only or args.files:
-            kept[name] = measure(path)
-            print(name, kept[name].get("ms"), kept[name].get("refused", ""), flush=True)
-            args.keep.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
-    text = "\n".join(lines({name: kept[name] for name in chosen}))
-    print(text)
-    if args.write:
-        said = "`python benchmarks/silicon_seen.py`. Times are predicted; nothing has run on a board."
-        RESULTS.write_text(f"# With --silicon seen\n\n{said}\n\n{text}\n")
-
-
-if __name__ == "__main__":
-    main()
+def run(arguments: argparse.Namespace) -> Report:
+    kept = Kept(arguments.keep, arguments.fresh)
+    names = read(RECORDS)["default"] if arguments.all else published()
+    models = [path for path in chosen(arguments) if arguments.models or path.name in names]
+    for path in models:
+        if arguments.only or arguments.models:
+            kept.pop(path.name, None)  # asked for by name: once more
+        kept.of(path.name, partial(measure, path))
+    said = "Times are predicted; nothing has run on a board."
+    text = "\n".join(lines({path.name: kept[path.name] for path in models}))
+    return Report(f"# With --silicon seen\n\n{said}\n\n{text}\n")

@@ -1,9 +1,7 @@
 """Networks of one layer and a mean: what ours take by the calibrated model against what ST's took on boards.
 
-    python benchmarks/single_layers.py [--more FOLDER] [--before FILE.json] [--save FILE.json] [--write]
-
-Measured: the fastest run of any release at 800 and 1000 MHz (`figures/bench_n6.csv`, programmed by the CPU). FOLDER has
-the two models of the same repository that are not in the corpus (Magnus3327/stm32n6-edge-ai-benchmarks,
+Measured: the fastest run of any release at 800 and 1000 MHz (`figures/bench_n6.csv`, programmed by the CPU). `--more`
+has the two models of the same repository that are not in the corpus (Magnus3327/stm32n6-edge-ai-benchmarks,
 `Models/baseline`). `--save` keeps the figures, for a later run to stand beside as *before*.
 """
 
@@ -11,23 +9,30 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import math
 from pathlib import Path
 
-from fetched import corpus_dir
-
 from atonc.app.generating import analyze
 from atonc.options import Options
+from benchmarks.shared.corpus import corpus_dir
+from benchmarks.shared.declare import BEFORE, SAVE, WRITE, Report, argument
+from benchmarks.shared.kept import read, write
+from benchmarks.shared.tables import geometric_mean
 
-RESULTS = Path(__file__).parent / "results" / "single_layers.md"
+GROUP = "speed"
+ARGUMENTS = (
+    argument("--more", type=Path, metavar="DIR", help="the two models that are not in the corpus"),
+    BEFORE,
+    SAVE,
+    WRITE,
+)
+
 CLOCKS = "mcu_freq=800MHz,noc_freq=400MHz,npu_freq=1000MHz"
 MORE = {"baseline_conv2d_32f_7x7_int8": 0.462, "baseline_depthwise_3x3_int8": 0.031}  # 2.2.0 and 4.0.0
 HEAD = """# Single layers against ST's
 
-2026-11-16, 2-core aarch64 Linux; `python benchmarks/single_layers.py --more FOLDER --write`. Each network is one
-convolution (and a pooling) on 64x64x3 and a mean. *ours*: the calibrated model, epochs programmed by the controller.
-*ST*: the fastest measured run of any release on a board, 800/1000 MHz, programmed by the CPU.
+Each network is one convolution (and a pooling) on 64x64x3 and a mean. *ours*: the calibrated model, epochs programmed
+by the controller. *ST*: the fastest measured run of any release on a board, 800/1000 MHz, programmed by the CPU.
 
 | network | before ms | epochs | ours ms | ST ms | ours / ST |
 |---|---:|---:|---:|---:|---:|
@@ -50,31 +55,19 @@ def predicted(model: Path) -> tuple[float, int]:
     return sum(step.milliseconds for step in steps), len(steps)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--more", type=Path)
-    parser.add_argument("--before", type=Path)
-    parser.add_argument("--save", type=Path)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     corpus = corpus_dir()
-    folders = [corpus / "models", *([options.more] if options.more else [])]
+    folders = [corpus / "models", *([arguments.more] if arguments.more else [])]
     models = sorted(path for folder in folders for path in folder.glob("baseline_*.tflite"))
-    before = json.loads(options.before.read_text()) if options.before else {}
+    before = read(arguments.before)
     st, ours = measured(corpus), {model.stem: predicted(model) for model in models}
     rows = [
         f"| {name} | {before[name][0] if name in before else math.nan:.3f} | {epochs} | {ms:.3f} | {st[name]:.3f} "
         f"| {ms / st[name]:.2f} |"
         for name, (ms, epochs) in ours.items()
     ]
-    mean = math.exp(sum(math.log(ms / st[name]) for name, (ms, _) in ours.items()) / len(ours))
+    mean = geometric_mean(ms / st[name] for name, (ms, _) in ours.items())
     text = HEAD + "\n".join([*rows, "", f"Geometric mean {mean:.2f}.", ""])
-    print(text)
-    if options.save:
-        options.save.write_text(json.dumps(ours))
-    if options.write:
-        RESULTS.write_text(text)
-
-
-if __name__ == "__main__":
-    main()
+    if arguments.save:
+        write(arguments.save, ours)
+    return Report(text)

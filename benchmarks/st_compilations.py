@@ -1,9 +1,8 @@
-"""Runs every network that ST's tool compiled and people published, and says what became of each.
+"""What becomes of every network that ST's tool compiled and people published, run on the emulator?
 
-    python benchmarks/st_compilations.py FOUND [--only KEY] [--seconds S] [--write]
-
-FOUND is what st_inventory.py wrote. Networks run in other processes, a few in each, with bounded time and memory; the
-verdict is kept in the folder of the network (`verdict.json`), so that a run may be stopped and goes on where it was.
+The folder is what `st_inventory` wrote. Networks run in other processes, a few in each, with bounded time and memory;
+the verdict is kept in the folder of the network (`verdict.json`), so that a run may be stopped and goes on where it
+was.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ import json
 import re
 import resource
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -30,9 +27,16 @@ from atonc.emu import tensors
 from atonc.emu.files import header_comment
 from atonc.emu.network import Step
 from atonc.errors import AtoncError
+from benchmarks.shared import tables
+from benchmarks.shared.children import run_again
+from benchmarks.shared.corpus import asked_for
+from benchmarks.shared.declare import ONLY, SECONDS, WRITE, Report, argument, hidden
 
-RESULTS = Path(__file__).parent / "results" / "st_compilations.md"
-SECONDS, BYTES = 120, 6 << 30  # of the processor, for one network; of one process
+GROUP = "st"
+FOUND = argument("--found", type=Path, required=True, metavar="DIR", help="what st_inventory took out")
+ARGUMENTS = (FOUND, ONLY, SECONDS.but(default=540.0), WRITE, hidden("--work"))
+
+MOST_SECONDS, BYTES = 120, 6 << 30  # of the processor, for one network; of one process
 BATCH = 12  # networks of one process
 MOST_CHOICES, MOST_MODELS = 2, 4  # files that are tried
 SHARE, AGREEING = 0.5, 0.8  # of a model's operators that are found in memory; of these, that a right model explains
@@ -49,14 +53,14 @@ def work(found: Path, keys: list[str]) -> None:
     for key in keys:
         (found / "current").write_text(key)
         signal.signal(signal.SIGPROF, _too_slow)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
         verdict = judge(found / key, models)
         signal.setitimer(signal.ITIMER_PROF, 0)
         (found / key / "verdict.json").write_text(json.dumps(verdict))
 
 
 def _too_slow(*_: object) -> None:
-    raise TimeoutError(f"not done after {SECONDS} s")
+    raise TimeoutError(f"not done after {MOST_SECONDS} s")
 
 
 def judge(folder: Path, models: Models) -> Verdict:
@@ -223,8 +227,8 @@ def judge_all(found: Path, keys: list[str], seconds: float) -> None:
     waiting.sort(key=lambda key: sum(file.stat().st_size for file in (found / key).iterdir()))  # small ones first
     while waiting and time.monotonic() < end:
         some = waiting[:BATCH]
-        command = [sys.executable, __file__, str(found), "--work", ",".join(some)]
-        done = subprocess.run(command, capture_output=True, text=True, preexec_fn=_bounded, check=False)
+        words = ("--found", found.resolve(), "--work", ",".join(some))
+        done = run_again("st_compilations", *words, preexec_fn=_bounded)
         if done.returncode:
             key = (found / "current").read_text()
             lines = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
@@ -240,11 +244,9 @@ def _bounded() -> None:
 CAUSES: dict[str, str] = {}  # of what stops, where it was looked into
 
 HEAD = """# Networks that ST's tool compiled and people published
-
-Date 2026-11-16, 2-core aarch64 Linux. Scripts: `benchmarks/st_inventory.py` (finds them in the whole history of the
-public repositories that could be fetched) and `benchmarks/st_compilations.py` (runs them). A network is counted once by
-the hash of its C file and blobs without their dates. Every epoch is executed, CPU and hybrid ones included, on a
-synthetic input.
+ `st_inventory` finds them in the whole history of the public repositories that could be fetched. A network is counted
+once by the hash of its C file and blobs without their dates. Every epoch is executed, CPU and hybrid ones included, on
+a synthetic input.
 
 - *runs*: from the first epoch to the last. *incomplete*: no file with the bytes that a pool needs is in any of these
   repositories (absent, or a pointer), or the blobs are not. *damaged*: no C, or not of one piece. *stops*: an error.
@@ -293,7 +295,7 @@ def _line(key: str, found: Verdict, v: Verdict) -> str:
         causes = ", ".join(filter(None, (causes, f"weights longer by {v['cut']} bytes, cut")))
     cells = (found["origin"], v.get("compiler", ""), _driver(v), v.get("epochs", ""), v.get("cpu", ""), v["result"],
              v["seconds"], layers, worst, differ, causes)  # fmt: skip
-    return f"| {' | '.join(map(str, cells))} |"
+    return tables.row(cells)
 
 
 def _other(key: str, found: Verdict, v: Verdict) -> str:
@@ -304,25 +306,18 @@ def _other(key: str, found: Verdict, v: Verdict) -> str:
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         why += f"; absent here: {absent[0].split(':', 1)[1]}{more}"
     cells = (found["origin"], v.get("compiler", ""), _driver(v), v["result"], why)
-    return f"| {' | '.join(map(str, cells))} |"
+    return tables.row(cells)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("found", type=Path)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--seconds", type=float, default=540.0)
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--work", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.work:
-        work(options.found, options.work.split(","))
-        return
-    keys = [key for key in json.loads((options.found / "keys.json").read_text()) if options.only in key]
-    judge_all(options.found, keys, options.seconds)
+def run(arguments: argparse.Namespace) -> Report:
+    if arguments.work:
+        work(arguments.found, arguments.work.split(","))
+        return Report()
+    keys = [key for key in json.loads((arguments.found / "keys.json").read_text()) if asked_for(arguments.only, key)]
+    judge_all(arguments.found, keys, arguments.seconds)
     rows, left = [], []
     for key in keys:
-        folder = options.found / key
+        folder = arguments.found / key
         found = json.loads((folder / "found.json").read_text())
         if (folder / "verdict.json").exists():
             rows.append((key, found, json.loads((folder / "verdict.json").read_text())))
@@ -330,8 +325,4 @@ def main() -> None:
             left.append(str(found["origin"]))
     rows.sort(key=lambda row: str(row[1]["origin"]).lower())
     text = table(rows, sorted(left))
-    RESULTS.write_text(text) if options.write else print(text)
-
-
-if __name__ == "__main__":
-    main()
+    return Report(text)

@@ -1,11 +1,9 @@
-"""Finds every network that ST's tool compiled in the whole history of bare git repositories, and takes it out.
+"""Every network that ST's tool compiled in the whole history of bare git repositories, found and taken out.
 
-    python benchmarks/st_inventory.py MIRRORS OUT [--only TEXT]
-
-MIRRORS holds bare repositories as `owner+name/repo`. Each distinct network gets a folder OUT/HASH with its C file, its
+Mirrors are bare repositories as `owner+name/repo`. Each distinct network gets a folder of its hash with its C file, its
 blobs and one `found.json`: where it was seen, the versions of blob header, weights and models that lay beside it or
 anywhere else in these repositories with the right size. Nothing is downloaded; blobs that are absent (partial clones,
-pointers of Git LFS) are counted as such. st_compilations.py runs what is found.
+pointers of Git LFS) are counted as such. `st_compilations` runs what is found.
 """
 
 from __future__ import annotations
@@ -24,6 +22,15 @@ from atonc.emu.files.initialisers import needs
 from atonc.emu.files.intel_hex import read_hex
 from atonc.emu.files.network_c import read_network
 from atonc.errors import AtoncError
+from benchmarks.shared.corpus import asked_for
+from benchmarks.shared.declare import ONLY, Report, argument
+
+GROUP = "st"
+ARGUMENTS = (
+    argument("--mirrors", type=Path, required=True, metavar="DIR"),
+    argument("--out", type=Path, required=True, metavar="DIR"),
+    ONLY,
+)
 
 DEFINES = re.compile(rb"LL_ATON_EpochBlockItems_\w+\s*\(\s*void\s*\)\s*\{")
 DATES = re.compile(rb"(?m)^.*(?:@date|Date:|Creation|Created|\d\d:\d\d:\d\d).*$")
@@ -291,20 +298,13 @@ def _extent(path: Path, name: str) -> list[list[int]]:
         return []
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mirrors", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--only", default="")
-    options = parser.parse_args()
-    (options.out / "blobs").mkdir(parents=True, exist_ok=True)
-    folders = sorted(f for f in options.mirrors.iterdir() if (f / "repo").is_dir() and options.only in f.name)
-    library = survey(folders, options.out)
-    extents = extents_of(library, options.out)
-    keys = {place(blob, sightings, library, options.out, extents) for blob, sightings in library.networks.items()}
-    (options.out / "keys.json").write_text(json.dumps(sorted(keys)))
+def run(arguments: argparse.Namespace) -> Report:
+    (arguments.out / "blobs").mkdir(parents=True, exist_ok=True)
+    mirrors = (f for f in arguments.mirrors.iterdir() if asked_for(arguments.only, f.name))
+    folders = sorted(f for f in mirrors if (f / "repo").is_dir())
+    library = survey(folders, arguments.out)
+    extents = extents_of(library, arguments.out)
+    keys = {place(blob, sightings, library, arguments.out, extents) for blob, sightings in library.networks.items()}
+    (arguments.out / "keys.json").write_text(json.dumps(sorted(keys)))
     print(f"{len(library.networks)} versions of C files, {len(keys)} distinct networks")
-
-
-if __name__ == "__main__":
-    main()
+    return Report()

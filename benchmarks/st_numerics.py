@@ -1,7 +1,5 @@
 """Layers of networks compiled by ST's releases 2.x against `--numerics 2.x`: the same inputs, are the outputs equal?
 
-    python benchmarks/st_numerics.py --fetched DIR --images A.jpg [B.jpg ...] [--only TEXT] [--layers] [--write]
-
 DIR holds the files that `ST_SETS.csv` lists, as `owner+name[@commit]/path`. ST's program runs on the emulator with
 every buffer recorded; wherever a tensor of the model is found in memory, the operator that computes it is run in the
 integer semantics of our own lowering, on the values that ST's program had in front of it.
@@ -16,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fetched import Compilation, compilations
-from run_networks import complete, make_input
 
 from atonc.app import comparing, runs
 from atonc.compare import layers
@@ -33,8 +29,20 @@ from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import target_of, typical_runs
 from atonc.select.policy import whole_room
+from benchmarks.networks import complete, make_input
+from benchmarks.shared import tables as markdown
+from benchmarks.shared.declare import IMAGES, ONE_FETCHED, ONLY, WRITE, Report, argument
+from benchmarks.shared.fetched import Compilation, compilations
 
-RESULTS = Path(__file__).parent / "results" / "st_numerics.md"
+GROUP = "st"
+ARGUMENTS = (
+    ONE_FETCHED,
+    IMAGES,
+    ONLY,
+    argument("--layers", action="store_true", help="name the layers that differ"),
+    WRITE,
+)
+
 NUMERICS = "2.x"
 MANY = 512  # output channels that one ARITH has coefficients for
 
@@ -166,7 +174,7 @@ def walk(graph: Graph, mapped: Mapped, values: Mapping[str, Any], observed: list
 
 HEAD = """# ST's releases 2.x and `--numerics 2.x`, layer by layer
 
-Date 2026-11-15, 2-core x86-64 Linux, one thread. Script: `benchmarks/st_numerics.py`, photos {photos}. Networks that
+One thread, photos {photos}. Networks that
 ST's compiler made run on the emulator; every operator whose inputs and output are found in memory is computed a second
 time as `--numerics 2.x` lowers it, from the same inputs. *Equal* layers have no value that differs. *Outputs*: values
 of the network's outputs, and how many differ when our lowering runs the whole network from the input on.
@@ -181,7 +189,7 @@ def table(rows: Iterable[Row], title: str) -> str:
     for family, own in sorted(families.items()):
         cells = [family, len(own), sum(not r.different for r in own), f"{sum(r.values for r in own):,}"]
         cells += [f"{sum(r.different for r in own):,}", f"{max(r.most for r in own):.3g}"]
-        lines.append(f"| {' | '.join(map(str, cells))} |\n")
+        lines.append(markdown.row(cells) + "\n")
     return "".join(lines)
 
 
@@ -192,7 +200,7 @@ def report(networks: list[Network], photos: list[Path]) -> str:
         rows = network.rows
         cells = [network.title, len(rows), sum(not r.different for r in rows), f"{sum(r.values for r in rows):,}"]
         cells += [f"{sum(r.different for r in rows):,}", f"{network.outputs:,}", f"{network.outputs_different:,}"]
-        text += f"| {' | '.join(map(str, cells))} |\n"
+        text += markdown.row(cells) + "\n"
     releases = sorted({network.tool for network in networks})
     for release in releases:
         rows = [row for network in networks if network.tool == release for row in network.rows]
@@ -216,32 +224,19 @@ WHY = """
 """
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fetched", type=Path, required=True)
-    parser.add_argument("--images", type=Path, nargs="+", required=True)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--layers", action="store_true", help="name the layers that differ")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     networks: list[Network] = []
-    for item in complete(compilations(options.fetched), options.only):
+    for item in complete(compilations(arguments.fetched), arguments.only):
         if not item.tool.startswith("2."):
             continue
         try:
-            networks.append(judge(item, options.images))
+            networks.append(judge(item, arguments.images))
         except AtoncError as error:
             print(f"{item.title}: FAILED {error}", flush=True)
             continue
         print(networks[-1].title, flush=True)
-        for row in networks[-1].rows if options.layers else ():
+        for row in networks[-1].rows if arguments.layers else ():
             if row.different:
                 print(f"  {row.family} {row.op} {row.shape}: {row.different} of {row.values}, most {row.most:g}")
-    text = report(networks, options.images)
-    print(text)
-    if options.write:
-        RESULTS.write_text(text)
-
-
-if __name__ == "__main__":
-    main()
+    text = report(networks, arguments.images)
+    return Report(text)

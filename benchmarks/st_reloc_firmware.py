@@ -1,16 +1,13 @@
 """ST's validation firmwares for relocatable images (STM32N6570-DK, IAR), unchanged on the virtual board.
 
-    python benchmarks/st_reloc_firmware.py FETCHED [--samples N] [--only NAME] [--out FILE]
-
 They install images of ours of corpus models, split and not, copied and in place, and run them for ST's client: every
 output byte against `atonc run`. Then an image that ST's tool made (harryhua-ai+ne301) in both, against its TFLite
-model. FETCHED holds the repositories and what benchmarks/st_session.py names.
+model. DIR holds the repositories and what shared/st_session.py names.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,10 +23,13 @@ from atonc.firmware import building
 from atonc.options import Options
 from atonc.reloc.build import RelocOptions, build
 from atonc.report.compile_text import counts
+from benchmarks.shared.corpus import asked_for, corpus_dir
+from benchmarks.shared.declare import ONE_FETCHED, ONLY, SAMPLES, WRITE, Report
+from benchmarks.shared.st_session import RELOC_FIRMWARES, Answer, session
+from benchmarks.shared.tables import short
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fetched import corpus_dir
-from st_session import RELOC_FIRMWARES, Answer, session
+GROUP = "board"
+ARGUMENTS = (ONE_FETCHED, SAMPLES.but(default=2), ONLY, WRITE)
 
 MODELS = (
     "ad01_int8.tflite",
@@ -47,13 +47,13 @@ BOX_ROWS = 4
 LIMIT_S = 60.0
 INTRODUCTION = """# ST's firmware for relocatable images on the virtual board
 
-`python benchmarks/st_reloc_firmware.py FETCHED`: `stm32n6570-dk-validation-reloc-copy.elf` and `-xip.elf` as ST
+`stm32n6570-dk-validation-reloc-copy.elf` and `-xip.elf` as ST
 published them (IAR, protocol 3.1, LL_ATON 1.1.1), not a byte changed. Our images are written to the virtual flash at
 0x71000000, parameters of split ones at 0x71800000; the firmware finds, installs and runs them; ST's own client sends
 random inputs and fetches the outputs, which are compared with `atonc run`, byte by byte. Emulated, as in
 [st_firmware.md](st_firmware.md).
 
-2026-11-15, 2-core aarch64 Linux under heavy other load, so seconds are several times what an idle machine takes. Boot
+The machine was under heavy other load, so seconds are several times what an idle machine takes. Boot
 includes the installation; a sample includes its bytes on the wire.
 """
 HEADER = (
@@ -76,36 +76,26 @@ class Row:
     seconds: float
 
     def text(self) -> str:
-        name = self.model if len(self.model) < 60 else f"{self.model[:20]}...{self.model[-20:]}"
-        what = f"{name} | {self.npu} | {self.cpu} | {self.mode} | {self.image} | {self.samples}"
+        what = f"{short(self.model)} | {self.npu} | {self.cpu} | {self.mode} | {self.image} | {self.samples}"
         each = self.seconds / self.samples
         return f"| {what} | {self.compared:,} | {self.different} | {self.boot_s:.0f} | {each:.1f} |"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("fetched", type=Path)
-    parser.add_argument("--samples", type=int, default=2)
-    parser.add_argument("--only", default="", help="models whose name has this in it; ne301 is one")
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     rows: list[Row] = []
     failures: list[str] = []
-    for name in (name for name in MODELS if options.only in name):
+    for name in (name for name in MODELS if asked_for(arguments.only, name)):
         with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
             try:
-                for row in _model(options.fetched, name, Path(temporary), options.samples):
+                for row in _model(arguments.fetched, name, Path(temporary), arguments.samples):
                     rows.append(row)
                     print(row.text(), flush=True)
             except AtoncError as error:
                 failures.append(f"{name}: {error}")
                 print(failures[-1], flush=True)
-    lines = _ne301(options.fetched, failures) if options.only in "ne301" else []
-    print("\n".join(lines))
-    if options.out:
-        page = [INTRODUCTION, HEADER, *(row.text() for row in rows), "", *(f"Failed: {f}\n" for f in failures), *lines]
-        options.out.write_text("\n".join(page) + "\n")
-    return 1 if failures or any(row.different for row in rows) else 0
+    lines = _ne301(arguments.fetched, failures) if asked_for(arguments.only, "ne301") else []
+    page = [INTRODUCTION, HEADER, *(row.text() for row in rows), "", *(f"Failed: {f}\n" for f in failures), *lines]
+    return Report("\n".join(page) + "\n", failed=bool(failures) or any(row.different for row in rows))
 
 
 # ----------------------------------------------------------------------------------------------------- images of ours
@@ -201,7 +191,3 @@ def _against_tflite(model: Path, picture: NDArray[np.uint8], found: NDArray[Any]
     expected = interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).reshape(found.shape)[0]
     rows = [float(np.corrcoef(found[0][k], expected[k])[0, 1]) for k in range(BOX_ROWS)]
     return float(np.abs(found[0] - expected).mean()), rows
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,5 @@
 """Do stripes keep large pictures on the chip, and are their outputs the same bits? With and without, on one input.
 
-    python benchmarks/stripes.py [--only TEXT] [--verify] [--write]
-
 YOLOv8n at 640x640 is made from the graph for 256x256: all pictures are 2.5 times as wide and high, and the constants of
 the points of its head are repeated. It is compared, not used.
 """
@@ -9,16 +7,11 @@ the points of its head are repeated. It is compared, not used.
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from fetched import corpus_dir
 
 from atonc.compare.inputs import make_inputs
 from atonc.emulation import Emulation
@@ -27,9 +20,17 @@ from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import Compiled, compile_canonical, memories, read_model
 from atonc.search.generators.row_tiles import PASS
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import MODEL_FILES, ONLY, WRITE, Report, argument
 
-RESULTS = Path(__file__).parent / "results" / "stripes.md"
-MEASURED = "2026-11-16, 2-core aarch64 Linux"
+GROUP = "speed"
+ARGUMENTS = (
+    MODEL_FILES,
+    ONLY,
+    argument("--verify", action="store_true", help="every layer against exact arithmetic as well"),
+    WRITE,
+)
+
 MODELS = (
     "deeplabv3_mnv2_pascal_quant.tflite",
     "coco_2017_pascal_voc_2012__deeplab_v3_mobilenetv2_05_16_512_asppv1_int8.tflite",
@@ -55,28 +56,20 @@ class Row:
         return f"| {' | '.join(cells)} | {verified} | {'yes' if self.same else 'NO'} |"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="models whose name contains this")
-    parser.add_argument("--verify", action="store_true", help="every layer against exact arithmetic as well")
-    parser.add_argument("--write", action="store_true")
-    args = parser.parse_args(argv)
+def run(arguments: argparse.Namespace) -> Report:
     rows = []
-    for name, graph in _graphs(args.only):
-        rows.append(_row(name, graph, args.verify))
+    for name, graph in _graphs(chosen(arguments, MODELS)):
+        rows.append(_row(name, graph, arguments.verify))
         print(rows[-1].text(), flush=True)
-    if args.write:
-        RESULTS.write_text(_page(rows))
-    return 0 if all(row.same for row in rows) else 1
+    return Report(_page(rows), failed=not all(row.same for row in rows))
 
 
-def _graphs(only: str) -> Iterator[tuple[str, Graph]]:
-    for name in MODELS:
-        if only in name:
-            options = Options()
-            graph = order.run(read_model(corpus_dir() / "models" / name, options), options)
-            wide = name.startswith("yolov8n")
-            yield (f"{name} at 640x640", resized(graph)) if wide else (name, graph)
+def _graphs(models: Iterable[Path]) -> Iterator[tuple[str, Graph]]:
+    for path in models:
+        options = Options()
+        graph = order.run(read_model(path, options), options)
+        wide = path.name.startswith("yolov8n")
+        yield (f"{path.name} at 640x640", resized(graph)) if wide else (path.name, graph)
 
 
 def _row(name: str, graph: Graph, verify: bool) -> Row:
@@ -102,7 +95,6 @@ def _page(rows: Sequence[Row]) -> str:
         "",
         "Rows of several convolutions in turn, against all rows at once (`--schedule-without stripe`).",
         "Predicted by the calibrated model, which prices external RAM.",
-        f"Made by `benchmarks/stripes.py --verify --write`, {MEASURED}.",
         "",
         f"| {head} |",
         "|" + "---|" * (head.count("|") + 1),
@@ -153,7 +145,3 @@ def _moved(op: Op) -> Op:
     if stops is None:
         return op
     return replace(op, attrs={**op.attrs, "stops": tuple(_more(n) if n == POINTS else n for n in stops)})
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,10 +1,7 @@
 """Small models with unusual attributes, shapes and scales: each is right, or refused with a reason.
 
-    OMP_NUM_THREADS=1 python benchmarks/trials.py [FOLDER ...] [--only TEXT] [--write]
-
-FOLDER holds .onnx and .tflite files; without one, `onnx` and `tflite` of the trials beside the corpus ($ATONC_CORPUS or
-../shared/corpus). One process compiles all of them, which takes a minute; where TFLite's interpreter aborts, another
-process goes on behind that model. `--write` writes results/trials.md, which needs all models.
+Without folders: `onnx` and `tflite` of $ATONC_TRIALS or of the trials beside the corpus. One process compiles all of
+them, which takes a minute; where TFLite's interpreter aborts, another process goes on behind that model.
 
 A model is **right** if for natural inputs and for noise every output of the program on the emulator has the shape and
 the element type of the reference (onnxruntime without optimisation, TFLite's reference kernels) and lies within one
@@ -16,7 +13,6 @@ run the model. Everything else is **wrong** or a **traceback**.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 import traceback
@@ -38,9 +34,16 @@ from atonc.errors import AtoncError
 from atonc.ir import Array, Graph, Tensor
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file
+from benchmarks.shared.corpus import asked_for, models_in, trials_dir
+from benchmarks.shared.declare import FOLDERS, ONLY, WRITE, Report
 
-CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
-RESULTS = Path(__file__).parent / "results" / "trials.md"
+GROUP = "truth"
+ARGUMENTS = (
+    FOLDERS.but(nargs="*", default=[trials_dir() / kind for kind in ("onnx", "tflite")]),
+    ONLY,
+    WRITE,
+)
+
 OUTCOMES = ("right", "refused", "wrong", "traceback", "reference")
 LIMIT = 1.0 + 1e-3  # codes; onnxruntime computes in single precision
 
@@ -161,8 +164,8 @@ def report(trials: Sequence[Trial]) -> str:
     lines = [
         "# Trials: small models against the reference interpreters",
         "",
-        "Date 2026-11-15, 2-core aarch64 Linux, one thread. Script: `benchmarks/trials.py`, which says what the",
-        "columns mean; the models are not part of this repository.",
+        "One thread. What the columns mean: `python -m benchmarks trials --help`; the models are not part of this",
+        "repository.",
         "",
         "| folder | models | " + " | ".join(OUTCOMES) + " |",
         "|---" * (2 + len(OUTCOMES)) + "|",
@@ -186,25 +189,12 @@ def _by_reason(trials: Sequence[Trial]) -> list[str]:
     return [f"- {reason} ({len(names)}: {', '.join(names)})" for reason, names in sorted(models.items())] or ["None."]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "folders", nargs="*", type=Path, default=[CORPUS.parent / "trials" / k for k in ("onnx", "tflite")]
-    )
-    parser.add_argument("--only", default="", help="models with this in their name")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
-    models = [m for folder in options.folders for m in sorted(folder.iterdir()) if m.suffix in (".onnx", ".tflite")]
+def run(arguments: argparse.Namespace) -> Report:
+    models = [path for folder in arguments.folders for path in models_in(folder)]
     trials, started = [], time.perf_counter()
-    for trial in judge_all([m for m in models if options.only in m.name]):
+    for trial in judge_all([m for m in models if asked_for(arguments.only, m.name)]):
         trials.append(trial)
         if trial.outcome != "right":
             print(trial.name, trial.outcome, trial.detail, sep=" | ", file=sys.stderr, flush=True)
-    print(report(trials))
     print(f"{time.perf_counter() - started:.0f} s", file=sys.stderr)
-    if options.write:
-        RESULTS.write_text(report(trials))
-
-
-if __name__ == "__main__":
-    main()
+    return Report(report(trials), failed=any(trial.outcome in ("wrong", "traceback") for trial in trials))

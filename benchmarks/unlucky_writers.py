@@ -1,38 +1,41 @@
 """Writers that are killed, and writers at the same time: every reader sees one whole build.
 
-    python benchmarks/unlucky_writers.py [--kills 200] [--pairs 60] [--seed 1] [--folder DIR] [--write]
-
 Two different builds of the digits network are written into one folder again and again. `tests/unlucky_writers.py` does
-the work. `--folder`: where; by default the place for temporary files.
+the work.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from atonc import build_folder
+from atonc.app import generating
+from atonc.options import Options
+from benchmarks.shared.corpus import ROOT
+from benchmarks.shared.declare import KILLS, SEED, WRITE, Report, argument
+from tests import unlucky_writers as unlucky
 
-from atonc import build_folder  # noqa: E402
-from atonc.app import generating  # noqa: E402
-from atonc.options import Options  # noqa: E402
-from tests import unlucky_writers as unlucky  # noqa: E402
+GROUP = "tools"
+ARGUMENTS = (
+    KILLS.but(default=200),
+    argument("--pairs", type=int, default=60),
+    SEED,
+    argument("--folder", type=Path, metavar="DIR", help="where, instead of the place for temporary files"),
+    WRITE,
+)
 
-RESULTS = ROOT / "benchmarks" / "results" / "unlucky_writers.md"
 HEAD = """# Writers that are killed, and writers at the same time
 
-Date 2026-11-15, 2-core aarch64 Linux that others used too. Script: `benchmarks/unlucky_writers.py`. Two builds of
-different models (13 and 15 files, the longer one with `--stai`) go into one folder again and again. *Kills*: SIGKILL
-at a random moment of writing; *aimed kills*: in front of each move that puts the manifest or a file into its place;
-*pairs*: two processes that write five builds each at the same time, and a reader that reads all the while. The reader
-runs the network on the emulator, and then makes the picture that `view`, `explain` and `compare` show: two readings.
-Each saw the first build, or the second one, or something else (a mix, an error, nothing).
+Two builds of different models (13 and 15 files, the longer one with `--stai`) go into one folder again and again.
+*Kills*: SIGKILL at a random moment of writing; *aimed kills*: in front of each move that puts the manifest or a file
+into its place; *pairs*: two processes that write five builds each at the same time, and a reader that reads all the
+while. The reader runs the network on the emulator, and then makes the picture that `view`, `explain` and `compare`
+show: two readings. Each saw the first build, or the second one, or something else (a mix, an error, nothing).
 
 | what | times | readings | first build | second build | something else |
 |---|---|---|---|---|---|
@@ -47,16 +50,9 @@ def builds() -> list[unlucky.Build]:
     return [dict(generating.files_of(view, with_stai=stai)) for view, stai in views]
 
 
-def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--kills", type=int, default=200)
-    options.add_argument("--pairs", type=int, default=60)
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--folder", type=Path, help="where to write")
-    options.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    chosen = options.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     made = builds()
-    with tempfile.TemporaryDirectory(dir=chosen.folder) as temporary:
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as temporary:
         home = Path(temporary)
         known = {}
         for number, build in enumerate(made):
@@ -68,9 +64,9 @@ def main() -> int:
         rows, died = [], Counter[str]()
         read = unlucky.real_readings
         for what, times, work in (
-            ("kills", chosen.kills, lambda: unlucky.kills(target, made, chosen.kills, chosen.seed, read)),
+            ("kills", arguments.kills, lambda: unlucky.kills(target, made, arguments.kills, arguments.seed, read)),
             ("aimed kills", sum(map(len, made)) + 2, lambda: unlucky.aimed_kills(target, made, read)),
-            ("pairs", chosen.pairs, lambda: unlucky.pairs(target, made, chosen.pairs, 5, read)),
+            ("pairs", arguments.pairs, lambda: unlucky.pairs(target, made, arguments.pairs, 5, read)),
         ):
             started = time.perf_counter()
             seen = work()
@@ -78,11 +74,10 @@ def main() -> int:
             rows.append((what, times, counts(seen, known)))
             strange = [key for key in seen if key not in known]
             print(rows[-1], f"{time.perf_counter() - started:.0f} s", strange, flush=True)
-    if chosen.write:
-        lines = [f"| {what} | {times} | {sum(c)} | {' | '.join(map(str, c))} |\n" for what, times, c in rows]
-        where = ", ".join(f"{count} {moment}" for moment, count in died.items())
-        RESULTS.write_text(HEAD + "".join(lines) + DIED.format(where))
-    return int(any(found[2] for _, _, found in rows))
+    lines = [f"| {what} | {times} | {sum(c)} | {' | '.join(map(str, c))} |\n" for what, times, c in rows]
+    where = ", ".join(f"{count} {moment}" for moment, count in died.items())
+    page = HEAD + "".join(lines) + DIED.format(where)
+    return Report(page, failed=any(found[2] for _, _, found in rows))
 
 
 def counts(seen: Mapping[str, int], known: Mapping[str, int]) -> tuple[int, int, int]:
@@ -90,7 +85,3 @@ def counts(seen: Mapping[str, int], known: Mapping[str, int]) -> tuple[int, int,
     for key, count in seen.items():
         found[known.get(key, 2)] += count
     return found[0], found[1], found[2]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,17 +1,14 @@
 """Models that few samples put outside the bounds of `atonc validate`: what many samples say, which layers bring it.
 
-    OMP_NUM_THREADS=1 python benchmarks/validate_outside.py FOLDER... [--only TEXT] [--cache FILE] [--write]
-
 The models are those of results/public_models.md that are called *differs* there or have an output below the cosine of
 `validate`, on the two inputs of that table, and ALSO. They are looked for by their fingerprint in the folders; nothing
 is downloaded. The program is run in its integer semantics, which the emulator equals bit for bit (every compilation
-and the tests see to that). The cache keeps what was measured.
+and the tests see to that).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from public_models import RESULTS as SURVEY
-from public_models import fingerprint
 
 from atonc.app import judging, validating
 from atonc.app.distances import OutputResult, distance, unit_of
@@ -35,8 +30,17 @@ from atonc.ops import run_op
 from atonc.ops.run import start_values
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file
+from benchmarks.public_models import fingerprint
+from benchmarks.shared import tables
+from benchmarks.shared.corpus import asked_for, models_in
+from benchmarks.shared.declare import FOLDERS, FRESH, KEEP, ONLY, WRITE, Report
+from benchmarks.shared.kept import Kept
+from benchmarks.shared.pages import result
 
-RESULTS = Path(__file__).parent / "results" / "validate_outside.md"
+GROUP = "truth"
+ARGUMENTS = (FOLDERS, ONLY, KEEP, FRESH, WRITE)
+
+SURVEY = result("public_models")
 ALSO = {
     "STMicroelectronics/stm32ai-modelzoo@ea27f2e:food-101/mobilenet_v1_0.5_224_tl_int8.tflite": "af8ca69ff4ee",
 }
@@ -64,7 +68,7 @@ def surveyed() -> dict[str, str]:
 
 
 def files(folders: list[Path]) -> dict[str, Path]:
-    paths = (path for folder in folders for path in sorted(folder.rglob("*")) if path.suffix in (".tflite", ".onnx"))
+    paths = (path for folder in folders for path in models_in(folder))
     return {fingerprint(path): path for path in paths if path.stat().st_size}
 
 
@@ -231,7 +235,7 @@ def row(name: str, record: Record) -> str:
     few = "kernels equal" if record["few"] is None else f"{record['few']:.2f}"
     most = ", ".join(f"{layer} {share:.2f}" for layer, share in record["alone"][:3])
     cosines = f"{record['cos']:.5f}", f"{record['kernels']:.5f}"
-    return "| " + " | ".join((name, few, *cosines, times, record["verdict"], most, cause(name, record))) + " |"
+    return tables.row((name, few, *cosines, times, record["verdict"], most, cause(name, record)))
 
 
 def report(records: dict[str, Record], missing: list[str]) -> str:
@@ -240,7 +244,7 @@ def report(records: dict[str, Record], missing: list[str]) -> str:
     lines = [
         "# Models that few samples put outside the bounds of `atonc validate`",
         "",
-        "Date 2026-11-16. Script: `benchmarks/validate_outside.py`. All models of `public_models.md` that are called",
+        "All models of `public_models.md` that are called",
         f"*differs* there or have an output below cosine {judging.MIN_COSINE} on its {SURVEYED} inputs (13 of them",
         "were outside by that), and a classifier found later. Here as many inputs as `validate` takes where its",
         f"verdict is open: {validating.MOST_SAMPLES}, fewer where outputs are pictures; worst output. *ratio*: root",
@@ -267,34 +271,18 @@ def report(records: dict[str, Record], missing: list[str]) -> str:
 Found = Iterator[tuple[str, Record]]
 
 
-def results(options: argparse.Namespace, wanted: dict[str, str], found: dict[str, Path]) -> Found:
-    cache: dict[str, Record] = {}
-    if options.cache and options.cache.exists():
-        cache = json.loads(options.cache.read_text())
+def results(arguments: argparse.Namespace, wanted: dict[str, str], found: dict[str, Path]) -> Found:
+    kept = Kept(arguments.keep, arguments.fresh)
     for mark in sorted(wanted.keys() & found.keys(), key=lambda mark: found[mark].stat().st_size):
-        if mark not in cache and options.only in wanted[mark]:
-            cache[mark] = measure(found[mark])
-            print(row(wanted[mark], cache[mark]), cache[mark]["seconds"], "s", file=sys.stderr, flush=True)
-            if options.cache:
-                options.cache.write_text(json.dumps(cache))
-        if mark in cache:
-            yield wanted[mark], cache[mark]
+        if asked_for(arguments.only, wanted[mark]):
+            kept.of(mark, partial(measure, found[mark]))
+            print(row(wanted[mark], kept[mark]), kept[mark]["seconds"], "s", file=sys.stderr, flush=True)
+        if mark in kept:
+            yield wanted[mark], kept[mark]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--cache", type=Path)
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
-    wanted, found = surveyed(), files(options.folders)
-    records = dict(results(options, wanted, found))
+def run(arguments: argparse.Namespace) -> Report:
+    wanted, found = surveyed(), files(arguments.folders)
+    records = dict(results(arguments, wanted, found))
     text = report(records, sorted(set(wanted.values()) - records.keys()))
-    print(text)
-    if options.write:
-        RESULTS.write_text(text)
-
-
-if __name__ == "__main__":
-    main()
+    return Report(text)

@@ -1,9 +1,7 @@
 """ST's own validation clients, 3.1 and 3.2, with our harness on the virtual board; our client with ST's firmware.
 
-    python benchmarks/wire_clients.py FETCHED [--python PYTHON] [--inputs N] [--out FILE] [--models MODEL ...]
-
-FETCHED holds the two clients as owner+name/path (CLIENTS below). PYTHON is an interpreter that has what they need:
-protobuf below 3.21, numpy below 2, pyserial, tqdm, colorama (default: FETCHED/runner/bin/python). `--models none`
+DIR holds the two clients as owner+name/path (CLIENTS below). `--python` is an interpreter that has what they need:
+protobuf below 3.21, numpy below 2, pyserial, tqdm, colorama (default: DIR/runner/bin/python). `--models none`
 leaves ST's clients out.
 """
 
@@ -12,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,9 +18,6 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from fetched import corpus_dir
-
 from atonc.app import boarding, generating, runs
 from atonc.app.targeting import FolderSide, validate_target
 from atonc.emu import tensors
@@ -31,10 +25,23 @@ from atonc.firmware import image as firmware
 from atonc.options import Options
 from atonc.wire.client import Client
 from atonc.wire.links import open_link
+from benchmarks.shared.corpus import ROOT
+from benchmarks.shared.corpus import model as path_of
+from benchmarks.shared.declare import INPUTS, MODEL_FILES, ONE_FETCHED, WRITE, Report, argument
 from tests.wire.served import served
 
-ROOT = Path(__file__).resolve().parents[1]
-SESSION = Path(__file__).with_name("wire_session.py")
+MODELS = ("digits.tflite", "ad01_int8.tflite", "kws_ref_model.tflite")
+GROUP = "board"
+ARGUMENTS = (
+    ONE_FETCHED,
+    argument("--python", type=Path, metavar="PROGRAM", help="an interpreter for ST's clients"),
+    INPUTS.but(default=20),
+    argument("--recorded", type=int, default=100, help="inputs for ST's firmware (100)"),
+    WRITE,
+    MODEL_FILES.but(default=MODELS),
+)
+
+SESSION = ROOT / "benchmarks" / "shared" / "wire_session.py"
 CLIENTS = {
     "3.1": "STMicroelectronics+stm32ai-modelzoo-services/common",
     "3.2": "SeongMin1000+N6_cusotm_validation/scripts/ai_runner",
@@ -46,12 +53,11 @@ SESSIONS = (  # client, minor version that the board says, line
     ("3.2", 1, "pty"),
     ("3.2", 2, "socket:0"),
 )
-MODELS = ("digits.tflite", "ad01_int8.tflite", "kws_ref_model.tflite")
 TIMEOUT_S = 600
 TRIES = 4
 INTRODUCTION = """# ST's clients with our harness
 
-`python benchmarks/wire_clients.py FETCHED`: models compiled by atonc, as firmware of `atonc board build` on the virtual
+Models compiled by atonc, as firmware of `atonc board build` on the virtual
 STM32N6; ST's own client connects, prints its summary and runs random inputs, of which two also layer by layer and layer
 by layer with data. Every output byte is compared with `atonc run`. Client 3.1 is that of stm32ai-modelzoo-services (one
 byte of packet header), client 3.2 that of the 2.2.0 package (two bytes). `board says`: the version that the firmware
@@ -89,15 +95,7 @@ class Prepared:
     outputs: tuple[bytes, ...]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("fetched", type=Path)
-    parser.add_argument("--python", type=Path)
-    parser.add_argument("--inputs", type=int, default=20)
-    parser.add_argument("--recorded", type=int, default=100, help="inputs for ST's firmware (100)")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--models", nargs="+", default=MODELS)
-    arguments = parser.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     python = (arguments.python or arguments.fetched / "runner" / "bin" / "python").absolute()
     bad, lines = 0, [INTRODUCTION, HEADER]
     chosen = () if arguments.models == ["none"] else arguments.models
@@ -109,17 +107,13 @@ def main() -> int:
                 print(row, flush=True)
                 lines.append(row)
                 bad += not right
-                if arguments.out:
-                    arguments.out.write_text("\n".join(lines) + "\n")
     lines.append(OURS)
     for elf in sorted((arguments.fetched / VENDOR / "STM32CubeIDE" / "Appli").glob("*/*.elf")):
         row, right = vendor_row(elf, arguments.fetched / VENDOR / ".ai" / "st_ai_output", arguments.recorded)
         print(row, flush=True)
         lines.append(row)
         bad += not right
-    if arguments.out:
-        arguments.out.write_text("\n".join(lines) + "\n")
-    return 1 if bad else 0
+    return Report("\n".join(lines) + "\n", failed=bool(bad))
 
 
 def vendor_row(elf: Path, folder: Path, count: int) -> tuple[str, bool]:
@@ -145,7 +139,7 @@ def vendor_row(elf: Path, folder: Path, count: int) -> tuple[str, bool]:
 
 
 def prepare(model: str, home: Path, common: list[Path], count: int) -> Prepared:
-    path = ROOT / "examples" / "digits" / model if model == "digits.tflite" else corpus_dir() / "models" / model
+    path = ROOT / "examples" / "digits" / model if model == "digits.tflite" else path_of(model)
     view = generating.analyze(path, Options(verify=False))
     network = boarding.image_network(view, home / "network")
     elf = {
@@ -211,7 +205,3 @@ def _different(expected: bytes, found: bytes) -> int:
     if len(expected) != len(found):
         return max(len(expected), len(found))
     return int((np.frombuffer(expected, np.uint8) != np.frombuffer(found, np.uint8)).sum())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

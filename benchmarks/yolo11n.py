@@ -1,9 +1,7 @@
 """YOLO11n and a transformer, by default and with products of two activations on the NPU: predicted times, and why.
 
-    OMP_NUM_THREADS=1 python benchmarks/yolo11n.py FILE... [--only WAY] [--show]
-
-FILEs are the public models of `MODELS` in any folder: the end of the name counts, nothing is downloaded. Every program
-is verified on the emulator, layer by layer. `--show` prints instead of writing results/yolo11n.md.
+The files are the public models of `MODELS` in any folder: the end of the name counts, nothing is downloaded. Every
+program is verified on the emulator, layer by layer.
 """
 
 from __future__ import annotations
@@ -14,12 +12,17 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from atonc.cost.network import NetworkCost
 from atonc.options import Options
 from atonc.pipeline import compile_file
+from benchmarks.shared.declare import MODEL_FILES, WRITE, Report, argument
 
-RESULTS = Path(__file__).parent / "results" / "yolo11n.md"
+GROUP = "speed"
+ARGUMENTS = (
+    MODEL_FILES.but(required=True),
+    argument("--way", nargs="+", metavar="WAY", help="of compiling, instead of all"),
+    WRITE,
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ WAYS = {
 }
 HEAD = """# YOLO11n and a transformer: attention on the NPU
 
-`python benchmarks/yolo11n.py FILE...`, 2026-11-16, 2-core aarch64 Linux. Times in milliseconds are predicted by the
+Times in milliseconds are predicted by the
 calibrated model; nothing of ours has run on a board. ST's are published (release 4.0.0, the same file). Every program
 is verified on the emulator: the last columns are the worst layer in codes, on the inputs that it really has, and the
 outputs of the whole network on synthetic inputs, both against exact arithmetic.
@@ -88,24 +91,15 @@ def _on_cpu(cost: NetworkCost) -> str:
     return ", ".join(f"{kind} {ms:.2f}" for kind, ms in sorted(found.items(), key=lambda item: -item[1]))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--only", choices=list(WAYS))
-    parser.add_argument("--show", action="store_true", help="print, write nothing")
-    asked = parser.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     rows = [
         row(model, way, path)
         for model in MODELS
-        for path in asked.files
+        for path in map(Path, arguments.models)
         if path.name.endswith(model.end)
-        for way in ([asked.only] if asked.only else WAYS)
+        for way in arguments.way or WAYS
         if way != INTEGERS or model.what.endswith("float")
     ]
     sources = "\n".join(f"* {model.what}: `{model.end}` of {model.source}" for model in MODELS)
     text = HEAD + "\n".join(rows) + f"\n\n{sources}\n"
-    print(text) if asked.show else RESULTS.write_text(text)
-
-
-if __name__ == "__main__":
-    main()
+    return Report(text)

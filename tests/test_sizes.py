@@ -21,7 +21,7 @@ MOST_USUAL_LINES = 150  # of the files of `lower`, half of which are shorter
 def sources() -> list[Path]:
     """What somebody wrote, in Python and in C; not what tools wrote."""
     found = [path for pattern in ("*.py", "*.c", "*.h") for path in (ROOT / "atonc").rglob(pattern)]
-    found += [*(ROOT / "tools").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    found += [*(ROOT / "tools").glob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
     return sorted(path for path in found if "do not edit" not in path.read_text()[:400])
 
 

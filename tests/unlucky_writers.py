@@ -164,4 +164,4 @@ def _sees(read: Callable[[], str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit("see benchmarks/unlucky_writers.py")
+    sys.exit("see python -m benchmarks unlucky_writers")

@@ -201,7 +201,7 @@ def variants() -> str:
         times, sizes = _ratios(records, "ms"), _ratios(records, "peak_bytes")
         if name != "default" and times:
             lines.append(f"| {name} | {len(times)} | {_mean(times):.3f} | {_mean(sizes):.3f} |")
-    return "\n".join(lines) if len(lines) > 2 else "Run `benchmarks/schedule.py --variant ...`."
+    return "\n".join(lines) if len(lines) > 2 else "Run `python -m benchmarks schedule --variant ...`."
 
 
 def memory_price() -> str:

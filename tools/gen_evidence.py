@@ -21,15 +21,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
-
-from published import Program, Reading, read_programs  # noqa: E402
+sys.path.insert(0, str(ROOT))
 
 from atonc.hw.safety import check_program  # noqa: E402
 from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind, unit_features  # noqa: E402
 from atonc.hw.safety.evidence.grades import Feature, Strength, Value  # noqa: E402
 from atonc.hw.safety.view import EpochView  # noqa: E402
 from atonc.reasons import Severity  # noqa: E402
+from benchmarks.shared.published import Program, Reading, read_programs  # noqa: E402
 
 OUT = ROOT / "atonc" / "hw" / "safety" / "data" / "evidence.json"
 EXCLUDED = Path(__file__).with_name("not_evidence.toml")

@@ -2,7 +2,7 @@
 
 The band is a sum over the time of a network: what the measured programs are full of counts little, what they hardly
 show counts much. Every entry of `limits` names its evidence; those of constants are the ranges of
-`hw/stm32n6.toml`. `benchmarks/check_hw_cycles.py` counts how many measured times lie inside.
+`hw/stm32n6.toml`. `benchmarks/hw_cycles.py` counts how many measured times lie inside.
 """
 
 from __future__ import annotations

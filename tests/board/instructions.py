@@ -1,7 +1,7 @@
 """A program that executes recorded cases: instructions on a state of the processor and a piece of memory each.
 
 One record: 8 vectors, r0 to r12 and lr, VPR, flags, address of the code, whether it faulted, memory. The program loads
-the state, runs the code, stores the state, and goes on to the next record. `benchmarks/qemu_instructions.py` makes such
+the state, runs the code, stores the state, and goes on to the next record. `benchmarks/instructions.py` makes such
 programs, and has QEMU execute them.
 """
 

@@ -23,7 +23,7 @@ from atonc.errors import NotModelledError
 from tests.board import instructions
 from tests.board.instructions import CODE, RECORD, STACK
 
-RECORDED = Path(__file__).with_name("instructions.npz")  # benchmarks/qemu_instructions.py --keep
+RECORDED = Path(__file__).with_name("instructions.npz")  # python -m benchmarks instructions --for-tests
 BREAK = 0xBE00
 PLACE = CODE + 0x100
 

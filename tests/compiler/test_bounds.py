@@ -4,7 +4,6 @@ predicted to be faster than the chip can be."""
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,9 +63,8 @@ FETCHED = os.environ.get("ATONC_FETCHED")
 
 
 @pytest.mark.skipif(not FETCHED, reason="no published programs: set ATONC_FETCHED to their folder")
-def test_published_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
-    from published import Reading, read_programs
+def test_published_programs() -> None:
+    from benchmarks.shared.published import Reading, read_programs
 
     epochs = [epoch for program in read_programs([Path(FETCHED or "")], Reading()) for epoch in program.epochs]
     assert epochs

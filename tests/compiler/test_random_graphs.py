@@ -3,8 +3,8 @@ stay as close to exact arithmetic as they should.
 
 A network that fails is printed as text after hypothesis made it small. To keep it as a case of its own:
 
-    python benchmarks/random_graphs.py --shard NUMBER [--steep] --keep-as NAME     # the shard that failed here
-    python benchmarks/random_graphs.py --seed NUMBER [--steep] --keep-as NAME      # a seed that failed in the long run
+    python -m benchmarks random_graphs --shard NUMBER [--steep] --keep-as NAME     # the shard that failed here
+    python -m benchmarks random_graphs --seed NUMBER [--steep] --keep-as NAME      # a seed that failed in the long run
 """
 
 from __future__ import annotations

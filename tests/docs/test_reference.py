@@ -49,10 +49,10 @@ def test_results_are_of_the_same_programs() -> None:
     same = json.loads((FIGURES.RESULTS / "against_st.json").read_text())["same_file"]
     assert len(same["rows"]) >= 20
     for row in same["rows"]:
-        assert row["ms"] == pytest.approx(ours[row["model"]]["ms"], abs=1e-3), "run benchmarks/against_st.py"
+        assert row["ms"] == pytest.approx(ours[row["model"]]["ms"], abs=1e-3), "run python -m benchmarks against_st"
     for key, count in (("mean", "networks"), ("on_chip_mean", "on_chip")):
         said = f"{same['summary'][key]:.3f} on {same['summary'][count]}"
-        assert said in (FIGURES.RESULTS / "schedule.md").read_text(), "run benchmarks/schedule.py --write"
+        assert said in (FIGURES.RESULTS / "schedule.md").read_text(), "run python -m benchmarks schedule --write"
 
 
 def test_a_stale_figure_is_seen() -> None:

@@ -129,7 +129,7 @@ def test_against_published_compilations() -> None:
     fetched = os.environ.get("ATONC_FETCHED")
     if not fetched:
         pytest.skip("ATONC_FETCHED does not name a folder of fetched networks")
-    from benchmarks import check_st_cycles as check
+    from benchmarks import st_cycles as check
 
     folders = check.folders([Path(fetched)])
     rows = [row for folder in folders for row in check.scores(folder, list(check.networks(folder)), set())]

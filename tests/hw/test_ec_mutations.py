@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,15 +127,11 @@ def test_mutated_texts() -> None:
 
 
 def test_published_listings() -> None:
-    """All blobs and listings under the folders of ATONC_FETCHED; see benchmarks/check_listings.py."""
+    """All blobs and listings under the folders of ATONC_FETCHED; see benchmarks/listings.py."""
     fetched = [Path(folder) for folder in os.environ.get("ATONC_FETCHED", "").split(os.pathsep) if folder]
     if not fetched:
         pytest.skip("set ATONC_FETCHED to folders of networks compiled by ST")
-    script = Path(__file__).parents[2] / "benchmarks" / "check_listings.py"
-    spec = importlib.util.spec_from_file_location("check_listings", script)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["check_listings"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    tally = module.check_all(fetched)
+    from benchmarks import listings
+
+    tally = listings.check_all(fetched)
     assert [problem for problem in tally.problems if not problem.startswith("unreadable")] == []

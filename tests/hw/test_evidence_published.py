@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 def _generator(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     import importlib
 
-    monkeypatch.setattr(sys, "path", [str(ROOT / "tools"), str(ROOT / "benchmarks"), *sys.path])
+    monkeypatch.setattr(sys, "path", [str(ROOT / "tools"), *sys.path])
     return importlib.import_module("gen_evidence")
 
 

@@ -22,7 +22,7 @@ UNROUNDED = {"rounded": 0, "saturated": 0, "round_mode": 0}
 
 @pytest.fixture(name="generator")
 def _generator(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setattr(sys, "path", [str(ROOT / "tools"), str(ROOT / "benchmarks"), *sys.path])
+    monkeypatch.setattr(sys, "path", [str(ROOT / "tools"), *sys.path])
     return importlib.import_module("gen_evidence")
 
 

@@ -17,11 +17,10 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(not FETCHED, reason="ATONC_FETCHED names no folder of published networks")
-def test_published_networks_break_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    bench = runpy.run_path(str(ROOT / "benchmarks" / "check_safety.py"), run_name="bench")
-    tally = bench["Tally"]()
-    for program in bench["read_programs"]([Path(FETCHED)], tally):
+def test_published_networks_break_no_rule() -> None:
+    from benchmarks.shared.published import Reading, read_programs
+
+    for program in read_programs([Path(FETCHED)], Reading()):
         found = check_program(program.epochs, program.context)
         grave = [f"{program.name}: {v}" for v in found if v.severity == Severity.VIOLATION]
         assert not grave, grave[:5]

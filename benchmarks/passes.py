@@ -1,14 +1,9 @@
-"""The passes on real models: the canonical graph must give the outputs of the model as it was read, bit for bit.
-
-    OMP_NUM_THREADS=1 python benchmarks/check_passes.py [--corpus DIR] [--only TEXT] [--each] [--write]
-
-With --each every pass is compared with the graph before it.
-"""
+"""The passes on real models: the canonical graph must give the outputs of the model as it was read, bit for bit."""
 
 from __future__ import annotations
 
 import argparse
-import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,14 +16,20 @@ from atonc.errors import AtoncError
 from atonc.frontends.read import read
 from atonc.ir import Graph
 from atonc.ops import run_graph
-from atonc.passes import PASSES, run
+from atonc.passes import PASSES
+from atonc.passes import run as run_passes
+from benchmarks.shared import tables
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import MODEL_FILES, ONLY, WRITE, Report, argument
 
-RESULTS = Path(__file__).parent / "results" / "passes.md"
-CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
+GROUP = "truth"
+EACH = argument("--each", action="store_true", help="every pass against the graph before it")
+ARGUMENTS = (MODEL_FILES, ONLY, EACH, WRITE)
+
 HEAD = """# Operators that remain after the passes
 
 Both graphs run in exact arithmetic on one input; *equal* means every code of every output (real numbers: relative
-difference below 1e-5). A kind with :f works on real numbers. Script: `benchmarks/check_passes.py`.
+difference below 1e-5). A kind with :f works on real numbers.
 
 | model | operators read | after | equal | seconds | kinds |
 |---|---|---|---|---|---|
@@ -72,30 +73,18 @@ def row(path: Path, each: bool) -> str:
     except AtoncError as error:
         return f"| {path.name} | | | refused | | {error} |"
     started = time.perf_counter()
-    canonical = run(graph)
+    canonical = run_passes(graph)
     seconds = time.perf_counter() - started
     if each:
         check_each(graph)
     wrong = "; ".join(differences(graph, canonical)) or "yes"
     cells = (path.name, len(graph.ops), len(canonical.ops), wrong, f"{seconds:.2f}", kinds(canonical))
-    return f"| {' | '.join(map(str, cells))} |"
+    return tables.row(cells)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument("--corpus", type=Path, default=CORPUS)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--each", action="store_true")
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     rows = []
-    for path in sorted((options.corpus / "models").glob("*")):
-        if path.suffix in (".tflite", ".onnx") and options.only in path.name:
-            rows.append(row(path, options.each))
-            print(rows[-1], flush=True)
-    if options.write:
-        RESULTS.write_text(HEAD + "\n".join(rows) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    for path in chosen(arguments):
+        rows.append(row(path, arguments.each))
+        print(rows[-1], file=sys.stderr, flush=True)
+    return Report(HEAD + "\n".join(rows) + "\n")

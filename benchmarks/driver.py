@@ -1,16 +1,13 @@
-"""Check our reading of ST's driver against published epoch-controller programs.
+"""Is our reading of ST's driver what published epoch-controller programs show?
 
 A `*_blob_trace.c` holds the struct of every driver call; the blob beside it holds the registers that ST's own driver
 wrote for them. For every blob under the given folders the program that `atonc.hw.ll` derives from the structs is
 compared with the stored one: each register of each unit when the epoch waits, and the whole program word for word.
-
-    python benchmarks/check_driver.py --fetched DIR [DIR ...] [--output benchmarks/results/driver.md]
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -33,6 +30,11 @@ from atonc.hw.ec import (
     read_header_file,
     relocate,
 )
+from benchmarks.shared import tables
+from benchmarks.shared.declare import FETCHED, WRITE, Report
+
+GROUP = "silicon"
+ARGUMENTS = (FETCHED, WRITE)
 
 _CONFIGURED = ("STRENG", "CONVACC", "ARITH", "ACTIV", "POOL", "DECUN", "STRSWITCH")
 _TRANSLATE = regs.registers("ARITH")["TRANSLATEADDR"].index
@@ -170,7 +172,6 @@ def table(results: list[Result], notes: list[str]) -> str:
     lines = [
         "# Driver rules against published programs",
         "",
-        "Measured on 2026-11-15, 2-core x86-64 Linux, with `benchmarks/check_driver.py`.",
         "Registers are compared epoch by epoch and unit by unit when the epoch starts to wait, coefficient memories",
         "and stream switch links included: equal / compared. Programs: equal word for word after write merging,",
         "clocks, enables, polls and clean-up included. Files of equal content are compared once.",
@@ -195,24 +196,11 @@ def table(results: list[Result], notes: list[str]) -> str:
 def _row(r: Result, kinds: list[str]) -> str:
     cells = [r.title, r.generation, str(r.epochs), f"{r.same_programs} / {r.blobs}"]
     cells += [f"{r.equal[k]} / {r.compared[k]}" for k in kinds]
-    return "| " + " | ".join(cells) + " |"
+    return tables.row(cells)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fetched", type=Path, nargs="+", required=True, metavar="DIR")
-    parser.add_argument("--output", type=Path)
-    options = parser.parse_args()
-    results, notes = check_all(options.fetched)
-    text = table(results, notes)
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(text)
-    sys.stdout.write(text)
+def run(arguments: argparse.Namespace) -> Report:
+    results, notes = check_all(arguments.fetched)
     problems = [f"{r.title}: {p}" for r in results for p in r.problems]
-    sys.stdout.write("".join(f"{p}\n" for p in problems[:40]))
-    return 0 if results and not problems else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    print("\n".join(problems[:40]))
+    return Report(table(results, notes), failed=bool(problems) or not results)

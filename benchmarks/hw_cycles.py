@@ -1,23 +1,19 @@
-"""Compare the hardware model with times measured on boards.
+"""How near is the hardware model to times measured on boards?
 
 First table: whole networks compiled by ST whose compiled form is public, against the published or recorded time.
 Second table: single epochs of a MobileNetV2 that the CPU drives, against the recorded table in the corpus
 (`figures/epochs_n6.csv`). The recording was made with the ONNX form of the model, the program here is that of its
 TFLite form by the same tool: epochs 1 to 4 and those behind 53 differ and are left out.
 
-    python benchmarks/check_hw_cycles.py --fetched DIR [DIR ...] [--write]
-
 The folders hold the repositories as `owner+name[@commit]/path`. Every row has the band that reports would print around
-the prediction (`atonc.cost.band`); at least nine of ten measured times must lie inside. What is written goes to
-results/hw_cycles.md and, for the documents, to hw_cycles.json.
+the prediction (`atonc.cost.band`); at least nine of ten measured times must lie inside. `--write` also
+keeps hw_cycles.json, for the documents.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import json
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,8 +21,6 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-from fetched import corpus_dir
 
 from atonc.cost.band import Band, band_of
 from atonc.cost.network import StepCost
@@ -36,9 +30,12 @@ from atonc.emu.network import Step, memory_of, plan_steps
 from atonc.hw.cycles import hardware
 from atonc.hw.cycles.doubts import LONG_TURNS, TURNS, doubts
 from atonc.hw.machine import stm32n6
+from benchmarks.shared.corpus import corpus_dir
+from benchmarks.shared.declare import FETCHED, WRITE, Report
 
-RESULTS = Path(__file__).parent / "results" / "hw_cycles.md"
-MEASURED = "2026-11-16, 2-core aarch64 Linux"
+GROUP = "time"
+ARGUMENTS = (FETCHED, WRITE)
+
 MEAN_GOAL, INSIDE_GOAL = 0.015, 0.9
 FIRST_EPOCH, LAST_EPOCH = 5, 53
 BLIND = "seen only after the model was fixed, not in the mean"
@@ -354,7 +351,7 @@ def report(rows: list[Row], epochs: list[EpochRow], apart: str, seconds: float) 
         f"{found['unfitted']} that fixed no constant), {found['epochs_inside']} of {found['epochs']} single epochs."
     )
     lines = ["# The hardware model against boards", ""]
-    lines += [f"{MEASURED}; `python benchmarks/check_hw_cycles.py`, {seconds:.0f} s.", ""]
+    lines += [f"{seconds:.0f} s.", ""]
     lines += ["Not blind: the model's form and constants were fitted with most of these networks in view, and the band"]
     lines += ["was made with all of them in view.", "", inside, "", *network_table(data), ""]
     lines += [apart, "## Epochs of MobileNetV2 224, NPU cycles", ""]
@@ -367,23 +364,11 @@ def document(rows: list[Row], epochs: list[EpochRow]) -> dict[str, Any]:
     return {"networks": data, "epochs": epoch_summary(epochs)[:2], "summary": summary(data, epochs)}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--fetched", nargs="+", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
-    started, roots = time.perf_counter(), tuple(options.fetched)
+def run(arguments: argparse.Namespace) -> Report:
+    started, roots = time.perf_counter(), tuple(arguments.fetched)
     rows = list(network_rows(roots))
     epochs = epoch_rows(roots)
     text = report(rows, epochs, excluded(rows, roots), time.perf_counter() - started)
-    if options.write:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(text)
-        RESULTS.with_suffix(".json").write_text(json.dumps(document(rows, epochs), indent=1) + "\n")
-    print(text, end="")
     inside = inside_share(summary(network_data(rows), epochs))
-    return 0 if mean_error(rows) <= MEAN_GOAL and inside >= INSIDE_GOAL else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    missed = mean_error(rows) > MEAN_GOAL or inside < INSIDE_GOAL
+    return Report(text, failed=missed, data=document(rows, epochs))

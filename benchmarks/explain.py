@@ -1,21 +1,16 @@
-"""Explains every model of the corpus and checks that nothing is left without a reason; writes results/explain.md.
+"""Does `atonc explain` leave any layer of the corpus without a reason?
 
-    python benchmarks/explain_corpus.py [--only PART ...] [--jobs-file FILE.json]
-
-Models are compiled without verification and without prices. Results of single models are kept in the jobs file, so that
-the sweep can run in slices and be continued; `--only` explains the models whose names contain one of the parts.
+Models are compiled without verification and without prices.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-from fetched import corpus_dir
 
 from atonc.app import generating
 from atonc.errors import AtoncError
@@ -24,11 +19,16 @@ from atonc.insight.complete import gaps, unusual
 from atonc.insight.ours import network_view
 from atonc.insight.types import CPU, NOTHING, NPU
 from atonc.options import Options
+from benchmarks.shared.corpus import ROOT, chosen
+from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report
+from benchmarks.shared.kept import Kept
 
-RESULTS = Path(__file__).parent / "results" / "explain.md"
+GROUP = "truth"
+ARGUMENTS = (MODEL_FILES, ONLY, KEEP.but(default=ROOT / "build" / "explain_corpus.json"), FRESH, WRITE)
+
 TITLE = """# The corpus, explained
 
-Script: `benchmarks/explain_corpus.py`. Every model of the corpus is compiled (default options, without verification)
+Every model of the corpus is compiled (default options, without verification)
 and explained. *unusual*: layers on the NPU that do not take the default form (one epoch, plain units, 8-bit products);
 each of them must carry a MODE rule, and each layer on the CPU a rule, with seen, limit and remedy. *ms*: predicted at
 NPU 1000 MHz and CPU 800 MHz, with the expected error; not measured on a board.
@@ -95,24 +95,7 @@ def _counts(found: dict[str, int]) -> str:
     return ", ".join(f"{count} {rule}" for rule, count in sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--jobs-file", type=Path, default=Path("build/explain_corpus.json"))
-    options = parser.parse_args()
-    kept: dict[str, dict[str, Any]] = json.loads(options.jobs_file.read_text()) if options.jobs_file.exists() else {}
-    models = sorted(path for path in (corpus_dir() / "models").iterdir() if path.suffix in (".tflite", ".onnx"))
-    for path in models:
-        if (options.only and not any(part in path.name for part in options.only)) or path.name in kept:
-            continue
-        kept[path.name] = explain(path)
-        options.jobs_file.parent.mkdir(parents=True, exist_ok=True)
-        options.jobs_file.write_text(json.dumps(kept, indent=1))
-        print(path.name, kept[path.name].get("seconds", ""), kept[path.name].get("gaps", kept[path.name]), flush=True)
-    if len(kept) == len(models):
-        RESULTS.write_text(table(kept))
-    return int(any(row.get("gaps") for row in kept.values()))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+def run(arguments: argparse.Namespace) -> Report:
+    kept = Kept(arguments.keep, arguments.fresh)
+    rows = {path.name: kept.of(path.name, partial(explain, path)) for path in chosen(arguments)}
+    return Report(table(rows), failed=any(row.get("gaps") for row in rows.values()))

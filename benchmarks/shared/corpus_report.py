@@ -1,16 +1,16 @@
-"""The table of the corpus, from what `compile_corpus.py` found out about each model."""
+"""The table of the corpus, from what `corpus` found out about each model."""
 
 from __future__ import annotations
 
 import csv
-import math
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
+from benchmarks.shared import tables as markdown
+from benchmarks.shared.corpus import corpus_dir
+
 INPUTS = 12
 FEW_INPUTS = 2  # for models whose activations are large
 ENOUGH, MOST_INPUTS = 1200, 100  # output values, and inputs for models with few of them
@@ -43,13 +43,13 @@ def row(name: str, r: Record) -> str:
     older = "" if r.get("exact_2x") is None else f"{r['exact_2x']:.1f}"
     cells += [f"{worst['cosine']:.5f}", f"{worst['spread']:.5f}", passes, f"{same:.1f}", older, top1]
     cells += [f"{r['seconds']:.2f}"]
-    return "| " + " | ".join(map(str, cells)) + " |"
+    return markdown.row(cells)
 
 
 def table(records: dict[str, Record]) -> list[str]:
     head = ["model", "epochs", "CPU ops", "ST est. cycles", "NPU cycles", "ms", "activations", "ratio", "layer max"]
     head += ["above limit", "cosine", "kernels", "outputs close", "exact %", "with 2.x", "top-1", "compile s"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines = [markdown.row(head), "|" + "---|" * len(head)]
     return lines + [row(name, r) for name, r in records.items() if "outputs" in r]
 
 
@@ -59,7 +59,7 @@ def baseline(records: dict[str, Record]) -> list[str]:
         "|" + "---|" * 9,
     ]
     ratios = []
-    with (CORPUS / "st" / "BASELINE.csv").open() as file:
+    with (corpus_dir() / "st" / "BASELINE.csv").open() as file:
         for entry in csv.DictReader(file):
             found = next((r for n, r in records.items() if Path(n).stem == entry["model"] and "npu" in r), None)
             if found is None:
@@ -74,7 +74,7 @@ def baseline(records: dict[str, Record]) -> list[str]:
                 f"{found['activations']:,} | {on_cpu} | {found['cpu']} |"
             )
     if ratios:
-        mean = math.exp(float(np.mean(np.log(ratios))))
+        mean = markdown.geometric_mean(ratios)
         lines += ["", f"Geometric mean {mean:.3f}, largest {max(ratios):.3f}, {len(ratios)} models."]
     return lines
 
@@ -157,7 +157,7 @@ NOTE = (
 def report(records: dict[str, Record], numerics: str) -> str:
     intro = f"""# The corpus, compiled
 
-Script: `benchmarks/compile_corpus.py` (numerics {numerics}), one thread. Every program ran on the emulator with
+Numerics {numerics}, one thread. Every program ran on the emulator with
 {INPUTS} to {MOST_INPUTS} inputs, most of them where outputs have few values ({FEW_INPUTS} where activations take more
 than {LARGE_BYTES >> 20} MB).
 

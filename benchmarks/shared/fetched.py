@@ -7,10 +7,11 @@ folder holds them as `owner+name[@commit]/path`.
 from __future__ import annotations
 
 import csv
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from benchmarks.shared.corpus import corpus_dir
 
 _CELL = re.compile(r"([\w.-]+)/([\w.-]+)(@[\w.~^-]+)?:(.+)")
 
@@ -31,10 +32,6 @@ class Compilation:
     @property
     def title(self) -> str:
         return f"{self.model} {self.tool}{'' if self.epoch_controller else ' (no EC)'}"
-
-
-def corpus_dir() -> Path:
-    return Path(os.environ.get("ATONC_CORPUS", Path(__file__).resolve().parents[2] / "shared" / "corpus"))
 
 
 def compilations(fetched: Path, sets: Path | None = None) -> list[Compilation]:

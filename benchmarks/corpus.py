@@ -1,10 +1,7 @@
-"""Compiles every model of the corpus and judges the programs: layers, outputs, cycles, memory, time.
+"""Every model of the corpus compiled, and its program judged: layers, outputs, cycles, memory, time.
 
-    python benchmarks/compile_corpus.py [--only TEXT] [--cache DIR] [--fresh] [--limit SECONDS] [--top1 N]
-                                        [--numerics 2.x] [--write]
-
-The corpus is $ATONC_CORPUS or ../shared/corpus. Each model runs in its own process with a time limit; results are kept
-in the cache, so that a run can be stopped, taken up again, and shared by several processes.
+Each model runs in its own process with a time limit; results are kept
+in a folder, so that a run can be stopped, taken up again, and shared by several processes.
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ import os
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -24,20 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from corpus_report import (
-    CORPUS,
-    ENOUGH,
-    FEW_INPUTS,
-    INPUTS,
-    LARGE_BYTES,
-    MOST_INPUTS,
-    NOISE,
-    Record,
-    close_enough,
-    exact,
-    report,
-    row,
-)
 
 from atonc.app import validating
 from atonc.app.references import References, exact_outputs
@@ -51,8 +33,37 @@ from atonc.ops import run_graph, run_op, start_values
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_file
 from atonc.place import board
+from benchmarks.shared.children import run_again
+from benchmarks.shared.corpus import by_size, chosen
+from benchmarks.shared.corpus_report import (
+    ENOUGH,
+    FEW_INPUTS,
+    INPUTS,
+    LARGE_BYTES,
+    MOST_INPUTS,
+    NOISE,
+    Record,
+    close_enough,
+    exact,
+    report,
+    row,
+)
+from benchmarks.shared.declare import FRESH, KEEP, LIMIT, MODEL_FILES, ONLY, WRITE, Report, argument, hidden
+from benchmarks.shared.kept import HOME, write
 
-RESULTS = Path(__file__).parent / "results" / "corpus.md"
+GROUP = "truth"
+ARGUMENTS = (
+    MODEL_FILES,
+    ONLY,
+    KEEP.but(default=HOME / "atonc_corpus", metavar="DIR"),
+    FRESH,
+    LIMIT.but(default=600.0),
+    argument("--top1", type=int, default=0, metavar="N", help="inputs for the agreement of classifiers"),
+    argument("--numerics", default="best", choices=["best", "2.x"]),
+    WRITE,
+    hidden("--one", type=Path),
+)
+
 NO_CLASSES = ("mobilefacenet", "ad01", "baseline_conv2d", "spatial_cnn")  # one row of numbers, but no classes
 
 
@@ -241,28 +252,24 @@ def _same_class(got: Any, expected: Any) -> bool:
 # ------------------------------------------------------------------------------------------------------------- corpus
 
 
-def collect(model: Path, options: argparse.Namespace, top1: int = 0) -> Record:
+def collect(model: Path, arguments: argparse.Namespace, top1: int = 0) -> Record:
     """From the cache, or in a process of its own; with `top1` the agreement on so many inputs."""
-    kept = options.cache / f"{model.name}{f'.top{top1}' if top1 else ''}.json"
-    if kept.exists() and not options.fresh:
+    kept = arguments.keep / f"{model.name}{f'.top{top1}' if top1 else ''}.json"
+    if kept.exists() and not arguments.fresh:
         return dict(json.loads(kept.read_text()))
     claim = kept.with_suffix(".claim")
-    if not _claimed(claim, options.limit):
+    if not _claimed(claim, arguments.limit):
         return {"failed": "another process works on it"}
     try:
-        command = [sys.executable, __file__, "--one", str(model), "--numerics", options.numerics]
-        done = subprocess.run(
-            [*command, "--top1", str(top1)], capture_output=True, text=True, timeout=options.limit, check=False
-        )
+        words = ("--one", model, "--numerics", arguments.numerics, "--top1", top1)
+        done = run_again("corpus", *words, timeout=arguments.limit)
         last = done.stderr.strip().splitlines()[-1:] or ["no output"]
         record = dict(json.loads(done.stdout)) if done.returncode == 0 else {"failed": last[0][:200]}
     except subprocess.TimeoutExpired:
-        record = {"failed": f"more than {options.limit:.0f} s"}
+        record = {"failed": f"more than {arguments.limit:.0f} s"}
     finally:
         claim.unlink(missing_ok=True)
-    partial = kept.with_suffix(f".{os.getpid()}")
-    partial.write_text(json.dumps(record))
-    partial.replace(kept)
+    write(kept, record)
     return record
 
 
@@ -276,37 +283,17 @@ def _claimed(claim: Path, limit: float) -> bool:
     return True
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="models whose name contains this")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "atonc_corpus")
-    parser.add_argument("--fresh", action="store_true", help="do not use results in the cache")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds per model")
-    parser.add_argument("--top1", type=int, default=0, metavar="N", help="inputs for the agreement of classifiers")
-    parser.add_argument("--numerics", default="best", choices=["best", "2.x"])
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        one, numerics = options.one, options.numerics
-        print(json.dumps(agreement(one, numerics, options.top1) if options.top1 else judge(one, numerics)))
-        return
-    options.cache.mkdir(parents=True, exist_ok=True)
+def run(arguments: argparse.Namespace) -> Report:
+    if arguments.one:
+        one, numerics = arguments.one, arguments.numerics
+        print(json.dumps(agreement(one, numerics, arguments.top1) if arguments.top1 else judge(one, numerics)))
+        return Report()
+    arguments.keep.mkdir(parents=True, exist_ok=True)
     records: dict[str, Record] = {}
-    for model in sorted((CORPUS / "models").iterdir(), key=lambda path: path.stat().st_size):
-        if options.only in model.name:
-            records[model.name] = collect(model, options)
-            if options.top1 and records[model.name].get("classifier"):
-                records[model.name]["top1"] = collect(model, options, options.top1)
-            short = row(model.name, records[model.name]) if "outputs" in records[model.name] else records[model.name]
-            print(short if isinstance(short, str) else f"{model.name}: {short}", file=sys.stderr, flush=True)
-    ordered = dict(sorted(records.items()))
-    text = report(ordered, options.numerics)
-    if options.write:
-        RESULTS.write_text(text)
-    else:
-        print(text)
-
-
-if __name__ == "__main__":
-    main()
+    for model in by_size(chosen(arguments)):
+        records[model.name] = collect(model, arguments)
+        if arguments.top1 and records[model.name].get("classifier"):
+            records[model.name]["top1"] = collect(model, arguments, arguments.top1)
+        short = row(model.name, records[model.name]) if "outputs" in records[model.name] else records[model.name]
+        print(short if isinstance(short, str) else f"{model.name}: {short}", file=sys.stderr, flush=True)
+    return Report(report(dict(sorted(records.items())), arguments.numerics))

@@ -1,6 +1,4 @@
-"""Runs networks compiled by ST and judges them: every layer against exact arithmetic, outputs against other kernels.
-
-    python benchmarks/run_networks.py --fetched DIR --images A.jpg B.jpg ... [--only TEXT] [--write]
+"""Networks compiled by ST on the emulator, judged: every layer against exact arithmetic, outputs against other kernels.
 
 DIR holds the files that `ST_SETS.csv` lists, as `owner+name[@commit]/path`. One input per photo, resized; for inputs
 that are no pictures as many synthetic ones.
@@ -11,13 +9,12 @@ from __future__ import annotations
 import argparse
 import itertools
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fetched import Compilation, compilations
 
 from atonc.app import comparing, runs
 from atonc.app.images import is_picture
@@ -28,8 +25,14 @@ from atonc.emu.files.types import BufferInfo
 from atonc.emu.network import EmulatedNetwork
 from atonc.errors import AtoncError
 from atonc.ir import Graph
+from benchmarks.shared import tables
+from benchmarks.shared.corpus import asked_for
+from benchmarks.shared.declare import IMAGES, ONE_FETCHED, ONLY, WRITE, Report
+from benchmarks.shared.fetched import Compilation, compilations
 
-RESULTS = Path(__file__).parent / "results" / "networks.md"
+GROUP = "st"
+ARGUMENTS = (ONE_FETCHED, IMAGES, ONLY, WRITE)
+
 
 
 @dataclass
@@ -149,7 +152,7 @@ def real_values(value: Any, graph: Graph, name: str) -> Any:
 
 HEAD = """# Networks compiled by ST on the emulator
 
-Date 2026-11-15, 2-core x86-64 Linux, one thread. Script: `benchmarks/run_networks.py`. Every epoch is executed, CPU and
+One thread. Every epoch is executed, CPU and
 hybrid ones included; nothing is inserted from a reference. Inputs: the photos `grace_hopper.jpg` (matplotlib),
 `china.jpg` (scikit-learn), `astronaut.png`, `coffee.png`, `chelsea.png` (scikit-image); spectrograms are synthetic.
 
@@ -169,7 +172,7 @@ def line(r: Row) -> str:
     cosines, spread = (" / ".join(f"{v:.5f}" for v in values[:2]) for values in (r.cosines, r.spread))
     cells = [r.title, r.epochs, r.cpu, r.layers, f"{r.worst:.3g}", f"{r.differ:.2f}", cosines, spread]
     cells += [f"{r.close} of {len(r.cosines)}", f"{r.seconds:.2f}", f"{r.reference_seconds:.2f}"]
-    return f"| {' | '.join(map(str, cells))} |\n"
+    return tables.row(cells) + "\n"
 
 
 def table(rows: list[Row]) -> str:
@@ -178,35 +181,23 @@ def table(rows: list[Row]) -> str:
     return text + "\nLayers further than 1 from exact arithmetic:\n\n" + ("".join(exceptions) or "- none\n")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fetched", type=Path, required=True)
-    parser.add_argument("--images", type=Path, nargs="+", required=True)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     rows: list[Row] = []
-    for item in complete(compilations(options.fetched), options.only):
+    for item in complete(compilations(arguments.fetched), arguments.only):
         try:
-            rows.append(judge(item, options.images))
+            rows.append(judge(item, arguments.images))
             print(line(rows[-1]), end="", flush=True)
         except AtoncError as error:
             print(f"{item.title}: FAILED {error}", flush=True)
     text = table(rows)
-    print(text)
-    if options.write:
-        RESULTS.write_text(text)
+    return Report(text)
 
 
-def complete(items: list[Compilation], only: str) -> list[Compilation]:
+def complete(items: list[Compilation], only: Sequence[str]) -> list[Compilation]:
     """One compilation per title with all its files; weights known to match, or (4.0.0) of the right size."""
     chosen: dict[str, Compilation] = {}
     for item in items:
         files = item.network_c and item.weights and (item.ecblobs or not item.epoch_controller)
-        if files and only in item.title and (item.verified_pair or item.tool == "4.0.0"):
+        if files and asked_for(only, item.title) and (item.verified_pair or item.tool == "4.0.0"):
             chosen.setdefault(item.title, item)
     return list(chosen.values())
-
-
-if __name__ == "__main__":
-    main()

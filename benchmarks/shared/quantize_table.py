@@ -1,4 +1,4 @@
-"""The page of benchmarks/quantize.py: figures of every quantiser, and what they do not say by themselves."""
+"""The page of `quantize`: figures of every quantiser, and what they do not say by themselves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from benchmarks.shared import tables
 
 OTHERS = {"ort_minmax": "onnxruntime min-max", "ort_entropy": "onnxruntime entropy", "ai_edge": "ai-edge-quantizer"}
 
@@ -21,7 +23,7 @@ def table(rows: dict[str, Any], models: Mapping[str, Any]) -> str:
     lines = [*INTRODUCTION.splitlines(), "", counted]
     if missing:
         lines.append(f"Not measured for want of processor time: {', '.join(missing)}.")
-    lines += ["", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    lines += ["", tables.row(heads), "|---" * len(heads) + "|"]
     for key in names:
         cells = [_cell(rows[key].get(label)) for label in ("atonc", *OTHERS)]
         lines.append(f"| {key}{' *' if rows[key].get('made_before') else ''} | {' | '.join(cells)} |")
@@ -48,7 +50,7 @@ def _cell(found: dict[str, Any] | None) -> str:
 
 INTRODUCTION = """# `atonc quantize` against other quantisers
 
-Written by `benchmarks/quantize.py` (2026-11-16, 2-core aarch64 Linux). Each quantiser gets the same 100 samples and its
+Each quantiser gets the same 100 samples and its
 default settings (int8 activations, int8 weights by channel). Each cell: mean signal to noise of the outputs against
 float on held samples, and cycles that this compiler predicts for the quantised model with float inputs and outputs
 (float parts run on the CPU). All cells of a row are of one state of the compiler and the quantiser; mobilenet_v1 and

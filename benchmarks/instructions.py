@@ -1,9 +1,7 @@
-"""The instructions that the virtual board adds to unicorn's Cortex-M33, against QEMU's Cortex-M55.
-
-    python benchmarks/qemu_instructions.py [--cases N] [--seed N] [--work DIR] [--only NAME] [--keep FILE.npz]
+"""Do the instructions that the virtual board adds to unicorn's Cortex-M33 give what QEMU's Cortex-M55 gives?
 
 One program with random instructions, operands, predicates and memory runs on both; every register and every byte of
-memory must come out the same. Needs Debian's qemu-system-arm and gcc-arm-none-eabi. With --keep, a program
+memory must come out the same. Needs Debian's qemu-system-arm and gcc-arm-none-eabi. With --for-tests, a program
 with a few cases of every instruction is written for the tests, with QEMU's answers (tests/board/instructions.npz).
 """
 
@@ -12,18 +10,16 @@ from __future__ import annotations
 import argparse
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from instruction_cases import AIM, Case, Maker
-
 from atonc.emu.board.elf import read_firmware
+from benchmarks.shared.corpus import asked_for
+from benchmarks.shared.declare import ONLY, SEED, WORK, WRITE, Report, argument
+from benchmarks.shared.instruction_cases import AIM, Case, Maker
 from tests.board import instructions
 from tests.board.instructions import (
     FAULT,
@@ -39,7 +35,16 @@ from tests.board.instructions import (
     Program,
 )  # fmt: skip
 
-RESULTS = Path(__file__).parent / "results" / "instructions.md"
+GROUP = "board"
+ARGUMENTS = (
+    argument("--cases", type=int, default=24, help="of every instruction (default 24)"),
+    SEED,
+    WORK,
+    ONLY,
+    argument("--for-tests", type=Path, metavar="FILE.npz", help="write cases for the tests"),
+    WRITE,
+)
+
 MACHINE = ["qemu-system-arm", "-M", "mps3-an547", "-nographic", "-monitor", "none", "-serial", "none", "-semihosting"]
 FLAGS_OF_GCC = ["-march=armv8.1-m.main+mve.fp+fp.dp", "-mfloat-abi=hard"]
 LIMIT = 3000  # records in one program
@@ -254,10 +259,10 @@ def _refused_unchanged(program: Program, answers: bytes, refused: list[int]) -> 
     return bytes(changed)
 
 
-def make_cases(options: argparse.Namespace) -> list[Case]:
-    maker, count = Maker(options.seed), options.cases
+def make_cases(arguments: argparse.Namespace) -> list[Case]:
+    maker, count = Maker(arguments.seed), arguments.cases
     cases = [*maker.vector_cases(count), *maker.scalar_cases(count), *maker.loop_cases(8 * count)]
-    return [case for case in cases if options.only in case.name]
+    return [case for case in cases if asked_for(arguments.only, case.name)]
 
 
 def accepted(cases: list[Case], folder: Path, most: int) -> list[Case]:
@@ -274,52 +279,39 @@ def accepted(cases: list[Case], folder: Path, most: int) -> list[Case]:
     return chosen
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=24, help="of every instruction (default 24)")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--work", type=Path)
-    parser.add_argument("--only", default="", help="instructions whose name has this in it")
-    parser.add_argument("--keep", type=Path, metavar="FILE.npz", help="for the tests; leaves the table alone")
-    options = parser.parse_args()
-    began, cases = time.time(), make_cases(options)
+def run(arguments: argparse.Namespace) -> Report:
+    began, cases = time.time(), make_cases(arguments)
     tried, refused, wrong = Counter[str](), Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = options.work or Path(temporary)
+        folder = arguments.work or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        if options.keep:
+        if arguments.for_tests:
             cases = accepted(cases[:LIMIT], folder, KEPT)
         for start in range(0, len(cases), LIMIT):
-            part = compare(cases[start : start + LIMIT], folder, options.keep)
+            part = compare(cases[start : start + LIMIT], folder, arguments.for_tests)
             tried, refused, wrong = tried + part.tried, refused + part.refused, wrong + part.wrong
             print("\n".join(part.lines[:60]))
     del tried["nothing"]
     seconds, total = time.time() - began, tried.total() + refused.total()
     print(f"{total} cases of {len(tried)} instructions in {seconds:.0f} s, {wrong.total()} differ: {dict(wrong)}")
-    if not options.only and options.keep is None:
-        write_table(tried, refused, wrong, options)
-    return 1 if wrong else 0
+    return Report(page(tried, refused, wrong), failed=bool(wrong))
 
 
-def write_table(tried: Counter[str], refused: Counter[str], wrong: Counter[str], options: argparse.Namespace) -> None:
-    lines = [f"| {name} | {tried[name]} | {refused[name]} | {wrong[name]} |" for name in sorted(tried)]
+def page(tried: Counter[str], refused: Counter[str], wrong: Counter[str]) -> str:
+    rows = [f"| {name} | {tried[name]} | {refused[name]} | {wrong[name]} |" for name in sorted(tried)]
     version = subprocess.run([MACHINE[0], "--version"], capture_output=True, text=True).stdout.splitlines()[0]
-    page = [
+    lines = [
         "# Instructions beyond a Cortex-M33, against QEMU's Cortex-M55",
         "",
-        f"2026-11-15, {version}, `benchmarks/qemu_instructions.py --cases {options.cases} --seed {options.seed}`.",
-        "The same program on both: random words of every encoding that the board executes, random vectors, registers,",
-        "flags, predicates (blocks included) and memory. Compared: vectors, registers, VPR, flags with both saturation",
-        "flags, 256 bytes of memory. Refused: words that QEMU takes as undefined (for the architecture unpredictable).",
+        f"{version}. The same program on both: random words of every encoding that the board executes, random",
+        "vectors, registers, flags, predicates (blocks included) and memory. Compared: vectors, registers, VPR, flags",
+        "with both saturation flags, 256 bytes of memory. Refused: words that QEMU takes as undefined (for the",
+        "architecture unpredictable).",
         "",
         f"{tried.total() + refused.total()} cases, {wrong.total()} differ.",
         "",
         "| instruction | cases | refused | differ |",
         "|---|---:|---:|---:|",
-        *lines,
+        *rows,
     ]
-    RESULTS.write_text("\n".join(page) + "\n")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return "\n".join(lines) + "\n"

@@ -1,13 +1,10 @@
 """Corpus models as Arm code on the virtual board: every output byte against the emulator, with and without the epoch
 controller. Also compiles the generated C for the Cortex-M55 with all warnings as errors.
-
-    python benchmarks/board_models.py [--runtime DIR --label TEXT] [--out FILE [--append]] [model ...]
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -22,28 +19,30 @@ from atonc.firmware import image as firmware
 from atonc.firmware.image import ImageNetwork, Runtime
 from atonc.options import Options
 from atonc.report.compile_text import counts
+from benchmarks.shared.corpus import ON_THE_BOARD, chosen
+from benchmarks.shared.declare import LABEL, MODEL_FILES, RUNTIME, WRITE, Report, argument
+from benchmarks.shared.pages import result
+from benchmarks.shared.tables import in_a_cell, short
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fetched import corpus_dir
+GROUP = "board"
+ARGUMENTS = (
+    MODEL_FILES,
+    RUNTIME,
+    LABEL,
+    WRITE,
+    argument("--append", action="store_true", help="as a further section of the page"),
+)
 
 MODELS = (
-    "mobilenet_v1_0.25_96_tfs_int8.tflite",
-    "vww_96_int8.tflite",
-    "person_detect.tflite",
-    "ad01_int8.tflite",
-    "face_detection_front_128_integer_quant.tflite",
-    "cifar10__resnet_v1_8_32_tfs_int8.tflite",
-    "fomo_face_detection.tflite",
-    "kws_ref_model.tflite",
+    *ON_THE_BOARD,
     "mnist_int8_io_i8.tflite",
-    "spatial_cnn_int8.tflite",
     "coco_2017_person__st_yolo_x_nano_192_0.33_0.25_int8.tflite",
     "closed__kai_jiang__code__vww__K1_BOARD_614.4MHz_V1.0__models__mobilenet_v1.onnx",
 )
 SAMPLES = 2
 INTRODUCTION = f"""# Corpus models on the virtual board
 
-`python benchmarks/board_models.py [--runtime DIR]`: models compiled by atonc, as Arm code (Cortex-M33) on the virtual
+Models compiled by atonc, as Arm code (Cortex-M33) on the virtual
 STM32N6, with our runtime and with those that ST publishes. {SAMPLES} samples each, every output byte compared with
 the emulator. `M55 -Werror`: the generated files for `-mcpu=cortex-m55 -O2 -Wall -Wextra -Werror`. NPU cycles are
 those of the hardware model (with the controller programming included), instructions those of the last inference
@@ -79,36 +78,26 @@ class Row:
         )
 
 
-def main() -> int:
-    arguments = _arguments()
+def run(arguments: argparse.Namespace) -> Report:
     runtime = boarding.choose_runtime(arguments.runtime)
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         common = firmware.compile_runtime(runtime, work / "runtime")
-        for name in arguments.models:
+        for model in chosen(arguments, MODELS):
             for controller in (True, False):
-                row = _one(corpus_dir() / "models" / name, controller, runtime, common, work / f"{len(rows)}")
+                row = _one(model, controller, runtime, common, work / f"{len(rows)}")
                 rows.append(row)
                 print(row.text(), flush=True)
-    if arguments.out:
-        before = arguments.out.read_text() if arguments.append else INTRODUCTION
-        arguments.out.write_text(before + _section(rows, arguments.label or "atonc"))
-    return 0 if all(not row.failure and not row.different for row in rows) else 1
+    before = result("board").read_text().rstrip() + "\n" if arguments.append else INTRODUCTION
+    page = before + _section(rows, arguments.label or "atonc")
+    return Report(page, failed=any(row.failure or row.different for row in rows))
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", default=list(MODELS))
-    parser.add_argument("--runtime", type=Path, help="folder with the vendor's sources")
-    parser.add_argument("--label", default="", help="name of that runtime in the table")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--append", action="store_true", help="as a further section of that file")
-    return parser.parse_args()
 
 
 def _one(model: Path, controller: bool, runtime: Runtime, common: list[Path], work: Path) -> Row:
-    name = model.name if len(model.name) < 60 else f"{model.name[:20]}...{model.name[-20:]}"
+    name = short(model.name)
     try:
         view = generating.analyze(model, Options(verify=False, epoch_controller=controller))
         network = boarding.image_network(view, work / "network")
@@ -117,7 +106,7 @@ def _one(model: Path, controller: bool, runtime: Runtime, common: list[Path], wo
         started = time.perf_counter()
         found = boarding.compare(view, _samples(view), Rig(elf, [network]), runtime.label)
     except AtoncError as error:
-        return Row(name, controller, failure=error.what[:200].replace("|", "/"))
+        return Row(name, controller, failure=in_a_cell(error.what))
     steps = counts(view.compiled.program.steps)
     return Row(
         name,
@@ -146,7 +135,7 @@ def _strict(network: ImageNetwork, runtime: Runtime, work: Path) -> str:
     try:
         building.compile_units(building.find_toolchain(), [unit], folder, cpu="cortex-m55")
     except AtoncError as error:
-        return error.what[:200].replace("|", "/")
+        return in_a_cell(error.what)
     return "clean"
 
 
@@ -154,7 +143,3 @@ def _section(rows: list[Row], label: str) -> str:
     good = sum(not row.failure and not row.different for row in rows)
     head = f"\n## Runtime: {label}\n\n{good} of {len(rows)} rows are equal.\n"
     return "\n".join([head, HEADER, *(row.text() for row in rows), ""])
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,18 +1,14 @@
 """What `atonc validate` says of every corpus model, and how far the reference's own kernels are from each other.
 
-    OMP_NUM_THREADS=1 python benchmarks/validate_corpus.py [--only TEXT] [--samples N] [--cache FILE] [--write]
-
-The corpus is $ATONC_CORPUS or ../shared/corpus. Models whose activations take more than 2 MB get two samples. The
-cache keeps what was measured, so that a run can go on where another one ended.
+Models whose activations take more than 2 MB get two samples.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +18,14 @@ from atonc.app.references import References
 from atonc.errors import AtoncError
 from atonc.options import Options
 from atonc.pipeline import compile_file
+from benchmarks.shared import tables
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, SAMPLES, WRITE, Report
+from benchmarks.shared.kept import Kept
 
-CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
-RESULTS = Path(__file__).parent / "results" / "validate.md"
+GROUP = "truth"
+ARGUMENTS = (SAMPLES.but(default=10), MODEL_FILES, ONLY, KEEP, FRESH, WRITE)
+
 LARGE_BYTES, FEW = 2 << 20, 2
 
 Record = dict[str, Any]
@@ -70,7 +71,7 @@ def row(name: str, record: Record) -> str:
     verdict = "; ".join(record["complaints"])[:160] or worst["verdict"]
     cells = [record["samples"], f"{worst['cos']:.5f}", f"{worst['kernels']:.5f}", ratio, f"{record['layer']:g}"]
     cells += [f"{record['operator']:g} of {record['operators']}", verdict, record["seconds"]]
-    return "| " + " | ".join(map(str, (name, *cells))) + " |"
+    return tables.row((name, *cells))
 
 
 def report(records: dict[str, Record]) -> str:
@@ -80,7 +81,6 @@ def report(records: dict[str, Record]) -> str:
     lines = [
         "# `atonc validate` over the corpus",
         "",
-        "Date 2026-11-15, 2-core aarch64 Linux, shared with other work. Script: `benchmarks/validate_corpus.py`.",
         "Reference: TFLite's reference kernels; onnxruntime without optimisation. *cosine*: worst output of the",
         "program to the reference; *kernels*: the same for the reference's furthest sibling (TFLite's optimised or",
         "XNNPACK kernels, onnxruntime with optimisation). *ratio*: root mean square distance of the program to that of",
@@ -100,27 +100,9 @@ def report(records: dict[str, Record]) -> str:
     return "\n".join([*lines, *(row(name, record) for name, record in records.items()), ""])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samples", type=int, default=10)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--cache", type=Path)
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
-    records: dict[str, Record] = {}
-    if options.cache and options.cache.exists():
-        records = json.loads(options.cache.read_text())
-    for model in sorted((CORPUS / "models").iterdir()):
-        if options.only in model.name and model.name not in records:
-            records[model.name] = judge(model, options.samples)
-            print(row(model.name, records[model.name]), file=sys.stderr, flush=True)
-            if options.cache:
-                options.cache.write_text(json.dumps(records))
-    text = report(dict(sorted(records.items())))
-    print(text)
-    if options.write:
-        RESULTS.write_text(text)
-
-
-if __name__ == "__main__":
-    main()
+def run(arguments: argparse.Namespace) -> Report:
+    kept, records = Kept(arguments.keep, arguments.fresh), {}
+    for model in chosen(arguments):
+        records[model.name] = kept.of(model.name, partial(judge, model, arguments.samples))
+        print(row(model.name, records[model.name]), file=sys.stderr, flush=True)
+    return Report(report(records))

@@ -1,15 +1,12 @@
 """The interpreter of the canonical graph against TFLite's kernels and onnxruntime, free running, value for value.
 
-    python benchmarks/check_interpreter.py [--inputs N] [--only TEXT] [--write]
-
-The corpus is $ATONC_CORPUS or ../shared/corpus. Operators whose kernels differ are named with the share of values in
+Operators whose kernels differ are named with the share of values in
 which they do when they get the reference's own inputs.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
@@ -26,9 +23,13 @@ from atonc.frontends.read import read
 from atonc.ir import Graph
 from atonc.ops import evaluate, run_graph
 from atonc.passes import order
+from benchmarks.shared import tables
+from benchmarks.shared.corpus import chosen
+from benchmarks.shared.declare import INPUTS, MODEL_FILES, ONLY, WRITE, Report
 
-CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
-RESULTS = Path(__file__).parent / "results" / "interpreter.md"
+GROUP = "truth"
+ARGUMENTS = (INPUTS.but(default=2), MODEL_FILES, ONLY, WRITE)
+
 FLOAT_STEP = 1e-6  # of the largest value: floats are added in another order
 
 
@@ -72,33 +73,23 @@ def by_operator(graph: Graph, tensors: Mapping[str, Any]) -> list[tuple[str, flo
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--inputs", type=int, default=2)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     rows = []
-    for path in sorted((CORPUS / "models").iterdir()):
-        if options.only not in path.name:
-            continue
+    for path in chosen(arguments):
         try:
-            cells = judge(path, options.inputs)
+            cells = judge(path, arguments.inputs)
         except AtoncError as error:
             cells = [0, 0, "", "", f"cannot run: {str(error).splitlines()[0][:90]}"]
         rows.append((path.name, *cells))
         print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
-    text = report(rows, options.inputs)
-    print(text)
-    if options.write:
-        RESULTS.write_text(text)
+    return Report(report(rows, arguments.inputs))
 
 
 def report(rows: list[tuple[Any, ...]], inputs: int) -> str:
     lines = [
         "# The interpreter against the kernels of the source",
         "",
-        f"Script: `benchmarks/check_interpreter.py`, {inputs} inputs. The canonical graph (after all passes) runs in",
+        f"{inputs} inputs. The canonical graph (after all passes) runs in",
         "the interpreter, the model in TFLite's reference kernels or onnxruntime without optimisation, both from the",
         "same input to the outputs. *exact %*: output values that are equal, worst output and input. *operators*:",
         "TFLite's that give other codes when they get the reference's own inputs, with the share of their values.",
@@ -109,8 +100,4 @@ def report(rows: list[tuple[Any, ...]], inputs: int) -> str:
         outputs, same = sum(row[1] for row in some), sum(row[2] for row in some)
         lines.append(f"- {title}: {len(some)} models, {same} of {outputs} outputs equal in every value.")
     lines += ["", "| model | outputs | exact | exact % | cosine | operators |", "|---|---|---|---|---|---|"]
-    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows), ""])
-
-
-if __name__ == "__main__":
-    main()
+    return "\n".join([*lines, *(tables.row(row) for row in rows), ""])

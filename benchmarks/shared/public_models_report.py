@@ -1,4 +1,4 @@
-"""The table of public_models.py."""
+"""The page of `public_models`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from corpus_report import NOISE, Record
-
 from atonc.app.judging import CLOSE_PERCENT, MIN_COSINE
+from benchmarks.shared import tables
+from benchmarks.shared.corpus_report import NOISE, Record
 
 INPUTS = 2
 CLOSE, OF_KERNELS = 0.999, 0.003
@@ -21,8 +21,8 @@ NOT_COUNTED = {
 }
 HEAD = """# Public models outside the corpus
 
-Date 2026-11-16, 2-core aarch64 Linux that others used too, one thread. Script: `benchmarks/public_models.py`; the
-models are not part of this repository. Each was run with the code of this date.
+One thread, on a machine that others used too. The models are not part of this repository. Each was run with the code of
+this date.
 
 - *outcome*: **verified**: `atonc generate` wrote its files, every layer of the program is within its limit of exact
   arithmetic on the emulator, and the outputs are close to the reference; **differs**: not so; **refused**: exit code 2
@@ -93,7 +93,7 @@ def row(model: Model, record: Record) -> str:
         f"{record['seconds']:.1f}",
         record["megabytes"],
     ]
-    return f"| {' | '.join(map(str, cells))} |"
+    return tables.row(cells)
 
 
 def _words(value: object) -> str:

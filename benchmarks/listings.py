@@ -1,17 +1,14 @@
-"""Check the epoch-controller program layer against published compilations.
+"""Do published programs of the epoch controller decode, encode, assemble and disassemble to what was published?
 
 For every `*_ecblobs.h` under the given folders: all blobs decode and encode again word for word. For every
 `debug__ec_blob_*.s`: the disassembly of the blob in the nearest header equals the text, assembling the text restores
 the stored array, and merging the writes of `*_initial.s` gives the text. Equal files are checked once.
-
-    python benchmarks/check_listings.py --fetched DIR [DIR ...]
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -31,6 +28,10 @@ from atonc.hw.ec import (
     parse_trace,
     read_header_file,
 )
+from benchmarks.shared.declare import FETCHED, WRITE, Report
+
+GROUP = "silicon"
+ARGUMENTS = (FETCHED, WRITE)
 
 COLUMNS = ("headers", "blobs", "words", "re-encoded", "listings", "disassembled", "assembled", "merged")
 LEVELS_ABOVE_LISTING = 4
@@ -148,14 +149,7 @@ def report(tally: Tally, seconds: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--fetched", nargs="+", type=Path, required=True, metavar="DIR")
+def run(arguments: argparse.Namespace) -> Report:
     started = time.perf_counter()
-    tally = check_all(parser.parse_args().fetched)
-    print(report(tally, time.perf_counter() - started), end="")
-    return 1 if tally.problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    tally = check_all(arguments.fetched)
+    return Report(report(tally, time.perf_counter() - started), failed=bool(tally.problems))

@@ -1,32 +1,29 @@
-"""Run the safety checker over published networks compiled by ST's tool: none of them may break a rule.
+"""Does a network that ST's tool compiled and people published break a safety rule? None may.
 
 Every `*_ecblobs.h` under the given folders is decoded, with the pools of the C file beside it when that can be read,
 and every C file of a network that the CPU drives is turned into the same epochs. Equal programs are checked once.
-
-    python benchmarks/check_safety.py --fetched DIR [DIR ...] [--write]
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
-
-from published import Program, Reading, read_programs
-from safety_mutations import mutations
 
 from atonc.hw.chains import proven_chains, texts
 from atonc.hw.safety import all_rules, check_epoch, check_program
 from atonc.reasons import Severity, Violation
+from benchmarks.shared.declare import FETCHED, WRITE, Report
+from benchmarks.shared.published import Program, Reading, read_programs
+from benchmarks.shared.safety_mutations import mutations
 
-RESULTS = Path(__file__).parent / "results" / "safety.md"
+GROUP = "silicon"
+ARGUMENTS = (FETCHED, WRITE)
+
 EVERY = 8  # one epoch of so many is damaged
-MEASURED = "2026-11-15, 2-core x86-64 Linux"
 
 
 @dataclass
@@ -102,7 +99,7 @@ def report(tally: Tally) -> str:
     lines = [
         "# Safety checker on published networks",
         "",
-        f"`python benchmarks/check_safety.py --fetched DIR...`, {MEASURED}. Times are CPU time.",
+        "Times are CPU time.",
         "",
         *summary(tally),
         "",
@@ -137,23 +134,11 @@ def report(tally: Tally) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--fetched", nargs="+", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--write", action="store_true", help=f"also write {RESULTS.name}")
-    options = parser.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     tally = Tally()
-    for program in read_programs(options.fetched, tally):
+    for program in read_programs(arguments.fetched, tally):
         tally.check(program)
-    for folder in options.fetched:
+    for folder in arguments.fetched:
         tally.unreadable = [text.replace(f"{folder}/", "") for text in tally.unreadable]
-    text = report(tally)
-    print(text, end="")
-    if options.write:
-        RESULTS.write_text(text)
     grave = [v for _, violations, _ in tally.rows for v in violations if v.severity == Severity.VIOLATION]
-    return 1 if grave else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report(report(tally), failed=bool(grave))

@@ -1,7 +1,7 @@
 """ST's own client against a board: runs in a Python of its own, since its generated protobuf code wants protobuf below
 3.21 and NumPy 1.
 
-    PYTHON benchmarks/st_client.py RUNNER_DIR CONNECTION INPUTS.npz OUTPUTS.npz [--minor N] [--layers] [--summary]
+PYTHON benchmarks/shared/st_client.py RUNNER_DIR CONNECTION INPUTS.npz OUTPUTS.npz [--minor N] [--layers] [--summary]
 
 RUNNER_DIR holds the package stm_ai_runner. Inputs are x0, x1, ... with a first dimension that counts samples; outputs
 are written as y0, y1, ... with `seconds` and the durations that the board reports. Nothing of atonc is imported here.

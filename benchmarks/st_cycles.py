@@ -1,17 +1,14 @@
-"""Compare our copy of ST's estimate with what ST's compiler wrote down.
+"""How near is our copy of ST's estimate to what ST's compiler wrote down?
 
 First table: every `*c_info*.json` under the given folders for which a network of the same compilation is found (same
 epochs, all buffers at the same addresses). Per epoch: compute cycles and `max_cycles` within 1 %.
 Second table: networks without such a file whose C file gives sums per epoch-controller program (tools from 3.0.0 on).
 Equal compilations are counted once.
-
-    python benchmarks/check_st_cycles.py --fetched DIR [DIR ...] [--write]
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -25,9 +22,11 @@ from atonc.errors import AtoncError
 from atonc.hw.cycles import EpochCycles, st_estimate
 from atonc.hw.epoch import Epoch
 from atonc.hw.machine import PoolTiming
+from benchmarks.shared.declare import FETCHED, WRITE, Report
 
-RESULTS = Path(__file__).parent / "results" / "st_cycles.md"
-MEASURED = "2026-11-15, 2-core x86-64 Linux"
+GROUP = "st"
+ARGUMENTS = (FETCHED, WRITE)
+
 NEAR = 0.01
 
 
@@ -181,7 +180,7 @@ def blob_table(rows: list[BlobSum]) -> Iterator[str]:
 
 def report(rows: list[Score], sums: list[BlobSum], seconds: float) -> str:
     lines = ["# Our copy of ST's estimate against ST's own figures", ""]
-    lines += [f"{MEASURED}; `python benchmarks/check_st_cycles.py`, {seconds:.0f} s.", ""]
+    lines += [f"{seconds:.0f} s.", ""]
     lines += ["Epochs within 1 % of `power_estimates` in `c_info.json`:", "", *epoch_table(rows), ""]
     misses = [text for row in rows for text in row.misses]
     lines += ["Not within 1 %:" if misses else "All within 1 %.", *[f"- {text}" for text in misses], ""]
@@ -193,27 +192,15 @@ def folders(roots: Iterable[Path]) -> list[Path]:
     return [folder for root in roots for folder in sorted(root.iterdir()) if folder.is_dir()]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--fetched", nargs="+", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
+def run(arguments: argparse.Namespace) -> Report:
     started, seen = time.perf_counter(), set[object]()
     rows: list[Score] = []
     sums: list[BlobSum] = []
-    for folder in folders(options.fetched):
+    for folder in folders(arguments.fetched):
         found = list(networks(folder))
         rows += [row for row in scores(folder, found, seen) if row.epochs]
         sums += blob_sums(folder, found, seen)
     text = report(rows, sums, time.perf_counter() - started)
-    if options.write:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(text)
-    print(text, end="")
     epochs = sum(row.epochs for row in rows)
     good = sum(r.compute for r in rows) >= 0.98 * epochs and sum(r.cycles for r in rows) >= 0.95 * epochs
-    return 0 if rows and good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report(text, failed=not (rows and good))

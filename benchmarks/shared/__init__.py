@@ -1,0 +1,2 @@
+"""What several benchmarks need: declared arguments, models of the corpus, kept records, tables, pages, child
+processes."""

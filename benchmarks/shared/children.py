@@ -1,0 +1,60 @@
+"""Child processes: a benchmark starts itself again, and what a process took."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.shared.corpus import ROOT
+
+
+def environment() -> dict[str, str]:
+    """This checkout is found from any folder; BLAS has one thread; byte code is kept, as of an installed package."""
+    own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | own
+
+
+def again(name: str, *words: object, tree: Path | None = None) -> list[str]:
+    """The command that runs a benchmark once more, on the atonc of another checkout if one is named."""
+    other = ["--tree", str(tree)] if tree else []
+    return [sys.executable, "-m", "benchmarks", *other, name, *map(str, words)]
+
+
+def run_again(
+    name: str, *words: object, tree: Path | None = None, **settings: Any
+) -> subprocess.CompletedProcess[str]:
+    command = again(name, *words, tree=tree)
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=ROOT, **settings)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one process took."""
+
+    code: int
+    seconds: float
+    cpu_seconds: float
+    megabytes: float
+    said: str
+
+
+def measure(command: Sequence[str], cwd: Path | None = None, limit: Callable[[], None] | None = None) -> Usage:
+    """wait4 gives the figures of this one child."""
+    with tempfile.TemporaryFile() as said:
+        started = time.perf_counter()
+        child = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=said, cwd=cwd, env=environment(), preexec_fn=limit
+        )
+        _, status, used = os.wait4(child.pid, 0)
+        seconds = time.perf_counter() - started
+        child.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        text = said.read().decode(errors="replace").strip()
+    return Usage(child.returncode, seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, text)
