@@ -24,6 +24,7 @@ def main() -> int:
         return INTERRUPTED
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the interpreter puts itself away
+        gc.freeze()  # and need not look for cycles in what ends with it: a seventh of the time of a small model
 
 
 def _quiet(hook):  # type: ignore[no-untyped-def]

@@ -19,6 +19,8 @@ def at_clocks(
     usual = machine.clocks == stm32n6().clocks and not machine.measured
     limits = {} if usual else _limits(machine)
     limits |= _programming(machine) if programmed_by == hardware.CPU else {}
+    if not limits:
+        return found
     return tuple(
         replace(layer, decisions=tuple(replace(d, limit=limits.get(d.rule.id, d.limit)) for d in layer.decisions))
         for layer in found

@@ -1,0 +1,116 @@
+"""`atonc.frozen.dataclass` against the one of the standard library."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from copy import copy
+from dataclasses import FrozenInstanceError, field, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import pytest
+
+from atonc.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Point:
+    x: int
+    y: int = 2
+    label: str = field(default="", compare=False)
+    seen: list[int] = field(default_factory=list, hash=False)
+    KIND: ClassVar[str] = "point"
+
+    @cached_property
+    def far(self) -> int:
+        return self.x + self.y
+
+
+@dataclass(frozen=True)
+class Placed(Point):
+    z: int = field(default=5, kw_only=True)
+    kept: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Thing:
+    x: int
+
+
+@dataclass(frozen=True)
+class Nothing:
+    pass
+
+
+@dataclass(frozen=True)
+class Positive:
+    x: int
+
+    def __post_init__(self) -> None:
+        if self.x <= 0:
+            raise ValueError("not positive")
+
+    def __repr__(self) -> str:
+        return "own"
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    x: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Library:
+    x: int
+
+
+def test_values_are_as_in_the_library() -> None:
+    point = Point(1, label="a")
+    assert (point.x, point.y, point.label, point.seen, point.KIND) == (1, 2, "a", [], "point")
+    assert repr(point) == "Point(x=1, y=2, label='a', seen=[])"
+    assert Point(1, seen=[3]).seen == [3] and Point(1).seen is not Point(1).seen
+    assert [f.name for f in fields(Placed)] == ["x", "y", "label", "seen", "z", "kept"]
+    placed = Placed(1, z=7)
+    assert (placed.z, placed.kept) == (7, {}) and "kept" not in repr(placed)
+    assert dataclasses.asdict(Nothing()) == {} and Nothing() == Nothing()
+
+
+def test_equality_and_hash_take_the_fields_that_count() -> None:
+    assert Point(1, label="a") == Point(1, label="b") and Point(1) != Point(2)
+    assert hash(Point(1, seen=[1])) == hash(Point(1, seen=[2])) and Point(1, seen=[1]) != Point(1, seen=[2])
+    assert Point(1) != Placed(1) and Point(1) != object()
+    assert Thing(1) != Thing(1) and len({Thing(1), Thing(1)}) == 2
+    assert hash(Positive(3)) == hash(Library(3))
+
+
+def test_nothing_can_be_assigned_or_deleted() -> None:
+    for value in (Point(1), Placed(1), Nothing()):
+        with pytest.raises(FrozenInstanceError):
+            value.x = 2  # type: ignore[misc, union-attr]
+        with pytest.raises(FrozenInstanceError):
+            del value.x  # type: ignore[misc, union-attr]
+
+
+def test_replace_copies_and_pickles_work() -> None:
+    assert replace(Placed(1, 3), x=2) == Placed(2, 3)
+    assert Point(2).far == 4 and replace(Point(2), y=5).far == 7
+    assert pickle.loads(pickle.dumps(Placed(1, z=2))) == Placed(1, z=2) == copy(Placed(1, z=2))
+
+
+def test_what_a_class_has_itself_stays() -> None:
+    assert repr(Positive(1)) == "own"
+    with pytest.raises(ValueError, match="not positive"):
+        replace(Positive(1), x=0)
+
+
+@pytest.mark.parametrize("arguments", [(), (1, 2, "", [], 5)])
+def test_wrong_arguments_are_named_with_the_class(arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match=r"Point\.__init__\(\)"):
+        Point(*arguments)
+
+
+def test_rare_options_are_the_library_s() -> None:
+    assert not hasattr(Slotted(1), "__dict__") and Slotted(1) == Slotted(1)
+    with pytest.raises(FrozenInstanceError):
+        Slotted(1).x = 2  # type: ignore[misc]
