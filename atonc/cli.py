@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-import atonc
+from atonc.about import SENTENCE, __version__
 from atonc.declare import did_you_mean
 from atonc.errors import AtoncError, InputError, InternalError
 from atonc.report.progress_bar import on_terminal
@@ -147,8 +147,8 @@ class _Parser(argparse.ArgumentParser):
 
 @cache
 def parser() -> argparse.ArgumentParser:
-    found = _Parser(prog="atonc", description=f"{atonc.__doc__}\nWithout a verb: analyze.")
-    found.add_argument("--version", action="version", version=f"atonc {atonc.__version__}")
+    found = _Parser(prog="atonc", description=f"{SENTENCE}\nWithout a verb: analyze.")
+    found.add_argument("--version", action="version", version=f"atonc {__version__}")
     found.add_argument("--tools-version", action=_ToolsVersion, nargs=0, help="versions of everything that takes part")
     verbs = found.add_subparsers(required=True, metavar="VERB", title="verbs")
     for verb in VERBS:

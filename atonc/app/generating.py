@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from atonc import __version__, progress
+from atonc import progress
+from atonc.about import __version__
 from atonc.build_folder import REPORTS, write_whole
 from atonc.compile_view import CompileView
 from atonc.cost.macs import graph_macs

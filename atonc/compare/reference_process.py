@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import atonc
 from atonc import errors
+from atonc.about import package_folder
 from atonc.compare.messages import receive, send
 from atonc.compare.reference import REFERENCE, Values, Wanted
 from atonc.errors import InputError
@@ -100,7 +100,7 @@ class ReferenceProcess:
 
     def _start(self) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (what the libraries print)
-        home = str(Path(atonc.__file__).parents[1])
+        home = str(package_folder().parent)
         paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _SERVER],

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from atonc import __version__
+from atonc.about import __version__
 from atonc.deploy import journal
 from atonc.deploy.app_config import CURRENT, output_type_of
 from atonc.deploy.app_config.dialects import dialect_of

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import atonc
+from atonc.about import package_folder
 
 LINE_BYTES = 1 << 16  # of one message
 BURIAL_SECONDS, POLL_SECONDS = 5.0, 0.05
@@ -106,7 +106,7 @@ async def _bury(process: asyncio.subprocess.Process) -> None:
 def _environment(scratch: Path) -> dict[str, str]:
     """What a compilation needs; not the server's token, nor what else is nobody's business."""
     found = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    package = str(Path(atonc.__file__).resolve().parent.parent)
+    package = str(package_folder().parent)
     return found | _ONE_THREAD | {"TMPDIR": str(scratch), "PYTHONPATH": package}
 
 

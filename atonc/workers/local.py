@@ -10,10 +10,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-import atonc
+from atonc.about import package_folder
 from atonc.errors import InputError
 from atonc.workers.call import Answer
 from atonc.workers.process import receive, send
@@ -135,6 +134,6 @@ def _ending(code: int) -> str:
 
 def _environment() -> dict[str, str]:
     """Modules are found where this process finds them."""
-    package = str(Path(atonc.__file__).resolve().parent.parent)
+    package = str(package_folder().parent)
     places = dict.fromkeys([package, *map(os.path.abspath, sys.path)])
     return {**os.environ, **_ONE_THREAD, "PYTHONPATH": os.pathsep.join(places)}
