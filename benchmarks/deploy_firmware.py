@@ -33,7 +33,7 @@ from typing import Any
 from fetched import corpus_dir
 
 from atonc.deploy import journal
-from atonc.deploy.plan import STATE
+from atonc.deploy.deployment import STATE
 
 RESULTS = Path(__file__).parent / "results" / "deploy_firmware.md"
 BOARD = "STM32N6570-DK"
