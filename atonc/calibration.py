@@ -17,7 +17,7 @@ def given_inputs(source: Graph, graph: Graph, files: Sequence[str], most: int = 
     if not files:
         return []
     from atonc.app.inputs import edge_values  # with the readers of files, which most compilations do without
-    from atonc.app.validating import read_samples
+    from atonc.app.sample_files import read_samples
 
     samples = read_samples(source, [Path(file) for file in files], None)
     return [edge_values(source, graph, sample) for sample in spread(samples, most)]

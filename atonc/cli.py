@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-import atonc
+from atonc.about import SENTENCE, __version__
 from atonc.declare import did_you_mean
 from atonc.errors import AtoncError, InputError, InternalError
 from atonc.report.progress_bar import on_terminal
@@ -42,7 +42,7 @@ from atonc.verbs import (
 )
 from atonc.verbs.common import MODELS, note, without_levels
 from atonc.verbs.examples import add_examples
-from atonc.verbs.flags import Formatter
+from atonc.verbs.parser import Parser
 
 # one line for every file of verbs; their order is that of the help
 VERBS = (
@@ -135,24 +135,15 @@ def _few_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-class _Parser(argparse.ArgumentParser):
-    """Errors as one paragraph, like all others; no abbreviations, so that scripts go on working when options come."""
-
-    def __init__(self, **more: Any) -> None:
-        super().__init__(**{"formatter_class": Formatter, "allow_abbrev": False, **more})
-
-    def error(self, message: str) -> NoReturn:
-        raise InputError(message, remedy=f"see {self.prog} --help")
-
-
 @cache
 def parser() -> argparse.ArgumentParser:
-    found = _Parser(prog="atonc", description=f"{atonc.__doc__}\nWithout a verb: analyze.")
-    found.add_argument("--version", action="version", version=f"atonc {atonc.__version__}")
+    found = Parser(prog="atonc", description=f"{SENTENCE}\nWithout a verb: analyze.")
+    found.add_argument("--version", action="version", version=f"atonc {__version__}")
     found.add_argument("--tools-version", action=_ToolsVersion, nargs=0, help="versions of everything that takes part")
     verbs = found.add_subparsers(required=True, metavar="VERB", title="verbs")
     for verb in VERBS:
         verb.add(verbs)
+    verbs.choices["completion"].set_defaults(root=found)
     add_examples(found)
     return found
 

@@ -194,11 +194,10 @@ class Compilation:
         (which become codes), or pictures: files or Pillow images.
         """
         from atonc.app.inputs import given_by_name
+        from atonc.running import run_compiled
 
         given = given_by_name(self.graph.inputs, inputs, named)
-        from atonc import run
-
-        return run(self.compiled, given)
+        return run_compiled(self.compiled, given)
 
     def save(self, folder: str | PathLike[str], hex: bool = False, stai: bool = False) -> list[Path]:
         """The files of `atonc generate`, all together or none."""

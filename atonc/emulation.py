@@ -18,7 +18,7 @@ from atonc.emit.program import Program, ProgramStep
 from atonc.emu.bus import Memory, Region, canonical
 from atonc.emu.cpu import is_library_call, run_call
 from atonc.emu.files.c_calls import FunctionReader
-from atonc.emu.files.c_syntax import parse_unit
+from atonc.emu.files.c_unit import parse_unit
 from atonc.emu.files.types import Call
 from atonc.emu.npu import run_epoch
 from atonc.errors import AtoncError, VerificationError

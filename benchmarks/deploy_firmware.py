@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.deploy import journal
-from atonc.deploy.plan import STATE
+from atonc.deploy.deployment import STATE
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import corpus_dir
 from benchmarks.shared.declare import KILLS, ONE_FETCHED, SEED, WORK, WRITE, Report, argument

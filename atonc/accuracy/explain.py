@@ -12,7 +12,7 @@ from atonc.accuracy.power import Power, from_ratio
 from atonc.accuracy.remedies import Bench
 from atonc.accuracy.symptoms import diagnose
 from atonc.app.inputs import real
-from atonc.app.validating import read_real_samples
+from atonc.app.sample_files import read_real_samples
 from atonc.compare.inputs import make_inputs
 from atonc.errors import InputError, plain
 from atonc.frontends.read import read

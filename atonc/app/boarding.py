@@ -25,7 +25,7 @@ from atonc.lower.sizes import item_bytes
 from atonc.progress import stage
 
 if TYPE_CHECKING:
-    from atonc.app.validating import Array, Sample
+    from atonc.app.sample_files import Array, Sample
     from atonc.compile_view import CompileView
     from atonc.emulation import Emulation
 

@@ -6,21 +6,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from atonc import __version__, progress
+from atonc import progress
+from atonc.about import __version__
+from atonc.app.analyzing import analyze as analyze  # whoever generates analyzes first
 from atonc.build_folder import REPORTS, write_whole
 from atonc.compile_view import CompileView
-from atonc.cost.macs import graph_macs
 from atonc.cost.saved_machine import machine_row
 from atonc.disk import write_files
 from atonc.emit import c_info, write
 from atonc.emit.c.files import files
 from atonc.emit.c.network import CNetwork, Cycles
-from atonc.errors import plain
 from atonc.hw.safety.evidence.board_file import saved_row
-from atonc.insight import reproduce, saved
+from atonc.insight import saved
 from atonc.insight.ours import network_view
-from atonc.options import Gates, Options
-from atonc.pipeline import Watch, compile_file, no_watch
+from atonc.options import Gates
 from atonc.report import compile_text, generate_report
 from atonc.report.html import html_page
 
@@ -44,16 +43,6 @@ def broken(gates: Gates, view: CompileView) -> list[str]:
     if gates.no_spill and memory.spilled_bytes:
         found.append(f"{memory.spilled_bytes:,} bytes of activations lie outside the chip, --no-spill allows none")
     return found
-
-
-def analyze(model: Path, options: Options, name: str = "network", watch: Watch = no_watch) -> CompileView:
-    write.check_name(name)
-    compiled = compile_file(model, options, watch)
-    progress.stage("counting cycles")
-    cost = compiled.cost
-    reproduced = reproduce.block(model, options, name, cost)
-    macs = graph_macs(compiled.graph)
-    return CompileView(plain(model.name), name, compiled.memory, compiled, cost, macs, options, reproduced)
 
 
 def c_network(view: CompileView) -> CNetwork:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-import atonc
+from atonc.about import __version__
 from atonc.app.targeting import TargetValidation
 from atonc.disk import write_file
 from atonc.wire.messages import TensorInfo
@@ -29,7 +29,7 @@ def save(path: Path, found: TargetValidation, model: str, reproduce: dict[str, s
         arrays[f"m_outputs_{k + 1}"] = _stacked([turn.expected[k] for turn in found.turns], tensor)
         arrays[f"c_outputs_{k + 1}"] = _stacked([turn.outputs[k] for turn in found.turns], tensor)
     told = {
-        "atonc": atonc.__version__,
+        "atonc": __version__,
         "model": model,
         "reproduce": reproduce,
         "line": found.line,

@@ -19,7 +19,7 @@ from atonc.app.boarding import image_network, stored_input
 from atonc.app.distances import Distance, OutputResult, distance, unit_of
 from atonc.app.inputs import program_inputs, real
 from atonc.app.references import References
-from atonc.app.validating import Sample
+from atonc.app.sample_files import Sample
 from atonc.compile_view import CompileView
 from atonc.cost import network as costs
 from atonc.cost.band import band_of

@@ -6,27 +6,25 @@ which percentages count. `judging.py` says what passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
 from atonc import progress
-from atonc.app.arrays import read_arrays
 from atonc.app.distances import OutputResult, distance, unit_of
 from atonc.app.inputs import as_input, program_inputs, real
 from atonc.app.judging import MIN_COSINE, is_open
 from atonc.app.reading_checks import ReadingCheck, check_reading
 from atonc.app.references import References
+from atonc.app.sample_files import Sample
 from atonc.compare.inputs import make_inputs, make_noise
 from atonc.emulation import Emulation
 from atonc.errors import InputError
-from atonc.ir import Array, Graph, Tensor
+from atonc.ir import Array, Graph
 from atonc.layer_checks import LayerCheck, check_program
 from atonc.pipeline import Compiled
 
-Sample = Mapping[str, Array]
 Kernels = dict[str, list[list[Array]]]  # by title: the values of every output for every sample
 GIVEN = "the given outputs"
 NOT_RUN = "the model's own kernels did not run (--no-exec-model)"
@@ -198,107 +196,6 @@ def _accuracy(program: Sequence[Array], reference: Sequence[Array], labels: Sequ
 
 
 # ------------------------------------------------------------------------------------------------------------ inputs
-
-
-def read_samples(source: Graph, files: Sequence[Path], limit: int | None) -> list[Sample]:
-    """Arrays named like the inputs or as ST's validation names them (or as many as there are inputs, in order); a first
-    axis beyond the model's own counts samples. Files with one array each are one input each, if the model has several.
-    """
-    samples: list[Sample] = []
-    for arrays, where in _files(files, len(source.inputs)):
-        named = _named(arrays, source.inputs, "in", where)
-        samples += _split(source, named, where)
-    return samples[:limit] if limit else samples
-
-
-def read_real_samples(source: Graph, files: Sequence[Path], limit: int | None) -> list[Sample]:
-    """The same as real values, also beyond what the inputs' formats can hold; integers are codes."""
-    samples: list[Sample] = []
-    for arrays, where in _files(files, len(source.inputs)):
-        rows = {}
-        for name, value in _named(arrays, source.inputs, "in", where).items():
-            tensor = source.tensors[name]
-            if value.dtype.kind != "f":
-                rows[name] = [real(tensor, codes) for codes in _rows(tensor, value, where)]
-                continue
-            if value.size == 0 or value.size % tensor.elements or not np.isfinite(value).all():
-                what = f"shape {value.shape} does not hold finite inputs of shape {tensor.shape}"
-                raise InputError(what, where=where)
-            rows[name] = list(value.astype(np.float64).reshape(-1, *tensor.shape))
-        count = min(len(value) for value in rows.values())
-        samples += [{name: value[k] for name, value in rows.items()} for k in range(count)]
-    return samples[:limit] if limit else samples
-
-
-def read_outputs(compiled: Compiled, files: Sequence[Path]) -> list[Mapping[str, Array]]:
-    """`-vo`: outputs that the user expects, as real values; codes where the files hold integers."""
-    graph = compiled.graph
-    found: list[Mapping[str, Array]] = []
-    for arrays, where in _files(files, len(graph.outputs)):
-        rows = {}
-        for name, value in _named(arrays, graph.outputs, "out", where).items():
-            tensor = graph.tensors[name]
-            if tensor.elements == 0 or value.size == 0 or value.size % tensor.elements:
-                raise InputError(f"shape {value.shape} does not hold outputs of shape {tensor.shape}", where=where)
-            values = value.reshape(-1, *tensor.shape)
-            rows[name] = real(tensor, values) if value.dtype.kind in "iu" else values.astype(np.float64)
-        count = min(len(value) for value in rows.values())
-        found += [{name: value[k] for name, value in rows.items()} for k in range(count)]
-    return found
-
-
-def _files(files: Sequence[Path], count: int) -> Iterator[tuple[dict[str, Array], str]]:
-    """Each file with its arrays; one array a file belongs together when there is one for every edge."""
-    read = [(read_arrays(file), str(file)) for file in files]
-    if 1 < count == len(read) and all(len(arrays) == 1 for arrays, _ in read):
-        yield {f"{k}": next(iter(arrays.values())) for k, (arrays, _) in enumerate(read)}, ", ".join(w for _, w in read)
-    else:
-        yield from read
-
-
-def _named(arrays: Mapping[str, Array], names: Sequence[str], side: str, where: str) -> dict[str, Array]:
-    """By the names of the edges, by ST's, or in order."""
-    found = {}
-    for k, name in enumerate(names):
-        known = (name, f"m_{side}puts_{k + 1}", f"c_{side}puts_{k + 1}", f"{side}_{k}", *_only(side, names))
-        if (key := next((key for key in known if key in arrays), None)) is not None:
-            found[name] = arrays[key]
-    if len(found) == len(names):
-        return found
-    if len(arrays) != len(names):
-        raise InputError(
-            f"holds {len(arrays)} arrays, the model has {side}puts {', '.join(names)}",
-            where=where,
-            remedy=f"name the arrays after the {side}puts",
-        )
-    return dict(zip(names, arrays.values(), strict=True))
-
-
-def _only(side: str, names: Sequence[str]) -> tuple[str, ...]:
-    return (f"{side}puts", f"m_{side}puts") if len(names) == 1 else ()
-
-
-def read_labels(files: Sequence[Path]) -> list[int]:
-    """Arrays called "labels" beside the inputs: the right class of each sample."""
-    found: list[int] = []
-    for file in files:
-        labels = read_arrays(file).get("labels")
-        if labels is not None and labels.dtype.kind in "iu" and labels.ndim == 1:
-            found += labels.tolist()
-    return found
-
-
-def _split(source: Graph, named: Mapping[str, Array], where: str) -> Iterator[Sample]:
-    rows = {name: _rows(source.tensors[name], value, where) for name, value in named.items()}
-    count = min(len(value) for value in rows.values())
-    for k in range(count):
-        yield {name: value[k] for name, value in rows.items()}
-
-
-def _rows(tensor: Tensor, value: Array, where: str) -> list[Array]:
-    if tensor.elements == 0 or value.size == 0 or value.size % tensor.elements:
-        raise InputError(f"shape {value.shape} does not hold inputs of shape {tensor.shape}", where=where)
-    return [as_input(tensor, row, where) for row in value.reshape(-1, *tensor.shape)]
 
 
 def synthetic_samples(source: Graph, count: int, seed: int = 0) -> list[Sample]:

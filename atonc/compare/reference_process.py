@@ -14,11 +14,12 @@ from types import TracebackType
 from typing import Any
 
 from atonc import errors
+from atonc.about import package_folder
 from atonc.compare.messages import pack, unpack
 from atonc.compare.reference import REFERENCE, Values, Wanted
 from atonc.errors import InputError
 from atonc.ir import Array
-from atonc.workers.child import Child, ChildDiedError, Message, package_folder
+from atonc.workers.child import Child, ChildDiedError, Message
 
 LIMIT_SECONDS = 600.0  # for one input; reference kernels are slow
 _SERVER = "from atonc.compare.reference_server import main; main()"
@@ -78,7 +79,7 @@ class ReferenceProcess:
 
     def _start(self) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (what the libraries print)
-        paths = [package_folder(), *filter(None, [os.environ.get("PYTHONPATH")])]
+        paths = [str(package_folder().parent), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = Child(_SERVER, {"PYTHONPATH": os.pathsep.join(paths)}, self._said)
 
     def close(self) -> None:

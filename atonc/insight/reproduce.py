@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from atonc import __version__
+from atonc.about import __version__
 from atonc.cost.network import NetworkCost
 from atonc.declare import declared, default_of
 from atonc.errors import plain

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from atonc import __version__
+from atonc.about import __version__
 from atonc.emit.c.network import CNetwork
 from atonc.emit.program import bind
 from atonc.emit.runs import keep_tables

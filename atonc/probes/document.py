@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from atonc import __version__
+from atonc.about import __version__
 from atonc.hw.safety.evidence.board_file import FORMAT, VERSION, evidence_row
 from atonc.probes.settle import Settled
 

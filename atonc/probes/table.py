@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from atonc import __version__
+from atonc.about import __version__
 from atonc.emit.c import names
 from atonc.hw.limits import NPU_CACHE_LINE
 from atonc.probes.build import BuiltProbe

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from atonc import progress, workers
-from atonc.quantizing.calibrate import Look, Looks, look
+from atonc.quantizing.look import Look, Looks, look
 from atonc.quantizing.samples import Feed
 
 FUNCTION = "atonc.quantizing.calibrate_apart:compute"

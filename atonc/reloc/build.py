@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from atonc import __version__
+from atonc.about import __version__
 from atonc.emu.files.initialisers import Segment
 from atonc.emu.files.network_c import find_networks
 from atonc.emu.files.types import CompiledNetwork

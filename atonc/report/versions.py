@@ -6,7 +6,7 @@ import platform
 import shutil
 from importlib.metadata import PackageNotFoundError, version
 
-from atonc import __version__
+from atonc.about import __version__
 
 PACKAGES = (
     *("numpy", "tree-sitter", "tree-sitter-c", "rich", "onnx", "flatbuffers", "tflite", "onnxruntime"),

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from atonc import __version__
+from atonc.about import __version__
 from atonc.serve.form import schema
 from atonc.serve.store import STATES
 

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from atonc import __version__
+from atonc.about import __version__
 from atonc.errors import AtoncError, InputError
 from atonc.report.html.page import served_head
 from atonc.serve import api, form

@@ -90,9 +90,12 @@ def _shown(value: Any) -> str:
 
 @functools.cache
 def _parser() -> argparse.ArgumentParser:
-    from atonc import cli
+    from atonc.verbs import generate
+    from atonc.verbs.parser import Parser
 
-    return cli.parser()
+    found: argparse.ArgumentParser = Parser(prog="atonc")
+    generate.add(found.add_subparsers(required=True, metavar="VERB"))
+    return found
 
 
 @functools.cache

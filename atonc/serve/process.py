@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from atonc.workers.child import ONE_THREAD, package_folder
+from atonc.about import package_folder
+from atonc.workers.child import ONE_THREAD
 
 LINE_BYTES = 1 << 16  # of one message
 BURIAL_SECONDS, POLL_SECONDS = 5.0, 0.05
@@ -105,7 +106,7 @@ async def _bury(process: asyncio.subprocess.Process) -> None:
 def _environment(scratch: Path) -> dict[str, str]:
     """What a compilation needs; not the server's token, nor what else is nobody's business."""
     found = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    return found | ONE_THREAD | {"TMPDIR": str(scratch), "PYTHONPATH": package_folder()}
+    return found | ONE_THREAD | {"TMPDIR": str(scratch), "PYTHONPATH": str(package_folder().parent)}
 
 
 def _tail(log: Path) -> str:

@@ -158,14 +158,14 @@ def _view(model: Path, asked: argparse.Namespace, title: str) -> CompileView:
 
 
 def _validation(view: CompileView, model: Path, files: Sequence[Path]) -> dict[str, Any]:
-    from atonc.app import validating
+    from atonc.app import sample_files, validating
     from atonc.app.references import References
     from atonc.report import validate_text
 
     begins_later = bool(view.options.cut_inputs or view.options.cut_input_layers)
     with References(model, exact_only=begins_later) as references:
-        samples = validating.read_samples(view.compiled.source, files, None)
-        wanted = validating.Wanted(validating.read_labels(files))
+        samples = sample_files.read_samples(view.compiled.source, files, None)
+        wanted = validating.Wanted(sample_files.read_labels(files))
         found = validating.validate(references, view.compiled, samples, wanted)
     return validate_text.as_json(found)
 

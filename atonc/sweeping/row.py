@@ -67,10 +67,10 @@ def compute(unit: Unit) -> bytes:
 
 
 def _figures(unit: Unit) -> dict[str, Any]:
-    from atonc.app import generating
+    from atonc.app.analyzing import analyze
 
     options = _options(unit)
-    view = generating.analyze(unit.files[0], options)
+    view = analyze(unit.files[0], options)
     compiled, cost = view.compiled, view.cost
     figures: dict[str, Any] = {
         "latency_ms": cost.latency_ms,

@@ -14,8 +14,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _completion(options: argparse.Namespace) -> int:
-    from atonc.cli import parser
     from atonc.report.completion import script
 
-    print(script(options.shell, parser()), end="")
+    print(script(options.shell, options.root), end="")
     return 0

@@ -32,7 +32,8 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _deploy(options: argparse.Namespace) -> int:
     from atonc.deploy.config import read_config
-    from atonc.deploy.plan import Deployment, deploy
+    from atonc.deploy.deployment import Deployment
+    from atonc.deploy.plan import deploy
     from atonc.report import deploy_text
 
     wishes = declared_values(Wishes, options)

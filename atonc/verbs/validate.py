@@ -16,7 +16,8 @@ from atonc.verbs.common import add_model_options, compiler_options, model_path
 from atonc.verbs.flags import add_declared, add_output_options
 
 if TYPE_CHECKING:
-    from atonc.app.validating import Sample, Validation
+    from atonc.app.sample_files import Sample
+    from atonc.app.validating import Validation
     from atonc.pipeline import Compiled
 
 
@@ -48,7 +49,7 @@ def _validate(options: argparse.Namespace) -> int:
 
 
 def _validate_here(options: argparse.Namespace, model: Path) -> int:
-    from atonc.app import judging, validating
+    from atonc.app import judging, sample_files, validating
     from atonc.app.references import References
     from atonc.pipeline import compile_file
     from atonc.report import validate_text
@@ -59,8 +60,8 @@ def _validate_here(options: argparse.Namespace, model: Path) -> int:
         compiled = compile_file(model, wanted)
         samples = _samples(options, compiled, SAMPLES)
         what = validating.Wanted(
-            validating.read_labels(options.valinput),
-            validating.read_outputs(compiled, options.valoutput),
+            sample_files.read_labels(options.valinput),
+            sample_files.read_outputs(compiled.graph, options.valoutput),
             not options.io_only,
             options.classifier,
             options.min_cos,
@@ -80,10 +81,10 @@ def _validate_here(options: argparse.Namespace, model: Path) -> int:
 
 
 def _samples(options: argparse.Namespace, compiled: Compiled, count: int) -> list[Sample]:
-    from atonc.app import validating
+    from atonc.app import sample_files
 
     if options.valinput:
-        return validating.read_samples(compiled.source, options.valinput, options.batches)
+        return sample_files.read_samples(compiled.source, options.valinput, options.batches)
     return _made(options, compiled, 0, options.batches or count)
 
 

@@ -13,8 +13,8 @@ from atonc.app.validate_options import SAMPLES
 from atonc.verbs.common import compiler_options, progress
 
 if TYPE_CHECKING:
+    from atonc.app.sample_files import Sample
     from atonc.app.targeting import Expected, TargetValidation
-    from atonc.app.validating import Sample
     from atonc.insight.types import NetworkView
     from atonc.wire.client import Client
 
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, path: Path) -> int:
 def _model(
     options: argparse.Namespace, path: Path, client: Client
 ) -> tuple[TargetValidation, NetworkView, dict[str, str]]:
-    from atonc.app import generating, targeting, validating
+    from atonc.app import generating, sample_files, targeting, validating
     from atonc.app.references import References
     from atonc.insight import ours
 
@@ -54,7 +54,7 @@ def _model(
         view = generating.analyze(path, compiler_options(options, verify=False))
         source = view.compiled.source
         if options.valinput:
-            samples = validating.read_samples(source, options.valinput, options.batches)
+            samples = sample_files.read_samples(source, options.valinput, options.batches)
         elif options.range:
             samples = validating.random_samples(source, options.batches or SAMPLES, options.seed, options.range)
         else:

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import IO, Any
 
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -53,11 +52,6 @@ def answers() -> IO[bytes]:
 
 
 # ---------------------------------------------------------------------------------------------------------- processes
-
-
-def package_folder() -> str:
-    """Where another process finds this package."""
-    return str(Path(str(sys.modules[__name__.partition(".")[0]].__file__)).resolve().parent.parent)
 
 
 def python(code: str) -> list[str]:

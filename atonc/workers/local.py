@@ -9,9 +9,10 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from atonc.about import package_folder
 from atonc.errors import InputError
 from atonc.workers.call import Answer
-from atonc.workers.child import ONE_THREAD, Child, ChildDiedError, package_folder
+from atonc.workers.child import ONE_THREAD, Child, ChildDiedError
 
 ATTEMPTS = 3  # of one unit whose worker died
 _WORKER = "from atonc.workers.process import main; main()"
@@ -109,5 +110,5 @@ def _ask(process: Child, message: Message) -> Answer | str:
 
 def _environment() -> dict[str, str]:
     """Modules are found where this process finds them."""
-    places = dict.fromkeys([package_folder(), *map(os.path.abspath, sys.path)])
+    places = dict.fromkeys([str(package_folder().parent), *map(os.path.abspath, sys.path)])
     return {**ONE_THREAD, "PYTHONPATH": os.pathsep.join(places)}

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import atonc
+from atonc.about import __version__, package_folder
 from atonc.errors import InputError
 
 # packages whose numbers end up in results
@@ -79,10 +79,10 @@ def _digest(path: str, size_bytes: int, changed: int) -> str:
 @cache
 def code_version() -> str:
     """Of everything that computes: a change of a line of ours makes results of before worthless."""
-    package = Path(atonc.__file__).parent
+    package = package_folder()
     sources = sorted(path for path in package.rglob("*") if path.suffix in (".py", ".toml", ".json"))
     found = [[path.relative_to(package).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()] for path in sources]
-    return f"{atonc.__version__}-{_hashed([found, [_version(name) for name in _PACKAGES]])[:16]}"
+    return f"{__version__}-{_hashed([found, [_version(name) for name in _PACKAGES]])[:16]}"
 
 
 def _version(package: str) -> str:

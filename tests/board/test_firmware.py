@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from atonc import pipeline
-from atonc.app import boarding, validating
+from atonc.app import boarding, sample_files, validating
 from atonc.app.boarding import FirmwareError, Rig
 from atonc.compile_view import CompileView
 from atonc.emulation import Emulation
@@ -61,7 +61,7 @@ def rig_of(folder: Path, common: Common, *views: CompileView, mode: str = firmwa
 @pytest.mark.parametrize("mode", [firmware.ASYNC, firmware.POLLING])
 def test_digits(tmp_path: Path, common: Common, mode: str, epoch_controller: bool) -> None:
     view = digits(epoch_controller=epoch_controller)
-    samples = validating.read_samples(view.compiled.source, [TEST_SET], 3)
+    samples = sample_files.read_samples(view.compiled.source, [TEST_SET], 3)
     rig = rig_of(tmp_path, common, view, mode=mode)
     found = boarding.compare(view, samples, rig)
     assert found.equal and found.bytes_compared == 30
@@ -74,7 +74,7 @@ def test_weights_in_ram(tmp_path: Path, common: Common, epoch_controller: bool) 
     """RAM is empty at reset: only the network's own initialisation can have filled it. What was released and used for
     something else is there again at the next inference."""
     view = digits(epoch_controller=epoch_controller, resident="all")
-    samples = validating.read_samples(view.compiled.source, [TEST_SET], 1)
+    samples = sample_files.read_samples(view.compiled.source, [TEST_SET], 1)
     rig = rig_of(tmp_path, common, view)
     assert boarding.compare(view, samples, rig).equal
     for home in view.compiled.layout.placed.values():
@@ -89,7 +89,7 @@ def test_everything_on_the_processor(tmp_path: Path, common: Common) -> None:
     """Kernels in C give what the interpreter of the model gives, with the roundings of TFLite."""
     names = tuple(op.name for op in digits().compiled.graph.ops)
     view = digits(on_cpu=names)
-    samples = validating.read_samples(view.compiled.source, [TEST_SET], 3)
+    samples = sample_files.read_samples(view.compiled.source, [TEST_SET], 3)
     found = boarding.compare(view, samples, rig_of(tmp_path, common, view))
     assert found.equal and not view.compiled.program.epochs
     for sample in samples:

@@ -16,8 +16,9 @@ from atonc import cli
 from atonc.deploy import journal, tools
 from atonc.deploy.app_config.render import meaning
 from atonc.deploy.config import read_config
+from atonc.deploy.deployment import Deployment
 from atonc.deploy.options import Wishes
-from atonc.deploy.plan import Deployment, Done, deploy
+from atonc.deploy.plan import Done, deploy
 from atonc.deploy.steps import build
 from atonc.errors import InputError, ToolError, UnsupportedError
 from tests.deploy import test_h747

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from atonc.emu.files.c_calls import FunctionReader
 from atonc.emu.files.c_literals import number
-from atonc.emu.files.c_syntax import parse_unit
+from atonc.emu.files.c_unit import parse_unit
 from atonc.emu.files.types import CValue, Symbol
 from atonc.errors import InputError
 

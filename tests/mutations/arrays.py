@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.app.validating import read_labels, read_samples
+from atonc.app.sample_files import read_labels, read_samples
 from atonc.frontends.tflite import read_tflite
 from atonc.ir import Graph
 from tests.frontends.tflite_models import O, T, build

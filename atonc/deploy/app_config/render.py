@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from atonc import __version__
+from atonc.about import __version__
 from atonc.deploy.app_config.types import Define, Header, Line, Note, Table
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)

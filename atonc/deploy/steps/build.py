@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from atonc.deploy import journal, tools
-from atonc.deploy.plan import Deployment, Result, Step, put
+from atonc.deploy.deployment import Deployment, Result, Step, put
 from atonc.errors import ToolError
 
 try:

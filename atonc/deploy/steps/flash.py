@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from atonc.deploy import tools
-from atonc.deploy.plan import Deployment, Result, Step
+from atonc.deploy.deployment import Deployment, Result, Step
 from atonc.deploy.steps.build import ELF
 from atonc.deploy.steps.initialisers import HEX
 from atonc.deploy.steps.sign import SIGNED

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from atonc.app.profiles import read_profile
+from atonc.deploy.deployment import Deployment, Result, Step, inputs_digest, put
 from atonc.deploy.journal import Contents, digest
-from atonc.deploy.plan import Deployment, Result, Step, inputs_digest, put
 from atonc.disk import read_file
 from atonc.options import Options
 

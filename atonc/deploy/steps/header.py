@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from atonc.deploy.app_config import header_of, text_of
 from atonc.deploy.c_text import line_end
-from atonc.deploy.plan import Deployment, Result, Step, put
+from atonc.deploy.deployment import Deployment, Result, Step, put
 from atonc.errors import InputError
 
 _SOUNDS = ("audio_event_detection", "speech_enhancement")

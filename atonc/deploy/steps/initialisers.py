@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from atonc.deploy.deployment import Deployment, Result, Step, put
 from atonc.deploy.journal import Contents
-from atonc.deploy.plan import Deployment, Result, Step, put
 
 HEX = "network_data.hex"
 _RAW = ".raw"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from atonc.deploy.deployment import Deployment, Result, Step, put
 from atonc.deploy.h747 import plan_patch
-from atonc.deploy.plan import Deployment, Result, Step, put
 from atonc.deploy.steps.network import folder_of_the_other_tool
 from atonc.errors import InputError
 from atonc.hw.tolerant_json import read_json

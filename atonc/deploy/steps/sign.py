@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from atonc.deploy import tools
+from atonc.deploy.deployment import Deployment, Result, Step, inputs_digest, put
 from atonc.deploy.journal import digest
-from atonc.deploy.plan import Deployment, Result, Step, inputs_digest, put
 from atonc.deploy.steps.build import BINARY
 from atonc.errors import ToolError
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from atonc.emit.c import ll_calls
-from atonc.emit.c.epochs import flags
+from atonc.emit.c import ll_calls, names
 from atonc.emit.c.ll_text import function_name
 from atonc.emit.c.ll_types import Base
 from atonc.emit.c.network import Block, CNetwork
@@ -22,7 +21,7 @@ def members(network: CNetwork, block: Block) -> Iterator[tuple[str, str]]:
     for which in ("Start", "End"):
         yield f"{which.lower()}_epoch_block", function_name(which, step.number, network.suffix)
     yield "wait_mask", f"0x{ll_calls.wait_mask(step):08x}"
-    yield "flags", flags("pure_hw")
+    yield "flags", names.block_flags("pure_hw")
 
 
 def _bases(network: CNetwork, block: Block) -> dict[str, Base]:

@@ -9,8 +9,6 @@ from atonc.emit.c.cpu_functions import ARGUMENTS, end_function
 from atonc.emit.c.network import Block, CNetwork
 from atonc.hw import regs
 
-_FLAGS = ("epoch_start", "epoch_end")
-
 
 def start_function(block: Block) -> str:
     return f"_ec_blob_cache_start_func_{block.first}"
@@ -50,7 +48,7 @@ def _cpu_members(block: Block) -> Iterator[tuple[str, str]]:
     yield "start_epoch_block", "NULL"
     yield "end_epoch_block", end_function(block)
     yield "wait_mask", "0"
-    yield "flags", flags("pure_sw")
+    yield "flags", names.block_flags("pure_sw")
 
 
 def _npu_members(network: CNetwork, block: Block) -> Iterator[tuple[str, str]]:
@@ -66,11 +64,7 @@ def _blob_members(network: CNetwork, block: Block) -> Iterator[tuple[str, str]]:
     yield "end_epoch_block", "NULL"
     yield "blob_address", f"(uintptr_t)({names.blob(network.name, block.first)}_address)"
     yield "wait_mask", "0"  # number of the epoch controller
-    yield "flags", flags("blob", "pure_hw")
-
-
-def flags(*more: str) -> str:
-    return " | ".join(f"EpochBlock_Flags_{flag}" for flag in (*_FLAGS, *more))
+    yield "flags", names.block_flags("blob", "pure_hw")
 
 
 def debug_members(network: CNetwork, block: Block) -> Iterator[tuple[str, str]]:

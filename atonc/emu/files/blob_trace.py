@@ -8,7 +8,8 @@ from pathlib import Path
 
 from atonc.emu.files.c_arrays import unit_array_bytes
 from atonc.emu.files.c_calls import FunctionReader
-from atonc.emu.files.c_syntax import bounded_depth, parse_unit, read_source
+from atonc.emu.files.c_syntax import bounded_depth, read_source
+from atonc.emu.files.c_unit import parse_unit
 from atonc.emu.files.types import Call, CValue
 from atonc.errors import InputError
 

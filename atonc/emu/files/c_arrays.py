@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.emu.files.c_syntax import Unit, bounded_depth, declared_name, parse_unit, read_source, require_sound
+from atonc.emu.files.c_syntax import Unit, bounded_depth, declared_name, read_source, require_sound
+from atonc.emu.files.c_unit import parse_unit
 from atonc.emu.files.c_values import Evaluator, Scope
 from atonc.errors import InputError
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
@@ -10,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from atonc.disk import read_file
-from atonc.emu.files.c_literals import flat_list
-from atonc.emu.files.c_preprocess import Preprocessed, blank, preprocess
+from atonc.emu.files.c_preprocess import Preprocessed
 from atonc.emu.files.types import CValue
 from atonc.errors import InputError, ToolError
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 MAX_SOURCE_BYTES = 64 << 20
-_LONG_LIST = re.compile(rb"\{[-+0-9.,eEf\s]{1024,}\}")
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -38,7 +35,7 @@ def bounded_depth(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 @lru_cache(maxsize=1)
-def _parser() -> Parser:
+def c_parser() -> Parser:
     try:
         import tree_sitter
         import tree_sitter_c
@@ -75,44 +72,10 @@ def read_source(path: Path) -> bytes:
     return read_file(path, MAX_SOURCE_BYTES)
 
 
-def parse_unit(source: bytes, path: str) -> Unit:
-    """Parses C text. Broken syntax is reported when a broken function is used, not before."""
-    from atonc.emu.files.c_values import evaluate_condition
-
-    if len(source) > MAX_SOURCE_BYTES:
-        raise InputError("too large for a generated C file", where=path)
-    prepared = preprocess(source, path, evaluate_condition)
-    lists: dict[int, list[CValue]] = {}
-    root = _parser().parse(_without_lists(prepared.text, lists)).root_node
-    unit = Unit(path, prepared.text, root, prepared, lists)
-    for node in unit.root.named_children:
-        if node.type == "function_definition":
-            name = declared_name(node, unit)
-            if name:
-                unit.functions[name] = node
-        elif node.type == "declaration":
-            _collect_globals(node, unit)
-    return unit
-
-
-def _without_lists(text: bytes, lists: dict[int, list[CValue]]) -> bytes:
-    """The text with long brace lists of plain numbers blanked, each number read already: a tree of them would take a
-    hundred times their room."""
-
-    def blanked(match: re.Match[bytes]) -> bytes:
-        numbers = flat_list(match[0].decode())
-        if numbers is None:
-            return match[0]
-        lists[match.start()] = numbers
-        return b"{0" + blank(match[0][2:-1]) + b"}"
-
-    return _LONG_LIST.sub(blanked, text)
-
-
 def parse_expression(text: str) -> tuple[Unit, Node] | None:
     """A lone expression as a tree; None if it is not one."""
     wrapped = f"int x = ({text});".encode()
-    unit = Unit("macro", wrapped, _parser().parse(wrapped).root_node, Preprocessed(wrapped))
+    unit = Unit("macro", wrapped, c_parser().parse(wrapped).root_node, Preprocessed(wrapped))
     if unit.root.has_error or unit.root.named_child_count != 1:
         return None
     declaration = unit.root.named_children[0]
@@ -133,13 +96,6 @@ def declared_name(node: Node, unit: Unit) -> str | None:
             return None
         node = inner
     return None
-
-
-def _collect_globals(declaration: Node, unit: Unit) -> None:
-    for declarator in declaration.children_by_field_name("declarator"):
-        name = declared_name(declarator, unit)
-        if name and declarator.type != "function_declarator":
-            unit.globals[name] = declarator
 
 
 def first_error(node: Node) -> Node | None:

@@ -10,7 +10,8 @@ from atonc.emu.files import header_comment
 from atonc.emu.files.buffers import buffer_table, integer
 from atonc.emu.files.c_calls import FunctionReader
 from atonc.emu.files.c_literals import number
-from atonc.emu.files.c_syntax import Unit, bounded_depth, parse_unit, read_source
+from atonc.emu.files.c_syntax import Unit, bounded_depth, read_source
+from atonc.emu.files.c_unit import parse_unit
 from atonc.emu.files.types import (
     BufferInfo,
     CompiledNetwork,
