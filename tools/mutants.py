@@ -5,9 +5,9 @@
 The mistakes stand in `tools/mutants.toml`: a file, the function that has the text, the text, what stands there instead,
 and the tests nearest to it. Each is planted in a copy of the checkout, never in the checkout itself. The nearest
 tests run first and stop at the first failure; where all pass, the folders around them (not with `--near`); with
-`--whole`, all tests. What
-fails must pass without the mistake, else it tells nothing. A mutant whose text is gone is *stale*: change the list.
-`--state`: a file that remembers what was found, so that the same call goes on where it stopped.
+`--whole`, all tests. What fails must pass without the mistake, else it tells nothing. A mutant whose text is gone is
+*stale*: change the list. `--state`: a file that remembers what was found, so that the same call goes on where it
+stopped.
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ def page(mutants: Sequence[Mutant], outcomes: dict[str, Outcome], gone: dict[str
         "# Mistakes planted on purpose",
         "",
         f"Date {date.today()}, commit {commit.strip()}, {machine} that others used too. Script: `tools/mutants.py`;",
-        "the mistakes stand in `tools/mutants.toml`. *near*: the tests that the list names notice it; *folder*: another",
-        "one of the same folder; *whole*: one of all tests.",
+        "the mistakes stand in `tools/mutants.toml`. *near*: the tests that the list names notice it; *folder*: one",
+        "of the same folder; *whole*: one of all tests.",
         "",
         *summary(mutants, outcomes, gone),
         "",
