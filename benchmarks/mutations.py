@@ -27,10 +27,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.mutations import KINDS, SECONDS, Outcome, attempt  # noqa: E402
+from tests.mutations import KINDS, Outcome, attempt  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "mutations.md"
 CHUNK = 500
+SECONDS = 10.0  # of the processor, for one file
 MEMORY = 1500 << 20  # more than the process has before
 HANGS_SECONDS = 300.0  # on the clock, without an answer; the limit on one file is in seconds of the processor
 HEAD = f"""# Damaged files in great numbers
@@ -52,7 +53,12 @@ def work(kind: str, seed: int, numbers: range, answers: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     with tempfile.TemporaryDirectory() as folder:
         for number in numbers:
-            answers.send(asdict(attempt(kind, seed, number, Path(folder))))
+            started = time.process_time()
+            found = asdict(attempt(kind, seed, number, Path(folder)))
+            found["seconds"] = time.process_time() - started
+            if found["seconds"] > SECONDS:
+                found["problem"] = f"{found['problem']} {found['seconds']:.0f} s".strip()
+            answers.send(found)
     answers.close()
 
 
