@@ -153,7 +153,7 @@ class Copy:
 
 def _environment(root: Path) -> dict[str, str]:
     corpus = os.environ.get("ATONC_CORPUS", str(ROOT.parent / "shared" / "corpus"))
-    quick = {"OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # loading plugins takes longer than most tests
+    quick = {"OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # plugins take longer than tests
     return {**os.environ, "PYTHONPATH": str(root), "ATONC_CORPUS": corpus, **quick}
 
 
