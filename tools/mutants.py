@@ -144,7 +144,7 @@ class Copy:
         if done.returncode == PASSED:
             return []
         if done.returncode in (FAILED, INTERRUPTED):
-            named = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+            named = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
             return list(named) or ["the tests cannot be read"]
         if done.returncode < 0:
             return ["never ends"]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from atonc.cost import network, program
+from atonc.cost.band import band_of
 from atonc.cost.macs import macs, unit_macs
 from atonc.cost.network import NetworkCost, StepCost, cpu_cost
+from atonc.hw.cycles import doubts
 from atonc.hw.machine import stm32n6
 from atonc.ir import Op, Tensor
 from tests.hw import cycles_epochs as e
@@ -48,6 +50,14 @@ def test_a_step_of_the_processor() -> None:
     found = cpu_cost([Call(800), Call(1600, 500)], machine, "both")
     assert (found.cycles, found.milliseconds, found.cpu_ms) == (3500, 0.0035, 0.003)
     assert found.known and not cpu_cost([Call(800), Call(800, known=False)], machine, "").known
+
+
+def test_no_band_reaches_down_to_nothing() -> None:
+    """Turns that may be hidden altogether, and the model's own three percent on top."""
+    hidden = replace(step(1000, "read"), doubts={doubts.LONG_TURNS: 1000.0})
+    found = band_of([(False, hidden)])
+    assert found.low == -0.9 and found.high > 0.03
+    assert found.relative == max(0.9, found.high)
 
 
 def test_st_s_own_figure_is_taken_where_its_file_has_one() -> None:
