@@ -7,11 +7,13 @@ import pytest
 from atonc.emit import runs
 from atonc.emit.program import Program, ProgramStep, bind, bind_epoch, relative_pools, user_buffers
 from atonc.emit.usage import copy_bytes
+from atonc.emit.write import description
 from atonc.hw.ec import Blob, Container
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import NPU_CACHE_LINE, PREFETCH_BYTES
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.hw.units.switch import Link
+from atonc.ir import Graph
 from atonc.place import board
 from atonc.place.pools import movable_outside
 from atonc.place.types import USER_BASE, Placed
@@ -104,3 +106,13 @@ def test_programs_in_ram_fill_whole_lines() -> None:
     for one in (small, large):
         size = 4 * len(one.blob.words())
         assert copy_bytes(one) % NPU_CACHE_LINE == 0 and size <= copy_bytes(one) < size + NPU_CACHE_LINE
+
+
+def test_the_description_counts_steps_from_one() -> None:
+    program = bind([copying(), copying()], HOMES, (), (), CACHED)
+    (one,) = [b for b in description(program, Graph({}, (), (), ()), "net")["buffers"] if b["name"] == "inside"]
+    assert (one["first_step"], one["last_step"], one["address"], one["size_bytes"]) == (1, 1, 0x3420_0000, 64)
+    steps = description(program, Graph({}, (), (), ()), "net")["steps"]
+    assert [(step["number"], step["kind"], step["blob"]) for step in steps] == [
+        (1, "npu", "_ec_blob_net_1"), (2, "npu", "_ec_blob_net_1"),
+    ]  # fmt: skip
