@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from atonc.emit import runs
@@ -11,6 +13,7 @@ from atonc.emit.write import description
 from atonc.hw.ec import Blob, Container
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import NPU_CACHE_LINE, PREFETCH_BYTES
+from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.hw.units.switch import Link
 from atonc.ir import Graph
@@ -116,3 +119,12 @@ def test_the_description_counts_steps_from_one() -> None:
     assert [(step["number"], step["kind"], step["blob"]) for step in steps] == [
         (1, "npu", "_ec_blob_net_1"), (2, "npu", "_ec_blob_net_1"),
     ]  # fmt: skip
+
+
+def test_no_table_is_kept_over_a_step_of_the_cpu() -> None:
+    """It begins a program of its own, which may run after another network."""
+    table = ArithConfig(table=bytes(range(1, 13)), vector_a=1)
+    plan = replace(copying(), units={"ARITH0": table})
+    cpu = CpuPlan(("s",), "s", "s", ("inside",), ("outside",))
+    program = runs.keep_tables(bind([plan, plan, cpu, plan, plan], HOMES, (), (), CACHED))
+    assert [tuple(epoch.kept) for epoch in program.epochs] == [(), ("ARITH0",), (), ("ARITH0",)]
