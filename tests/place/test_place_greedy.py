@@ -52,7 +52,7 @@ def assert_sound(problem: Problem, addresses: list[int], window: Window) -> None
             assert not together or ranges[n][1] <= ranges[m][0] or ranges[m][1] <= ranges[n][0]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(problems(), st.sampled_from([UP, DOWN]))
 def test_no_two_live_buffers_overlap(problem: Problem, window: Window) -> None:
     found = pack(problem, [window])
