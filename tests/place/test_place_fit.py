@@ -28,3 +28,10 @@ def test_what_moves_most_per_byte_comes_first_behind_what_has_no_choice() -> Non
     items = (Item(64, 0, 0, traffic=64), Item(64, 0, 0, traffic=640), Item(640, 0, 0, traffic=1280),
              Item(64, 0, 0, traffic=1, npu_ram_only=True))  # fmt: skip
     assert Problem(items).hot_first == [3, 1, 2, 0]
+
+
+def test_what_needs_the_npu_ram_passes_other_windows_by() -> None:
+    slow, fast = Window(0, 1024, npu_ram=False), Window(1024, 2048)
+    problem = Problem((Item(512, 0, 0), Item(512, 0, 0, npu_ram_only=True)))
+    assert pack_in_order(problem, (1, 0), [slow, fast], best_fit=False) == ([0, 1024], -1)
+    assert pack_in_order(problem, (1, 0), [slow], best_fit=False) == (None, 1)
