@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from atonc.hw.limits import CPU_CACHE_LINE, PREFETCH_BYTES, XSPI_TAIL
-from atonc.place import board
+from atonc.place import board, place
 from atonc.place.cost import Traffic
 from atonc.place.greedy import Item, Problem
 from atonc.place.packing import Job, pack
 from atonc.place.pools import Board, usable
+from atonc.plan.types import BufferKind
+from tests.place.plans import chain
 
 DK = board("stm32n6570-dk")
 
@@ -42,3 +44,11 @@ def test_a_layout_is_proven_where_it_meets_the_lower_bound_and_not_otherwise(mon
     holes = Problem((Item(32, 2, 2, 32), Item(48, 2, 2), Item(96, 1, 2, 32), Item(64, 0, 1, 32)))
     found = pack(_job(holes, DK))
     assert found is not None and not found.proven, "two alignments leave a hole, and nobody looked further"
+
+
+def test_constants_lie_in_the_order_in_which_they_are_read() -> None:
+    steps = chain(64, 64, 64)
+    steps.epoch([steps.buffer("z", 100, BufferKind.CONSTANT), "t2"], [steps.buffer("u", 64)])
+    steps.epoch([steps.buffer("a", 100, BufferKind.CONSTANT), "u"], [steps.buffer("v", 64)])
+    placed = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, DK).placed
+    assert placed["a"].address == placed["z"].address + 112, "read first, and then to the next address of an engine"
