@@ -252,9 +252,9 @@ def main(words: Sequence[str] | None = None) -> int:
             outcomes[one.name] = look(one, copy, options.whole, not options.near)
             said = "found" if outcomes[one.name].found else "SURVIVES"
             print(f"{number:3} of {len(wanted)} {said:8} {one.name}: {outcomes[one.name].by}", flush=True)
-            if options.state:
-                options.state.write_text(json.dumps([asdict(kept) for kept in outcomes.values()], indent=1))
+            _remember(options.state, outcomes)
         outcomes = {one.name: one for one in confirmed(outcomes.values(), copy)}
+        _remember(options.state, outcomes)
     print("\n".join(table(wanted, outcomes, gone)), *summary(wanted, outcomes, gone), sep="\n")
     if options.write:
         (ROOT / RESULTS).write_text(page(every, outcomes, gone))
@@ -277,6 +277,11 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
 def _asked(one: Mutant, options: argparse.Namespace) -> bool:
     named = not options.names or any(name in one.name for name in options.names)
     return named and options.area in (None, one.area) and (one.sample or not options.sample)
+
+
+def _remember(state: Path | None, outcomes: dict[str, Outcome]) -> None:
+    if state is not None:
+        state.write_text(json.dumps([asdict(one) for one in outcomes.values()], indent=1))
 
 
 def _known(state: Path | None) -> dict[str, Outcome]:
