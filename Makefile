@@ -38,7 +38,7 @@ unit: $(STAMP)
 
 quick: $(STAMP)
 	$(BIN)/ruff check .
-	$(BIN)/pytest -q $(QUICK)
+	PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/pytest -q $(QUICK)
 
 demo: $(STAMP)
 	$(BIN)/atonc generate examples/digits/digits.tflite -n digits -o build/digits

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.shared.declare import COUNT, FIRST, JOBS, KEEP, SEED, WRITE, Report, argument
 from benchmarks.shared.kept import append, read_lines
-from tests.mutations import KINDS, SECONDS, Outcome, attempt
+from tests.mutations import KINDS, Outcome, attempt
 
 GROUP = "tools"
 ARGUMENTS = (
@@ -34,6 +34,7 @@ ARGUMENTS = (
 )
 
 CHUNK = 500
+SECONDS = 10.0  # of the processor, for one file
 MEMORY = 1500 << 20  # more than the process has before
 HANGS_SECONDS = 300.0  # on the clock, without an answer; the limit on one file is in seconds of the processor
 HEAD = f"""# Damaged files in great numbers
@@ -54,7 +55,12 @@ def work(kind: str, seed: int, numbers: range, answers: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     with tempfile.TemporaryDirectory() as folder:
         for number in numbers:
-            answers.send(asdict(attempt(kind, seed, number, Path(folder))))
+            started = time.process_time()
+            found = asdict(attempt(kind, seed, number, Path(folder)))
+            found["seconds"] = time.process_time() - started
+            if found["seconds"] > SECONDS:
+                found["problem"] = f"{found['problem']} {found['seconds']:.0f} s".strip()
+            answers.send(found)
     answers.close()
 
 

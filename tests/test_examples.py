@@ -13,6 +13,7 @@ from atonc.app import runs, safety
 from atonc.hw.ec import assemble, disassemble, read_header_file
 from atonc.reasons import Severity
 from examples import make_first
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRST = ROOT / "examples" / "first"
@@ -25,7 +26,7 @@ def result() -> runs.RunResult:
 
 def test_the_files_are_what_the_script_writes(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "examples" / "make_first.py"), str(tmp_path)]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=PATIENCE)
     written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert written == {path.name: path.read_bytes() for path in FIRST.iterdir()}
 

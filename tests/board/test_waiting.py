@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from atonc.app import board_running
 from tests.board.programs import build, needs_compiler
+from tests.patience import no_hang
 
 pytestmark = needs_compiler
 
@@ -18,8 +18,7 @@ def test_a_board_that_waits_can_be_stopped(tmp_path: Path) -> None:
         'board_print("waiting\\n"); while (!(WORD(0x5200101Cu) & 0x20u)) { } return 0; }',
     )
     said: list[str] = []
-    began = time.monotonic()
-    served = board_running.run_firmware(board_running.BoardRun(elf, serial="socket:0", seconds=0.5), said.append)
+    with no_hang():  # without a look at the clock it takes hours
+        served = board_running.run_firmware(board_running.BoardRun(elf, serial="socket:0", seconds=0.5), said.append)
     assert served.reason == "time"
     assert "| waiting" in said
-    assert time.monotonic() - began < 60, "on a busy machine; without a look at the clock it takes hours"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +13,9 @@ from atonc import cli
 from atonc.errors import ModelError
 from tests.compiler.hostile_models import hostile_models, onnx_model, tflite_parts
 from tests.frontends.tflite_models import build
+from tests.patience import no_hang
 
 GROUPS, EACH = 10, 50
-SECONDS = 10.0
 MEMORY = 2 << 30
 COMPILED, USER_ERROR, TOO_LARGE = 0, 2, 3
 OUT_OF_MEMORY = ("out of memory", "Unable to allocate", "MemoryError")  # somebody asked for more than the limit
@@ -44,13 +43,11 @@ def test_hostile_models(
     for name, data in hostile_models(group, EACH):
         path = tmp_path / name
         path.write_bytes(data)
-        started = time.perf_counter()
-        codes.append(cli.main(["analyze", "-m", str(path), "--quiet"]))
-        seconds = time.perf_counter() - started
+        with no_hang():
+            codes.append(cli.main(["analyze", "-m", str(path), "--quiet"]))
         said = capsys.readouterr().err
         allowed = (COMPILED, USER_ERROR, TOO_LARGE)
         assert codes[-1] in allowed, f"{name} of group {group}: {said}"
-        assert seconds < SECONDS, f"{name} of group {group} took {seconds:.0f} s"
         assert not any(words in said for words in OUT_OF_MEMORY), f"{name} of group {group}: {said}"
         if codes[-1] != COMPILED:
             assert said.startswith("atonc: ") and "Traceback" not in said

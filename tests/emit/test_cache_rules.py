@@ -123,6 +123,17 @@ def test_digits(tmp_path: Path) -> None:
     check(digits(), tmp_path / "out")
 
 
+def test_what_the_application_wrote_over_an_output_is_dropped_before_the_npu_writes(tmp_path: Path) -> None:
+    """It cleared the results of the last inference: lines that may be evicted over those of the next one."""
+    view = view_of(between("npu"))
+    generating.generate(view, tmp_path / "out")
+    machine = Machine(tmp_path / "out", network_of(view))
+    home = machine.network.home(view.compiled.graph.outputs[0])
+    machine.dirty = set(range(home.address // LINE, -(-home.end // LINE)))
+    machine.run()
+    assert not machine.dirty
+
+
 def test_the_cache_notices_what_is_missing(tmp_path: Path) -> None:
     """Without its maintenance the same network gives wrong bytes here."""
     view = view_of(between("npu", "cpu"))

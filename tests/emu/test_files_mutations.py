@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +12,9 @@ from atonc.emu.files.initialisers import load_initialisers
 from atonc.emu.files.network_c import read_network
 from atonc.errors import InputError
 from tests.emu.files_samples import driver_text, ecblobs_text, network_text, write_network
+from tests.patience import no_hang
 
 MUTATIONS = 120
-SECONDS_EACH = 5.0
 
 
 def mutations(text: str, seed: int) -> Iterator[str]:
@@ -44,14 +43,12 @@ def mutations(text: str, seed: int) -> Iterator[str]:
 
 def survives(folder: Path) -> bool:
     """True when the damage went unnoticed; an error must be an InputError."""
-    before = time.process_time()
     try:
-        load_initialisers(read_network(folder))
+        with no_hang():
+            load_initialisers(read_network(folder))
     except InputError as error:
         assert str(error)
         return False
-    finally:
-        assert time.process_time() - before < SECONDS_EACH
     return True
 
 
@@ -104,6 +101,4 @@ def test_large_hostile_files_do_not_hang(tmp_path: Path) -> None:
         "/* " + 'GIT_BRANCH "' * 50_000 + "*/",
     ):
         c_file.write_text(head + body)
-        before = time.process_time()
         assert not survives(tmp_path)
-        assert time.process_time() - before < SECONDS_EACH

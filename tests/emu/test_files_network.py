@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from atonc.emu.files.types import EpochFlags, Symbol
 from atonc.errors import AtoncError, InputError
 from atonc.hw.ec import decode
 from tests.emu.files_samples import HARDWARE_EPOCH, blob_words, driver_text, ecblobs_text, network_text, write_network
+from tests.patience import no_hang
 
 
 def test_the_whole_network(tmp_path: Path) -> None:
@@ -238,20 +238,19 @@ def test_blob_traces(tmp_path: Path) -> None:
         read.read_memory(0xF000_0000, 99)
 
 
-def test_fetched_networks_read_quickly() -> None:
+def test_fetched_networks_are_read() -> None:
     folder = os.environ.get("ATONC_FETCHED")
     if not folder:
         pytest.skip("ATONC_FETCHED does not name a folder of fetched networks")
     files = [p for p in Path(folder).rglob("*.c") if b"LL_ATON_EpochBlockItems_" in p.read_bytes()]
     read = 0
     for path in (p for p in files if not p.name.endswith("_blob_trace.c")):
-        before = time.process_time()
         try:
-            network = read_network(path)
+            with no_hang():
+                network = read_network(path)
         except AtoncError as error:
             assert "ecblobs.h" in str(error), error
             continue
         read += 1
-        assert time.process_time() - before < 0.5 + path.stat().st_size / 600_000
         assert network.blocks and network.inputs and network.outputs and network.pools
     assert read

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 import atonc
 from atonc.cli import main
 from tests.evaluating.networks import colour_folder, colour_model
+from tests.patience import until
 
 SIDE, CELL = 16, 4
 RED, GREEN = (255, 0, 0), (0, 255, 0)
@@ -167,9 +167,7 @@ def test_a_killed_worker_of_a_cluster_changes_no_byte_of_an_evaluation(tmp_path:
     with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster:
         victim = cluster.workers[0].pid
         process = started("there", "--scheduler", cluster.scheduler_address)
-        deadline = time.monotonic() + 300  # of a busy machine
-        while len(list((tmp_path / "there" / "units").glob("??/*"))) < 3 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: len(list((tmp_path / "there" / "units").glob("??/*"))) >= 3)
         os.kill(victim, signal.SIGKILL)
         done = len(list((tmp_path / "there" / "units").glob("??/*")))
         assert process.wait(300) == 0

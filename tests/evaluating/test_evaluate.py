@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from atonc.cli import main
 from atonc.emulation import Emulation
 from atonc.pipeline import compile_file
 from tests.evaluating.networks import COLOURS, SIDE, colour_folder, colour_model
+from tests.patience import until
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +134,7 @@ def test_killed_and_resumed_gives_the_same_figures(model: Path, tmp_path: Path) 
     folder = colour_folder(tmp_path / "data", each=10)
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     process = _evaluate(model, folder, resumed)
-    deadline = time.monotonic() + 300  # of a busy machine
-    while not list((resumed / "units").glob("??/*")) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: list((resumed / "units").glob("??/*")))
     process.send_signal(signal.SIGKILL)
     process.wait()
     done = {path: path.stat().st_mtime_ns for path in (resumed / "units").glob("??/*")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 from atonc.errors import InputError
 from atonc.hw.ec import Blob, Container, container_of, read_header, read_header_file
 from tests.hw.ec_programs import sample_program
+from tests.patience import growth, no_hang
 
 RELOCATED = container_of(sample_program(), 0x20)
 BARE = Container(Blob((0x3DD, 0xC)))
@@ -133,18 +134,20 @@ def test_missing_names_and_files(tmp_path: Path) -> None:
     ],
 )
 def test_hostile_headers_cost_no_quadratic_time(text: str) -> None:
-    started = time.perf_counter()
     try:
-        read_header(text)
+        with no_hang(20):  # a moment; each position times each position takes minutes
+            read_header(text)
     except InputError as error:
         assert error.what
-    assert time.perf_counter() - started < 2.0
 
 
-def test_large_headers_are_fast() -> None:
-    big = Container(Blob(tuple([0x3DD] * 120_000)))
-    text = array("_ec_blob_1", big)
-    assert len(text) > 1_300_000
-    started = time.perf_counter()
-    assert read_header(text).blobs[0].container == big
-    assert time.perf_counter() - started < 1.0
+def test_large_headers_are_read_in_one_walk() -> None:
+    def reading(words: int) -> Callable[[], object]:
+        big = Container(Blob(tuple([0x3DD] * words)))
+        text = array("_ec_blob_1", big)
+        assert read_header(text).blobs[0].container == big
+        return lambda: read_header(text)
+
+    assert growth(reading, 2000) < 2.2
+    with no_hang(20):
+        reading(120_000)

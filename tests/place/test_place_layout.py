@@ -60,3 +60,13 @@ def test_a_board_that_is_too_small_says_why() -> None:
     assert [b.name for b in shortage.live] == ["t1", "t2"]
     assert shortage.live[0].written_by == "layer0" and shortage.live[0].read_by == ("layer1",)
     assert "4,000,000 bytes" in str(caught.value) and shortage.levers
+
+
+@pytest.mark.parametrize(("source", "enough"), [(500_000, False), (3_000_000, True)])
+def test_a_lever_is_enough_where_it_closes_the_gap(source: int, enough: bool) -> None:
+    with pytest.raises(PlacementError) as caught:
+        layout_of(chain(source, 5_000_000 - source, 1000), NUCLEO)
+    shortage = caught.value.shortage
+    (lever,) = [one for one in shortage.levers if "--no-inputs-allocation" in one.what]
+    assert lever.gain_bytes == source and lever.enough == enough == (source >= shortage.gap_bytes)
+    assert shortage.levers[0].enough, "those that are enough come first"

@@ -30,6 +30,7 @@ ROOT = Path(__file__).parent.parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
 CORPUS = Path(os.environ.get("ATONC_CORPUS", ROOT.parent / "shared" / "corpus"))
 CHROMIUM = shutil.which("chromium")
+MOST_DRAWN = 12_000  # elements of the page of a network of 300 layers
 WINDOWS = pytest.mark.parametrize("size", [(1400, 900), (390, 800)], ids=["wide", "phone"])
 
 
@@ -167,7 +168,8 @@ def _graph(page: Any, name: str) -> str:
 def test_the_page_works(browser: Any, page_file: Path, size: tuple[int, int]) -> None:
     assert page_file.stat().st_size < 2 << 20
     with Window(browser, page_file, size) as page:
-        assert min(_loading(page) for _ in range(3)) < 2.0
+        drawn = page.evaluate("document.querySelectorAll('*').length")
+        assert drawn < MOST_DRAWN, "benchmarks/report_page.py says how long that takes"
         for selector in ("#memory-pools rect.mark", "#memory-live path", "#roofline-plot circle", "#edges tbody tr"):
             assert page.locator(selector).count() > 0, selector
         assert page.locator("#timeline-plot .beside").count() > 0, "chains side by side"
@@ -176,22 +178,6 @@ def test_the_page_works(browser: Any, page_file: Path, size: tuple[int, int]) ->
         assert page.locator("#detail-body svg rect").count() > 1, "the wiring of the selected epoch"
         _selects(page)
         _searches(page)
-
-
-def _loading(page: Any) -> float:
-    """Seconds of the processor until everything is drawn: the tests share the machine, so the clock tells nothing."""
-    devtools = page.context.new_cdp_session(page)
-    devtools.send("Performance.enable")
-
-    def used() -> float:
-        metrics = devtools.send("Performance.getMetrics")["metrics"]
-        return float(next(one["value"] for one in metrics if one["name"] == "ProcessTime"))
-
-    before = used()
-    page.reload()
-    page.wait_for_selector("#timeline-plot rect.mark")
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    return used() - before
 
 
 def _selects(page: Any) -> None:

@@ -17,6 +17,7 @@ import atonc
 from atonc.cli import main
 from atonc.insight.compare import compare
 from tests.emit.generated import steps_of_digits
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS, FIRST = ROOT / "examples" / "digits" / "digits.tflite", ROOT / "examples" / "first"
@@ -77,10 +78,10 @@ def test_the_page_is_served(folder: Path) -> None:
         try:
             assert server.stdout is not None
             address = server.stdout.readline().split()[0]
-            with urllib.request.urlopen(address, timeout=20) as answer:
+            with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
                 assert b"<title>" in answer.read()
             with pytest.raises(urllib.error.HTTPError):
-                urllib.request.urlopen(address + "etc/passwd", timeout=20)
+                urllib.request.urlopen(address + "etc/passwd", timeout=PATIENCE)
         finally:
             server.terminate()
 

@@ -1,72 +1,45 @@
-"""A tuned number stands once, in policy.py, with its reason; what stands elsewhere is a fact, and listed as one."""
+"""What is worth what: each rule at the border where it changes its answer."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-from atonc.search import loop
+from atonc.hw.machine import stm32n6
 from atonc.select import policy
+from atonc.select.policy import CHEAP, CLOSER, ERROR_CODE_CYCLES, FEW_CYCLES, HUGE_SHARES, SPILLING, Room
 
-ROOT = Path(policy.__file__).parent
-SEARCH = Path(loop.__file__).parent
-ROOMS = [ROOT, SEARCH, ROOT.parent / "schedule"]
-FACTS = {  # not tuned: sizes, ports, limits of files, of caches, of the chip
-    "MOST_KNOWN", "ROW_BYTES", "_NEAR", "SUMS", "ENGINES_OF_COPY", "NEVER", "MAX_BYTES", "MOST_SPACERS", "CALL",
-    "LOWEST",
-}  # fmt: skip
-PLAIN = {-1, 0, 1, 2, 4}  # indices, signs, pairs, axes of a picture: nobody would tune them
-NUMBER = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple)  # calls make values of hardware types
+LARGE, SMALL = 100 * FEW_CYCLES, FEW_CYCLES // 4
 
 
-def files() -> Iterator[Path]:
-    for room in ROOMS:
-        yield from (path for path in sorted(room.rglob("*.py")) if path != Path(policy.__file__))
+def test_a_better_form_may_take_a_share_longer_or_a_few_cycles_whichever_is_more() -> None:
+    assert policy.affordable(CHEAP * LARGE, LARGE) and not policy.affordable(1.01 * CHEAP * LARGE, LARGE)
+    assert policy.affordable(SMALL + FEW_CYCLES, SMALL) and not policy.affordable(SMALL + 1.01 * FEW_CYCLES, SMALL)
 
 
-def constants(text: str) -> Iterator[str]:
-    """Names of numbers that a module defines."""
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, NUMBER) and numbers(node.value):
-            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+def test_a_form_is_closer_where_a_good_part_of_the_error_is_gone() -> None:
+    assert policy.closer(0.99 * CLOSER, 1.0) and not policy.closer(1.01 * CLOSER, 1.0) and not policy.closer(0.0, 0.0)
 
 
-def numbers(tree: ast.AST) -> list[float]:
-    """All that stand in it, but for those that nobody would tune."""
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-    return [n.value for n in found if isinstance(n.value, int | float) and n.value not in PLAIN and n.value is not True]
+def test_cycles_and_error_are_weighed_together() -> None:
+    assert policy.worth(90, 1.0, 100, 1.0), "faster and no worse"
+    assert not policy.worth(90, 1.1, 100, 1.0), "faster and worse"
+    assert not policy.worth(100, 1.0, 100, 1.0), "the same"
+    assert policy.worth(110, 0.5, 100, 1.0), "a little slower and much closer"
+    assert not policy.worth(2 * LARGE, 0.5, LARGE, 1.0), "much slower"
 
 
-def inside(text: str) -> list[float]:
-    """Numbers in functions and classes of a module; formats of texts do not count."""
-    bodies = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-    texts = [node for body in bodies for node in ast.walk(body) if isinstance(node, ast.JoinedStr)]
-    shown = [number for node in texts for number in numbers(node)]
-    return [number for body in bodies for number in numbers(body) if number not in shown]
+def test_error_and_memory_are_paid_in_cycles() -> None:
+    machine = stm32n6()
+    plain = policy.objective(1000, 0.0, 0, machine)
+    assert plain == 1000
+    assert policy.objective(1000, 0.5, 0, machine) - plain == 0.5 * ERROR_CODE_CYCLES
+    out_and_back = 2 * machine.hyperram_byte_cycles
+    assert policy.objective(1000, 0.0, 100, machine) - plain == 100 * SPILLING * out_and_back
 
 
-@pytest.mark.parametrize("path", list(files()), ids=lambda path: path.stem)
-def test_numbers_stand_in_policy(path: Path) -> None:
-    text = path.read_text()
-    assert set(constants(text)) <= FACTS, "a tuned number belongs into select/policy.py, with its reason"
-    if SEARCH in path.parents:
-        assert not inside(text), "a number of the search without a name"
-
-
-def test_nothing_is_defined_twice() -> None:
-    own = {name for name in vars(policy) if name.isupper()}
-    package = ROOT.parent
-    others = {
-        path.relative_to(package).as_posix(): twice
-        for path in sorted(package.rglob("*.py"))
-        if path != Path(policy.__file__) and (twice := own & set(constants(path.read_text())))
-    }
-    assert not others
-
-
-def test_planted_numbers_are_found() -> None:
-    assert list(constants("WORTH = 3000\nNAMES = ('a',)")) == ["WORTH"]
-    assert inside("def f(x):\n    return x > 0.85 and x[0]") == [0.85]
+def test_room_is_all_of_the_npu_ram_and_shrinks_in_turn() -> None:
+    machine = stm32n6()
+    room = policy.whole_room(machine)
+    assert room.npu_ram_bytes == sum(bank.size_bytes for bank in machine.npu_ram)
+    tighter = list(room.tighter())
+    assert [one.huge_share for one in tighter] == list(HUGE_SHARES)
+    assert all(one.large_bytes <= one.huge_bytes <= one.half_bytes for one in tighter)
+    assert tighter[-1].large_bytes == tighter[-1].huge_bytes < Room(room.npu_ram_bytes).large_bytes

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from tests.frontends.tflite_models import O, T, build, conv_model
-
-PATIENCE = 600.0  # seconds; CI shares its machine
+from tests.patience import PATIENCE, until
 
 
 @dataclass(frozen=True)
@@ -63,11 +62,7 @@ class Running:
         return found
 
     def until(self, test: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + PATIENCE
-        while not (found := test()):
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        return found
+        return until(test, pause=lambda: time.sleep(0.2))
 
     def ended(self, name: str) -> dict[str, Any]:
         self.until(lambda: self.job(name)["state"] in ("done", "failed", "cancelled"))

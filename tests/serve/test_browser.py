@@ -7,7 +7,6 @@ import http.server
 import re
 import shutil
 import threading
-import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="atonc[serve] is not installed")
 
-from tests.serve.running import PATIENCE, Running, chain_model, endless_model, server
+from tests.patience import PATIENCE, until
+from tests.serve.running import Running, chain_model, endless_model, server
 
 CHROMIUM = shutil.which("chromium")
 WAIT = 1000 * PATIENCE
@@ -53,10 +53,7 @@ def _page(browser: Any, url: str, complaints: list[str], **context: Any) -> Any:
 
 def _until(page: Any, test: Callable[[], bool]) -> None:
     """Playwright's own way needs eval, which the page forbids."""
-    deadline = time.monotonic() + PATIENCE
-    while not test():
-        assert time.monotonic() < deadline
-        page.wait_for_timeout(50)
+    until(test, pause=lambda: page.wait_for_timeout(50))
 
 
 def _give(page: Any, name: str, content: bytes, target: str = "#files") -> None:
@@ -98,15 +95,17 @@ def test_from_upload_to_comparison_and_back_after_a_restart(browser: Any, folder
 
 def _shows_progress(page: Any) -> None:
     """Stages as they come, with a bar that grows."""
-    seen, widths, deadline = set(), [], time.monotonic() + PATIENCE
-    while page.locator('.job[data-state="done"]').count() == 0:
-        assert time.monotonic() < deadline
+    seen, widths = set(), []
+
+    def look() -> None:
         shown = page.evaluate("""() => [...document.querySelectorAll('[data-progress]')].map(
             (found) => [found.querySelector('small').textContent, found.querySelector('i').style.width])""")
         for text, width in shown:
             seen.add(text.split(" · ")[0])
             widths.append(float(width.rstrip("%") or 0))
         page.wait_for_timeout(20)
+
+    until(lambda: page.locator('.job[data-state="done"]').count(), pause=look)
     assert widths == sorted(widths) and len(seen) > 1, (seen, widths)
 
 

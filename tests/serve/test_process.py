@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from atonc.serve.limits import Limits
 from atonc.serve.process import LINE_BYTES, Message, run_limited
+from tests.patience import until
 
 FAMILY = """
 import os, subprocess, sys, time
@@ -26,16 +26,15 @@ time.sleep(600)
 
 def _gone(process: int) -> bool:
     """Ended, or waiting for a parent that does not ask."""
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
+
+    def gone() -> bool:
         try:
-            if Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
-                return True
             os.kill(process, 0)
+            return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
         except (ProcessLookupError, FileNotFoundError):
             return True
-        time.sleep(0.02)
-    return False
+
+    return until(gone)
 
 
 def _written(code: str, folder: Path) -> list[str]:
@@ -45,8 +44,11 @@ def _written(code: str, folder: Path) -> list[str]:
 
 def test_the_clock_ends_a_process_with_its_children(tmp_path: Path) -> None:
     said: list[Message] = []
-    ended = asyncio.run(run_limited([sys.executable, "-c", FAMILY], tmp_path, 3.0, said.append))
-    assert ended.timed_out and ended.signal == 9
+    for seconds in (2.0, 20.0, 200.0):  # until the process had time to start
+        ended = asyncio.run(run_limited([sys.executable, "-c", FAMILY], tmp_path, seconds, said.append))
+        assert ended.timed_out and ended.signal == 9
+        if said:
+            break
     assert _gone(said[0]["child"])
 
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from atonc import workers
 from atonc.errors import InputError, ModelError, ToolError
 from atonc.workers import Unit, call, unit
+from tests.patience import PATIENCE, until
 
 # a module that workers can import; each call leaves a line in a log
 MODULE = '''
@@ -196,10 +196,8 @@ def test_leaving_early_ends_the_processes(folder: Path) -> None:
         "except KeyboardInterrupt:\n    print('stopped')\n"
     )
     running = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 30
-    while not ((folder / "pid").exists() and (folder / "pid").read_text()) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: (folder / "pid").exists() and (folder / "pid").read_text())
     running.send_signal(signal.SIGINT)
-    assert running.communicate(timeout=30) == (b"stopped\n", b"")
+    assert running.communicate(timeout=PATIENCE) == (b"stopped\n", b"")
     with pytest.raises(ProcessLookupError):
         os.kill(int((folder / "pid").read_text()), 0)

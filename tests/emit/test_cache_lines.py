@@ -1,0 +1,64 @@
+"""Lines of a cache, line by line: none is forgotten, none of somebody else's is thrown away."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from atonc.emit.c import caches, resident
+from atonc.emit.c.caches import CLEAN, CLEAN_INVALIDATE, INVALIDATE, Range
+from atonc.emit.program import UserBuffer
+from atonc.place.types import Placed
+from atonc.plan.types import Buffer, BufferKind
+
+
+def network(*homes: Placed, users: tuple[UserBuffer, ...] = ()) -> Any:
+    placed = {home.buffer.name: home for home in homes}
+    of_name = {user.name: user for user in users}
+    return SimpleNamespace(
+        home=placed.get, user_of=of_name.get, place=hex, c_symbol=lambda user: user.symbol, suffix="net",
+        program=SimpleNamespace(placed=placed), memory=SimpleNamespace(resident_bytes=96),
+    )  # fmt: skip
+
+
+def home(name: str, address: int, size: int, copy_of: str = "") -> Placed:
+    kind = BufferKind.RESIDENT if copy_of else BufferKind.ACTIVATION
+    return Placed(Buffer(name, size, kind), address, "npuRAM3", 0, 0, copy_of=copy_of)
+
+
+def test_whole_lines_are_named_each_once() -> None:
+    """One buffer inside another one, and one that begins where these end."""
+    made = network(home("a", 0x100, 0x100), home("b", 0x120, 0x20), home("c", 0x200, 1), home("d", 0x300, 33))
+    assert caches._calls(made, CLEAN, ["a", "b", "c", "d"]) == [f"{CLEAN}(0x100, 288U);", f"{CLEAN}(0x300, 64U);"]
+
+
+def test_ranges_that_hold_others_keep_their_end() -> None:
+    merged = caches._merged([Range(0, 128), Range(32, 64), Range(160, 192)])
+    assert list(merged) == [Range(0, 128), Range(160, 192)]
+
+
+@pytest.mark.parametrize(("size", "function"), [(64, INVALIDATE), (65, CLEAN_INVALIDATE)])
+def test_what_the_application_keeps_in_the_last_line_stays(size: int, function: str) -> None:
+    user = UserBuffer("output", 0, "out", 0xA000_0000, size)
+    made = network(home("out", 0xA000_0000, size), users=(user,))
+    (call,) = caches._calls(made, INVALIDATE, ["out"])
+    assert call == f"{function}((uintptr_t)_user_io_output_0 + 0U, {-(-size // 32) * 32}U);"
+    (cleaned,) = caches._calls(made, CLEAN, ["out"])
+    assert cleaned.startswith(f"{CLEAN}(")
+
+
+def test_resident_weights_are_ranges_of_whole_lines() -> None:
+    made = network(home("a", 0x100, 33, "w"), home("b", 0x140, 32, "v"), home("c", 0x200, 1, "u"))
+    lines = list(resident._ranges(made, "N"))
+    assert lines[0] == "#define N_RESIDENT_RANGES (2)"
+    sizes = [line.split()[-1] for line in lines if "SIZE_BYTES" in line]
+    assert sizes == ["(96)", "(32)"]
+
+
+def test_weights_that_were_given_up_are_loaded_before_the_next_inference() -> None:
+    made = network(home("a", 0x100, 33, "w"))
+    assert "if (!atonc_resident_ready) {" in resident.before_inference(made)
+    assert "ATONC_Load_Resident_net();" in resident.before_inference(made)
+    assert resident.before_inference(network(home("a", 0x100, 33))) == ""

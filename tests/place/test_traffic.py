@@ -1,0 +1,28 @@
+"""What each step moves, and what it takes wherever its buffers lie."""
+
+from __future__ import annotations
+
+from atonc.place import board
+from atonc.place.cost import traffic_of
+from atonc.place.lifetimes import lifetimes
+from atonc.plan.types import BufferKind
+from tests.place.plans import Steps
+
+DK = board("stm32n6570-dk")
+
+
+def test_epochs_move_bytes_and_the_processor_none() -> None:
+    steps = Steps()
+    steps.buffer("x", 500, BufferKind.INPUT)
+    steps.buffer("y", 300)
+    steps.buffer("z", 200, BufferKind.OUTPUT)
+    steps.epoch(["x", steps.buffer("w", 4000, BufferKind.CONSTANT)], ["y"])
+    steps.cpu(["y"], ["z"])
+    lives = lifetimes(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs)
+    ram = [life for life in lives if life.buffer.kind != BufferKind.CONSTANT]
+    traffic = traffic_of(steps.plans, steps.buffers, {}, ram, DK)
+    numbers = {life.buffer.name: number for number, life in enumerate(ram)}
+    assert list(traffic.moves) == [{numbers["x"]: 500, numbers["y"]: 300}, {}]
+    assert traffic.steps == {numbers["x"]: (0,), numbers["y"]: (0,)}
+    (flash,) = DK.read_only
+    assert list(traffic.floor) == [4000 * DK.byte_cycles(flash), 0.0] and traffic.floor[0] > 4000, "flash is slower"

@@ -1,0 +1,139 @@
+"""Figures in texts and documents, each from values that all differ: nothing is mixed up, nothing counted twice."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from atonc.cost.network import StepCost
+from atonc.emit.program import ProgramStep
+from atonc.hw.epoch import Epoch
+from atonc.insight import rules
+from atonc.insight.fit import Demand, Lever
+from atonc.insight.types import Decision, Price
+from atonc.lower.map_ops import CpuReason
+from atonc.options import Options
+from atonc.place.usage import MemoryUse, Row, Use
+from atonc.plan.types import CpuPlan, EpochPlan
+from atonc.report import compare_text, compile_text, explain_text, generate_report, perfetto
+from atonc.report import epoch_table as tables
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def some(**values: Any) -> Any:
+    """A view with these values and no others."""
+    return SimpleNamespace(**values)
+
+
+# --------------------------------------------------------------------------------------------------------------- epochs
+
+
+def test_the_slowest_epochs_are_shown_the_slowest_first() -> None:
+    rows = [tables.Row(k, "npu", StepCost(7, "", 100 * k, "feature", k / 10, 0.0, f"epoch {k}")) for k in range(1, 21)]
+    title, _, *lines = tables.epoch_table(rows, verbose=False, head="on", last="what", width=4)
+    assert "10 slowest" in title and [int(line.split()[0]) for line in lines] == list(range(20, 10, -1))
+    assert len(tables.epoch_table(rows, verbose=True, head="on", last="what", width=4)) == 22
+
+
+def test_cycles_that_were_guessed_are_marked() -> None:
+    costs = [StepCost(0, "", 1234, "cpu", 1.0, 1.0, "x", known) for known in (True, False)]
+    rows = [tables.Row(number, "cpu", cost) for number, cost in enumerate(costs, 1)]
+    *_, measured, guessed = tables.epoch_table(rows, verbose=True, head="on", last="what", width=4)
+    assert " 1,234 " in measured and "~" not in measured and "~1,234" in guessed
+
+
+def _steps() -> tuple[ProgramStep, ...]:
+    cpu = [ProgramStep(n, CpuPlan(("s",), "softmax", f"op{n}", (), ())) for n in (1, 2)]
+    npu = [ProgramStep(n, EpochPlan(("c",), "conv", {}, {}, ()), Epoch(n, {}, (), ())) for n in (3, 4, 5)]
+    return (*cpu, *npu)
+
+
+def test_steps_are_counted_by_who_runs_them() -> None:
+    assert compile_text.counts(_steps()) == {"total": 5, "npu": 3, "cpu": 2, "hybrid": 0}
+    network = some(program=some(steps=_steps()), epoch_controller=False)
+    lines = generate_report._epochs(some(compiled=some(graph=some(ops=()))), network)
+    assert "Total number of epochs: 5 of which 2 implemented in software" in lines
+
+
+def test_a_trace_is_in_microseconds_and_in_two_lanes() -> None:
+    def step(number: int, on: str, ms: float) -> Any:
+        return some(number=number, on=on, title="t", milliseconds=ms, cycles=9, bound_by="", layer="l", chains=(),
+                    modes=(), bytes_moved=0)  # fmt: skip
+
+    steps = (step(1, "npu", 0.25), step(2, "cpu", 1.5), step(3, "npu", 0.5))
+    network = some(model="m", tool="t", steps=steps, buffers=(), pools=(), reproduce={})
+    events = json.loads(perfetto.trace(network))["traceEvents"]
+    slices = [(event["tid"], event["ts"], event["dur"]) for event in events if event["ph"] == "X"]
+    assert slices == [(1, 0, 250), (2, 250, 1500), (1, 1750, 500)]
+
+
+# --------------------------------------------------------------------------------------------------------------- memory
+
+
+def test_shares_are_those_of_the_pool() -> None:
+    memory = MemoryUse((Row("npuRAM3", Use.ACTIVATIONS, 100 * KIB, ram=True), Row("x", Use.ACTIVATIONS, KIB, ram=True)))
+    pool = some(name="npuRAM3", base=0x3420_0000, size_bytes=400 * KIB, absolute=True)
+    layout = some(placed={}, ratio=1.0, lower_bound_bytes=KIB)
+    board = some(name="b", pools=(pool,), application_from={})
+    view = some(board=board, memory=memory, compiled=some(layout=layout, program=some(user_io=())))
+    (line,) = [line for line in compile_text._memory(view) if "npuRAM3" in line]
+    assert line.endswith(" 25.0 %")
+
+
+def test_weights_and_activations_of_a_pool_are_apart() -> None:
+    kept = Row("p", Use.ACTIVATIONS, 30, ram=True), Row("p", Use.RESIDENT, 12, ram=True)
+    rows = (*kept, Row("q", Use.WEIGHTS, 7, ram=False))
+    pool: Any = some(name="p")
+    assert generate_report._used(pool, MemoryUse(rows)) == (12, 30)
+    assert generate_report._used(some(name="q"), MemoryUse(rows)) == (7, 0)
+
+
+@pytest.mark.parametrize(("size", "text"), [(3 * MIB // 2, "1.500 MB"), (1536, "1.500 kB"), (1023, "1023  B")])
+def test_amounts_count_in_powers_of_two(size: int, text: str) -> None:
+    assert generate_report._amount(size).strip() == text
+
+
+def test_levers_say_what_they_save() -> None:
+    lever = Lever("smaller", Options(), Demand(1000, 300, 50), Demand(600, 100, 70))
+    said = explain_text._lever_data(lever)
+    assert (said["saved_bytes"], said["unspilled_bytes"], said["cycles"], said["fits"]) == (400, 200, 20, True)
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+
+
+def test_prices_say_whether_it_is_less_or_more() -> None:
+    def said(cycles: int, size: int) -> str:
+        return explain_text._price(Decision(rules.SPILL, "s", "l", "r", Price(cycles, size, True, "how")))
+
+    assert said(1500, -20) == " Tried: 1,500 cycles less, 20 bytes of RAM more (how)."
+    assert said(-1500, 20) == " Tried: 1,500 cycles more, 20 bytes of RAM less (how)."
+
+
+def test_operators_of_one_reason_add_their_times_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = CpuReason("n", "softmax", "rule", "seen", "", "")
+    steps = [compile_text.CpuStep(reason, 100, ms) for ms in (0.25, 0.5)]
+    monkeypatch.setattr(compile_text, "cpu_steps", lambda view: steps)
+    lines = compile_text._cpu_ops(some(cost=some(cpu_ms=0.75)), verbose=False)
+    assert "2 operators, 0.75 ms" in lines[0] and "2 x softmax, 0.750 ms" in lines[1]
+
+
+def test_exact_means_every_output() -> None:
+    def report(*percents: float) -> Any:
+        outputs = [some(name="o", cosine=1.0, max_lsb=0, exact_percent=p, within1_percent=100.0) for p in percents]
+        return some(outputs=outputs, samples=1, layers=1, tensors=1, worst_layer=0, as_vendor=0, sums="", checks=())
+
+    every, one = (compile_text._verify_data(report(100.0, second)) for second in (100.0, 99.0))
+    assert every is not None and one is not None and (every["exact"], one["exact"]) == (True, False)
+
+
+def test_layers_without_a_partner_take_their_share() -> None:
+    alone = (some(milliseconds=1.0),)
+    found = some(a=some(latency_ms=4.0), b=some(latency_ms=9.0), paired=(3, 2), alone=(alone, ()))
+    first, second = compare_text.pairing_lines(found)
+    assert first == "3 of 4 layers of A have a partner; those without take 25.0 % of its time"
+    assert second == "2 of 2 layers of B have a partner"

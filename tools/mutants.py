@@ -1,0 +1,294 @@
+"""Small mistakes planted on purpose, and whether the tests notice them.
+
+    nice python tools/mutants.py [NAME]... [--area AREA] [--near | --whole] [--sample] [--state FILE] [--write]
+
+The mistakes stand in `tools/mutants.toml`: a file, the function that has the text, the text, what stands there instead,
+and the tests nearest to it. Each is planted in a copy of the checkout, never in the checkout itself. The nearest
+tests run first and stop at the first failure; where all pass, the folders around them (not with `--near`); with
+`--whole`, all tests. What fails must pass without the mistake, else it tells nothing. A mutant whose text is gone is
+*stale*: change the list. `--state`: a file that remembers what was found, so that the same call goes on where it
+stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LIST, RESULTS = Path("tools/mutants.toml"), Path("benchmarks/results/mutants.md")
+AREAS = ("search", "cost", "placement", "reports", "emit")
+PROCESSOR_SECONDS = 3600  # of one run of tests: a mutant that never ends is found too
+PASSED, FAILED, INTERRUPTED = 0, 1, 2  # how pytest ends; the last one where a file cannot even be read
+NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "node_modules")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    area: str
+    file: str
+    inside: str  # the function or method that has the text
+    old: str
+    new: str
+    tests: tuple[str, ...]  # the nearest ones
+    sample: bool = False  # one of the few that every run of the tests tries
+    rebuilt: bool = False  # in code that is about to be replaced
+
+    def planted(self, root: Path) -> str:
+        """The file with the mistake in it; `StaleError` where the text is not there exactly once."""
+        path = root / self.file
+        if not path.is_file():
+            raise StaleError(f"there is no {self.file}")
+        source = path.read_text()
+        first, last = _lines(source, self.inside)
+        lines = source.splitlines(keepends=True)
+        body = "".join(lines[first:last])
+        if body.count(self.old) != 1:
+            raise StaleError(f"{self.inside} in {self.file} has the text {body.count(self.old)} times")
+        return "".join(lines[:first]) + body.replace(self.old, self.new) + "".join(lines[last:])
+
+
+class StaleError(Exception):
+    """The list no longer fits the code."""
+
+
+def _lines(source: str, name: str) -> tuple[int, int]:
+    """Where a function, method (`Class.method`) or class begins and ends; the whole file without a name."""
+    if not name:
+        return 0, len(source.splitlines())
+    nodes: Sequence[ast.stmt] = ast.parse(source).body
+    found: ast.stmt | None = None
+    for part in name.split("."):
+        kinds = ast.FunctionDef | ast.ClassDef
+        found = next((node for node in nodes if isinstance(node, kinds) and node.name == part), None)
+        if not isinstance(found, kinds):
+            raise StaleError(f"there is no {name}")
+        nodes = found.body
+    assert found is not None and found.end_lineno is not None
+    return found.lineno - 1, found.end_lineno
+
+
+def listed(root: Path = ROOT) -> list[Mutant]:
+    rows = tomllib.loads((root / LIST).read_text())["mutant"]
+    return [Mutant(**{**row, "tests": tuple(row["tests"])}) for row in rows]
+
+
+def stale(mutants: Iterable[Mutant], root: Path = ROOT) -> dict[str, str]:
+    """Mutants that cannot be planted, or whose tests are gone, and why."""
+    found = {}
+    for one in mutants:
+        try:
+            ast.parse(one.planted(root))
+        except StaleError as why:
+            found[one.name] = str(why)
+        except SyntaxError as why:
+            found[one.name] = f"is no Python any more: {why}"
+        missing = [name for name in one.tests if not (root / name.partition("::")[0]).exists()]
+        if missing:
+            found[one.name] = f"there is no {missing[0]}"
+    return found
+
+
+@dataclass(frozen=True)
+class Outcome:
+    name: str
+    found: bool
+    by: str = ""  # the test that failed, or why there is nothing to say
+    where: str = ""  # how far one had to look: near, folder, whole
+
+
+@dataclass
+class Copy:
+    """A copy of the checkout in which mistakes are planted, one at a time."""
+
+    root: Path
+    _stamp: int = 1_000_000_000  # of the next file that is written: each gets its own, so that Python reads it anew
+
+    @contextmanager
+    def with_mistake(self, mutant: Mutant) -> Iterator[None]:
+        path = self.root / mutant.file
+        before = path.read_text()
+        self._write(path, mutant.planted(self.root))
+        try:
+            yield
+        finally:
+            self._write(path, before)
+
+    def _write(self, path: Path, text: str) -> None:
+        path.write_text(text)
+        self._stamp += 10
+        os.utime(path, (self._stamp, self._stamp))
+
+    def failing(self, tests: Sequence[str], first: bool = True) -> list[str]:
+        """Those of these tests that fail, or the first one."""
+        command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
+        done = subprocess.run(
+            [*command, *(["-x"] if first else []), *tests], cwd=self.root, env=_environment(self.root),
+            preexec_fn=_limited, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode == PASSED:
+            return []
+        if done.returncode in (FAILED, INTERRUPTED):
+            named = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
+            return list(named) or ["the tests cannot be read"]
+        if done.returncode < 0:
+            return ["never ends"]
+        raise SystemExit(f"pytest says {done.returncode} of {tests}: {done.stdout[-500:]}{done.stderr[-500:]}")
+
+
+def _environment(root: Path) -> dict[str, str]:
+    corpus = os.environ.get("ATONC_CORPUS", str(ROOT.parent / "shared" / "corpus"))
+    quick = {"OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # plugins take longer than tests
+    return {**os.environ, "PYTHONPATH": str(root), "ATONC_CORPUS": corpus, **quick}
+
+
+def _limited() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS))
+
+
+@contextmanager
+def copied(root: Path = ROOT) -> Iterator[Copy]:
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        shutil.copytree(root, Path(folder) / "atonc", ignore=NOT_COPIED, symlinks=True)
+        yield Copy(Path(folder) / "atonc")
+
+
+def look(mutant: Mutant, copy: Copy, whole: bool = False, wide: bool = True) -> Outcome:
+    """Plants one mistake and asks wider and wider circles of tests."""
+    for where, tests in _circles(mutant, whole, wide):
+        with copy.with_mistake(mutant):
+            failed = copy.failing(tests)
+        if failed:
+            return Outcome(mutant.name, True, failed[0], where)
+    return Outcome(mutant.name, False)
+
+
+def confirmed(outcomes: Iterable[Outcome], copy: Copy) -> Iterator[Outcome]:
+    """What was found by a test that fails without the mistake too was not found."""
+    known = list(outcomes)
+    tests = sorted({one.by for one in known if one.found and "::" in one.by})
+    broken = set(copy.failing(tests, first=False)) if tests else set()
+    for one in known:
+        yield replace(one, found=False, by=f"{one.by} always fails") if one.by in broken else one
+
+
+def _circles(mutant: Mutant, whole: bool, wide: bool) -> Iterator[tuple[str, Sequence[str]]]:
+    yield "near", mutant.tests
+    folders = sorted({str(Path(name.partition("::")[0]).parent) for name in mutant.tests if ".py" in name} - {"tests"})
+    if wide and folders:
+        yield "folder", folders
+    if whole:
+        yield "whole", ["tests"]
+
+
+# --------------------------------------------------------------------------------------------------------------- words
+
+
+def table(mutants: Sequence[Mutant], outcomes: dict[str, Outcome], gone: dict[str, str]) -> Iterator[str]:
+    yield "| area | file | mistake | found by | looked |"
+    yield "|---|---|---|---|---|"
+    for one in mutants:
+        outcome = outcomes.get(one.name)
+        if one.name in gone:
+            said, where = f"**stale**: {gone[one.name]}", ""
+        elif outcome is None:
+            said, where = "not tried", ""
+        else:
+            said, where = outcome.by if outcome.found else f"**survives** {outcome.by}".rstrip(), outcome.where
+        yield f"| {one.area} | {one.file} | {one.name} | {said.removeprefix('tests/')} | {where} |"
+
+
+def summary(mutants: Sequence[Mutant], outcomes: dict[str, Outcome], gone: dict[str, str]) -> Iterator[str]:
+    yield "| area | planted | found | by the nearest tests |"
+    yield "|---|---|---|---|"
+    for area in (*AREAS, "all"):
+        names = [one.name for one in mutants if area in (one.area, "all") and one.name not in gone]
+        tried = [outcomes[name] for name in names if name in outcomes]
+        near = sum(one.found and one.where == "near" for one in tried)
+        yield f"| {area} | {len(tried)} | {sum(one.found for one in tried)} | {near} |"
+
+
+def page(mutants: Sequence[Mutant], outcomes: dict[str, Outcome], gone: dict[str, str]) -> str:
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
+    machine = f"{os.cpu_count()}-core {os.uname().machine} {os.uname().sysname}"
+    return "\n".join([
+        "# Mistakes planted on purpose",
+        "",
+        f"Date {date.today()}, commit {commit.strip()}, {machine} that others used too. Script: `tools/mutants.py`;",
+        "the mistakes stand in `tools/mutants.toml`. *near*: the tests that the list names notice it; *folder*: one",
+        "of the same folder; *whole*: one of all tests.",
+        "",
+        *summary(mutants, outcomes, gone),
+        "",
+        *table(mutants, outcomes, gone),
+        "",
+    ])  # fmt: skip
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    options = _options(words)
+    every = listed()
+    wanted = [one for one in every if _asked(one, options)]
+    gone, outcomes = stale(every), _known(options.state)
+    with copied() as copy:
+        for number, one in enumerate(wanted, 1):
+            if one.name in gone or (one.name in outcomes and outcomes[one.name].found):
+                continue
+            outcomes[one.name] = look(one, copy, options.whole, not options.near)
+            said = "found" if outcomes[one.name].found else "SURVIVES"
+            print(f"{number:3} of {len(wanted)} {said:8} {one.name}: {outcomes[one.name].by}", flush=True)
+            _remember(options.state, outcomes)
+        outcomes = {one.name: one for one in confirmed(outcomes.values(), copy)}
+        _remember(options.state, outcomes)
+    print("\n".join(table(wanted, outcomes, gone)), *summary(wanted, outcomes, gone), sep="\n")
+    if options.write:
+        (ROOT / RESULTS).write_text(page(every, outcomes, gone))
+    bad = [one.name for one in wanted if one.name in gone or not outcomes[one.name].found]
+    return int(bool(bad))
+
+
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only mutants whose name has this in it")
+    parser.add_argument("--area", choices=AREAS)
+    parser.add_argument("--near", action="store_true", help="only the nearest tests")
+    parser.add_argument("--whole", action="store_true", help="all tests, where those around a mutant pass")
+    parser.add_argument("--sample", action="store_true", help="only the few that the tests try")
+    parser.add_argument("--state", type=Path, help="remember what was found")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS}")
+    return parser.parse_args(words)
+
+
+def _asked(one: Mutant, options: argparse.Namespace) -> bool:
+    named = not options.names or any(name in one.name for name in options.names)
+    return named and options.area in (None, one.area) and (one.sample or not options.sample)
+
+
+def _remember(state: Path | None, outcomes: dict[str, Outcome]) -> None:
+    if state is not None:
+        state.write_text(json.dumps([asdict(one) for one in outcomes.values()], indent=1))
+
+
+def _known(state: Path | None) -> dict[str, Outcome]:
+    if state is None or not state.exists():
+        return {}
+    return {row["name"]: Outcome(**row) for row in json.loads(state.read_text())}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
