@@ -13,8 +13,6 @@ MOST_LINES = 400  # of a file
 MOST_FUNCTION_LINES = 60
 MOST_ARGUMENTS = 7  # without self; what travels together is a type
 MOST_IN_ORDER = 8  # arguments without a name in one call of a constructor
-UNTIL_THE_SEARCH_IS_ONE = ("map_ops",)  # functions that still have more; nothing may be added
-IN_ORDER_UNTIL_THE_SEARCH_IS_ONE = ("Compiled",)  # and constructors
 MOST_USUAL_LINES = 150  # of the files of `lower`, half of which are shorter
 
 
@@ -72,10 +70,8 @@ def test_functions_fit_a_screen() -> None:
 
 def test_functions_take_few_arguments() -> None:
     found = {(path, name, count) for path, file in package().items() for name, count in file.arguments}
-    many = {(path, name, count) for path, name, count in found if count > MOST_ARGUMENTS}
-    unknown = sorted(one for one in many if one[1] not in UNTIL_THE_SEARCH_IS_ONE)
-    assert not unknown, f"more than {MOST_ARGUMENTS} arguments: which of them are one thing? {unknown}"
-    assert {name for _, name, _ in many} == set(UNTIL_THE_SEARCH_IS_ONE), "take what is mended out of the list"
+    many = sorted(one for one in found if one[2] > MOST_ARGUMENTS)
+    assert not many, f"more than {MOST_ARGUMENTS} arguments: which of them are one thing? {many}"
 
 
 def test_constructors_of_many_values_name_them() -> None:
@@ -83,7 +79,7 @@ def test_constructors_of_many_values_name_them() -> None:
         f"{path}: {name} gets {count}"
         for path, file in package().items()
         for name, count in file.in_order
-        if count > MOST_IN_ORDER and name not in IN_ORDER_UNTIL_THE_SEARCH_IS_ONE
+        if count > MOST_IN_ORDER
     ]
     assert not long, f"more than {MOST_IN_ORDER} values without a name: {long}"
 

@@ -224,15 +224,15 @@ def _buffers(view: CompileView) -> tuple[BufferView, ...]:
     homes = sorted(view.compiled.layout.placed.values(), key=lambda h: (h.address, h.buffer.name))
     return tuple(
         BufferView(
-            h.buffer.name,
-            h.pool,
-            h.address,
-            h.buffer.size_bytes,
-            h.first + 1,
-            h.last + 1,
-            str(h.buffer.kind),
-            (readers if h.buffer.kind in READ_ONLY else producers).get(h.buffer.name, ""),
-            h.reserved_bytes,
+            name=h.buffer.name,
+            pool=h.pool,
+            address=h.address,
+            size_bytes=h.buffer.size_bytes,
+            first=h.first + 1,
+            last=h.last + 1,
+            kind=str(h.buffer.kind),
+            layer=(readers if h.buffer.kind in READ_ONLY else producers).get(h.buffer.name, ""),
+            reserved_bytes=h.reserved_bytes,
         )
         for h in homes
     )

@@ -21,7 +21,8 @@ from atonc.hw.safety.evidence import PUBLISHED, Grade, grade_epoch
 from atonc.hw.tables import rows_of
 from atonc.hw.units.arith import ArithConfig
 from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file, inspect, require_safe
+from atonc.pipeline import Compiled, compile_file
+from atonc.silicon import inspect, require_safe
 from tests.compiler.random_graphs import random_inputs
 from tests.frontends.tflite_models import conv_model
 
